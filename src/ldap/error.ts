@@ -1,0 +1,85 @@
+/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528): one table, used both ways. */
+export const ResultCode = {
+  success: 0,
+  operationsError: 1,
+  protocolError: 2,
+  timeLimitExceeded: 3,
+  sizeLimitExceeded: 4,
+  compareFalse: 5,
+  compareTrue: 6,
+  authMethodNotSupported: 7,
+  strongerAuthRequired: 8,
+  referral: 10,
+  adminLimitExceeded: 11,
+  unavailableCriticalExtension: 12,
+  confidentialityRequired: 13,
+  saslBindInProgress: 14,
+  noSuchAttribute: 16,
+  undefinedAttributeType: 17,
+  inappropriateMatching: 18,
+  constraintViolation: 19,
+  attributeOrValueExists: 20,
+  invalidAttributeSyntax: 21,
+  noSuchObject: 32,
+  aliasProblem: 33,
+  invalidDNSyntax: 34,
+  aliasDereferencingProblem: 36,
+  inappropriateAuthentication: 48,
+  invalidCredentials: 49,
+  insufficientAccessRights: 50,
+  busy: 51,
+  unavailable: 52,
+  unwillingToPerform: 53,
+  loopDetect: 54,
+  namingViolation: 64,
+  objectClassViolation: 65,
+  notAllowedOnNonLeaf: 66,
+  notAllowedOnRDN: 67,
+  entryAlreadyExists: 68,
+  objectClassModsProhibited: 69,
+  affectsMultipleDSAs: 71,
+  other: 80,
+  canceled: 118,
+  noSuchOperation: 119,
+  tooLate: 120,
+  cannotCancel: 121,
+  assertionFailed: 122,
+  authorizationDenied: 123,
+} as const;
+
+export type ResultName = keyof typeof ResultCode;
+
+const names = new Map<number, ResultName>();
+for (const [name, code] of Object.entries(ResultCode)) names.set(code, name as ResultName);
+
+/** The name of a result code, or its number as text when it has none here. */
+export function resultName(code: number): string {
+  return names.get(code) ?? String(code);
+}
+
+export interface LdapErrorOptions {
+  /** DN of the last entry found on the way, as text (RFC 4511 §4.1.9). */
+  matchedDN?: string;
+  /** LDAP URLs, for `referral`. */
+  referrals?: readonly string[];
+  cause?: unknown;
+}
+
+/** An operation that ends with a result other than success. `message` is the diagnosticMessage: it goes to the client and never holds a secret. */
+export class LdapError extends Error {
+  override readonly name = 'LdapError';
+  readonly result: ResultName;
+  readonly matchedDN: string;
+  readonly referrals: readonly string[];
+
+  constructor(result: ResultName, message: string, options: LdapErrorOptions = {}) {
+    super(message, { cause: options.cause });
+    this.result = result;
+    this.matchedDN = options.matchedDN ?? '';
+    this.referrals = options.referrals ?? [];
+  }
+
+  get code(): number {
+    return ResultCode[this.result];
+  }
+}

@@ -1,0 +1,35 @@
+/** The words that every room shares: filters, scopes, changes (RFC 4511 §4.5.1, §4.6). */
+
+export type Filter =
+  | { readonly type: 'and' | 'or'; readonly filters: readonly Filter[] }
+  | { readonly type: 'not'; readonly filter: Filter }
+  | { readonly type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx'; readonly attribute: string; readonly value: Buffer }
+  | { readonly type: 'present'; readonly attribute: string }
+  | {
+      readonly type: 'substring';
+      readonly attribute: string;
+      readonly initial: Buffer | undefined;
+      readonly any: readonly Buffer[];
+      readonly final: Buffer | undefined;
+    }
+  | {
+      readonly type: 'extensible';
+      readonly rule: string | undefined;
+      readonly attribute: string | undefined;
+      readonly value: Buffer;
+      readonly dnAttributes: boolean;
+    };
+
+export type Scope = 'base' | 'one' | 'sub' | 'subordinate';
+export type DerefAliases = 'never' | 'searching' | 'finding' | 'always';
+
+export interface PartialAttribute {
+  /** Attribute description as given. */
+  readonly type: string;
+  readonly values: readonly Buffer[];
+}
+
+export interface Change {
+  readonly operation: 'add' | 'delete' | 'replace' | 'increment';
+  readonly attribute: PartialAttribute;
+}

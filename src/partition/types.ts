@@ -1,0 +1,107 @@
+import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../ldap/types.js';
+import type { AttributeType, Dn } from '../schema/types.js';
+import type { Maybe } from '../store/contract.js';
+
+/** Who does it, for creatorsName, modifiersName and change records. */
+export interface Actor {
+  /** DN as text; '' for the server itself. */
+  readonly dn: string;
+  /** May write what NO-USER-MODIFICATION forbids (import, restore). */
+  readonly system?: boolean;
+}
+
+/** One attribute of an entry, as read. */
+export interface EntryAttribute {
+  /** Description as stored. */
+  readonly description: string;
+  readonly type: AttributeType;
+  readonly values: readonly Buffer[];
+}
+
+/** An entry read whole, for operations that are not the search path. */
+export interface Entry {
+  /** entryUUID, 16 bytes. */
+  readonly id: Buffer;
+  readonly dn: string;
+  readonly parentId: Buffer;
+  readonly version: bigint;
+  /** User and stored operational attributes, in stored order (large values included only when asked for). */
+  readonly attributes: readonly EntryAttribute[];
+  /** Packed master row. */
+  readonly row: Buffer;
+}
+
+/** What a search may look at. A term over a hidden type is Undefined, so that filters reveal nothing that a read would not. */
+export interface View {
+  hides(type: AttributeType): boolean;
+}
+
+export interface SearchParams {
+  readonly base: Dn;
+  readonly scope: Scope;
+  readonly deref: DerefAliases;
+  readonly filter: Filter;
+  readonly view: View;
+  readonly manageDsaIT: boolean;
+  /** Entries at most, 0: no limit. */
+  readonly sizeLimit: number;
+  /** `Date.now()` after which it ends with timeLimitExceeded; Infinity: none. */
+  readonly deadline: number;
+  /** Rows looked at, at most; Infinity: none. */
+  readonly lookLimit: number;
+  /** Ends the search with `canceled` at the next batch. */
+  readonly signal?: { readonly aborted: boolean } | undefined;
+  /** Where an earlier page ended; from `SearchOutcome.resume`. */
+  readonly resume?: Buffer | undefined;
+  /** Ends the page after so many entries. */
+  readonly pageSize?: number | undefined;
+}
+
+/** One entry found. All buffers are the caller's to read only until `entry` returns or its promise resolves. */
+export interface Hit {
+  readonly id: Buffer;
+  /** Packed master row. */
+  readonly row: Buffer;
+  /** DN, UTF-8. */
+  readonly dn: Buffer;
+  readonly hasSubordinates: () => Maybe<boolean>;
+  readonly numSubordinates: () => Maybe<number>;
+}
+
+export interface SearchSink {
+  /** A promise pauses the search until it resolves: back-pressure. */
+  entry(hit: Hit): Maybe<void>;
+  reference(urls: readonly string[]): Maybe<void>;
+}
+
+export interface SearchOutcome {
+  /** Entries handed to the sink. */
+  readonly entries: number;
+  /** Rows looked at. */
+  readonly looked: number;
+  /** Set when the page is full and there may be more. */
+  readonly resume: Buffer | undefined;
+}
+
+export interface WriteOptions {
+  readonly manageDsaIT?: boolean;
+}
+
+/** What the server calls. Every method throws `LdapError`; store errors are already translated. */
+export interface Directory {
+  search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome>;
+  /** The entry at `dn`, or `noSuchObject` with matchedDN; a referral at or above it throws `referral` unless manageDsaIT. */
+  read(dn: Dn, options?: WriteOptions & { large?: boolean }): Promise<Entry>;
+  readById(id: Buffer): Promise<Entry | undefined>;
+  compare(dn: Dn, attribute: string, value: Buffer, view: View, options?: WriteOptions): Promise<boolean>;
+  /** Resolves with the entryUUID. */
+  add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
+  modify(dn: Dn, changes: readonly Change[], actor: Actor, options?: WriteOptions): Promise<void>;
+  rename(
+    dn: Dn,
+    to: { readonly newRdn: string; readonly deleteOldRdn: boolean; readonly newSuperior: string | undefined },
+    actor: Actor,
+    options?: WriteOptions,
+  ): Promise<void>;
+  delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void>;
+}

@@ -1,0 +1,207 @@
+/**
+ * The store contract: HBase's data model and nothing that HBase cannot keep.
+ *
+ *   table → row (byte-ordered key) → family → qualifier → value, all bytes
+ *
+ * One row changes atomically. A write plan of several rows is ordered, all or nothing and durable once
+ * `commit` resolves; whether other readers may see it half done in between is what `supports.atomicPlan` says.
+ *
+ * A row travels as one packed buffer of sorted cells (`row.ts`, docs/formats/packed-row.md).
+ */
+
+/** A value that an embedded engine may hand over at once. Await it only when `isPromise` says so: see `maybe.ts`. */
+export type Maybe<T> = T | Promise<T>;
+
+/** A family of a table. Its number in packed rows is its index in `TableSpec.families`. */
+export interface FamilySpec {
+  readonly name: string;
+  /**
+   * Cells of a `separate` family are stored apart from the row and are read only by `getCells`; `get`, `getMany`
+   * and `scan` never return them and filters do not see them. For values too large to be dragged along.
+   */
+  readonly separate?: boolean;
+}
+
+export interface TableSpec {
+  /** Lower-case letters, digits, `_`, `.`; unique in the store. */
+  readonly name: string;
+  readonly families: readonly FamilySpec[];
+  /**
+   * For index tables: every key is a prefix and a suffix of exactly this many bytes, and every row is the one
+   * cell `MARK` (family 0, empty qualifier, empty value). `postings` and `count` are cheap on such tables, and
+   * an engine may store the suffixes of a prefix together.
+   */
+  readonly suffixBytes?: number;
+  /** Keys of this table arrive in rising order (an engine may use it to place and split). */
+  readonly rising?: boolean;
+}
+
+/** Keys `from` ≤ key < `to`, by byte order; an absent bound is open. */
+export interface KeyRange {
+  readonly from?: Buffer | undefined;
+  readonly to?: Buffer | undefined;
+}
+
+/** Evaluated where the rows are. An engine may widen what it cannot express, never narrow; families by number. */
+export type StoreFilter =
+  | { readonly op: 'hasColumn'; readonly family: number; readonly qualifier: Buffer }
+  | { readonly op: 'anyColumn'; readonly family: number; readonly match: QualifierMatch }
+  | { readonly op: 'columnEquals'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer }
+  | { readonly op: 'and' | 'or'; readonly of: readonly StoreFilter[] }
+  /** Exact complement; the partition uses it only over parts that are themselves exact. */
+  | { readonly op: 'not'; readonly of: StoreFilter };
+
+export type QualifierMatch =
+  | { readonly prefix: Buffer }
+  /** `from` ≤ qualifier < `to`; both given. */
+  | { readonly from: Buffer; readonly to: Buffer }
+  /** Qualifiers that start with `prefix + initial`, contain each of `any` in order after it, and end with `final`, without overlap. */
+  | {
+      readonly prefix: Buffer;
+      readonly initial?: Buffer | undefined;
+      readonly any: readonly Buffer[];
+      readonly final?: Buffer | undefined;
+    };
+
+export interface ScanOptions {
+  readonly filter?: StoreFilter | undefined;
+  /** From the end of the range to its start. */
+  readonly reverse?: boolean;
+  /** At most this many rows in all. */
+  readonly limit?: number;
+  /** Keys only: the rows come back as `undefined`. */
+  readonly keysOnly?: boolean;
+}
+
+/** Rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. */
+export interface Batch {
+  readonly keys: readonly Buffer[];
+  /** Packed rows, owned by the caller; `undefined` only under `keysOnly`. */
+  readonly rows: readonly (Buffer | undefined)[];
+  /** How many rows the engine looked at for this batch, matching or not. */
+  readonly scanned: number;
+}
+
+/**
+ * A running scan. `next` gives a batch (it may be empty: an engine ends a batch when it has looked at enough rows,
+ * so that the caller can yield to others) or `undefined` at the end. `close` releases what the scan holds; it is
+ * safe to call twice and at any time.
+ */
+export interface Scan {
+  next(): Maybe<Batch | undefined>;
+  close(): void;
+}
+
+/** What can be read. Buffers handed out are the caller's own. */
+export interface Reader {
+  get(table: string, key: Buffer): Maybe<Buffer | undefined>;
+  /** In the order of `keys`. */
+  getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]>;
+  /** Cells of a `separate` family of one row whose qualifier starts with `prefix`, in order, as a packed row; undefined when there are none. */
+  getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined>;
+  scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
+  /**
+   * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after
+   * another in one buffer; at most `limit` of them, those > `after` only.
+   */
+  postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer>;
+  /** Number of rows in the range, counted up to `cap`. */
+  count(table: string, range: KeyRange, cap: number): Maybe<number>;
+}
+
+/** A reader of one state, where the engine `supports.snapshot`; otherwise like the store itself. */
+export interface Snapshot extends Reader {
+  close(): void;
+}
+
+export type Guard =
+  | { readonly op: 'absent'; readonly family: number; readonly qualifier: Buffer }
+  | { readonly op: 'equals'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer }
+  /** An absent counter counts as 0. */
+  | { readonly op: 'counterEquals'; readonly family: number; readonly qualifier: Buffer; readonly value: bigint };
+
+export interface Cell {
+  readonly family: number;
+  readonly qualifier: Buffer;
+  readonly value: Buffer;
+}
+
+export interface CellName {
+  readonly family: number;
+  readonly qualifier: Buffer;
+}
+
+export interface Increment extends CellName {
+  /** Added to the 8-byte big-endian signed counter in the cell; an absent cell counts as 0. */
+  readonly by: bigint;
+}
+
+/** One row of a plan. Guards are checked first; without any change it is a guard alone. */
+export interface RowStep {
+  readonly table: string;
+  readonly key: Buffer;
+  readonly guards?: readonly Guard[];
+  /** The whole row goes (separate families too), before `put`. */
+  readonly deleteRow?: boolean;
+  readonly delete?: readonly CellName[];
+  readonly put?: readonly Cell[];
+  readonly add?: readonly Increment[];
+}
+
+/** Appends a row whose key is an 8-byte big-endian number, greater than that of every row appended to the table before. */
+export interface AppendStep {
+  readonly table: string;
+  readonly append: readonly Cell[];
+}
+
+export type PlanStep = RowStep | AppendStep;
+
+/** Steps in order. A later step sees what an earlier one of the same plan did. */
+export interface Plan {
+  readonly steps: readonly PlanStep[];
+  /** Index of the step that decides: before it everything can be undone, from it on everything must be finished (HBase journal). */
+  readonly decisive: number;
+}
+
+export interface Supports {
+  /** No reader sees a plan half done. */
+  readonly atomicPlan: boolean;
+  /** `snapshot()` reads one state. */
+  readonly snapshot: boolean;
+  /** Several processes may open the store at once. */
+  readonly processes: boolean;
+  /** Survives the process. */
+  readonly durable: boolean;
+}
+
+export interface Store extends Reader {
+  readonly supports: Supports;
+  /** Creates the table, or opens it when it is there with the same spec; `StoreError` `conflict` when the spec differs. */
+  createTable(spec: TableSpec): Promise<void>;
+  /** Removes the table and its rows; no error when absent. Scans that run on it end with `noTable`. */
+  dropTable(name: string): Promise<void>;
+  /** Specs of all tables that exist, by name. */
+  tables(): Promise<TableSpec[]>;
+  snapshot(): Snapshot;
+  /**
+   * Applies the plan and resolves when it is durable. Rejects with `StoreError` `guard` (nothing was done; read again),
+   * or another code of which `StoreError.retryable` and `StoreError.applied` say what the caller may do.
+   */
+  commit(plan: Plan): Promise<void>;
+  /**
+   * Writes whole rows without guards, for the bulk loader: `rows` are in rising key order and replace what is there.
+   * Not durable before `flush`.
+   */
+  load(table: string, rows: readonly LoadRow[]): Promise<void>;
+  /** Everything that `load` was given is durable when it resolves. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface LoadRow {
+  readonly key: Buffer;
+  /** Packed row, without separate cells. Empty for tables with `suffixBytes`. */
+  readonly row: Buffer;
+  /** Cells of separate families, packed. */
+  readonly separate?: Buffer | undefined;
+}

@@ -1,0 +1,147 @@
+import type { Cell } from './contract.js';
+import { StoreError } from './errors.js';
+
+/**
+ * The packed row: cells one after another, sorted by family number, then by qualifier bytes; no header, no count.
+ *
+ *   family u8 │ qualifier length u16 │ value length u32 │ qualifier │ value        (big-endian; docs/formats/packed-row.md)
+ *
+ * Readers walk it with the functions below and plain offsets, without building objects:
+ *
+ *   for (let at = 0; at < row.length; at = nextCell(row, at)) { … qualifierStart(at) … }
+ */
+
+export const CELL_HEADER = 7;
+export const MAX_QUALIFIER = 0xffff;
+export const EMPTY = Buffer.alloc(0);
+
+/** The one cell of a row in a table with `suffixBytes`. */
+export const MARK: Cell = { family: 0, qualifier: EMPTY, value: EMPTY };
+
+export function cellFamily(row: Buffer, at: number): number {
+  return row[at]!;
+}
+
+export function qualifierLength(row: Buffer, at: number): number {
+  return (row[at + 1]! << 8) | row[at + 2]!;
+}
+
+export function valueLength(row: Buffer, at: number): number {
+  return ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
+}
+
+export function qualifierStart(at: number): number {
+  return at + CELL_HEADER;
+}
+
+export function valueStart(row: Buffer, at: number): number {
+  return at + CELL_HEADER + qualifierLength(row, at);
+}
+
+/** Offset of the cell after the one at `at`. A length that points past the row's end throws `corrupt`. */
+export function nextCell(row: Buffer, at: number): number {
+  const next = at + CELL_HEADER + qualifierLength(row, at) + valueLength(row, at);
+  if (!(next <= row.length)) throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
+  return next;
+}
+
+/** Compares the qualifier of the cell at `at` with `qualifier`: < 0, 0, > 0 by byte order. */
+export function compareQualifier(row: Buffer, at: number, qualifier: Buffer): number {
+  const n = qualifierLength(row, at);
+  const m = qualifier.length;
+  const start = at + CELL_HEADER;
+  const shorter = n < m ? n : m;
+  for (let i = 0; i < shorter; i++) {
+    const d = row[start + i]! - qualifier[i]!;
+    if (d !== 0) return d;
+  }
+  return n - m;
+}
+
+/** Offset of the cell `family`:`qualifier`, or -1. */
+export function findCell(row: Buffer, family: number, qualifier: Buffer): number {
+  for (let at = 0; at < row.length; at = nextCell(row, at)) {
+    const f = row[at]!;
+    if (f < family) continue;
+    if (f > family) return -1;
+    const d = compareQualifier(row, at, qualifier);
+    if (d === 0) return at;
+    if (d > 0) return -1;
+  }
+  return -1;
+}
+
+/** The value of the cell `family`:`qualifier`, a view into the row, or undefined. */
+export function cellValue(row: Buffer, family: number, qualifier: Buffer): Buffer | undefined {
+  const at = findCell(row, family, qualifier);
+  if (at < 0) return undefined;
+  const start = valueStart(row, at);
+  return row.subarray(start, start + valueLength(row, at));
+}
+
+/** All cells, views into the row. For writers and tests; readers on the search path walk offsets. */
+export function unpackRow(row: Buffer): Cell[] {
+  const cells: Cell[] = [];
+  for (let at = 0; at < row.length; ) {
+    const next = nextCell(row, at);
+    const value = valueStart(row, at);
+    cells.push({
+      family: row[at]!,
+      qualifier: row.subarray(qualifierStart(at), value),
+      value: row.subarray(value, next),
+    });
+    at = next;
+  }
+  return cells;
+}
+
+export function compareCells(a: { family: number; qualifier: Buffer }, b: { family: number; qualifier: Buffer }): number {
+  return a.family - b.family || Buffer.compare(a.qualifier, b.qualifier);
+}
+
+/** Packs cells that are sorted by `compareCells` and hold no name twice. */
+export function packSorted(cells: readonly Cell[]): Buffer {
+  let length = 0;
+  for (const cell of cells) length += CELL_HEADER + cell.qualifier.length + cell.value.length;
+  const row = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const cell of cells) {
+    const q = cell.qualifier.length;
+    const v = cell.value.length;
+    if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
+    row[at] = cell.family;
+    row.writeUInt16BE(q, at + 1);
+    row.writeUInt32BE(v, at + 3);
+    at += CELL_HEADER;
+    row.set(cell.qualifier, at);
+    row.set(cell.value, at + q);
+    at += q + v;
+  }
+  return row;
+}
+
+/** Packs cells in any order; of two with one name the later wins. */
+export function packRow(cells: readonly Cell[]): Buffer {
+  const sorted = [...cells].sort(compareCells);
+  const unique: Cell[] = [];
+  for (const cell of sorted) {
+    const last = unique[unique.length - 1];
+    if (last && compareCells(last, cell) === 0) unique[unique.length - 1] = cell;
+    else unique.push(cell);
+  }
+  return packSorted(unique);
+}
+
+export function counterBytes(value: bigint): Buffer {
+  const b = Buffer.allocUnsafe(8);
+  b.writeBigInt64BE(value);
+  return b;
+}
+
+/** The counter in the cell `family`:`qualifier`; 0 when absent; `corrupt` when not 8 bytes. */
+export function cellCounter(row: Buffer | undefined, family: number, qualifier: Buffer): bigint {
+  const value = row && cellValue(row, family, qualifier);
+  if (!value) return 0n;
+  if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
+  return value.readBigInt64BE();
+}
