@@ -1,3 +1,4 @@
+import type { ResultName } from '../ldap/error.js';
 import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../ldap/types.js';
 import type { AttributeType, Dn } from '../schema/types.js';
 import type { Maybe } from '../store/contract.js';
@@ -104,4 +105,74 @@ export interface Directory {
     options?: WriteOptions,
   ): Promise<void>;
   delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void>;
+}
+
+/** What `initDirectory` writes and every front end shares (table `meta`). */
+export interface DirectorySettings {
+  /** As given. */
+  readonly suffixes: readonly string[];
+  readonly adminDn: string;
+  /** Stored form, hashed. */
+  readonly adminPassword: Buffer;
+  /** Random 32 bytes that sign page cookies. */
+  readonly cookieKey: Buffer;
+}
+
+export interface IndexInfo {
+  readonly attribute: string;
+  readonly oid: string;
+  /** Also for any and final substrings. */
+  readonly substring: boolean;
+  readonly state: 'ready' | 'building';
+}
+
+export interface Breach {
+  /** Which invariant, one word: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`, … */
+  readonly invariant: string;
+  /** entryUUID or row key, as text. */
+  readonly where: string;
+  readonly message: string;
+}
+
+export interface DeletedEntry {
+  readonly id: Buffer;
+  readonly dn: string;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  readonly by: string;
+}
+
+export interface Explanation {
+  /** `base`, `index`, `scope` or `table`. */
+  readonly plan: string;
+  /** One line a considered term: its text, its (capped) count, and whether it was taken. */
+  readonly terms: readonly { readonly term: string; readonly count: number | undefined; readonly taken: boolean; readonly why: string }[];
+  /** Store filter as text where rows are scanned. */
+  readonly storeFilter: string | undefined;
+  readonly candidates: number;
+  readonly looked: number;
+  readonly entries: number;
+  /** Such as "rowan index add employeeNumber"; undefined when an index was used. */
+  readonly advice: string | undefined;
+}
+
+/** A record for the bulk loader. */
+export interface LoadEntry {
+  /** For messages: where the record began. */
+  readonly line: number;
+  readonly dn: string;
+  readonly attributes: readonly PartialAttribute[];
+}
+
+export interface LoadReject {
+  readonly entry: LoadEntry;
+  readonly reason: string;
+  /** Result code that an add would have ended with, where there is one: an interrupted import takes `entryAlreadyExists` for done. */
+  readonly result?: ResultName | undefined;
+}
+
+export interface LoadProgress {
+  readonly loaded: number;
+  readonly rejected: number;
+  readonly phase: 'entries' | 'indexes' | 'counts';
 }

@@ -1,0 +1,105 @@
+import { LdapError } from '../ldap/error.js';
+import type { PartialAttribute } from '../ldap/types.js';
+import type { Dn } from '../schema/types.js';
+import type { PlanStep } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { counterBytes } from '../store/row.js';
+import { generalizedTime } from './csn.js';
+import { attributeValues, completeClasses, completeRdn, type Draft, draftFromAttributes, entryCells } from './entry.js';
+import { findEntry, type Located, tail, throwNoSuchObject } from './locate.js';
+import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
+import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
+import type { Actor, WriteOptions } from './types.js';
+import { newUuid, parseUuid, uuidText } from './uuid.js';
+import { changeStep, checkDraft, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, refuseServerAttributes, retrying, setDefault, type WriteContext } from './write.js';
+
+/** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
+export async function add(
+  context: WriteContext,
+  dn: Dn,
+  given: readonly PartialAttribute[],
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<Buffer> {
+  const { schema } = context;
+  if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
+  const draft = draftFromAttributes(schema, given);
+  refuseServerAttributes(draft.attributes.values(), actor);
+  prepareEntry(context, draft, dn, actor);
+  const id = parseUuid(draft.text('entryUUID')!);
+  return retrying(context, async () => {
+    const parent = await placeFor(context, dn, options);
+    await commitSteps(context, addSteps(context, draft, dn, parent, id, actor), 0);
+    return id;
+  });
+}
+
+/** Completes a new entry (superclasses, RDN values, operational attributes) and checks all of it. */
+export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor: Actor): void {
+  const rdn = dn.rdns[0]!;
+  completeClasses(context.schema, draft);
+  completeRdn(draft, context.schema, rdn);
+  const now = generalizedTime(Date.now());
+  setDefault(context, draft, 'entryUUID', uuidText(newUuid()));
+  setDefault(context, draft, 'entryCSN', context.csn.next());
+  setDefault(context, draft, 'createTimestamp', now);
+  setDefault(context, draft, 'modifyTimestamp', now);
+  if (actor.dn) {
+    setDefault(context, draft, 'creatorsName', actor.dn);
+    setDefault(context, draft, 'modifiersName', actor.dn);
+  }
+  checkDraft(context, draft, rdn);
+}
+
+/** The parent under which `dn` may be added; refuses a name that is taken or has no parent. */
+async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): Promise<Node> {
+  const { store, shared } = context;
+  const existing = findEntry(context, store, dn);
+  if (isPromise(existing) ? await existing : existing) throw new LdapError('entryAlreadyExists', 'there is an entry with this name already');
+  if (shared.suffixNorms.has(dn.norm.toString('latin1'))) return ROOT;
+  const found = findEntry(context, store, tail(dn, 1));
+  const parent = isPromise(found) ? await found : found;
+  if (!parent) return throwNoSuchObject(context, store, dn, options.manageDsaIT);
+  // A referral object takes the place of what would be below it (RFC 3296 §5.3).
+  if (!options.manageDsaIT) await refuseBelowSpecial(context, parent, dn);
+  return parent.node;
+}
+
+async function refuseBelowSpecial(context: WriteContext, parent: Located, dn: Dn): Promise<void> {
+  for (const value of attributeValues(context, parent.row, 'objectClass')) {
+    const name = value.toString('latin1').toLowerCase();
+    if (name === 'referral') await throwNoSuchObject(context, context.store, dn);
+    if (name === 'alias') {
+      throw new LdapError('namingViolation', 'an alias entry has no entries below it', { matchedDN: parent.node.dn.toString() });
+    }
+  }
+}
+
+/** The plan of one add. Its first step decides: the name is free and now taken. */
+export function addSteps(context: WriteContext, draft: Draft, dn: Dn, parent: Node, id: Buffer, actor: Actor): PlanStep[] {
+  const isSuffix = parent === ROOT;
+  const rdn = dn.rdns[0]!;
+  const upRdn = Buffer.from(isSuffix ? dn.text : rdn.text);
+  const normRdn = cutNorm(isSuffix ? dn.norm : rdn.norm);
+  const node: Node = { id, parent, normRdn, dn: joinDn(upRdn, parent.dn) };
+  const implied = impliedOf(context, draft);
+  const { cells, separate } = entryCells(draft, { parentId: parent.id, normRdn, upRdn, version: counterBytes(1n) });
+  return [
+    {
+      table: TREE_TABLE.name,
+      key: nodeTreeKey(node),
+      guards: [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.id }],
+      put: [{ family: TREE.treeInfo, qualifier: Q.id, value: id }, ...implied.cells.values()],
+    },
+    context.shared.guardStep(isSpecial(draft)),
+    ...countSteps(parent, 1n, 1n),
+    {
+      table: MASTER_TABLE.name,
+      key: id,
+      guards: [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.parentId }],
+      put: [...cells, ...separate],
+    },
+    ...indexSteps(id, undefined, implied),
+    changeStep({ op: 'add', id, dn: node.dn, by: actor.dn, csn: draft.text('entryCSN')! }),
+  ];
+}

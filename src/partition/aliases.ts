@@ -1,0 +1,149 @@
+import { LdapError } from '../ldap/error.js';
+import type { Dn } from '../schema/types.js';
+import type { Maybe, Reader } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { attributeValues } from './entry.js';
+import { findEntry, type Located, referralTo, referralUrls, requireEntry, tail, type Context } from './locate.js';
+import { isWithin, makeNode, type Node, ROOT } from './nodes.js';
+import type { Area, SearchContext } from './search.js';
+import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';
+import type { SearchParams, SearchSink } from './types.js';
+
+/** Aliases followed one after another before it is called a loop (survives CVE-2025-27497's kind). */
+const MAX_ALIASES = 16;
+
+const OBJECT_CLASS_TABLE = indexTable('2.5.4.0').name;
+
+/** Index rows of the entries of an object class. */
+function classPrefix(context: Context, name: string): Buffer | undefined {
+  const norm = context.schema.attribute('objectClass')?.equality?.normalize(Buffer.from(name));
+  return norm && equalityPrefix(norm);
+}
+
+/** Learns, once a tree version, whether there are aliases and referrals at all: most directories have none. */
+export function specials(context: Context, reader: Reader): Maybe<void> {
+  if (context.nodes.flags) return;
+  const count = (name: string): Maybe<number> => {
+    const prefix = classPrefix(context, name);
+    return prefix ? reader.postingCount(OBJECT_CLASS_TABLE, prefix, 1) : 0;
+  };
+  const aliases = count('alias');
+  const referrals = count('referral');
+  const learn = (a: number, r: number): void => {
+    context.nodes.flags = { aliases: a > 0, referrals: r > 0 };
+  };
+  if (isPromise(aliases) || isPromise(referrals)) {
+    return Promise.all([aliases, referrals]).then(([a, r]) => learn(a, r));
+  }
+  learn(aliases, referrals);
+}
+
+/** The base of a search: its node, aliases followed if asked for; throws `noSuchObject`, `referral`, `aliasProblem`. */
+export function resolveBase(context: SearchContext, params: SearchParams): Maybe<Node> {
+  const { nodes, shared } = context;
+  if (params.base.rdns.length === 0) return ROOT;
+  const simple = !nodes.flags?.aliases && !nodes.flags?.referrals;
+  if (simple && params.scope !== 'base') {
+    const node = nodes.byDn(params.base, 0, shared.suffixNorms);
+    if (!isPromise(node) && node && node !== ROOT) return node;
+  }
+  if (simple) {
+    const found = findEntry(context, context.store, params.base);
+    if (!isPromise(found) && found) return found.node;
+  }
+  return resolveSlowly(context, params);
+}
+
+async function resolveSlowly(context: SearchContext, params: SearchParams): Promise<Node> {
+  const finding = params.deref === 'finding' || params.deref === 'always';
+  if (finding && context.nodes.flags?.aliases) {
+    const followed = await followPath(context, params.base, params.manageDsaIT, 0);
+    return followed.node;
+  }
+  const found = await requireEntry(context, context.store, params.base, params.manageDsaIT);
+  return found.node;
+}
+
+/** Finds `dn` where any name on the way, or the entry itself, may be an alias (RFC 4511 §4.5.1.3 derefFindingBaseObj). */
+async function followPath(context: SearchContext, dn: Dn, manageDsaIT: boolean, followed: number): Promise<Located> {
+  if (followed > MAX_ALIASES) throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
+  for (let from = dn.rdns.length - 1; from >= 0; from--) {
+    const read = findEntry(context, context.store, tail(dn, from));
+    const found = isPromise(read) ? await read : read;
+    const target = found && aliasTarget(context, found.row);
+    if (!target) continue;
+    const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
+    return followPath(context, context.schema.parseDn([...rest, target].join(',')), manageDsaIT, followed + 1);
+  }
+  return requireEntry(context, context.store, dn, manageDsaIT);
+}
+
+/** DN that an alias entry stands for; undefined for any other entry. */
+function aliasTarget(context: Context, row: Buffer): string | undefined {
+  if (!attributeValues(context, row, 'objectClass').some((v) => v.toString('latin1').toLowerCase() === 'alias')) return undefined;
+  const target = attributeValues(context, row, 'aliasedObjectName')[0];
+  if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');
+  return target.toString();
+}
+
+/** The areas, and those that aliases in them lead to. An alias whose entry is gone leads nowhere. */
+export async function aliasTargets(context: SearchContext, reader: Reader, areas: readonly Area[]): Promise<Area[]> {
+  const all = [...areas];
+  for (let i = 0; i < all.length; i++) {
+    if (all.length > 10_000) throw new LdapError('adminLimitExceeded', 'the search leads through more than 10,000 aliases');
+    const area = all[i]!;
+    if (area.scope === 'base') continue;
+    for (const alias of await entriesOfClass(context, reader, 'alias', area)) {
+      const target = await followAlias(context, alias);
+      if (!target) continue;
+      const scope = area.scope === 'one' ? 'base' : 'sub';
+      const known = all.some((a) => (a.scope === scope || a.scope === 'sub') && (a.scope === 'base' ? a.node.id.equals(target.id) : isWithin(target, a.node)));
+      if (!known) all.push({ node: target, scope });
+    }
+  }
+  return all;
+}
+
+async function followAlias(context: SearchContext, alias: Located): Promise<Node | undefined> {
+  try {
+    const target = context.schema.parseDn(aliasTarget(context, alias.row)!);
+    return (await followPath(context, target, true, 1)).node;
+  } catch (error) {
+    if (error instanceof LdapError && error.result === 'noSuchObject') return undefined;
+    throw error;
+  }
+}
+
+/** Entries of a class that lie in an area, the base entry itself not. */
+async function entriesOfClass(context: Context, reader: Reader, name: string, area: Area): Promise<Located[]> {
+  const prefix = classPrefix(context, name);
+  const found: Located[] = [];
+  if (!prefix) return found;
+  const read = reader.postings(OBJECT_CLASS_TABLE, prefix, 100_000);
+  const ids = isPromise(read) ? await read : read;
+  for (let at = 0; at < ids.length; at += UUID_BYTES) {
+    const id = ids.subarray(at, at + UUID_BYTES);
+    const got = reader.get(MASTER_TABLE.name, id);
+    const row = isPromise(got) ? await got : got;
+    if (!row || id.equals(area.node.id)) continue;
+    const above = context.nodes.byId(Buffer.from(parentIdOf(row)));
+    const parent = isPromise(above) ? await above : above;
+    if (!parent) continue;
+    const inside = area.scope === 'one' ? parent.id.equals(area.node.id) : isWithin(parent, area.node);
+    if (inside) found.push({ node: makeNode(Buffer.from(id), row, parent), row });
+  }
+  return found;
+}
+
+/** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
+export async function emitReferences(context: SearchContext, reader: Reader, areas: readonly Area[], sink: SearchSink): Promise<void> {
+  for (const area of areas) {
+    if (area.scope === 'base') continue;
+    const scope = area.scope === 'one' ? 'base' : 'sub';
+    for (const { node, row } of await entriesOfClass(context, reader, 'referral', area)) {
+      const urls = referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope));
+      const done = urls.length > 0 ? sink.reference(urls) : undefined;
+      if (isPromise(done)) await done;
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import { LdapError } from '../ldap/error.js';
+import type { Dn } from '../schema/types.js';
+import type { Cell, PlanStep } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { cellValue, MARK, unpackRow } from '../store/row.js';
+import { type Draft, draftFromRow, valueQualifier } from './entry.js';
+import { readAllLarge } from './large.js';
+import { type Located, requireEntry } from './locate.js';
+import { nodeTreeKey } from './nodes.js';
+import { DELETED, DELETED_TABLE, largeQualifiers, MASTER, MASTER_TABLE, PURGE_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
+import type { Actor, WriteOptions } from './types.js';
+import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, retrying, type WriteContext } from './write.js';
+
+/** Deletes a leaf entry (RFC 4511 §4.8). Its rows are kept in table `deleted` until they are restored or purged. */
+export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
+  if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
+  await retrying(context, async () => {
+    const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
+    await refuseNonLeaf(context, found);
+    await commitSteps(context, await deleteSteps(context, found, actor), 0);
+  });
+}
+
+async function refuseNonLeaf(context: WriteContext, { node }: Located): Promise<void> {
+  const read = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
+  const row = isPromise(read) ? await read : read;
+  const count = row && cellValue(row, TREE.treeInfo, Q.oneLevelCount);
+  if (count && count.readBigInt64BE() > 0n) {
+    throw new LdapError('notAllowedOnNonLeaf', `the entry has ${count.readBigInt64BE()} entries right below it; delete them first`);
+  }
+}
+
+async function deleteSteps(context: WriteContext, { node, row }: Located, actor: Actor): Promise<PlanStep[]> {
+  const { store } = context;
+  const draft = await wholeDraft(context, { node, row });
+  const csn = context.csn.next(draft.text('entryCSN'));
+  const time = Buffer.allocUnsafe(8);
+  time.writeBigUInt64BE(BigInt(Date.now()));
+  const large = largeQualifiers(row) && store.getCells(MASTER_TABLE.name, node.id, MASTER.largeValues, Buffer.alloc(0));
+  const chunks = large === undefined ? undefined : isPromise(large) ? await large : large;
+  const about = (name: string, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier: Buffer.from(name), value });
+  return [
+    {
+      table: TREE_TABLE.name,
+      key: nodeTreeKey(node),
+      guards: [
+        { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id },
+        { op: 'counterEquals', family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: 0n },
+      ],
+      deleteRow: true,
+    },
+    {
+      table: MASTER_TABLE.name,
+      key: node.id,
+      guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: cellValue(row, MASTER.treeInfo, Q.version)! }],
+      deleteRow: true,
+    },
+    context.shared.guardStep(isSpecial(draft)),
+    ...countSteps(node.parent!, -1n, -1n),
+    ...indexSteps(node.id, impliedOf(context, draft), undefined),
+    {
+      table: DELETED_TABLE.name,
+      key: node.id,
+      put: [...unpackRow(row), ...(chunks ? unpackRow(chunks) : []), about('dn', node.dn), about('time', time), about('by', Buffer.from(actor.dn))],
+    },
+    { table: PURGE_TABLE.name, key: Buffer.concat([time, node.id]), put: [MARK] },
+    changeStep({ op: 'delete', id: node.id, dn: node.dn, by: actor.dn, csn }),
+  ];
+}
+
+/** The entry with its large values, so that everything it implies can be computed. */
+async function wholeDraft(context: WriteContext, { node, row }: Located): Promise<Draft> {
+  const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row);
+  return draftWithLarge(context, row, large);
+}
+
+export function draftWithLarge(context: Pick<WriteContext, 'descriptions'>, row: Buffer, large: ReadonlyMap<string, Buffer> | undefined): Draft {
+  const draft = draftFromRow(context.descriptions, row, undefined);
+  if (!large) return draft;
+  for (const attribute of draft.attributes.values()) {
+    attribute.values = attribute.values.map((v) => {
+      const qualifier = valueQualifier(attribute.text, v.index);
+      return { bytes: large.get(qualifier.toString('latin1')) ?? v.bytes, index: v.index };
+    });
+  }
+  return draft;
+}

@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import { LdapError } from '../ldap/error.js';
+import type { PartialAttribute } from '../ldap/types.js';
+import type { Schema } from '../schema/schema.js';
+import type { AttributeDescription, Rdn } from '../schema/types.js';
+import type { Cell } from '../store/contract.js';
+import { nextCell, qualifierStart, valueStart } from '../store/row.js';
+import type { DescriptionTable } from './descriptions.js';
+import { INDEX_BYTES } from './descriptions.js';
+import { LARGE_VALUE, chunkCells } from './large.js';
+import { MASTER, Q } from './tables.js';
+
+/** One value of an attribute while an entry is being written. */
+export interface DraftValue {
+  /** The value, or for a stored large value that was not read the pointer cell's bytes. */
+  readonly bytes: Buffer;
+  /** The value index in the qualifier. */
+  readonly index: number;
+  /** Stored over 64 KiB and not changed: `bytes` is its pointer. */
+  readonly stored?: boolean;
+}
+
+export interface DraftAttribute {
+  readonly description: AttributeDescription;
+  /** Description as stored. */
+  readonly text: string;
+  values: DraftValue[];
+}
+
+/** An entry while it is being made or changed: attributes by canonical description, in order of first mention. */
+export class Draft {
+  readonly attributes = new Map<string, DraftAttribute>();
+
+  get(description: AttributeDescription): DraftAttribute | undefined {
+    return this.attributes.get(description.text);
+  }
+
+  /** Sets all values, indexes from 0. An attribute that is there keeps its stored spelling. */
+  replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    if (values.length === 0) {
+      this.attributes.delete(description.text);
+      return;
+    }
+    const known = this.attributes.get(description.text);
+    this.attributes.set(description.text, {
+      description,
+      text: known?.text ?? text,
+      values: values.map((bytes, index) => ({ bytes, index })),
+    });
+  }
+
+  append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    const known = this.attributes.get(description.text);
+    if (!known) return this.replace(description, text, values);
+    let index = known.values.reduce((max, v) => Math.max(max, v.index), -1);
+    known.values = [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))];
+  }
+
+  /** First value of the attribute of this name, as text. */
+  text(name: string): string | undefined {
+    const lower = name.toLowerCase();
+    for (const attribute of this.attributes.values()) {
+      if (attribute.description.text.toLowerCase() === lower) return attribute.values[0]?.bytes.toString();
+    }
+    return undefined;
+  }
+
+  copy(): Draft {
+    const copy = new Draft();
+    for (const [key, a] of this.attributes) copy.attributes.set(key, { ...a, values: [...a.values] });
+    return copy;
+  }
+}
+
+/** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
+export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
+  const draft = new Draft();
+  for (const { type, values } of given) {
+    const description = schema.requireDescription(type);
+    if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
+    draft.append(description, type, values);
+  }
+  return draft;
+}
+
+export function draftFromRow(descriptions: DescriptionTable, row: Buffer, large: ReadonlySet<string> | undefined): Draft {
+  const draft = new Draft();
+  for (let at = 0; at < row.length; ) {
+    const next = nextCell(row, at);
+    if (row[at] === MASTER.upAttributes) {
+      const stored = descriptions.ofCell(row, at);
+      const start = valueStart(row, at);
+      const key = stored.description.text;
+      let attribute = draft.attributes.get(key);
+      if (!attribute) {
+        attribute = { description: stored.description, text: stored.text.toString('latin1'), values: [] };
+        draft.attributes.set(key, attribute);
+      }
+      attribute.values.push({
+        bytes: row.subarray(start, next),
+        index: row.readUInt32BE(start - INDEX_BYTES),
+        ...(large?.has(row.toString('latin1', qualifierStart(at), start)) ? { stored: true } : {}),
+      });
+    }
+    at = next;
+  }
+  return draft;
+}
+
+/** Qualifier of one value: description as stored + 4-byte index. */
+export function valueQualifier(text: string, index: number): Buffer {
+  const qualifier = Buffer.allocUnsafe(text.length + INDEX_BYTES);
+  qualifier.write(text, 'latin1');
+  qualifier.writeUInt32BE(index, text.length);
+  return qualifier;
+}
+
+export interface EntryCells {
+  /** treeInfo and upAttributes. */
+  readonly cells: Cell[];
+  /** largeValues: chunks of values that are new. */
+  readonly separate: Cell[];
+}
+
+export interface TreeInfo {
+  readonly parentId: Buffer;
+  readonly normRdn: Buffer;
+  readonly upRdn: Buffer;
+  readonly version: Buffer;
+}
+
+/** All cells of the master row of an entry; values longer than `largeAbove` bytes go to largeValues. */
+export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALUE): EntryCells {
+  const cells: Cell[] = [];
+  const separate: Cell[] = [];
+  const large: Buffer[] = [];
+  for (const attribute of draft.attributes.values()) {
+    for (const value of attribute.values) {
+      const qualifier = valueQualifier(attribute.text, value.index);
+      if (value.stored || value.bytes.length > largeAbove) {
+        large.push(qualifier);
+        if (!value.stored) separate.push(...chunkCells(qualifier, value.bytes));
+        cells.push({ family: MASTER.upAttributes, qualifier, value: value.stored ? value.bytes : largePointer(value.bytes) });
+      } else {
+        cells.push({ family: MASTER.upAttributes, qualifier, value: value.bytes });
+      }
+    }
+  }
+  const treeInfo = MASTER.treeInfo;
+  if (large.length > 0) cells.push({ family: treeInfo, qualifier: Q.large, value: largeList(large) });
+  cells.push(
+    { family: treeInfo, qualifier: Q.normRdn, value: info.normRdn },
+    { family: treeInfo, qualifier: Q.parentId, value: info.parentId },
+    { family: treeInfo, qualifier: Q.upRdn, value: info.upRdn },
+    { family: treeInfo, qualifier: Q.version, value: info.version },
+  );
+  return { cells, separate };
+}
+
+/** What the upAttributes cell of a large value says: 8-byte length, SHA-256. */
+export function largePointer(value: Buffer): Buffer {
+  const pointer = Buffer.allocUnsafe(40);
+  pointer.writeBigUInt64BE(BigInt(value.length));
+  createHash('sha256').update(value).digest().copy(pointer, 8);
+  return pointer;
+}
+
+/** Value of treeInfo `large`: each qualifier behind its 2-byte length. */
+function largeList(qualifiers: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = [];
+  for (const qualifier of qualifiers) {
+    const length = Buffer.allocUnsafe(2);
+    length.writeUInt16BE(qualifier.length);
+    parts.push(length, qualifier);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Values of every attribute of the type `name` (any options) in a packed row, views. Small values only. */
+export function attributeValues(context: { readonly schema: Schema; readonly descriptions: DescriptionTable }, row: Buffer, name: string): Buffer[] {
+  const type = context.schema.attribute(name);
+  const found: Buffer[] = [];
+  if (!type) return found;
+  for (let at = 0; at < row.length; ) {
+    const next = nextCell(row, at);
+    if (row[at] === MASTER.upAttributes && context.descriptions.ofCell(row, at).description.type === type) {
+      found.push(row.subarray(valueStart(row, at), next));
+    }
+    at = next;
+  }
+  return found;
+}
+
+/** Completes objectClass with the superclasses of what is given, so that filters on them match (RFC 4512 §3.3). */
+export function completeClasses(schema: Schema, draft: Draft): void {
+  const description = schema.requireDescription('objectClass');
+  const attribute = draft.get(description);
+  if (!attribute) return;
+  const present = new Set<string>();
+  const missing: string[] = [];
+  for (const value of attribute.values) {
+    const found = schema.objectClass(value.bytes.toString('latin1'));
+    if (found) present.add(found.oid);
+  }
+  const visit = (name: string): void => {
+    for (const superior of schema.objectClass(name)?.superiors ?? []) {
+      if (!present.has(superior.oid)) {
+        present.add(superior.oid);
+        missing.push(superior.name);
+      }
+      visit(superior.oid);
+    }
+  };
+  for (const value of attribute.values) visit(value.bytes.toString('latin1'));
+  if (missing.length > 0) draft.append(description, attribute.text, missing.map((name) => Buffer.from(name)));
+}
+
+/** Adds the values of the RDN that the entry does not have (RFC 4511 §4.7 asks clients to give them; like others, Rowan adds them). */
+export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
+  for (const ava of rdn.avas) {
+    const description = schema.requireDescription(ava.type.name);
+    const attribute = draft.get(description);
+    if (attribute?.values.some((v) => sameValue(ava.type.equality?.normalize(v.bytes), ava.norm) || v.bytes.equals(ava.value))) continue;
+    draft.append(description, description.text, [Buffer.from(ava.value)]);
+  }
+}
+
+function sameValue(a: Buffer | undefined, b: Buffer): boolean {
+  return a?.equals(b) ?? false;
+}

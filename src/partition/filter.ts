@@ -1,0 +1,397 @@
+import type { Filter } from '../ldap/types.js';
+import type { Schema } from '../schema/schema.js';
+import type { AttributeDescription, AttributeType, MatchingRule } from '../schema/types.js';
+import { nextCell, valueStart } from '../store/row.js';
+import type { DescriptionTable } from './descriptions.js';
+import { MASTER } from './tables.js';
+import type { View } from './types.js';
+
+/**
+ * LDAP filters compiled for evaluation over packed master rows, three-valued as RFC 4511 §4.5.1.7 says: an undefined
+ * term is neither true nor false, and NOT of undefined is undefined.
+ */
+export type Tri = 0 | 1 | 2;
+export const FALSE: Tri = 0;
+export const TRUE: Tri = 1;
+export const UNDEFINED: Tri = 2;
+
+/** What evaluation may look at besides the row; filled by the search as `CompiledFilter.needs` asks. */
+export interface Candidate {
+  row: Buffer;
+  dn: Buffer;
+  hasSubordinates: boolean;
+  numSubordinates: number;
+  /** Values over 64 KiB by latin-1 qualifier, when the filter looks into values and the row has such. */
+  large: ReadonlyMap<string, Buffer> | undefined;
+}
+
+/** How a term can be found in an index; `norm`s are not yet cut. */
+export type Lookup =
+  | { readonly kind: 'equality'; readonly norm: Buffer }
+  | { readonly kind: 'presence' }
+  | { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }
+  | {
+      readonly kind: 'pattern';
+      readonly initial: Buffer | undefined;
+      readonly any: readonly Buffer[];
+      readonly final: Buffer | undefined;
+    };
+
+export interface Term {
+  readonly kind: 'term';
+  readonly filter: Filter;
+  /** The type asked for and every visible type below it. */
+  readonly types: readonly AttributeType[];
+  /** Undefined when neither an index nor a store filter can tell anything. */
+  readonly lookup: Lookup | undefined;
+  /** The lookup finds exactly the entries for which the term is true, and it is false for all others. */
+  readonly exact: boolean;
+  evaluate(candidate: Candidate): Tri;
+}
+
+export type CompiledFilter =
+  | Term
+  | { readonly kind: 'and' | 'or'; readonly of: readonly CompiledFilter[] }
+  | { readonly kind: 'not'; readonly of: CompiledFilter }
+  | { readonly kind: 'undefined'; readonly why: string };
+
+export interface Needs {
+  dn: boolean;
+  subordinates: boolean;
+  /** Looks into values, not only at presence: large values have to be read. */
+  values: boolean;
+}
+
+export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {
+  switch (filter.kind) {
+    case 'term':
+      return filter.evaluate(candidate);
+    case 'undefined':
+      return UNDEFINED;
+    case 'not': {
+      const t = evaluate(filter.of, candidate);
+      return t === UNDEFINED ? UNDEFINED : t === TRUE ? FALSE : TRUE;
+    }
+    default: {
+      const decides = filter.kind === 'and' ? FALSE : TRUE;
+      let result: Tri = decides === FALSE ? TRUE : FALSE;
+      for (const part of filter.of) {
+        const t = evaluate(part, candidate);
+        if (t === decides) return decides;
+        if (t === UNDEFINED) result = UNDEFINED;
+      }
+      return result;
+    }
+  }
+}
+
+/** Whether the lookup's forms (the equality rule's, as rows and indexes hold them) are also those of `rule`. */
+function sharesForms(equality: MatchingRule | undefined, rule: MatchingRule): boolean {
+  return equality !== undefined && stem(equality) === stem(rule);
+}
+
+function stem(rule: MatchingRule): string {
+  return (rule.names[0] ?? rule.oid).replace(/(Ordering|Substrings)?Match$/, '');
+}
+
+const COMPUTED = new Set(['entrydn', 'hassubordinates', 'numsubordinates', 'subschemasubentry']);
+
+export class FilterCompiler {
+  readonly #schema: Schema;
+  readonly #descriptions: DescriptionTable;
+  /** For a wanted description, by number of a stored one: 1 it is meant, 2 it is not, 0 or absent: not asked yet. */
+  readonly #meant = new Map<AttributeDescription, number[]>();
+
+  constructor(schema: Schema, descriptions: DescriptionTable) {
+    this.#schema = schema;
+    this.#descriptions = descriptions;
+  }
+
+  compile(filter: Filter, view: View): { filter: CompiledFilter; needs: Needs } {
+    const needs: Needs = { dn: false, subordinates: false, values: false };
+    return { filter: this.#compile(filter, view, needs), needs };
+  }
+
+  #compile(filter: Filter, view: View, needs: Needs): CompiledFilter {
+    switch (filter.type) {
+      case 'and':
+      case 'or':
+        return { kind: filter.type, of: filter.filters.map((f) => this.#compile(f, view, needs)) };
+      case 'not':
+        return { kind: 'not', of: this.#compile(filter.filter, view, needs) };
+      case 'extensible':
+        return this.#extensible(filter, view, needs);
+      default: {
+        const wanted = this.#schema.describe(filter.attribute);
+        if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
+        if (wanted.type.secret || view.hides(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+        return this.#attributeTerm(filter, wanted, view, needs);
+      }
+    }
+  }
+
+  #attributeTerm(
+    filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>,
+    wanted: AttributeDescription,
+    view: View,
+    needs: Needs,
+  ): CompiledFilter {
+    const type = wanted.type;
+    switch (filter.type) {
+      case 'present':
+        return this.#term(filter, wanted, view, needs, undefined, { kind: 'presence' }, true);
+      case 'equal':
+      case 'approx':
+        return this.#ruleTerm(filter, wanted, view, needs, type.equality, filter.value);
+      case 'greaterOrEqual':
+      case 'lessOrEqual': {
+        const rule = type.ordering;
+        if (!rule) return undefinedTerm(`attribute '${wanted.text}' has no ordering rule`);
+        const bound = rule.normalizeAssertion(filter.value);
+        if (!bound) return undefinedTerm(`the value asked of '${wanted.text}' is not of its syntax`);
+        const up = filter.type === 'greaterOrEqual';
+        const lookup: Lookup | undefined = sharesForms(type.equality, rule) ? { kind: up ? 'from' : 'upTo', norm: bound } : undefined;
+        const test = (value: Buffer): boolean => {
+          const norm = rule.normalize(value);
+          if (!norm) return false;
+          const order = Buffer.compare(norm, bound);
+          return up ? order >= 0 : order <= 0;
+        };
+        return this.#term(filter, wanted, view, needs, test, lookup, false);
+      }
+      case 'substring':
+        return this.#substringTerm(filter, wanted, view, needs);
+    }
+  }
+
+  #ruleTerm(
+    filter: Filter,
+    wanted: AttributeDescription,
+    view: View,
+    needs: Needs,
+    rule: MatchingRule | undefined,
+    assertion: Buffer,
+  ): CompiledFilter {
+    if (!rule) return undefinedTerm(`attribute '${wanted.text}' has no equality rule`);
+    const norm = rule.normalizeAssertion(assertion);
+    if (!norm) return undefinedTerm(`the value asked of '${wanted.text}' is not of its syntax`);
+    const same = rule === wanted.type.equality && rule.test === undefined;
+    const lookup: Lookup | undefined = same ? { kind: 'equality', norm } : undefined;
+    return this.#term(filter, wanted, view, needs, ruleTest(rule, norm), lookup, same);
+  }
+
+  #substringTerm(
+    filter: Extract<Filter, { type: 'substring' }>,
+    wanted: AttributeDescription,
+    view: View,
+    needs: Needs,
+  ): CompiledFilter {
+    const rule = wanted.type.substrings;
+    if (!rule?.normalizePart) return undefinedTerm(`attribute '${wanted.text}' has no substrings rule`);
+    const bad = () => undefinedTerm(`a part asked of '${wanted.text}' is not of its syntax`);
+    const initial = filter.initial && rule.normalizePart(filter.initial, 'initial');
+    const final = filter.final && rule.normalizePart(filter.final, 'final');
+    if ((filter.initial && !initial) || (filter.final && !final)) return bad();
+    const any: Buffer[] = [];
+    for (const part of filter.any) {
+      const norm = rule.normalizePart(part, 'any');
+      if (!norm) return bad();
+      any.push(norm);
+    }
+    const lookup: Lookup | undefined = sharesForms(wanted.type.equality, rule) ? { kind: 'pattern', initial, any, final } : undefined;
+    const test = (value: Buffer): boolean => {
+      const norm = rule.normalize(value);
+      return norm !== undefined && hasParts(norm, initial, any, final);
+    };
+    return this.#term(filter, wanted, view, needs, test, lookup, false);
+  }
+
+  #extensible(filter: Extract<Filter, { type: 'extensible' }>, view: View, needs: Needs): CompiledFilter {
+    const rule = filter.rule === undefined ? undefined : this.#schema.rule(filter.rule);
+    if (filter.rule !== undefined && !rule) return undefinedTerm(`matching rule '${filter.rule.slice(0, 100)}' is not known`);
+    if (filter.attribute === undefined) {
+      if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
+      return this.#anyAttributeTerm(filter, rule, view, needs);
+    }
+    const wanted = this.#schema.describe(filter.attribute);
+    if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
+    if (wanted.type.secret || view.hides(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+    const term = this.#ruleTerm(filter, wanted, view, needs, rule ?? wanted.type.equality, filter.value);
+    if (!filter.dnAttributes || term.kind !== 'term') return term;
+    const test = ruleTest((rule ?? wanted.type.equality)!, (rule ?? wanted.type.equality)!.normalizeAssertion(filter.value)!);
+    needs.dn = true;
+    const inDn = (candidate: Candidate) =>
+      this.#dnValues(candidate.dn, (type) => wanted.options.length === 0 && type !== undefined && isOrBelow(type, wanted.type), test);
+    return {
+      ...term,
+      lookup: undefined,
+      exact: false,
+      evaluate: (candidate) => {
+        const t = term.evaluate(candidate);
+        return t === TRUE ? TRUE : inDn(candidate) ? TRUE : t;
+      },
+    };
+  }
+
+  /** `(:rule:=value)`: every attribute the rule applies to. */
+  #anyAttributeTerm(filter: Extract<Filter, { type: 'extensible' }>, rule: MatchingRule, view: View, needs: Needs): CompiledFilter {
+    const norm = rule.normalizeAssertion(filter.value);
+    if (!norm) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
+    const test = ruleTest(rule, norm);
+    const applies = (type: AttributeType) => !type.secret && !view.hides(type) && this.#schema.ruleApplies(rule, type);
+    needs.values = true;
+    if (filter.dnAttributes) needs.dn = true;
+    const descriptions = this.#descriptions;
+    return {
+      kind: 'term',
+      filter,
+      types: [],
+      lookup: undefined,
+      exact: false,
+      evaluate: (candidate) => {
+        const { row } = candidate;
+        for (let at = 0; at < row.length; ) {
+          const next = nextCell(row, at);
+          if (row[at] === MASTER.upAttributes && applies(descriptions.ofCell(row, at).description.type)) {
+            if (test(cellBytes(candidate, at, next))) return TRUE;
+          }
+          at = next;
+        }
+        return filter.dnAttributes && this.#dnValues(candidate.dn, applies, test) ? TRUE : FALSE;
+      },
+    };
+  }
+
+  #dnValues(dn: Buffer, meant: (type: AttributeType) => boolean, test: (value: Buffer) => boolean): boolean {
+    for (const rdn of this.#schema.parseDnBytes(dn).rdns) {
+      for (const ava of rdn.avas) if (meant(ava.type) && test(ava.value)) return true;
+    }
+    return false;
+  }
+
+  /** A term over the values of one description; `test` undefined: presence. */
+  #term(
+    filter: Filter,
+    wanted: AttributeDescription,
+    view: View,
+    needs: Needs,
+    test: ((value: Buffer) => boolean) | undefined,
+    lookup: Lookup | undefined,
+    exact: boolean,
+  ): CompiledFilter {
+    if (COMPUTED.has(wanted.type.name.toLowerCase())) return computedTerm(filter, wanted.type, test, needs);
+    if (test) needs.values = true;
+    const types = wanted.type.subtypes.filter((type) => !type.secret && !view.hides(type));
+    const meant = this.#decisions(wanted);
+    const descriptions = this.#descriptions;
+    const schema = this.#schema;
+    const hides = (type: AttributeType) => type.secret || view.hides(type);
+    const evaluateTerm = (candidate: Candidate): Tri => {
+      const { row } = candidate;
+      for (let at = 0; at < row.length; ) {
+        const next = nextCell(row, at);
+        if (row[at] === MASTER.upAttributes) {
+          const stored = descriptions.ofCell(row, at);
+          let decision = meant[stored.number];
+          if (decision === undefined) {
+            decision = schema.matches(wanted, stored.description) ? 1 : 2;
+            meant[stored.number] = decision;
+          }
+          if (decision === 1 && !hides(stored.description.type)) {
+            if (!test || test(cellBytes(candidate, at, next))) return TRUE;
+          }
+        }
+        at = next;
+      }
+      return FALSE;
+    };
+    return {
+      kind: 'term',
+      filter,
+      types,
+      lookup,
+      exact: exact && wanted.options.length === 0 && types.length === wanted.type.subtypes.length,
+      evaluate: evaluateTerm,
+    };
+  }
+
+  #decisions(wanted: AttributeDescription): number[] {
+    let decisions = this.#meant.get(wanted);
+    if (!decisions) {
+      if (this.#meant.size >= 4096) this.#meant.clear();
+      this.#meant.set(wanted, (decisions = []));
+    }
+    return decisions;
+  }
+}
+
+/** The value of the cell `[at, next)`, a view; large values from the candidate. */
+function cellBytes(candidate: Candidate, at: number, next: number): Buffer {
+  const { row, large } = candidate;
+  const start = valueStart(row, at);
+  if (large) {
+    const whole = large.get(row.toString('latin1', at + 7, start));
+    if (whole) return whole;
+  }
+  return row.subarray(start, next);
+}
+
+function undefinedTerm(why: string): CompiledFilter {
+  return { kind: 'undefined', why };
+}
+
+function isOrBelow(type: AttributeType, above: AttributeType): boolean {
+  for (let t: AttributeType | undefined = type; t; t = t.superior) if (t === above) return true;
+  return false;
+}
+
+function ruleTest(rule: MatchingRule, assertion: Buffer): (value: Buffer) => boolean {
+  const { test } = rule;
+  return (value) => {
+    const norm = rule.normalize(value);
+    return norm !== undefined && (test ? test(norm, assertion) : norm.equals(assertion));
+  };
+}
+
+/** Parts of a substrings assertion in a normal form: in order, without overlap (RFC 4517 §4.2.6). */
+export function hasParts(norm: Buffer, initial: Buffer | undefined, any: readonly Buffer[], final: Buffer | undefined): boolean {
+  let from = 0;
+  let to = norm.length;
+  if (initial) {
+    if (initial.length > to || norm.compare(initial, 0, initial.length, 0, initial.length) !== 0) return false;
+    from = initial.length;
+  }
+  if (final) {
+    to -= final.length;
+    if (to < from || norm.compare(final, 0, final.length, to, norm.length) !== 0) return false;
+  }
+  for (const part of any) {
+    const at = norm.indexOf(part, from);
+    if (at < 0 || at + part.length > to) return false;
+    from = at + part.length;
+  }
+  return true;
+}
+
+/** Attributes that are computed when read (RFC 5020, RFC 4512 §4.2, X.501 hasSubordinates). */
+function computedTerm(filter: Filter, type: AttributeType, test: ((value: Buffer) => boolean) | undefined, needs: Needs): CompiledFilter {
+  const name = type.name.toLowerCase();
+  if (name === 'entrydn') needs.dn = true;
+  if (name.endsWith('subordinates')) needs.subordinates = true;
+  const value = (candidate: Candidate): Buffer => {
+    if (name === 'entrydn') return candidate.dn;
+    if (name === 'hassubordinates') return Buffer.from(candidate.hasSubordinates ? 'TRUE' : 'FALSE');
+    if (name === 'numsubordinates') return Buffer.from(String(candidate.numSubordinates));
+    return SUBSCHEMA_DN;
+  };
+  return {
+    kind: 'term',
+    filter,
+    types: [type],
+    lookup: undefined,
+    exact: false,
+    evaluate: (candidate) => (!test || test(value(candidate)) ? TRUE : FALSE),
+  };
+}
+
+export const SUBSCHEMA_DN = Buffer.from('cn=Subschema');

@@ -1,0 +1,74 @@
+import type { Cell, Maybe, Reader } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
+import { isPromise } from '../store/maybe.js';
+import { nextCell, qualifierStart, valueStart } from '../store/row.js';
+import { largeQualifiers, MASTER } from './tables.js';
+
+/** Values longer than this live in chunks in family largeValues. */
+export const LARGE_VALUE = 64 * 1024;
+export const CHUNK = 128 * 1024;
+
+/** Chunk cells of one large value: the value's qualifier + 4-byte chunk number. */
+export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
+  const cells: Cell[] = [];
+  for (let n = 0; n * CHUNK < value.length; n++) {
+    cells.push({
+      family: MASTER.largeValues,
+      qualifier: chunkQualifier(qualifier, n),
+      value: value.subarray(n * CHUNK, (n + 1) * CHUNK),
+    });
+  }
+  return cells;
+}
+
+export function chunkQualifier(qualifier: Buffer, n: number): Buffer {
+  const name = Buffer.allocUnsafe(qualifier.length + 4);
+  name.set(qualifier, 0);
+  name.writeUInt32BE(n, qualifier.length);
+  return name;
+}
+
+export function chunkCount(pointer: Buffer): number {
+  return Math.ceil(Number(pointer.readBigUInt64BE()) / CHUNK);
+}
+
+/** The whole value behind `qualifier` of the entry `id`; `corrupt` when chunks are missing. */
+export function readLarge(reader: Reader, table: string, id: Buffer, qualifier: Buffer, pointer: Buffer): Maybe<Buffer> {
+  const cells = reader.getCells(table, id, MASTER.largeValues, qualifier);
+  return isPromise(cells) ? cells.then((c) => joinChunks(c, qualifier, pointer)) : joinChunks(cells, qualifier, pointer);
+}
+
+function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffer): Buffer {
+  const value = Buffer.allocUnsafe(Number(pointer.readBigUInt64BE()));
+  let to = 0;
+  if (cells) {
+    for (let at = 0; at < cells.length; ) {
+      const next = nextCell(cells, at);
+      const start = valueStart(cells, at);
+      // A longer qualifier with the same beginning belongs to another value.
+      if (start - qualifierStart(at) === qualifier.length + 4 && to + (next - start) <= value.length) {
+        to += cells.copy(value, to, start, next);
+      }
+      at = next;
+    }
+  }
+  if (to !== value.length) throw new StoreError('corrupt', `a large value has ${to} of its ${value.length} bytes; run \`rowan check\``);
+  return value;
+}
+
+/** All large values of a row by latin-1 qualifier; undefined when it has none. */
+export async function readAllLarge(reader: Reader, table: string, id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer> | undefined> {
+  const qualifiers = largeQualifiers(row);
+  if (!qualifiers) return undefined;
+  const values = new Map<string, Buffer>();
+  for (let at = 0; at < row.length; ) {
+    const next = nextCell(row, at);
+    const start = valueStart(row, at);
+    const name = row.toString('latin1', qualifierStart(at), start);
+    if (row[at] === MASTER.upAttributes && qualifiers.has(name)) {
+      values.set(name, await readLarge(reader, table, id, row.subarray(qualifierStart(at), start), row.subarray(start, next)));
+    }
+    at = next;
+  }
+  return values;
+}

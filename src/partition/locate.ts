@@ -1,0 +1,144 @@
+import { LdapError } from '../ldap/error.js';
+import type { Schema } from '../schema/schema.js';
+import type { Dn } from '../schema/types.js';
+import type { Maybe, Reader } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import type { DescriptionTable } from './descriptions.js';
+import { attributeValues } from './entry.js';
+import { childId, makeNode, type Node, type NodeCache, ROOT } from './nodes.js';
+import type { SharedState } from './shared.js';
+import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from './tables.js';
+
+/** An entry found by its DN. */
+export interface Located {
+  readonly node: Node;
+  /** Packed master row. */
+  readonly row: Buffer;
+}
+
+/** The rooms' shared handle: what every operation needs. */
+export interface Context {
+  readonly schema: Schema;
+  readonly shared: SharedState;
+  readonly nodes: NodeCache;
+  readonly descriptions: DescriptionTable;
+}
+
+/** The entry at `dn`, or undefined. Its row is read now, so it is there and has this name. */
+export function findEntry(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
+  const { nodes, shared } = context;
+  if (dn.rdns.length === 0) return undefined;
+  const isSuffix = shared.suffixNorms.has(dn.norm.toString('latin1'));
+  const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixNorms);
+  const normRdn = cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm);
+  if (isPromise(parent)) return parent.then((p) => findChild(reader, isSuffix ? ROOT : notRoot(p), normRdn));
+  return findChild(reader, isSuffix ? ROOT : notRoot(parent), normRdn);
+}
+
+function notRoot(node: Node | undefined): Node | undefined {
+  return node === ROOT ? undefined : node;
+}
+
+/** The entry named `normRdn` right below `parent`. */
+function findChild(reader: Reader, parent: Node | undefined, normRdn: Buffer): Maybe<Located | undefined> {
+  if (!parent) return undefined;
+  const id = childId(reader, parent, normRdn);
+  return isPromise(id) ? id.then((i) => readChild(reader, parent, normRdn, i)) : readChild(reader, parent, normRdn, id);
+}
+
+function readChild(reader: Reader, parent: Node, normRdn: Buffer, id: Buffer | undefined): Maybe<Located | undefined> {
+  if (!id) return undefined;
+  const row = reader.get(MASTER_TABLE.name, id);
+  return isPromise(row) ? row.then((r) => asChild(parent, normRdn, id, r)) : asChild(parent, normRdn, id, row);
+}
+
+/** A row that has moved on since its tree row was read is not the entry asked for. */
+function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
+  if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
+  return { node: makeNode(id, row, parent), row };
+}
+
+/** The deepest ancestor of `dn` (itself excluded) that exists. */
+export async function deepestAncestor(context: Context, reader: Reader, dn: Dn): Promise<Located | undefined> {
+  for (let from = 1; from < dn.rdns.length; from++) {
+    const found = await findEntry(context, reader, tail(dn, from));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** `dn` without its first `from` RDNs. */
+export function tail(dn: Dn, from: number): Dn {
+  if (from === 0) return dn;
+  const rdns = dn.rdns.slice(from);
+  let start = 0;
+  for (let i = 0; i < from; i++) start += dn.rdns[i]!.norm.length + 1;
+  return { rdns, text: rdns.map((r) => r.text).join(','), norm: rdns.length === 0 ? Buffer.alloc(0) : dn.norm.subarray(start) };
+}
+
+/**
+ * The entry at `dn`, as an operation's target. Throws `noSuchObject` with matchedDN, `referral` when the entry or one
+ * above it is a referral object (RFC 3296 §5.2–5.6), unless `manageDsaIT`.
+ */
+export async function requireEntry(context: Context, reader: Reader, dn: Dn, manageDsaIT: boolean): Promise<Located> {
+  let found = findEntry(context, reader, dn);
+  if (isPromise(found)) found = await found;
+  if (found) {
+    if (!manageDsaIT) throwIfReferral(context, found, dn, 0);
+    return found;
+  }
+  return throwNoSuchObject(context, reader, dn, manageDsaIT);
+}
+
+/** Says how far the name goes; a referral on the way is given instead. */
+export async function throwNoSuchObject(context: Context, reader: Reader, dn: Dn, manageDsaIT = false): Promise<never> {
+  const ancestor = await deepestAncestor(context, reader, dn);
+  if (ancestor && !manageDsaIT) {
+    throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
+  }
+  const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
+  throw new LdapError('noSuchObject', ancestor ? 'there is no entry with this name' : noContext(context), { matchedDN });
+}
+
+function noContext(context: Context): string {
+  const suffixes = context.shared.settings.suffixes.map((s) => `'${s}'`).join(', ');
+  return `no entry with this name; this server holds ${suffixes}`;
+}
+
+function depth(context: Context, node: Node): number {
+  return context.schema.parseDnBytes(node.dn).rdns.length;
+}
+
+function throwIfReferral(context: Context, found: Located, asked: Dn, below: number): void {
+  const urls = referralUrls(context, found.row);
+  if (urls.length === 0) return;
+  const rest = asked.rdns.slice(0, below).map((r) => r.text);
+  const referrals = urls.map((url) => referralTo(url, rest, found.node.dn.toString()));
+  throw new LdapError('referral', '', { referrals, matchedDN: found.node.dn.toString() });
+}
+
+/** URLs of a referral object; empty for any other entry. */
+export function referralUrls(context: Context, row: Buffer): string[] {
+  if (!attributeValues(context, row, 'objectClass').some((v) => v.toString().toLowerCase() === 'referral')) return [];
+  // The URI is followed by an optional label (RFC 3296 §2.1, RFC 2079).
+  return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
+}
+
+/** RFC 3296 §5.2: the URL's DN, or the entry's own where it has none, under the RDNs that were asked for below it. */
+export function referralTo(url: string, rest: readonly string[], own: string, scope?: 'base' | 'sub'): string {
+  const match = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i.exec(url);
+  if (!match) return url;
+  const target = match[2] ? decodePercent(match[2]) : own;
+  const dn = [...rest, target].filter((part) => part !== '').join(',');
+  return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
+}
+
+/** A `ref` that is not well percent-encoded is passed on as it stands. */
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return text;
+    throw error;
+  }
+}

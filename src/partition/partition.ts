@@ -1,0 +1,175 @@
+import type { Change, Filter, PartialAttribute } from '../ldap/types.js';
+import type { Schema } from '../schema/schema.js';
+import type { Dn } from '../schema/types.js';
+import type { Maybe, Store } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { cellCounter, cellValue } from '../store/row.js';
+import { add } from './add.js';
+import { compare } from './compare.js';
+import { CsnClock } from './csn.js';
+import { remove } from './delete.js';
+import { DescriptionTable } from './descriptions.js';
+import { explain } from './explain.js';
+import { evaluate, FilterCompiler, TRUE, UNDEFINED } from './filter.js';
+import { latestCsn } from './history.js';
+import { readLarge } from './large.js';
+import { findEntry, requireEntry } from './locate.js';
+import { modify } from './modify.js';
+import { NodeCache } from './nodes.js';
+import { readById, toEntry, virtualRow } from './read.js';
+import { rename, type RenameTarget } from './rename.js';
+import { search, type SearchContext } from './search.js';
+import { SharedState } from './shared.js';
+import { toLdapError } from './store-errors.js';
+import { MASTER, MASTER_TABLE, Q } from './tables.js';
+import type { Actor, Directory, DirectorySettings, Entry, Explanation, IndexInfo, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
+import type { WriteContext } from './write.js';
+
+/** A directory over a store: what the server, the command line and embedding programs work with. */
+export class Partition implements Directory {
+  readonly store: Store;
+  readonly schema: Schema;
+  readonly descriptions: DescriptionTable;
+  /** For the room's own files: everything an operation needs. */
+  readonly context: SearchContext & WriteContext;
+
+  private constructor(context: SearchContext & WriteContext) {
+    this.context = context;
+    this.store = context.store;
+    this.schema = context.schema;
+    this.descriptions = context.descriptions;
+  }
+
+  /** Opens the directory in `store`; `StoreError` `format` when there is none. */
+  static async open(store: Store, schema: Schema, options: { readonly now?: () => number } = {}): Promise<Partition> {
+    const descriptions = new DescriptionTable(schema);
+    const nodes = new NodeCache(store);
+    const shared = new SharedState(store, schema, () => nodes.clear());
+    await shared.fresh();
+    const csn = new CsnClock(await latestCsn(store), options.now);
+    const compiler = new FilterCompiler(schema, descriptions);
+    return new Partition({ store, schema, descriptions, nodes, shared, csn, compiler });
+  }
+
+  get settings(): DirectorySettings {
+    return this.context.shared.settings;
+  }
+  get suffixes(): readonly Dn[] {
+    return this.context.shared.suffixes;
+  }
+  indexes(): IndexInfo[] {
+    return this.context.shared.indexes.info();
+  }
+
+  async search(params: SearchParams, sink: SearchSink): Promise<SearchOutcome> {
+    return translated(search(this.context, params, sink));
+  }
+
+  async explain(params: SearchParams): Promise<Explanation> {
+    return translated(explain(this.context, params));
+  }
+
+  async read(dn: Dn, options: WriteOptions & { large?: boolean } = {}): Promise<Entry> {
+    return translated(this.#read(dn, options));
+  }
+
+  async #read(dn: Dn, options: WriteOptions & { large?: boolean }): Promise<Entry> {
+    await this.context.shared.fresh();
+    const found = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
+    return toEntry(this.context, found, options.large ?? false);
+  }
+
+  async readById(id: Buffer): Promise<Entry | undefined> {
+    return translated(readById(this.context, id));
+  }
+
+  /** The entry's id and packed master row, without a promise on an embedded store: for bind and compare. Store errors come translated. */
+  findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
+    try {
+      const fresh = this.context.shared.fresh();
+      if (isPromise(fresh)) return translated(fresh.then(() => this.#findRow(dn)));
+      const found = this.#findRow(dn);
+      return isPromise(found) ? translated(found) : found;
+    } catch (error) {
+      throw toLdapError(error);
+    }
+  }
+
+  #findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
+    const found = findEntry(this.context, this.store, dn);
+    if (isPromise(found)) return found.then((f) => f && { id: f.node.id, row: f.row });
+    return found && { id: found.node.id, row: found.row };
+  }
+
+  /** The version counter of an entry as of now; undefined when it is gone. */
+  versionOf(id: Buffer): Maybe<bigint | undefined> {
+    const version = (row: Buffer | undefined) => row && cellCounter(row, MASTER.treeInfo, Q.version);
+    const row = this.store.get(MASTER_TABLE.name, id);
+    return isPromise(row) ? translated(row.then(version)) : version(row);
+  }
+
+  /** A value over 64 KiB; `qualifier` as in the row. */
+  async largeValue(id: Buffer, qualifier: Buffer): Promise<Buffer> {
+    const row = await this.store.get(MASTER_TABLE.name, id);
+    const pointer = row && cellValue(row, MASTER.upAttributes, qualifier);
+    return pointer ? translated(Promise.resolve(readLarge(this.store, MASTER_TABLE.name, id, qualifier, pointer))) : Buffer.alloc(0);
+  }
+
+  /** Three-valued: undefined is neither true nor false. For virtual entries. */
+  matchesFilter(row: Buffer, filter: Filter, view: View, dn: Buffer = Buffer.alloc(0)): boolean | undefined {
+    const compiled = this.context.compiler.compile(filter, view);
+    const result = evaluate(compiled.filter, { row, dn, hasSubordinates: false, numSubordinates: 0, large: undefined });
+    return result === UNDEFINED ? undefined : result === TRUE;
+  }
+
+  virtualRow(attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[]): Buffer {
+    return virtualRow(this.context, attributes);
+  }
+
+  async compare(dn: Dn, attribute: string, value: Buffer, view: View, options?: WriteOptions): Promise<boolean> {
+    return translated(compare(this.context, dn, attribute, value, view, options));
+  }
+
+  async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer> {
+    return translated(add(this.context, dn, attributes, actor, options));
+  }
+
+  async modify(dn: Dn, changes: readonly Change[], actor: Actor, options?: WriteOptions): Promise<void> {
+    return translated(modify(this.context, dn, changes, actor, options));
+  }
+
+  async rename(dn: Dn, to: RenameTarget, actor: Actor, options?: WriteOptions): Promise<void> {
+    return translated(rename(this.context, dn, to, actor, options));
+  }
+
+  async delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void> {
+    return translated(remove(this.context, dn, actor, options));
+  }
+
+  /** The administrator's stored password as of now. */
+  adminPassword(): Maybe<Buffer> {
+    const fresh = this.context.shared.fresh();
+    return isPromise(fresh) ? fresh.then(() => this.settings.adminPassword) : this.settings.adminPassword;
+  }
+
+  async setAdminPassword(stored: Buffer): Promise<void> {
+    return translated(this.context.shared.setAdminPassword(stored));
+  }
+
+  async addSuffix(dn: string): Promise<void> {
+    return translated(this.context.shared.addSuffix(dn));
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+  }
+}
+
+async function translated<T>(result: Promise<T>): Promise<T> {
+  try {
+    return await result;
+  } catch (error) {
+    throw toLdapError(error);
+  }
+}
+

@@ -1,0 +1,231 @@
+import type { AttributeType } from '../schema/types.js';
+import type { KeyRange, Maybe, Reader } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import type { CompiledFilter, Lookup, Term } from './filter.js';
+import type { Index, IndexSet } from './indexes.js';
+import { boundRange } from './store-filter.js';
+import { equalityPrefix, gramPrefix, MAX_NORM, prefixEnd, PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
+
+/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys. */
+export type Source =
+  | { readonly table: string; readonly prefix: Buffer }
+  | { readonly table: string; readonly range: KeyRange };
+
+/** A part of the filter that indexes can answer: the union of `sources` holds every entry for which the filter is true. */
+export interface IndexPlan {
+  readonly sources: readonly Source[];
+  /** Number of index rows, capped at `COUNT_CAP` a source for ranges. */
+  readonly count: number;
+  readonly term: string;
+}
+
+/** Called for each term that was considered, for `explain`. */
+export type Consider = (term: Term, count: number | undefined, why: string) => void;
+
+/** Ranges are counted up to here: an index has no constant-time count of a range. */
+export const COUNT_CAP = 1000;
+/** The same for the rows of one key, which an embedded engine counts at once. */
+const POSTING_CAP = 1_000_000_000;
+
+/**
+ * The cheapest index plan for the filter, or undefined where indexes cannot answer it: a term takes its own index
+ * rows, an AND its best part, an OR the union of all its parts. Equality and presence counts are exact, ranges capped.
+ */
+export function planIndexes(filter: CompiledFilter, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
+  switch (filter.kind) {
+    case 'undefined':
+      return { sources: [], count: 0, term: '' };
+    case 'not':
+      return undefined;
+    case 'term':
+      return planTerm(filter, indexes, reader, consider);
+    case 'and':
+      return planAnd(filter.of, 0, undefined, indexes, reader, consider);
+    case 'or':
+      return planOr(filter.of, 0, { sources: [], count: 0, term: '' }, indexes, reader, consider);
+  }
+}
+
+function planAnd(
+  parts: readonly CompiledFilter[],
+  from: number,
+  best: IndexPlan | undefined,
+  indexes: IndexSet,
+  reader: Reader,
+  consider?: Consider,
+): Maybe<IndexPlan | undefined> {
+  let found = best;
+  for (let i = from; i < parts.length; i++) {
+    if (found && found.count <= 1 && !consider) break;
+    const plan = planIndexes(parts[i]!, indexes, reader, consider);
+    if (isPromise(plan)) return plan.then((p) => planAnd(parts, i + 1, cheaper(found, p), indexes, reader, consider));
+    found = cheaper(found, plan);
+  }
+  return found;
+}
+
+function cheaper(a: IndexPlan | undefined, b: IndexPlan | undefined): IndexPlan | undefined {
+  if (!a || !b) return a ?? b;
+  return b.count < a.count ? b : a;
+}
+
+function planOr(
+  parts: readonly CompiledFilter[],
+  from: number,
+  sum: IndexPlan,
+  indexes: IndexSet,
+  reader: Reader,
+  consider?: Consider,
+): Maybe<IndexPlan | undefined> {
+  let all = sum;
+  for (let i = from; i < parts.length; i++) {
+    const plan = planIndexes(parts[i]!, indexes, reader, consider);
+    if (isPromise(plan)) return plan.then((p) => p && planOr(parts, i + 1, union(all, p), indexes, reader, consider));
+    if (!plan) return undefined;
+    all = union(all, plan);
+  }
+  return all;
+}
+
+function union(a: IndexPlan, b: IndexPlan): IndexPlan {
+  return { sources: [...a.sources, ...b.sources], count: a.count + b.count, term: a.term ? `${a.term} ${b.term}` : b.term };
+}
+
+function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
+  const refuse = (why: string): undefined => {
+    consider?.(term, undefined, why);
+    return undefined;
+  };
+  if (!term.lookup || term.types.length === 0) return refuse('no index can answer this match');
+  const choices: Source[][] = [];
+  for (const type of term.types) {
+    const index = indexes.of(type);
+    if (!index) return refuse(`${type.name} has no index`);
+    if (!index.ready) return refuse(`the index of ${type.name} is being built`);
+    const sources = termSources(index, term.lookup);
+    if (sources.length === 0) return refuse(`the index of ${type.name} has no substring rows, or the part is shorter than three characters`);
+    choices.push(sources);
+  }
+  const name = term.types.map((type: AttributeType) => type.name).join(',');
+  return sumSources(choices, 0, [], 0, reader, (sources, count) => {
+    consider?.(term, count, term.lookup!.kind);
+    return { sources, count, term: name };
+  });
+}
+
+/** For each type the source with the fewest rows; their counts added up. */
+function sumSources(
+  choices: readonly (readonly Source[])[],
+  from: number,
+  taken: readonly Source[],
+  count: number,
+  reader: Reader,
+  done: (sources: readonly Source[], count: number) => IndexPlan,
+): Maybe<IndexPlan> {
+  let sources = taken;
+  let total = count;
+  for (let i = from; i < choices.length; i++) {
+    const best = fewest(choices[i]!, 0, undefined, reader);
+    if (isPromise(best)) {
+      return best.then((b) => sumSources(choices, i + 1, [...sources, b.source], total + b.count, reader, done));
+    }
+    sources = [...sources, best.source];
+    total += best.count;
+  }
+  return done(sources, total);
+}
+
+function fewest(
+  sources: readonly Source[],
+  from: number,
+  best: { source: Source; count: number } | undefined,
+  reader: Reader,
+): Maybe<{ source: Source; count: number }> {
+  let found = best;
+  for (let i = from; i < sources.length; i++) {
+    const source = sources[i]!;
+    const count = countSource(source, reader);
+    if (isPromise(count)) return count.then((c) => fewest(sources, i + 1, fewer(found, source, c), reader));
+    found = fewer(found, source, count);
+  }
+  return found!;
+}
+
+function fewer(found: { source: Source; count: number } | undefined, source: Source, count: number): { source: Source; count: number } {
+  return found && found.count <= count ? found : { source, count };
+}
+
+function countSource(source: Source, reader: Reader): Maybe<number> {
+  if ('range' in source) return reader.count(source.table, source.range, COUNT_CAP);
+  return reader.postingCount(source.table, source.prefix, POSTING_CAP);
+}
+
+/** Alternatives, each of which alone holds every match. */
+function termSources(index: Index, lookup: Lookup): Source[] {
+  const { table } = index;
+  switch (lookup.kind) {
+    case 'equality':
+      return [{ table, prefix: equalityPrefix(lookup.norm) }];
+    case 'presence':
+      return [{ table, prefix: PRESENCE_PREFIX }];
+    case 'from':
+    case 'upTo':
+      return [{ table, range: boundRange(EQUALS, lookup) }];
+    case 'pattern':
+      return patternSources(index, lookup);
+  }
+}
+
+const EQUALS = Buffer.from('=');
+
+function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' }>): Source[] {
+  const { table } = index;
+  const sources: Source[] = [];
+  if (lookup.initial && lookup.initial.length > 0) {
+    const prefix = Buffer.concat([EQUALS, lookup.initial.subarray(0, MAX_NORM)]);
+    sources.push({ table, range: { from: prefix, to: prefixEnd(prefix) } });
+  }
+  if (!index.substring) return sources;
+  for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
+    // A few grams of each part are enough to find a rare one.
+    const step = Math.max(1, Math.floor((part.length - 2) / 8));
+    for (let at = 0; at + 3 <= part.length; at += step) sources.push({ table, prefix: gramPrefix(part, at) });
+  }
+  return sources;
+}
+
+/** Ids of one source in rising order, of a prefix without a copy of the keys; `after` only of single prefixes. */
+export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
+  if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
+  return rangeIds(source, reader, limit);
+}
+
+async function rangeIds(source: Extract<Source, { range: KeyRange }>, reader: Reader, limit: number): Promise<Buffer> {
+  const scan = reader.scan(source.table, source.range, { keysOnly: true, limit });
+  const ids: Buffer[] = [];
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) break;
+      for (const key of batch.keys) ids.push(key.subarray(key.length - UUID_BYTES));
+    }
+  } finally {
+    scan.close();
+  }
+  return Buffer.concat(ids);
+}
+
+/** Sorts 16-byte ids and drops repeated ones. */
+export function sortIds(ids: Buffer): Buffer {
+  const n = ids.length / UUID_BYTES;
+  const order = Array.from({ length: n }, (_, i) => ids.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)).sort(Buffer.compare);
+  const sorted = Buffer.allocUnsafe(ids.length);
+  let to = 0;
+  for (let i = 0; i < n; i++) {
+    if (i > 0 && order[i]!.equals(order[i - 1]!)) continue;
+    sorted.set(order[i]!, to);
+    to += UUID_BYTES;
+  }
+  return sorted.subarray(0, to);
+}

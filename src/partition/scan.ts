@@ -1,0 +1,113 @@
+import type { KeyRange, StoreFilter } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { cellCounter, cellValue } from '../store/row.js';
+import { type Node, nodeTreeKey, ROOT } from './nodes.js';
+import type { Area, PlanKind, SearchRun } from './search.js';
+import { HAS_CHILDREN, mayBeTrue, type Translated } from './store-filter.js';
+import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
+
+/** Searches an area without an index: the LDAP filter, as far as the store can tell, runs where the tree rows are. */
+export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', resume: Buffer | undefined): Promise<void> {
+  const translated = mayBeTrue(run.filter);
+  if (translated === 'none') return;
+  if (kind === 't') {
+    const range = resume ? { from: keyAfter(resume) } : {};
+    await scanRange(run, range, asFilter(translated), 't');
+    return;
+  }
+  if (area.scope === 'one') {
+    const { from, to } = childrenRange(area.node.id);
+    await scanRange(run, { from: resume ? keyAfter(resume) : from, to }, asFilter(translated), 's');
+    return;
+  }
+  await descend(run, area, translated, resume);
+}
+
+function asFilter(translated: Translated): StoreFilter | undefined {
+  return typeof translated === 'string' ? undefined : translated;
+}
+
+/** Below `area.node`, a parent's children first, then below each of them that has children, in key order. */
+async function descend(run: SearchRun, area: Area, translated: Translated, resume: Buffer | undefined): Promise<void> {
+  const filter = asFilter(translated);
+  const wide: StoreFilter | undefined = filter && { op: 'or', of: [filter, HAS_CHILDREN] };
+  if (!resume && area.scope === 'sub') {
+    const done = run.fetch(area.node.id, 's', NO_KEY);
+    if (isPromise(done)) await done;
+  }
+  const pending = resume && resume.length > 0 ? await resumed(run, area.node, wide, resume) : [area.node.id];
+  while (pending.length > 0 && !run.ended) {
+    const containers = await scanRange(run, childrenRange(pending.pop()!), wide, 's');
+    pending.push(...containers.reverse());
+  }
+}
+
+/** Stands for the base entry, which comes before everything below it. */
+const NO_KEY = Buffer.alloc(0);
+
+/** Goes on behind the tree key `last`: finishes its parent's children and gives what is then still to be descended into. */
+async function resumed(run: SearchRun, base: Node, wide: StoreFilter | undefined, last: Buffer): Promise<Buffer[]> {
+  const found = run.context.nodes.byId(Buffer.from(last.subarray(0, UUID_BYTES)));
+  const parent = isPromise(found) ? await found : found;
+  const chain: Node[] = [];
+  for (let node = parent; node && node !== ROOT && !node.id.equals(base.id); node = node.parent) chain.unshift(node);
+  const pending: Buffer[] = [];
+  for (const node of chain) {
+    const { to } = childrenRange(node.parent!.id);
+    const after = await containersIn(run, { from: keyAfter(nodeTreeKey(node)), to });
+    pending.push(...after.reverse());
+  }
+  if (!parent) return pending;
+  const { from, to } = childrenRange(parent.id);
+  const before = await containersIn(run, { from, to: keyAfter(last) });
+  const after = await scanRange(run, { from: keyAfter(last), to }, wide, 's');
+  pending.push(...[...before, ...after].reverse());
+  return pending;
+}
+
+/** Ids of the entries in the range that have others below them. */
+async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> {
+  const ids: Buffer[] = [];
+  const scan = run.reader.scan(TREE_TABLE.name, range, { filter: HAS_CHILDREN });
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) return ids;
+      for (const row of batch.rows) ids.push(Buffer.from(cellValue(row!, TREE.treeInfo, Q.id)!));
+      const pause = run.breathe();
+      if (isPromise(pause)) await pause;
+    }
+  } finally {
+    scan.close();
+  }
+}
+
+/** Looks at the tree rows of a range, considers their entries, and gives the ids of those that have children. */
+async function scanRange(run: SearchRun, range: KeyRange, filter: StoreFilter | undefined, kind: PlanKind): Promise<Buffer[]> {
+  const containers: Buffer[] = [];
+  const scan = run.reader.scan(TREE_TABLE.name, range, { filter });
+  try {
+    while (!run.ended) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) break;
+      run.looked += batch.scanned;
+      const ids = batch.rows.map((row) => cellValue(row!, TREE.treeInfo, Q.id)!);
+      const read = run.reader.getMany(MASTER_TABLE.name, ids);
+      const rows = isPromise(read) ? await read : read;
+      for (let i = 0; i < ids.length; i++) {
+        if (kind === 's' && cellCounter(batch.rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(ids[i]!);
+        const row = rows[i];
+        if (!row) continue;
+        const done = run.consider(ids[i]!, row, kind, batch.keys[i]!);
+        if (isPromise(done)) await done;
+      }
+      const pause = run.breathe();
+      if (isPromise(pause)) await pause;
+    }
+  } finally {
+    scan.close();
+  }
+  return containers;
+}

@@ -1,0 +1,379 @@
+import { LdapError } from '../ldap/error.js';
+import type { Maybe, Reader, Store } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { CELL_HEADER, cellCounter } from '../store/row.js';
+import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
+import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
+import { readAllLarge } from './large.js';
+import { type Context, throwNoSuchObject } from './locate.js';
+import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
+import { type IndexPlan, planIndexes, sortIds, sourceIds } from './plan.js';
+import { scanArea } from './scan.js';
+import { largeQualifiers, MASTER, MASTER_TABLE, normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from './tables.js';
+import type { Hit, SearchOutcome, SearchParams, SearchSink } from './types.js';
+
+export interface SearchContext extends Context {
+  readonly store: Store;
+  readonly compiler: FilterCompiler;
+}
+
+/** A base entry and a scope to search; aliases that are followed add more of them. */
+export interface Area {
+  readonly node: Node;
+  readonly scope: SearchParams['scope'];
+}
+
+/** Candidates fetched in one go from an index. */
+const BATCH = 512;
+/** A scan reads rows in order, an index one here and one there: so many scanned rows cost as much as one candidate. */
+const SCAN_FACTOR = 4;
+/** How long a search may hold the event loop before it lets others through, in milliseconds. */
+const TURN_MS = 8;
+
+/** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. */
+export async function search(context: SearchContext, params: SearchParams, sink: SearchSink): Promise<SearchOutcome> {
+  const { shared, store, compiler } = context;
+  const fresh = shared.fresh();
+  if (isPromise(fresh)) await fresh;
+  const special = specials(context, store);
+  if (isPromise(special)) await special;
+  const { filter, needs } = compiler.compile(params.filter, params.view);
+  const base = resolveBase(context, params);
+  const node = isPromise(base) ? await base : base;
+  const run = new SearchRun(context, params, sink, filter, needs);
+  return run.areas([{ node, scope: params.scope }]);
+}
+
+/** Where a page ended: number of the area, kind of plan, key. */
+interface Resume {
+  readonly area: number;
+  readonly kind: PlanKind;
+  readonly key: Buffer;
+}
+
+/** b: the base entry; i: by index, in the order of entryUUIDs; s: by scope; t: the whole table. */
+export type PlanKind = 'b' | 'i' | 's' | 't';
+
+export class SearchRun {
+  readonly context: SearchContext;
+  readonly params: SearchParams;
+  readonly filter: CompiledFilter;
+  readonly #sink: SearchSink;
+  readonly #needs: Needs;
+  #reader: Reader;
+  #areas: Area[] = [];
+  #area = 0;
+  entries = 0;
+  looked = 0;
+  #resume: Buffer | undefined;
+  /** The entry given last. */
+  #last: Resume | undefined;
+  #turnBegan = performance.now();
+  readonly #candidate: Candidate = { row: Buffer.alloc(0), dn: Buffer.alloc(0), hasSubordinates: false, numSubordinates: 0, large: undefined };
+
+  constructor(context: SearchContext, params: SearchParams, sink: SearchSink, filter: CompiledFilter, needs: Needs) {
+    this.context = context;
+    this.params = params;
+    this.#sink = sink;
+    this.filter = filter;
+    this.#needs = needs;
+    this.#reader = context.store;
+  }
+
+  get reader(): Reader {
+    return this.#reader;
+  }
+
+  /** Searches the areas one after another; an entry that lies in an earlier one is not given again. */
+  async areas(areas: Area[]): Promise<SearchOutcome> {
+    const { params } = this;
+    this.#areas = areas;
+    const flags = this.context.nodes.flags;
+    const derefs = params.deref === 'searching' || params.deref === 'always';
+    if (flags?.aliases && derefs && params.scope !== 'base') this.#areas = await aliasTargets(this.context, this.#reader, areas);
+    const resume = params.resume && parseResume(params.resume);
+    if (flags?.referrals && !params.manageDsaIT && !resume) await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
+    for (this.#area = resume?.area ?? 0; this.#area < this.#areas.length && !this.#resume; this.#area++) {
+      const done = this.#searchArea(this.#areas[this.#area]!, resume?.area === this.#area ? resume : undefined);
+      if (isPromise(done)) await done;
+    }
+    if (this.entries === 0 && !resume) await this.#requireBase(areas[0]!.node);
+    return { entries: this.entries, looked: this.looked, resume: this.#resume };
+  }
+
+  /** Nothing was found: is the base itself still there? A cached node does not tell. */
+  async #requireBase(node: Node): Promise<void> {
+    if (node === ROOT) return;
+    const read = this.context.store.get(MASTER_TABLE.name, node.id);
+    if (isPromise(read) ? await read : read) return;
+    this.context.nodes.clear();
+    await throwNoSuchObject(this.context, this.context.store, this.params.base);
+  }
+
+  #searchArea(area: Area, resume: Resume | undefined): Maybe<void> {
+    if (area.scope === 'base') return resume ? undefined : this.fetch(area.node.id);
+    if (resume) return resume.kind === 'i' ? this.#resumeIndex(resume.key) : scanArea(this, area, resume.kind as 's' | 't', resume.key);
+    const plan = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
+    return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
+  }
+
+  #choose(area: Area, plan: IndexPlan | undefined): Maybe<void> {
+    // A handful of candidates is read within one turn, which is one state of the store already.
+    if (plan && plan.count * SCAN_FACTOR <= BATCH) return this.#byIndex(plan);
+    return this.#chooseLong(area, plan);
+  }
+
+  async #chooseLong(area: Area, plan: IndexPlan | undefined): Promise<void> {
+    if ((await choosePlan(this.#reader, area, plan)) === 'index') return this.#withSnapshot(async () => this.#byIndex(plan!));
+    return this.#withSnapshot(async () => scanArea(this, area, wholeTable(area) ? 't' : 's', undefined));
+  }
+
+  async #resumeIndex(after: Buffer): Promise<void> {
+    const planned = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
+    const plan = isPromise(planned) ? await planned : planned;
+    if (!plan) throw new LdapError('unwillingToPerform', 'the index that this paged search was using is gone; start the search again');
+    return this.#withSnapshot(async () => this.#byIndex(plan, after));
+  }
+
+  /** Long searches read one state, where the engine offers it. */
+  async #withSnapshot(work: () => Promise<void>): Promise<void> {
+    const snapshot = this.context.store.snapshot();
+    this.#reader = snapshot;
+    try {
+      await work();
+    } finally {
+      this.#reader = this.context.store;
+      snapshot.close();
+    }
+  }
+
+  /** Candidates of an index plan, in the order of their ids. */
+  #byIndex(plan: IndexPlan, after?: Buffer): Maybe<void> {
+    const only = plan.sources.length === 1 ? plan.sources[0]! : undefined;
+    if (only && 'prefix' in only) {
+      const ids = sourceIds(only, this.#reader, BATCH, after);
+      if (!isPromise(ids) && ids.length < BATCH * UUID_BYTES) return this.#fetchAll(ids);
+      return this.#inBatches(ids, (last) => sourceIds(only, this.#reader, BATCH, last));
+    }
+    return this.#gathered(plan, after);
+  }
+
+  async #inBatches(first: Maybe<Buffer>, more: (last: Buffer) => Maybe<Buffer>): Promise<void> {
+    let ids = isPromise(first) ? await first : first;
+    while (ids.length > 0) {
+      const done = this.#fetchAll(ids);
+      if (isPromise(done)) await done;
+      if (this.#resume || ids.length < BATCH * UUID_BYTES) return;
+      await this.breathe();
+      const next = more(ids.subarray(ids.length - UUID_BYTES));
+      ids = isPromise(next) ? await next : next;
+    }
+  }
+
+  /** The union of several sources, sorted; entries that are indexed under several values come once. */
+  async #gathered(plan: IndexPlan, after?: Buffer): Promise<void> {
+    const parts: Buffer[] = [];
+    for (const source of plan.sources) {
+      const ids = sourceIds(source, this.#reader, Number.MAX_SAFE_INTEGER);
+      parts.push(isPromise(ids) ? await ids : ids);
+      await this.breathe();
+    }
+    const ids = sortIds(Buffer.concat(parts));
+    let from = 0;
+    if (after) while (from < ids.length && ids.compare(after, 0, UUID_BYTES, from, from + UUID_BYTES) <= 0) from += UUID_BYTES;
+    for (; from < ids.length && !this.#resume; from += BATCH * UUID_BYTES) {
+      const done = this.#fetchAll(ids.subarray(from, from + BATCH * UUID_BYTES));
+      if (isPromise(done)) await done;
+      await this.breathe();
+    }
+  }
+
+  #fetchAll(ids: Buffer, from = 0): Maybe<void> {
+    for (let at = from; at < ids.length && !this.#resume; at += UUID_BYTES) {
+      const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
+      const done = this.fetch(id, 'i', id);
+      if (isPromise(done)) return done.then(() => this.#fetchAll(ids, at + UUID_BYTES));
+    }
+  }
+
+  /** Reads an entry and considers it. */
+  fetch(id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
+    this.looked++;
+    const row = this.#reader.get(MASTER_TABLE.name, id);
+    return isPromise(row) ? row.then((r) => r && this.consider(id, r, kind, key)) : row && this.consider(id, row, kind, key);
+  }
+
+  /** Checks one candidate against scope and filter and hands it out; `key` is where a page that ends here goes on. */
+  consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+    const parent = this.context.nodes.byIdAt(row, parentIdOffset(row));
+    return isPromise(parent) ? parent.then((p) => this.#inScope(id, row, p, kind, key)) : this.#inScope(id, row, parent, kind, key);
+  }
+
+  #inScope(id: Buffer, row: Buffer, parent: Node | undefined, kind: PlanKind, key: Buffer): Maybe<void> {
+    if (!parent || this.#resume) return;
+    const area = this.#areas[this.#area]!;
+    if (!covers(area, id, parent)) return;
+    for (let i = 0; i < this.#area; i++) if (covers(this.#areas[i]!, id, parent)) return;
+    const { flags } = this.context.nodes;
+    if (flags && (flags.aliases || flags.referrals) && this.#isHidden(row, flags)) return;
+    const candidate = this.#candidate;
+    candidate.row = row;
+    const needs = this.#needs;
+    if (needs.dn) candidate.dn = dnOf(row, parent);
+    if (needs.subordinates || (needs.values && largeQualifiers(row))) return this.#prepared(id, row, parent, kind, key);
+    candidate.large = undefined;
+    return evaluate(this.filter, candidate) === TRUE ? this.#give(id, row, parent, kind, key) : undefined;
+  }
+
+  /** With what has to be read first; a candidate of its own, as others may be looked at meanwhile. */
+  async #prepared(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Promise<void> {
+    const large = this.#needs.values ? await readAllLarge(this.#reader, MASTER_TABLE.name, id, row) : undefined;
+    const count = this.#needs.subordinates ? childCount(this.#reader, row) : 0;
+    const children = isPromise(count) ? await count : count;
+    const candidate: Candidate = { row, dn: dnOf(row, parent), hasSubordinates: children > 0, numSubordinates: children, large };
+    if (evaluate(this.filter, candidate) === TRUE) await this.#give(id, row, parent, kind, key);
+  }
+
+  /** Aliases that were followed and referrals that became references are not entries of the result. */
+  #isHidden(row: Buffer, flags: { readonly aliases: boolean; readonly referrals: boolean }): boolean {
+    const { params, context } = this;
+    const derefs = flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
+    const refers = flags.referrals && !params.manageDsaIT;
+    if (!derefs && !refers) return false;
+    return isOfClass(context, row, derefs, refers);
+  }
+
+  #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Maybe<void> {
+    const { params } = this;
+    if (params.sizeLimit > 0 && this.entries >= params.sizeLimit) {
+      throw new LdapError('sizeLimitExceeded', `there are more than ${params.sizeLimit} entries`);
+    }
+    if (params.pageSize !== undefined && this.entries >= params.pageSize) {
+      this.#endPage();
+      return;
+    }
+    this.entries++;
+    if (params.pageSize !== undefined) this.#last = { area: this.#area, kind, key: Buffer.from(key) };
+    const reader = this.context.store;
+    const hit: Hit = {
+      id,
+      row,
+      dn: dnOf(row, parent),
+      hasSubordinates: () => map(childCount(reader, row), (n) => n > 0),
+      numSubordinates: () => childCount(reader, row),
+    };
+    return this.#sink.entry(hit);
+  }
+
+  /** The page is full and one more entry is known to follow: goes on behind the last one given. */
+  #endPage(): void {
+    this.#resume = formatResume(this.#last ?? { area: 0, kind: 'b', key: Buffer.alloc(0) });
+  }
+
+  get ended(): boolean {
+    return this.#resume !== undefined;
+  }
+
+  /** Between batches: checks the limits and, when this search has had its turn, lets others through. */
+  breathe(): Maybe<void> {
+    const { params } = this;
+    if (params.signal?.aborted) throw new LdapError('canceled', 'the search was ended');
+    if (this.looked > params.lookLimit) {
+      throw new LdapError('adminLimitExceeded', `the search looked at ${this.looked} entries without an index that helps; ask for less, or have an index added`);
+    }
+    if (Date.now() > params.deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
+    if (performance.now() - this.#turnBegan < TURN_MS) return;
+    return new Promise((resolve) =>
+      setImmediate(() => {
+        this.#turnBegan = performance.now();
+        resolve();
+      }),
+    );
+  }
+}
+
+/** The smaller of what the index offers and what the scope holds. */
+export function choosePlan(reader: Reader, area: Area, plan: IndexPlan | undefined): Maybe<'index' | 'scope'> {
+  if (!plan) return 'scope';
+  if (plan.count * SCAN_FACTOR <= BATCH) return 'index';
+  return map(scopeSize(reader, area), (size) => (plan.count * SCAN_FACTOR <= size ? 'index' : 'scope'));
+}
+
+function map<T, U>(value: Maybe<T>, f: (value: T) => U): Maybe<U> {
+  return isPromise(value) ? value.then(f) : f(value);
+}
+
+/** Offset of the parentId's 16 bytes: treeInfo's cells come first, `normRdn` (after `large`, if any) right before it. */
+function parentIdOffset(row: Buffer): number {
+  let at = 0;
+  while (row[at + CELL_HEADER] !== Q.parentId[0]) {
+    at += CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + row.readUInt32BE(at + 3);
+  }
+  return at + CELL_HEADER + Q.parentId.length;
+}
+
+function dnOf(row: Buffer, parent: Node): Buffer {
+  const at = parentIdOffset(row) + UUID_BYTES;
+  const start = at + CELL_HEADER + Q.upRdn.length;
+  return joinDn(row.subarray(start, start + row.readUInt32BE(at + 3)), parent.dn);
+}
+
+function covers(area: Area, id: Buffer, parent: Node): boolean {
+  const { node, scope } = area;
+  switch (scope) {
+    case 'base':
+      return id.equals(node.id);
+    case 'one':
+      return parent === node || parent.id.equals(node.id);
+    case 'sub':
+      return isWithin(parent, node) || id.equals(node.id);
+    case 'subordinate':
+      return isWithin(parent, node);
+  }
+}
+
+function isOfClass(context: Context, row: Buffer, alias: boolean, referral: boolean): boolean {
+  const type = context.schema.attribute('objectClass');
+  for (let at = 0; at < row.length; ) {
+    const q = (row[at + 1]! << 8) | row[at + 2]!;
+    const v = row.readUInt32BE(at + 3);
+    const start = at + CELL_HEADER + q;
+    if (row[at] === MASTER.upAttributes && v <= 8 && context.descriptions.ofCell(row, at).description.type === type) {
+      const name = row.toString('latin1', start, start + v).toLowerCase();
+      if ((alias && name === 'alias') || (referral && name === 'referral')) return true;
+    }
+    at = start + v;
+  }
+  return false;
+}
+
+/** How many rows a scan of the area would look at. */
+function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
+  if (node === ROOT) return Number.MAX_SAFE_INTEGER;
+  const row = reader.get(TREE_TABLE.name, nodeTreeKey(node));
+  const qualifier = scope === 'one' ? Q.oneLevelCount : Q.subLevelCount;
+  return map(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
+}
+
+/** The tree below a suffix is read in the order of the table: fewer seeks than going down into each parent. */
+export function wholeTable({ node, scope }: Area): boolean {
+  return scope !== 'one' && (node === ROOT || node.parent === ROOT);
+}
+
+function childCount(reader: Reader, row: Buffer): Maybe<number> {
+  const at = parentIdOffset(row);
+  const parentId = row.subarray(at, at + UUID_BYTES);
+  const normRdn = normRdnOf(row);
+  return map(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) => Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)));
+}
+
+function formatResume({ area, kind, key }: Resume): Buffer {
+  const head = Buffer.allocUnsafe(3);
+  head.writeUInt16BE(area);
+  head[2] = kind.charCodeAt(0);
+  return Buffer.concat([head, key]);
+}
+
+function parseResume(bytes: Buffer): Resume {
+  return { area: bytes.readUInt16BE(0), kind: String.fromCharCode(bytes[2]!) as PlanKind, key: bytes.subarray(3) };
+}

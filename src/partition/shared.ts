@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto';
+import { LdapError } from '../ldap/error.js';
+import type { Schema } from '../schema/schema.js';
+import type { Dn } from '../schema/types.js';
+import type { Guard, Maybe, RowStep, Store } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
+import { isPromise } from '../store/maybe.js';
+import { cellCounter, cellValue, counterBytes } from '../store/row.js';
+import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from './indexes.js';
+import { FIXED_TABLES, indexTable, META_TABLE } from './tables.js';
+import type { DirectorySettings } from './types.js';
+
+/** The one row of table `meta` that every front end reads: `shared`. */
+const KEY = Buffer.from('shared');
+const F = 0;
+const q = (text: string) => Buffer.from(text);
+const CELL = {
+  format: q('format'),
+  suffixes: q('suffixes'),
+  adminDn: q('adminDn'),
+  adminPassword: q('adminPassword'),
+  cookieKey: q('cookieKey'),
+  indexes: q('indexes'),
+  treeVersion: q('treeVersion'),
+} as const;
+
+/** Format of the tables; a directory of a higher one is refused. */
+export const FORMAT = 1n;
+
+/** Creates the tables and the shared row; `entryAlreadyExists` when the store already holds a directory. */
+export async function initDirectory(
+  store: Store,
+  settings: { readonly suffixes: readonly string[]; readonly adminDn: string; readonly adminPassword: Buffer },
+  schema: Schema,
+): Promise<void> {
+  if (settings.suffixes.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
+  const norms = new Set<string>();
+  for (const suffix of settings.suffixes) {
+    const dn = schema.parseDn(suffix);
+    if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
+    norms.add(dn.norm.toString('latin1'));
+  }
+  if (norms.size < settings.suffixes.length) throw new LdapError('unwillingToPerform', 'a suffix is given twice');
+  if (schema.parseDn(settings.adminDn).rdns.length === 0) throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
+  for (const table of FIXED_TABLES) await store.createTable(table);
+  const records: IndexRecord[] = [];
+  for (const name of DEFAULT_INDEXES) {
+    const type = schema.attribute(name);
+    if (!type) continue;
+    await store.createTable(indexTable(type.oid));
+    records.push({ oid: type.oid, substring: false, ready: true });
+  }
+  const put = [
+    { family: F, qualifier: CELL.format, value: counterBytes(FORMAT) },
+    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(settings.suffixes)) },
+    { family: F, qualifier: CELL.adminDn, value: Buffer.from(settings.adminDn) },
+    { family: F, qualifier: CELL.adminPassword, value: settings.adminPassword },
+    { family: F, qualifier: CELL.cookieKey, value: randomBytes(32) },
+    { family: F, qualifier: CELL.indexes, value: formatRecords(records) },
+  ];
+  const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
+  try {
+    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put }], decisive: 0 });
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'guard') {
+      throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
+    }
+    throw error;
+  }
+}
+
+/**
+ * What all front ends share, as the `shared` row has it. `fresh` reads the row at most once a turn of the event loop
+ * (for an embedded store, as often as its read snapshot moves on) and, when another writer has changed it, parses it
+ * anew and calls `onChange`, which drops the caches that depend on it.
+ */
+export class SharedState {
+  readonly #store: Store;
+  readonly #schema: Schema;
+  readonly #onChange: () => void;
+  #row: Buffer | undefined;
+  #checked = false;
+  #settings!: DirectorySettings;
+  #suffixes!: readonly Dn[];
+  #suffixNorms!: ReadonlySet<string>;
+  #indexes!: IndexSet;
+
+  constructor(store: Store, schema: Schema, onChange: () => void) {
+    this.#store = store;
+    this.#schema = schema;
+    this.#onChange = onChange;
+  }
+
+  get settings(): DirectorySettings {
+    return this.#settings;
+  }
+  get suffixes(): readonly Dn[] {
+    return this.#suffixes;
+  }
+  /** Normalized DNs as latin-1 text. */
+  get suffixNorms(): ReadonlySet<string> {
+    return this.#suffixNorms;
+  }
+  get indexes(): IndexSet {
+    return this.#indexes;
+  }
+
+  /** Call first in every operation. */
+  fresh(): Maybe<void> {
+    if (this.#checked) return;
+    const row = this.#store.get(META_TABLE.name, KEY);
+    return isPromise(row) ? row.then((r) => this.#take(r)) : this.#take(row);
+  }
+
+  /** Reads the row whatever was read in this turn: after a failed guard. */
+  refresh(): Maybe<void> {
+    this.#checked = false;
+    return this.fresh();
+  }
+
+  #take(row: Buffer | undefined): void {
+    if (!this.#checked) {
+      this.#checked = true;
+      setImmediate(() => {
+        this.#checked = false;
+      });
+    }
+    if (row && this.#row?.equals(row)) return;
+    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
+    const format = cellCounter(row, F, CELL.format);
+    if (format > FORMAT) throw new StoreError('format', `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`);
+    this.#settings = {
+      suffixes: JSON.parse(need(row, CELL.suffixes).toString()) as string[],
+      adminDn: need(row, CELL.adminDn).toString(),
+      adminPassword: need(row, CELL.adminPassword),
+      cookieKey: need(row, CELL.cookieKey),
+    };
+    this.#suffixes = this.#settings.suffixes.map((s) => this.#schema.parseDn(s));
+    this.#suffixNorms = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
+    const indexes = need(row, CELL.indexes);
+    if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
+    this.#row = row;
+    this.#onChange();
+  }
+
+  /** Step of a write plan: the index list is still the one that the plan was made for; `moved` marks the tree as changed. */
+  guardStep(moved: boolean): RowStep {
+    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: this.#indexes.bytes }];
+    if (!moved) return { table: META_TABLE.name, key: KEY, guards };
+    return { table: META_TABLE.name, key: KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+  }
+
+  /** Marks the tree as changed, for what rewrites it as a whole. */
+  async bumpTreeVersion(): Promise<void> {
+    await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
+  }
+
+  async setIndexes(records: readonly IndexRecord[]): Promise<void> {
+    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: this.#indexes.bytes }];
+    await this.#commit(guards, [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }]);
+  }
+
+  async setAdminPassword(stored: Buffer): Promise<void> {
+    await this.#commit([], [{ family: F, qualifier: CELL.adminPassword, value: stored }]);
+  }
+
+  async addSuffix(text: string): Promise<void> {
+    const dn = this.#schema.parseDn(text);
+    if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
+    if (this.#suffixNorms.has(dn.norm.toString('latin1'))) throw new LdapError('entryAlreadyExists', `'${text}' is a suffix already`);
+    const before = Buffer.from(JSON.stringify(this.#settings.suffixes));
+    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: before }];
+    const value = Buffer.from(JSON.stringify([...this.#settings.suffixes, text]));
+    await this.#commit(guards, [{ family: F, qualifier: CELL.suffixes, value }]);
+  }
+
+  async #commit(guards: readonly Guard[], put: NonNullable<RowStep['put']>, add: NonNullable<RowStep['add']> = []): Promise<void> {
+    await this.#store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put, add }], decisive: 0 });
+    await this.refresh();
+  }
+}
+
+function need(row: Buffer, qualifier: Buffer): Buffer {
+  const value = cellValue(row, F, qualifier);
+  if (!value) throw new StoreError('corrupt', `the shared row has no ${qualifier.toString()}`);
+  return value;
+}

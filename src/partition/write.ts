@@ -1,0 +1,170 @@
+import { LdapError } from '../ldap/error.js';
+import type { Rdn } from '../schema/types.js';
+import type { AppendStep, Cell, Plan, PlanStep, RowStep, Store } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
+import { isPromise } from '../store/maybe.js';
+import { MARK } from '../store/row.js';
+import { type CsnClock, generalizedTime } from './csn.js';
+import type { Draft } from './entry.js';
+import { Implied, implyEntry } from './implied.js';
+import type { Context } from './locate.js';
+import { type Node, nodeTreeKey, ROOT } from './nodes.js';
+import { CHANGES_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
+import type { Actor } from './types.js';
+
+/** What the writing operations share. */
+export interface WriteContext extends Context {
+  readonly store: Store;
+  readonly csn: CsnClock;
+}
+
+/** Times a plan whose guard failed is made again before the operation answers `busy`. */
+const MAX_TRIES = 200;
+
+/**
+ * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
+ * it is run again on what is there now.
+ */
+export async function retrying<T>(context: WriteContext, attempt: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const fresh = context.shared.fresh();
+    if (isPromise(fresh)) await fresh;
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      if (tries === MAX_TRIES) throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+      const again = context.shared.refresh();
+      if (isPromise(again)) await again;
+      // A parent that was renamed or removed meanwhile shows only when it is read again.
+      if (tries > 1) context.nodes.clear();
+      if (tries > 3) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(tries, 20)));
+    }
+  }
+}
+
+export async function commitSteps(context: WriteContext, steps: PlanStep[], decisive: number): Promise<void> {
+  const plan: Plan = { steps, decisive };
+  await context.store.commit(plan);
+}
+
+/** Adds to the counters of `parent` and of every entry above it; each is guarded to be still the same entry. */
+export function countSteps(parent: Node, one: bigint, sub: bigint, until?: Node): RowStep[] {
+  const steps: RowStep[] = [];
+  for (let node: Node | undefined = parent; node && node !== ROOT && node !== until; node = node.parent) {
+    const add = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: sub }];
+    if (node === parent && one !== 0n) add.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: one });
+    steps.push({
+      table: TREE_TABLE.name,
+      key: nodeTreeKey(node),
+      guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id }],
+      add,
+    });
+  }
+  return steps;
+}
+
+export function impliedOf(context: WriteContext, draft: Draft): Implied {
+  const implied = new Implied();
+  implyEntry(draft, context.shared.indexes, implied);
+  return implied;
+}
+
+/** Steps that bring the index rows of `id` from `before` to `after`. */
+export function indexSteps(id: Buffer, before: Implied | undefined, after: Implied | undefined): RowStep[] {
+  const steps: RowStep[] = [];
+  if (before) {
+    for (const [key, { index, prefix }] of before.rows) {
+      if (!after?.rows.has(key)) steps.push({ table: index.table, key: Buffer.concat([prefix, id]), deleteRow: true });
+    }
+  }
+  if (after) {
+    for (const [key, { index, prefix }] of after.rows) {
+      if (!before?.rows.has(key)) steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
+    }
+  }
+  return steps;
+}
+
+/** Cells of normAttributes that go and that come. */
+export function normCellChanges(before: Implied, after: Implied): { gone: Cell[]; come: Cell[] } {
+  const gone: Cell[] = [];
+  const come: Cell[] = [];
+  for (const [key, cell] of before.cells) if (!after.cells.has(key)) gone.push(cell);
+  for (const [key, cell] of after.cells) if (!before.cells.get(key)?.value.equals(cell.value)) come.push(cell);
+  return { gone, come };
+}
+
+export interface ChangeRecord {
+  readonly op: 'add' | 'modify' | 'rename' | 'delete' | 'restore';
+  readonly id: Buffer;
+  readonly dn: Buffer;
+  readonly newDn?: Buffer;
+  readonly by: string;
+  readonly csn: string;
+  /** Names of the attributes that changed. */
+  readonly attributes?: readonly string[];
+}
+
+/** The change record: what was done, to which entry, by whom, when (ms since 1970), under which entryCSN; names, never values. */
+export function changeStep(record: ChangeRecord): AppendStep {
+  const time = Buffer.allocUnsafe(8);
+  time.writeBigUInt64BE(BigInt(Date.now()));
+  const cell = (name: string, value: Buffer): Cell => ({ family: 0, qualifier: Buffer.from(name), value });
+  const append = [
+    cell('op', Buffer.from(record.op)),
+    cell('id', record.id),
+    cell('dn', record.dn),
+    cell('by', Buffer.from(record.by)),
+    cell('time', time),
+    cell('csn', Buffer.from(record.csn)),
+  ];
+  if (record.newDn) append.push(cell('newDn', record.newDn));
+  if (record.attributes) append.push(cell('attributes', Buffer.from(record.attributes.join(','))));
+  return { table: CHANGES_TABLE.name, append };
+}
+
+/** Sets modifyTimestamp, modifiersName and a new entryCSN; gives the CSN. */
+export function stampModified(context: WriteContext, draft: Draft, actor: Actor): string {
+  const csn = context.csn.next(draft.text('entryCSN'));
+  set(context, draft, 'entryCSN', csn);
+  set(context, draft, 'modifyTimestamp', generalizedTime(Date.now()));
+  if (actor.dn) set(context, draft, 'modifiersName', actor.dn);
+  return csn;
+}
+
+/** Sets one operational attribute to one value. */
+export function set(context: Context, draft: Draft, name: string, value: string): void {
+  draft.replace(context.schema.requireDescription(name), name, [Buffer.from(value)]);
+}
+
+/** Sets it unless a privileged writer brought a value. */
+export function setDefault(context: Context, draft: Draft, name: string, value: string): void {
+  if (!draft.get(context.schema.requireDescription(name))) set(context, draft, name, value);
+}
+
+/** Every check on the whole entry; sets structuralObjectClass. */
+export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
+  const attributes = [...draft.attributes.values()].map((a) => ({ description: a.description, values: a.values.map((v) => v.bytes) }));
+  const structural = context.schema.checkEntry(attributes, rdn, { system: true });
+  set(context, draft, 'structuralObjectClass', structural.name);
+}
+
+/** Attributes that only the server writes are refused from others (RFC 4512 §4.1.2 NO-USER-MODIFICATION). */
+export function refuseServerAttributes(draft: Iterable<{ readonly description: { readonly type: { readonly noUserModification: boolean; readonly name: string } } }>, actor: Actor): void {
+  if (actor.system) return;
+  for (const { description } of draft) {
+    if (description.type.noUserModification) {
+      throw new LdapError('constraintViolation', `attribute '${description.type.name}' is kept by the server and cannot be written`);
+    }
+  }
+}
+
+/** Whether the entry changes what `NodeCache.flags` say. */
+export function isSpecial(draft: Draft): boolean {
+  for (const attribute of draft.attributes.values()) {
+    if (attribute.description.text.toLowerCase() !== 'objectclass') continue;
+    return attribute.values.some((v) => v.bytes.length <= 8 && /^(alias|referral)$/i.test(v.bytes.toString('latin1')));
+  }
+  return false;
+}
