@@ -3,7 +3,11 @@
 export type Filter =
   | { readonly type: 'and' | 'or'; readonly filters: readonly Filter[] }
   | { readonly type: 'not'; readonly filter: Filter }
-  | { readonly type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx'; readonly attribute: string; readonly value: Buffer }
+  | {
+      readonly type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx';
+      readonly attribute: string;
+      readonly value: Buffer;
+    }
   | { readonly type: 'present'; readonly attribute: string }
   | {
       readonly type: 'substring';

@@ -100,8 +100,20 @@ export type Response =
   | ({ readonly op: 'bindResponse'; readonly serverCredentials?: Buffer | undefined } & Result)
   | { readonly op: 'searchEntry'; readonly dn: string; readonly attributes: readonly PartialAttribute[] }
   | { readonly op: 'searchReference'; readonly urls: readonly string[] }
-  | ({ readonly op: 'searchDone' | 'modifyResponse' | 'addResponse' | 'deleteResponse' | 'modifyDNResponse' | 'compareResponse' } & Result)
-  | ({ readonly op: 'extendedResponse'; readonly oid?: string | undefined; readonly value?: Buffer | undefined } & Result)
+  | ({
+      readonly op:
+        | 'searchDone'
+        | 'modifyResponse'
+        | 'addResponse'
+        | 'deleteResponse'
+        | 'modifyDNResponse'
+        | 'compareResponse';
+    } & Result)
+  | ({
+      readonly op: 'extendedResponse';
+      readonly oid?: string | undefined;
+      readonly value?: Buffer | undefined;
+    } & Result)
   | { readonly op: 'intermediate'; readonly oid?: string | undefined; readonly value?: Buffer | undefined };
 
 export interface ResponseMessage {

@@ -1,0 +1,101 @@
+import { isUtf8 } from 'node:buffer';
+import type { Filter } from './types.js';
+
+export interface FormatOptions {
+  /** Longer values are cut after so many bytes and end in `…`; absent: whole. */
+  readonly maxValue?: number;
+  /** The text is cut after about so many characters and ends in `…`; absent: whole. */
+  readonly maxText?: number;
+}
+
+/**
+ * The text of a filter: RFC 4515's escapes, and control, format and invalid characters escaped as well, so that it may
+ * go to a log. `parseFilter` reads it back unless it was cut or names attributes with other than their characters.
+ */
+export function formatFilter(filter: Filter, options: FormatOptions = {}): string {
+  const out = new Formatter(options.maxValue ?? Infinity, options.maxText ?? Infinity);
+  out.filter(filter);
+  return out.text;
+}
+
+class Formatter {
+  text = '';
+  #cut = false;
+  readonly #maxValue: number;
+  readonly #maxText: number;
+
+  constructor(maxValue: number, maxText: number) {
+    this.#maxValue = maxValue;
+    this.#maxText = maxText;
+  }
+
+  filter(filter: Filter): void {
+    if (this.text.length >= this.#maxText) {
+      if (!this.#cut) this.text += '…';
+      this.#cut = true;
+      return;
+    }
+    this.text += '(';
+    this.#component(filter);
+    this.text += ')';
+  }
+
+  #component(filter: Filter): void {
+    switch (filter.type) {
+      case 'and':
+      case 'or':
+        this.text += filter.type === 'and' ? '&' : '|';
+        for (const inner of filter.filters) this.filter(inner);
+        break;
+      case 'not':
+        this.text += '!';
+        this.filter(filter.filter);
+        break;
+      case 'present':
+        this.text += `${this.#name(filter.attribute)}=*`;
+        break;
+      case 'substring': {
+        const parts = [filter.initial, ...filter.any, filter.final].map((part) => (part ? this.#value(part) : ''));
+        this.text += `${this.#name(filter.attribute)}=${parts.join('*')}`;
+        break;
+      }
+      case 'extensible': {
+        const { attribute = '', dnAttributes, rule } = filter;
+        const names = `${this.#name(attribute)}${dnAttributes ? ':dn' : ''}${rule === undefined ? '' : `:${this.#name(rule)}`}`;
+        this.text += `${names}:=${this.#value(filter.value)}`;
+        break;
+      }
+      default:
+        this.text += `${this.#name(filter.attribute)}${operators[filter.type]}${this.#value(filter.value)}`;
+    }
+  }
+
+  #name(name: string): string {
+    return this.#value(Buffer.from(name));
+  }
+
+  #value(value: Buffer): string {
+    if (value.length <= this.#maxValue) return escapeValue(value);
+    let end = this.#maxValue;
+    while (end > 0 && (value[end]! & 0xc0) === 0x80) end--;
+    return `${escapeValue(value.subarray(0, end))}…`;
+  }
+}
+
+const operators = { equal: '=', greaterOrEqual: '>=', lessOrEqual: '<=', approx: '~=' } as const;
+
+/** An assertion value as RFC 4515 §3 writes it. */
+export function escapeValue(value: Buffer): string {
+  if (isUtf8(value)) return escapeText(value.toString('utf8'));
+  return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
+}
+
+/** Escapes what a filter must not hold, and what a log should not: control, format, unassigned and separator characters. */
+export function escapeText(text: string): string {
+  return text.replace(/[()*\\\p{C}\p{Zl}\p{Zp}]/gu, (found) => escapeBytes(Buffer.from(found).toString('latin1')));
+}
+
+/** Escapes characters that stand for one byte each. */
+function escapeBytes(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('hex').replace(/../g, '\\$&');
+}

@@ -1,0 +1,197 @@
+import { LdapError } from './error.js';
+import { escapeText } from './filter-format.js';
+import type { Filter } from './types.js';
+
+export { escapeValue, type FormatOptions, formatFilter } from './filter-format.js';
+
+/** The string form of filters, RFC 4515: reading here, writing in filter-format. */
+
+const MAX_DEPTH = 100;
+
+/** A filter text that cannot be read. The message says where and what was expected there. */
+export class FilterError extends LdapError {
+  /** Index into the text, in UTF-16 units from 0. */
+  readonly position: number;
+
+  constructor(message: string, position: number) {
+    super('protocolError', `filter, at character ${position + 1}: ${message}`);
+    this.position = position;
+  }
+}
+
+/**
+ * Reads a filter. The outermost parentheses may be missing around a single item (`uid=x`), and white space may stand
+ * between filters; `(&)` and `(|)` are True and False (RFC 4526). Nesting over 100 and bad syntax throw FilterError.
+ */
+export function parseFilter(text: string): Filter {
+  const parser = new Parser(text);
+  parser.skipSpace();
+  const filter = parser.peek() === '(' ? parser.filter(0) : parser.item();
+  parser.skipSpace();
+  if (parser.at < text.length) throw parser.expected('the end');
+  return filter;
+}
+
+class Parser {
+  readonly #text: string;
+  at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  peek(): string {
+    return this.#text[this.at] ?? '';
+  }
+
+  skipSpace(): void {
+    while (/^[ \t\r\n]/.test(this.peek())) this.at++;
+  }
+
+  expected(what: string, at = this.at): FilterError {
+    const found = this.#text[at];
+    const shown = found === undefined ? 'the end' : escapeText(found) === found ? `'${found}'` : 'a special character';
+    return new FilterError(`expected ${what}, found ${shown}`, at);
+  }
+
+  filter(depth: number): Filter {
+    if (this.peek() !== '(') throw this.expected("'('");
+    if (depth > MAX_DEPTH) throw new FilterError(`nested over ${MAX_DEPTH} deep`, this.at);
+    this.at++;
+    this.skipSpace();
+    const filter = this.#component(depth);
+    if (this.peek() !== ')') throw this.expected("')'");
+    this.at++;
+    return filter;
+  }
+
+  #component(depth: number): Filter {
+    const first = this.peek();
+    if (first === '&' || first === '|') {
+      this.at++;
+      return { type: first === '&' ? 'and' : 'or', filters: this.#list(depth) };
+    }
+    if (first !== '!') return this.item();
+    this.at++;
+    this.skipSpace();
+    const filter = this.filter(depth + 1);
+    this.skipSpace();
+    return { type: 'not', filter };
+  }
+
+  #list(depth: number): Filter[] {
+    const filters: Filter[] = [];
+    this.skipSpace();
+    while (this.peek() === '(') {
+      filters.push(this.filter(depth + 1));
+      this.skipSpace();
+    }
+    return filters;
+  }
+
+  /** What stands between the parentheses of anything but and, or, not. */
+  item(): Filter {
+    const attribute = this.#name();
+    const operator = this.#operator();
+    if (operator === ':') return this.#extensible(attribute);
+    if (attribute === '') throw this.expected('an attribute', this.at - operator.length);
+    if (operator === '=') return this.#equalityLike(attribute);
+    return { type: comparisons[operator], attribute, value: this.#value('a value') };
+  }
+
+  #name(): string {
+    const from = this.at;
+    while (/^[A-Za-z0-9._;-]/.test(this.peek())) this.at++;
+    return this.#text.slice(from, this.at);
+  }
+
+  #operator(): '=' | ':' | keyof typeof comparisons {
+    const first = this.peek();
+    if (first === '=' || first === ':') {
+      this.at++;
+      return first;
+    }
+    if (first !== '>' && first !== '<' && first !== '~') throw this.expected("'=', '>=', '<=', '~=' or ':='");
+    this.at++;
+    if (this.peek() !== '=') throw this.expected("'='");
+    this.at++;
+    return `${first}=`;
+  }
+
+  #equalityLike(attribute: string): Filter {
+    const parts = [this.#value('a value')];
+    while (this.peek() === '*') {
+      this.at++;
+      parts.push(this.#value("a value or '*'"));
+    }
+    if (parts.length === 1) return { type: 'equal', attribute, value: parts[0]! };
+    const [initial, final] = [parts[0]!, parts[parts.length - 1]!];
+    const any = parts.slice(1, -1);
+    if (any.length === 0 && initial.length === 0 && final.length === 0) return { type: 'present', attribute };
+    if (any.some((part) => part.length === 0)) throw new FilterError("two '*' without a value between them", this.at);
+    return { type: 'substring', attribute, initial: whenAny(initial), any, final: whenAny(final) };
+  }
+
+  /** The first `:` is taken: `[dn:][rule:]=value`. */
+  #extensible(attribute: string): Filter {
+    const names: string[] = [];
+    while (this.peek() !== '=') {
+      const name = this.#name();
+      if (name === '') throw this.expected("'dn', a matching rule or '='");
+      names.push(name);
+      this.#take(':');
+    }
+    this.at++;
+    const dnAttributes = names[0]?.toLowerCase() === 'dn';
+    const [rule, ...more] = dnAttributes ? names.slice(1) : names;
+    if (more.length > 0) throw new FilterError('more than one matching rule', this.at - 1);
+    if (attribute === '' && rule === undefined)
+      throw new FilterError('neither attribute nor matching rule', this.at - 1);
+    const value = this.#value('a value');
+    return { type: 'extensible', rule, attribute: attribute === '' ? undefined : attribute, value, dnAttributes };
+  }
+
+  #take(character: string): void {
+    if (this.peek() !== character) throw this.expected(`'${character}'`);
+    this.at++;
+  }
+
+  /** An assertion value up to `*`, `)` or the end, escapes undone. */
+  #value(what: string): Buffer {
+    const text = this.#text;
+    const from = this.at;
+    let escapes = false;
+    for (; this.at < text.length; this.at++) {
+      const c = text[this.at]!;
+      if (c === ')' || c === '*') break;
+      if (c === '(' || c === '\0') throw this.expected(`${what}; in a value '(' and NUL are written \\28 and \\00`);
+      if (c !== '\\') continue;
+      const digits = text.slice(this.at + 1, this.at + 3);
+      if (!/^[0-9A-Fa-f]{2}$/.test(digits)) throw this.expected('two hexadecimal digits', this.at + 1);
+      this.at += 2;
+      escapes = true;
+    }
+    const bytes = Buffer.from(text.slice(from, this.at));
+    return escapes ? unescapeInPlace(bytes) : bytes;
+  }
+}
+
+const BACKSLASH = 0x5c;
+
+/** Every `\` is followed by two hexadecimal digits. */
+function unescapeInPlace(bytes: Buffer): Buffer {
+  let length = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    if (bytes[i] === BACKSLASH) {
+      bytes[length++] = Number.parseInt(bytes.toString('latin1', i + 1, i + 3), 16);
+      i += 2;
+    } else bytes[length++] = bytes[i]!;
+  }
+  return bytes.subarray(0, length);
+}
+
+const comparisons = { '>=': 'greaterOrEqual', '<=': 'lessOrEqual', '~=': 'approx' } as const;
+
+function whenAny(part: Buffer): Buffer | undefined {
+  return part.length > 0 ? part : undefined;
+}

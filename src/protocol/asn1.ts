@@ -1,0 +1,82 @@
+import { type AsnType, fromBER, Integer, OctetString, Primitive, Sequence } from 'asn1js';
+import { LdapError } from '../ldap/error.js';
+
+/** Values of controls and extended operations, where speed does not matter. Everything here throws LdapError `protocolError`. */
+
+/** What `fromBER` may build of an untrusted value. Octet strings are not searched for BER of their own. */
+const bounds = { maxDepth: 8, maxNodes: 64, parseEmbedded: false, copyInput: false };
+
+const CONTEXT_CLASS = 3;
+
+function malformed(what: string, why: string, cause?: unknown): LdapError {
+  return new LdapError('protocolError', `${what}: ${why}`, { cause });
+}
+
+/** The components of the SEQUENCE that `value` is, whole; of at most `maxBytes`. */
+export function readSequence(value: Buffer | undefined, what: string, maxBytes: number): readonly AsnType[] {
+  if (value === undefined) throw malformed(what, 'the value is missing');
+  if (value.length > maxBytes) throw malformed(what, `a value of ${value.length} bytes; ${maxBytes} are accepted`);
+  const { offset, result } = parse(value, what);
+  if (offset === -1) throw malformed(what, 'the value is not BER');
+  if (offset !== value.length) throw malformed(what, `${value.length - offset} bytes follow the value`);
+  if (!(result instanceof Sequence)) throw malformed(what, 'the value is not a SEQUENCE');
+  if (result.lenBlock.isIndefiniteForm) throw malformed(what, 'the value has an indefinite length');
+  return result.valueBlock.value;
+}
+
+function parse(value: Buffer, what: string): ReturnType<typeof fromBER> {
+  try {
+    return fromBER(value, bounds);
+  } catch (cause) {
+    throw malformed(what, 'the value is not BER', cause);
+  }
+}
+
+export function readInteger(element: AsnType | undefined, what: string, min: number, max: number): number {
+  if (!(element instanceof Integer)) throw malformed(what, 'an INTEGER is missing');
+  const bytes = element.valueBlock.valueHexView.length;
+  if (bytes < 1 || bytes > 4) throw malformed(what, `an integer of ${bytes} bytes; 1 to 4 are accepted`);
+  const value = Number(element.toBigInt());
+  if (value < min || value > max) throw malformed(what, `${value} is out of range; ${min} to ${max} are accepted`);
+  return value;
+}
+
+export function readOctets(element: AsnType | undefined, what: string): Buffer {
+  if (!(element instanceof OctetString) || element.idBlock.isConstructed) {
+    throw malformed(what, 'an OCTET STRING is missing');
+  }
+  return bytesOf(element.valueBlock.valueHexView);
+}
+
+/** The content of `[tagNumber] IMPLICIT OCTET STRING`, or undefined when `element` is something else. */
+export function readTagged(element: AsnType | undefined, tagNumber: number): Buffer | undefined {
+  if (!(element instanceof Primitive) || element.idBlock.tagClass !== CONTEXT_CLASS) return undefined;
+  if (element.idBlock.tagNumber !== tagNumber) return undefined;
+  return bytesOf(element.valueBlock.valueHexView);
+}
+
+/** Refuses components that no reader took. */
+export function expectEnd(elements: readonly AsnType[], taken: number, what: string): void {
+  if (taken < elements.length) throw malformed(what, `${elements.length - taken} components too many`);
+}
+
+export function writeSequence(elements: AsnType[]): Buffer {
+  return Buffer.from(new Sequence({ value: elements }).toBER());
+}
+
+export function writeInteger(value: number): Integer {
+  return new Integer({ value });
+}
+
+export function writeOctets(bytes: Buffer): OctetString {
+  return new OctetString({ valueHex: bytes });
+}
+
+export function writeTagged(tagNumber: number, bytes: Buffer): Primitive {
+  return new Primitive({ idBlock: { tagClass: CONTEXT_CLASS, tagNumber }, valueHex: bytes });
+}
+
+/** A copy: what a control carries outlives the message. */
+function bytesOf(view: Uint8Array): Buffer {
+  return Buffer.from(view);
+}

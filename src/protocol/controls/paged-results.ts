@@ -1,0 +1,26 @@
+import { expectEnd, readInteger, readOctets, readSequence, writeInteger, writeOctets, writeSequence } from '../asn1.js';
+import { MAX_INT } from '../reader.js';
+
+/** Value of the paged results control (RFC 2696 §2). */
+export interface PagedResults {
+  /** Request: entries wanted in a page, 0 ends the paging. Response: an estimate of the whole, 0 when unknown. */
+  readonly size: number;
+  /** Empty in the first request and in the last response. */
+  readonly cookie: Buffer;
+}
+
+const MAX_VALUE = 8 * 1024;
+
+/** Throws LdapError `protocolError` for a value that is missing, malformed or over 8 KiB. */
+export function decodePagedResults(value: Buffer | undefined): PagedResults {
+  const what = 'paged results control';
+  const elements = readSequence(value, what, MAX_VALUE);
+  const size = readInteger(elements[0], what, 0, MAX_INT);
+  const cookie = readOctets(elements[1], what);
+  expectEnd(elements, 2, what);
+  return { size, cookie };
+}
+
+export function encodePagedResults({ size, cookie }: PagedResults): Buffer {
+  return writeSequence([writeInteger(size), writeOctets(cookie)]);
+}

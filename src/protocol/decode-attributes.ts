@@ -1,0 +1,73 @@
+import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { DecodeLimits } from './limits.js';
+import type { AddRequest, ModifyRequest } from './messages.js';
+import type { Reader } from './reader.js';
+import { changeOperations, opTags, SEQUENCE, SET } from './tags.js';
+
+/** Add and modify: the requests that carry attributes with values. */
+
+interface Budget {
+  /** Values that may still come. */
+  values: number;
+  readonly limits: DecodeLimits;
+}
+
+/** RFC 4511 §4.7. */
+export function decodeAdd(reader: Reader, limits: DecodeLimits): AddRequest {
+  const outer = reader.enter(opTags.add, 'add request');
+  const dn = reader.text('entry');
+  const list = reader.enter(SEQUENCE, 'attributes');
+  const budget: Budget = { values: limits.maxValues, limits };
+  const attributes: PartialAttribute[] = [];
+  while (reader.at < reader.end) {
+    if (attributes.length === limits.maxAttributes) throw tooMany(reader, 'attributes', limits.maxAttributes);
+    const attribute = partialAttribute(reader, budget);
+    if (attribute.values.length === 0) throw reader.refusal('attribute to add has no value');
+    attributes.push(attribute);
+  }
+  reader.leave(list, 'attributes');
+  reader.leaveSequence(outer, 'add request');
+  return { op: 'add', dn, attributes };
+}
+
+/** RFC 4511 §4.6. */
+export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyRequest {
+  const outer = reader.enter(opTags.modify, 'modify request');
+  const dn = reader.text('object');
+  const list = reader.enter(SEQUENCE, 'changes');
+  const budget: Budget = { values: limits.maxValues, limits };
+  const changes: Change[] = [];
+  while (reader.at < reader.end) {
+    if (changes.length === limits.maxAttributes) throw tooMany(reader, 'changes', limits.maxAttributes);
+    changes.push(change(reader, budget));
+  }
+  reader.leave(list, 'changes');
+  reader.leaveSequence(outer, 'modify request');
+  return { op: 'modify', dn, changes };
+}
+
+function change(reader: Reader, budget: Budget): Change {
+  const outer = reader.enter(SEQUENCE, 'change');
+  const operation = changeOperations[reader.enumerated('operation', changeOperations.length - 1)]!;
+  const attribute = partialAttribute(reader, budget);
+  reader.leaveSequence(outer, 'change');
+  return { operation, attribute };
+}
+
+function partialAttribute(reader: Reader, budget: Budget): PartialAttribute {
+  const outer = reader.enter(SEQUENCE, 'attribute');
+  const type = reader.text('attribute description');
+  const set = reader.enter(SET, 'attribute values');
+  const values: Buffer[] = [];
+  while (reader.at < reader.end) {
+    if (--budget.values < 0) throw tooMany(reader, 'values', budget.limits.maxValues);
+    values.push(reader.bytes('attribute value'));
+  }
+  reader.leave(set, 'attribute values');
+  reader.leaveSequence(outer, 'attribute');
+  return { type, values };
+}
+
+function tooMany(reader: Reader, what: string, limit: number): Error {
+  return reader.refusal(`request has over ${limit} ${what}`);
+}

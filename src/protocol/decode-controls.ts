@@ -1,0 +1,27 @@
+import type { Control } from './messages.js';
+import type { Reader } from './reader.js';
+import { BOOLEAN, CONTROLS, OCTET_STRING, SEQUENCE } from './tags.js';
+
+const none: readonly Control[] = [];
+
+/** Reads `controls [0]` of an LDAPMessage if they come next (RFC 4511 §4.1.11). */
+export function decodeControls(reader: Reader, maxControls: number): readonly Control[] {
+  if (reader.peek() !== CONTROLS) return none;
+  const outer = reader.enter(CONTROLS, 'controls');
+  const controls: Control[] = [];
+  while (reader.at < reader.end) {
+    if (controls.length === maxControls) throw reader.refusal(`message has over ${maxControls} controls`);
+    controls.push(control(reader));
+  }
+  reader.leave(outer, 'controls');
+  return controls;
+}
+
+function control(reader: Reader): Control {
+  const outer = reader.enter(SEQUENCE, 'control');
+  const oid = reader.oid('control type');
+  const critical = reader.peek() === BOOLEAN && reader.boolean('control criticality');
+  const value = reader.peek() === OCTET_STRING ? reader.bytes('control value') : undefined;
+  reader.leaveSequence(outer, 'control');
+  return { oid, critical, value };
+}

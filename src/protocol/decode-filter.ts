@@ -1,0 +1,117 @@
+import type { Filter } from '../ldap/types.js';
+import type { DecodeLimits } from './limits.js';
+import { hex, type Reader } from './reader.js';
+import { context, filterTags, SEQUENCE } from './tags.js';
+
+/** Reads the filter of a search (RFC 4511 §4.5.1.7), bounded in depth and in items. */
+export function decodeFilter(reader: Reader, limits: DecodeLimits): Filter {
+  const budget: Budget = { items: limits.maxFilterNodes, limits };
+  return filter(reader, budget, limits.maxFilterDepth);
+}
+
+interface Budget {
+  /** Filter items that may still come. */
+  items: number;
+  readonly limits: DecodeLimits;
+}
+
+function spend(reader: Reader, budget: Budget): void {
+  if (--budget.items < 0) throw reader.refusal(`filter has over ${budget.limits.maxFilterNodes} items`);
+}
+
+function filter(reader: Reader, budget: Budget, depth: number): Filter {
+  spend(reader, budget);
+  const tag = reader.peek();
+  switch (tag) {
+    case filterTags.equal:
+      return assertion(reader, 'equal', tag);
+    case filterTags.present:
+      return { type: 'present', attribute: reader.text('filter attribute', tag) };
+    case filterTags.and:
+      return set(reader, budget, depth, 'and', tag);
+    case filterTags.or:
+      return set(reader, budget, depth, 'or', tag);
+    case filterTags.not:
+      return not(reader, budget, depth);
+    case filterTags.substring:
+      return substring(reader, budget);
+    case filterTags.greaterOrEqual:
+      return assertion(reader, 'greaterOrEqual', tag);
+    case filterTags.lessOrEqual:
+      return assertion(reader, 'lessOrEqual', tag);
+    case filterTags.approx:
+      return assertion(reader, 'approx', tag);
+    case filterTags.extensible:
+      return extensible(reader);
+    case -1:
+      throw reader.error('filter is missing');
+    default:
+      throw reader.error(`unknown filter choice ${hex(tag)}`);
+  }
+}
+
+function deeper(reader: Reader, budget: Budget, depth: number): number {
+  if (depth <= 0) throw reader.refusal(`filter is nested over ${budget.limits.maxFilterDepth} deep`);
+  return depth - 1;
+}
+
+function set(reader: Reader, budget: Budget, depth: number, type: 'and' | 'or', tag: number): Filter {
+  const below = deeper(reader, budget, depth);
+  const outer = reader.enter(tag, 'filter set');
+  const filters: Filter[] = [];
+  while (reader.at < reader.end) filters.push(filter(reader, budget, below));
+  reader.leave(outer, 'filter set');
+  return { type, filters };
+}
+
+function not(reader: Reader, budget: Budget, depth: number): Filter {
+  const below = deeper(reader, budget, depth);
+  const outer = reader.enter(filterTags.not, 'filter negation');
+  const inner = filter(reader, budget, below);
+  reader.leave(outer, 'filter negation');
+  return { type: 'not', filter: inner };
+}
+
+function assertion(reader: Reader, type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx', tag: number): Filter {
+  const outer = reader.enter(tag, 'filter assertion');
+  const attribute = reader.text('filter attribute');
+  const value = reader.bytes('filter value');
+  reader.leaveSequence(outer, 'filter assertion');
+  return { type, attribute, value };
+}
+
+function substring(reader: Reader, budget: Budget): Filter {
+  const outer = reader.enter(filterTags.substring, 'substring filter');
+  const attribute = reader.text('filter attribute');
+  const parts = reader.enter(SEQUENCE, 'substrings');
+  let initial: Buffer | undefined;
+  let final: Buffer | undefined;
+  const any: Buffer[] = [];
+  if (reader.peek() === context(0)) initial = part(reader, budget, context(0));
+  while (reader.peek() === context(1)) any.push(part(reader, budget, context(1)));
+  if (reader.peek() === context(2)) final = part(reader, budget, context(2));
+  reader.leave(parts, 'substrings');
+  reader.leaveSequence(outer, 'substring filter');
+  if (!initial && !final && any.length === 0) throw reader.refusal('substring filter without a substring');
+  return { type: 'substring', attribute, initial, any, final };
+}
+
+function part(reader: Reader, budget: Budget, tag: number): Buffer {
+  spend(reader, budget);
+  const bytes = reader.bytes('substring', tag);
+  if (bytes.length === 0) throw reader.refusal('substring is empty');
+  return bytes;
+}
+
+function extensible(reader: Reader): Filter {
+  const outer = reader.enter(filterTags.extensible, 'extensible filter');
+  const rule = reader.peek() === context(1) ? reader.text('matching rule', context(1)) : undefined;
+  const attribute = reader.peek() === context(2) ? reader.text('filter attribute', context(2)) : undefined;
+  const value = reader.bytes('filter value', context(3));
+  const dnAttributes = reader.peek() === context(4) && reader.boolean('dnAttributes', context(4));
+  reader.leaveSequence(outer, 'extensible filter', 4);
+  if (rule === undefined && attribute === undefined) {
+    throw reader.refusal('extensible filter names neither attribute nor matching rule');
+  }
+  return { type: 'extensible', rule, attribute, value, dnAttributes };
+}

@@ -1,0 +1,96 @@
+import type { PartialAttribute } from '../ldap/types.js';
+import { messageId } from './decode.js';
+import { decodeControls } from './decode-controls.js';
+import { defaultLimits } from './limits.js';
+import type { Response, ResponseMessage, Result } from './messages.js';
+import { hex, Reader } from './reader.js';
+import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
+
+/**
+ * The client's side of the codec, for tools and tests: decodes the LDAPMessage that fills `buffer[start, end)` as a
+ * response. messageID 0 is an unsolicited notification. Throws ProtocolError.
+ */
+export function decodeResponse(buffer: Buffer, start = 0, end = buffer.length): ResponseMessage {
+  const reader = new Reader(buffer, start, end);
+  const message = reader.enter(SEQUENCE, 'LDAP message');
+  const id = messageId(reader, 0);
+  const response = decodeOp(reader);
+  const controls = decodeControls(reader, defaultLimits.maxControls);
+  reader.leaveSequence(message, 'LDAP message', 0);
+  if (reader.at !== end) throw reader.error(`${end - reader.at} bytes follow the LDAP message`);
+  return controls.length > 0 ? { id, response, controls } : { id, response };
+}
+
+function decodeOp(reader: Reader): Response {
+  const tag = reader.peek();
+  const op = opOfTag(tag);
+  if (op === undefined || isRequestOp(op)) throw reader.error(`${hex(tag)} is no response`);
+  const outer = reader.enter(opTags[op], op);
+  const response = decodeFields(reader, op);
+  reader.leaveSequence(outer, op, 11);
+  return response;
+}
+
+function decodeFields(reader: Reader, op: Response['op']): Response {
+  switch (op) {
+    case 'searchEntry':
+      return { op, dn: reader.text('objectName'), attributes: attributes(reader) };
+    case 'searchReference':
+      return { op, urls: texts(reader) };
+    case 'intermediate':
+      return { op, oid: optionalText(reader, context(0)), value: optionalBytes(reader, context(1)) };
+    case 'bindResponse':
+      return { op, ...result(reader), serverCredentials: optionalBytes(reader, context(7)) };
+    case 'extendedResponse':
+      return {
+        op,
+        ...result(reader),
+        oid: optionalText(reader, context(10)),
+        value: optionalBytes(reader, context(11)),
+      };
+    default:
+      return { op, ...result(reader) };
+  }
+}
+
+function result(reader: Reader): Result {
+  const code = reader.integer('resultCode', 0, undefined, ENUMERATED);
+  const matchedDN = reader.text('matchedDN');
+  const message = reader.text('diagnosticMessage');
+  if (reader.peek() !== REFERRAL) return { code, matchedDN, message };
+  const outer = reader.enter(REFERRAL, 'referral');
+  const referrals = texts(reader);
+  reader.leave(outer, 'referral');
+  return { code, matchedDN, message, referrals };
+}
+
+function texts(reader: Reader): string[] {
+  const list: string[] = [];
+  while (reader.peek() === OCTET_STRING) list.push(reader.text('URI'));
+  return list;
+}
+
+function attributes(reader: Reader): PartialAttribute[] {
+  const outer = reader.enter(SEQUENCE, 'attributes');
+  const list: PartialAttribute[] = [];
+  while (reader.at < reader.end) {
+    const attribute = reader.enter(SEQUENCE, 'attribute');
+    const type = reader.text('attribute description');
+    const set = reader.enter(SET, 'attribute values');
+    const values: Buffer[] = [];
+    while (reader.at < reader.end) values.push(reader.bytes('attribute value'));
+    reader.leave(set, 'attribute values');
+    reader.leaveSequence(attribute, 'attribute');
+    list.push({ type, values });
+  }
+  reader.leave(outer, 'attributes');
+  return list;
+}
+
+function optionalBytes(reader: Reader, tag: number): Buffer | undefined {
+  return reader.peek() === tag ? reader.bytes('value', tag) : undefined;
+}
+
+function optionalText(reader: Reader, tag: number): string | undefined {
+  return reader.peek() === tag ? reader.text('name', tag) : undefined;
+}

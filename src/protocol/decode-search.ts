@@ -1,0 +1,37 @@
+import { decodeFilter } from './decode-filter.js';
+import type { DecodeLimits } from './limits.js';
+import type { SearchRequest } from './messages.js';
+import type { Reader } from './reader.js';
+import { derefs, opTags, SEQUENCE, scopes } from './tags.js';
+
+/** RFC 4511 §4.5.1. */
+export function decodeSearch(reader: Reader, limits: DecodeLimits): SearchRequest {
+  const outer = reader.enter(opTags.search, 'search request');
+  const base = reader.text('baseObject');
+  const scope = scopes[reader.enumerated('scope', scopes.length - 1)]!;
+  const deref = derefs[reader.enumerated('derefAliases', derefs.length - 1)]!;
+  const sizeLimit = reader.integer('sizeLimit');
+  const timeLimit = reader.integer('timeLimit');
+  const typesOnly = reader.boolean('typesOnly');
+  const filter = decodeFilter(reader, limits);
+  const attributes = selection(reader, limits.maxSelected);
+  reader.leaveSequence(outer, 'search request');
+  return { op: 'search', base, scope, deref, sizeLimit, timeLimit, typesOnly, filter, attributes };
+}
+
+const nothingSelected: readonly string[] = [];
+
+function selection(reader: Reader, maxSelected: number): readonly string[] {
+  const outer = reader.enter(SEQUENCE, 'attribute selection');
+  if (reader.at === reader.end) {
+    reader.end = outer;
+    return nothingSelected;
+  }
+  const attributes: string[] = [];
+  while (reader.at < reader.end) {
+    if (attributes.length === maxSelected) throw reader.refusal(`search selects over ${maxSelected} attributes`);
+    attributes.push(reader.text('selected attribute'));
+  }
+  reader.leave(outer, 'attribute selection');
+  return attributes;
+}

@@ -1,0 +1,162 @@
+import { decodeAdd, decodeModify } from './decode-attributes.js';
+import { decodeControls } from './decode-controls.js';
+import { decodeSearch } from './decode-search.js';
+import { ProtocolError } from './error.js';
+import { type DecodeLimits, defaultLimits } from './limits.js';
+import type {
+  AbandonRequest,
+  BindRequest,
+  CompareRequest,
+  DeleteRequest,
+  ExtendedRequest,
+  ModifyDnRequest,
+  Request,
+  RequestMessage,
+  UnbindRequest,
+} from './messages.js';
+import { hex, MAX_INT, Reader } from './reader.js';
+import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';
+
+/**
+ * Decodes the LDAPMessage that fills `buffer[start, end)`, as the Framer found it (RFC 4511 §4.1.1). Buffers of the
+ * message are views into `buffer`.
+ *
+ * Throws ProtocolError and nothing else, whatever the bytes are; it carries the messageID and the operation as far as
+ * they were read. Time and memory are linear in `end - start`.
+ */
+export function decodeRequest(
+  buffer: Buffer,
+  start: number,
+  end: number,
+  limits: DecodeLimits = defaultLimits,
+): RequestMessage {
+  const reader = new Reader(buffer, start, end);
+  const message = reader.enter(SEQUENCE, 'LDAP message');
+  const id = messageId(reader, 1);
+  const tag = reader.peek();
+  const op = opOfTag(tag);
+  try {
+    if (op === undefined) throw reader.error(tag < 0 ? 'protocolOp is missing' : `unknown protocolOp ${hex(tag)}`);
+    if (!isRequestOp(op)) throw reader.error(`${op} is sent by servers only`);
+    const request = decodeOp(reader, op, limits);
+    const controls = decodeControls(reader, limits.maxControls);
+    reader.leaveSequence(message, 'LDAP message', 0);
+    if (reader.at !== end) throw reader.error(`${end - reader.at} bytes follow the LDAP message`);
+    return { id, request, controls };
+  } catch (error) {
+    if (error instanceof ProtocolError) {
+      error.messageId = id;
+      error.op = op !== undefined && isRequestOp(op) ? op : undefined;
+    }
+    throw error;
+  }
+}
+
+/** A messageID of at least `min`: 0 is for unsolicited notifications (RFC 4511 §4.1.1.1). */
+export function messageId(reader: Reader, min: number): number {
+  const length = reader.header(INTEGER, 'messageID');
+  const id = reader.integerOf(length, 'messageID', -MAX_INT - 1, MAX_INT);
+  if (id < min) throw reader.error(`messageID is ${id}; ${min} to ${MAX_INT} are accepted`);
+  return id;
+}
+
+function decodeOp(reader: Reader, op: Request['op'], limits: DecodeLimits): Request {
+  switch (op) {
+    case 'search':
+      return decodeSearch(reader, limits);
+    case 'bind':
+      return decodeBind(reader);
+    case 'compare':
+      return decodeCompare(reader);
+    case 'modify':
+      return decodeModify(reader, limits);
+    case 'add':
+      return decodeAdd(reader, limits);
+    case 'delete':
+      return decodeDelete(reader);
+    case 'modifyDN':
+      return decodeModifyDn(reader);
+    case 'unbind':
+      return decodeUnbind(reader);
+    case 'abandon':
+      return decodeAbandon(reader);
+    case 'extended':
+      return decodeExtended(reader);
+  }
+}
+
+const SIMPLE = context(0);
+const SASL = contextConstructed(3);
+const MAX_VERSION = 127;
+
+/** RFC 4511 §4.2. */
+function decodeBind(reader: Reader): BindRequest {
+  const outer = reader.enter(opTags.bind, 'bind request');
+  const version = reader.integer('version', 1, MAX_VERSION);
+  const name = reader.text('bind name');
+  const authentication = decodeAuthentication(reader);
+  reader.leaveSequence(outer, 'bind request', 3);
+  return { op: 'bind', version, name, authentication };
+}
+
+function decodeAuthentication(reader: Reader): BindRequest['authentication'] {
+  const tag = reader.peek();
+  if (tag === SIMPLE) return { method: 'simple', password: reader.bytes('simple authentication', SIMPLE) };
+  if (tag === SASL) {
+    const outer = reader.enter(SASL, 'SASL authentication');
+    const mechanism = reader.text('SASL mechanism');
+    const credentials = reader.peek() === OCTET_STRING ? reader.bytes('SASL credentials') : undefined;
+    reader.leaveSequence(outer, 'SASL authentication');
+    return { method: 'sasl', mechanism, credentials };
+  }
+  if (tag >= 0x80) throw reader.refusal(`authentication choice ${hex(tag)} is unknown`, 'authMethodNotSupported');
+  throw reader.error('authentication is missing');
+}
+
+/** RFC 4511 §4.3. */
+function decodeUnbind(reader: Reader): UnbindRequest {
+  if (reader.header(opTags.unbind, 'unbind request') !== 0) throw reader.error('unbind request has content');
+  return { op: 'unbind' };
+}
+
+/** RFC 4511 §4.10. */
+function decodeCompare(reader: Reader): CompareRequest {
+  const outer = reader.enter(opTags.compare, 'compare request');
+  const dn = reader.text('entry');
+  const assertion = reader.enter(SEQUENCE, 'assertion');
+  const attribute = reader.text('attribute description');
+  const value = reader.bytes('assertion value');
+  reader.leaveSequence(assertion, 'assertion');
+  reader.leaveSequence(outer, 'compare request');
+  return { op: 'compare', dn, attribute, value };
+}
+
+/** RFC 4511 §4.8. */
+function decodeDelete(reader: Reader): DeleteRequest {
+  return { op: 'delete', dn: reader.text('delete request', opTags.delete) };
+}
+
+/** RFC 4511 §4.9. */
+function decodeModifyDn(reader: Reader): ModifyDnRequest {
+  const outer = reader.enter(opTags.modifyDN, 'modifyDN request');
+  const dn = reader.text('entry');
+  const newRdn = reader.text('newrdn');
+  const deleteOldRdn = reader.boolean('deleteoldrdn');
+  const newSuperior = reader.peek() === context(0) ? reader.text('newSuperior', context(0)) : undefined;
+  reader.leaveSequence(outer, 'modifyDN request', 0);
+  return { op: 'modifyDN', dn, newRdn, deleteOldRdn, newSuperior };
+}
+
+/** RFC 4511 §4.11. */
+function decodeAbandon(reader: Reader): AbandonRequest {
+  return { op: 'abandon', target: reader.integer('messageID to abandon', 0, MAX_INT, opTags.abandon) };
+}
+
+/** RFC 4511 §4.12. */
+function decodeExtended(reader: Reader): ExtendedRequest {
+  const outer = reader.enter(opTags.extended, 'extended request');
+  const oid = reader.oid('requestName', context(0));
+  const value = reader.peek() === context(1) ? reader.bytes('requestValue', context(1)) : undefined;
+  reader.leaveSequence(outer, 'extended request', 1);
+  return { op: 'extended', oid, value };
+}

@@ -1,0 +1,44 @@
+import type { Filter } from '../ldap/types.js';
+import { encodeOptional } from './encode.js';
+import { context, filterTags, OCTET_STRING, SEQUENCE } from './tags.js';
+import type { Writer } from './writer.js';
+
+/** Appends a filter (RFC 4511 §4.5.1). Recurses as deep as the filter is nested. */
+export function encodeFilter(writer: Writer, filter: Filter): void {
+  if (filter.type === 'present') {
+    writer.text(filterTags.present, filter.attribute);
+    return;
+  }
+  const outer = writer.begin(filterTags[filter.type]);
+  switch (filter.type) {
+    case 'and':
+    case 'or':
+      for (const inner of filter.filters) encodeFilter(writer, inner);
+      break;
+    case 'not':
+      encodeFilter(writer, filter.filter);
+      break;
+    case 'substring':
+      encodeSubstring(writer, filter);
+      break;
+    case 'extensible':
+      encodeOptional(writer, context(1), filter.rule);
+      encodeOptional(writer, context(2), filter.attribute);
+      writer.octetString(context(3), filter.value);
+      if (filter.dnAttributes) writer.boolean(context(4), true);
+      break;
+    default:
+      writer.text(OCTET_STRING, filter.attribute);
+      writer.octetString(OCTET_STRING, filter.value);
+  }
+  writer.end(outer);
+}
+
+function encodeSubstring(writer: Writer, filter: Extract<Filter, { type: 'substring' }>): void {
+  writer.text(OCTET_STRING, filter.attribute);
+  const parts = writer.begin(SEQUENCE);
+  encodeOptional(writer, context(0), filter.initial);
+  for (const part of filter.any) writer.octetString(context(1), part);
+  encodeOptional(writer, context(2), filter.final);
+  writer.end(parts);
+}

@@ -1,0 +1,125 @@
+import type { Change } from '../ldap/types.js';
+import { encodeAttribute, encodeAttributes, encodeControls, encodeOptional } from './encode.js';
+import { encodeFilter } from './encode-filter.js';
+import type { BindRequest, Request, RequestMessage, SearchRequest } from './messages.js';
+import {
+  BOOLEAN,
+  changeOperations,
+  context,
+  contextConstructed,
+  derefs,
+  ENUMERATED,
+  INTEGER,
+  OCTET_STRING,
+  opTags,
+  SEQUENCE,
+  scopes,
+} from './tags.js';
+import { Writer } from './writer.js';
+
+/** The client's side of the codec, for tools and tests: one LDAPMessage with a request (RFC 4511 §4). */
+export function encodeRequest(message: RequestMessage): Buffer {
+  const writer = new Writer();
+  const outer = writer.begin(SEQUENCE);
+  writer.integer(INTEGER, message.id);
+  encodeOp(writer, message.request);
+  if (message.controls.length > 0) encodeControls(writer, message.controls);
+  writer.end(outer);
+  return writer.take();
+}
+
+function encodeOp(writer: Writer, request: Request): void {
+  const tag = opTags[request.op];
+  switch (request.op) {
+    case 'delete':
+      writer.text(tag, request.dn);
+      break;
+    case 'unbind':
+      writer.header(tag, 0);
+      break;
+    case 'abandon':
+      writer.integer(tag, request.target);
+      break;
+    default: {
+      const outer = writer.begin(tag);
+      encodeFields(writer, request);
+      writer.end(outer);
+    }
+  }
+}
+
+function encodeFields(writer: Writer, request: Exclude<Request, { op: 'delete' | 'unbind' | 'abandon' }>): void {
+  switch (request.op) {
+    case 'bind':
+      encodeBind(writer, request);
+      break;
+    case 'search':
+      encodeSearch(writer, request);
+      break;
+    case 'compare':
+      writer.text(OCTET_STRING, request.dn);
+      encodeAssertion(writer, request.attribute, request.value);
+      break;
+    case 'add':
+      writer.text(OCTET_STRING, request.dn);
+      encodeAttributes(writer, request.attributes, writer.begin(SEQUENCE));
+      break;
+    case 'modify':
+      writer.text(OCTET_STRING, request.dn);
+      encodeChanges(writer, request.changes);
+      break;
+    case 'modifyDN':
+      writer.text(OCTET_STRING, request.dn);
+      writer.text(OCTET_STRING, request.newRdn);
+      writer.boolean(BOOLEAN, request.deleteOldRdn);
+      encodeOptional(writer, context(0), request.newSuperior);
+      break;
+    case 'extended':
+      writer.text(context(0), request.oid);
+      encodeOptional(writer, context(1), request.value);
+  }
+}
+
+function encodeChanges(writer: Writer, changes: readonly Change[]): void {
+  const list = writer.begin(SEQUENCE);
+  for (const { operation, attribute } of changes) {
+    const change = writer.begin(SEQUENCE);
+    writer.integer(ENUMERATED, changeOperations.indexOf(operation));
+    encodeAttribute(writer, attribute);
+    writer.end(change);
+  }
+  writer.end(list);
+}
+
+function encodeBind(writer: Writer, { version, name, authentication }: BindRequest): void {
+  writer.integer(INTEGER, version);
+  writer.text(OCTET_STRING, name);
+  if (authentication.method === 'simple') {
+    writer.octetString(context(0), authentication.password);
+    return;
+  }
+  const sasl = writer.begin(contextConstructed(3));
+  writer.text(OCTET_STRING, authentication.mechanism);
+  encodeOptional(writer, OCTET_STRING, authentication.credentials);
+  writer.end(sasl);
+}
+
+function encodeSearch(writer: Writer, request: SearchRequest): void {
+  writer.text(OCTET_STRING, request.base);
+  writer.integer(ENUMERATED, scopes.indexOf(request.scope));
+  writer.integer(ENUMERATED, derefs.indexOf(request.deref));
+  writer.integer(INTEGER, request.sizeLimit);
+  writer.integer(INTEGER, request.timeLimit);
+  writer.boolean(BOOLEAN, request.typesOnly);
+  encodeFilter(writer, request.filter);
+  const attributes = writer.begin(SEQUENCE);
+  for (const name of request.attributes) writer.text(OCTET_STRING, name);
+  writer.end(attributes);
+}
+
+function encodeAssertion(writer: Writer, attribute: string, value: Buffer): void {
+  const assertion = writer.begin(SEQUENCE);
+  writer.text(OCTET_STRING, attribute);
+  writer.octetString(OCTET_STRING, value);
+  writer.end(assertion);
+}

@@ -1,0 +1,136 @@
+import { ResultCode } from '../ldap/error.js';
+import type { PartialAttribute } from '../ldap/types.js';
+import type { Control, Response, ResponseMessage, Result } from './messages.js';
+import { NOTICE_OF_DISCONNECTION } from './oids.js';
+import {
+  BOOLEAN,
+  CONTROLS,
+  context,
+  ENUMERATED,
+  INTEGER,
+  OCTET_STRING,
+  opTags,
+  REFERRAL,
+  type ResultOp,
+  SEQUENCE,
+  SET,
+} from './tags.js';
+import type { Writer } from './writer.js';
+
+/** Appends an LDAPMessage with a response (RFC 4511 §4). */
+export function encodeResponse(writer: Writer, message: ResponseMessage): void {
+  const outer = message.response.op === 'searchEntry' ? writer.beginLong(SEQUENCE) : writer.begin(SEQUENCE);
+  writer.integer(INTEGER, message.id);
+  encodeOp(writer, message.response);
+  endMessage(writer, outer, message.controls);
+}
+
+/** Appends a response that is a result alone. */
+export function writeResult(
+  writer: Writer,
+  id: number,
+  op: ResultOp,
+  result: Result,
+  controls?: readonly Control[],
+): void {
+  const outer = writer.begin(SEQUENCE);
+  writer.integer(INTEGER, id);
+  const inner = writer.begin(opTags[op]);
+  encodeResult(writer, result);
+  writer.end(inner);
+  endMessage(writer, outer, controls);
+}
+
+/** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last thing a client hears. */
+export function writeDisconnection(writer: Writer, code: number, message: string): void {
+  const response: Response = { op: 'extendedResponse', code, matchedDN: '', message, oid: NOTICE_OF_DISCONNECTION };
+  encodeResponse(writer, { id: 0, response });
+}
+
+/** Opens an LDAPMessage that is likely over 127 bytes (an entry); `endMessage` wants the mark. */
+export function beginMessage(writer: Writer, id: number): number {
+  const outer = writer.beginLong(SEQUENCE);
+  writer.integer(INTEGER, id);
+  return outer;
+}
+
+export function endMessage(writer: Writer, mark: number, controls?: readonly Control[]): void {
+  if (controls !== undefined && controls.length > 0) encodeControls(writer, controls);
+  writer.end(mark);
+}
+
+function encodeOp(writer: Writer, response: Response): void {
+  const tag = opTags[response.op];
+  const outer = response.op === 'searchEntry' ? writer.beginLong(tag) : writer.begin(tag);
+  switch (response.op) {
+    case 'searchEntry':
+      writer.text(OCTET_STRING, response.dn);
+      encodeAttributes(writer, response.attributes, writer.beginLong(SEQUENCE));
+      break;
+    case 'searchReference':
+      for (const url of response.urls) writer.text(OCTET_STRING, url);
+      break;
+    case 'intermediate':
+      encodeOptional(writer, context(0), response.oid);
+      encodeOptional(writer, context(1), response.value);
+      break;
+    case 'bindResponse':
+      encodeResult(writer, response);
+      encodeOptional(writer, context(7), response.serverCredentials);
+      break;
+    case 'extendedResponse':
+      encodeResult(writer, response);
+      encodeOptional(writer, context(10), response.oid);
+      encodeOptional(writer, context(11), response.value);
+      break;
+    default:
+      encodeResult(writer, response);
+  }
+  writer.end(outer);
+}
+
+/** The components of an LDAPResult (RFC 4511 §4.1.9). Referrals are left out unless the code is `referral`. */
+function encodeResult(writer: Writer, result: Result): void {
+  writer.integer(ENUMERATED, result.code);
+  writer.text(OCTET_STRING, result.matchedDN);
+  writer.text(OCTET_STRING, result.message);
+  if (result.code !== ResultCode.referral || result.referrals === undefined || result.referrals.length === 0) return;
+  const outer = writer.begin(REFERRAL);
+  for (const url of result.referrals) writer.text(OCTET_STRING, url);
+  writer.end(outer);
+}
+
+/** The attributes and the end of the list that was begun at `list`. */
+export function encodeAttributes(writer: Writer, attributes: readonly PartialAttribute[], list: number): void {
+  for (const attribute of attributes) encodeAttribute(writer, attribute);
+  writer.end(list);
+}
+
+/** A PartialAttribute (RFC 4511 §4.1.7). */
+export function encodeAttribute(writer: Writer, { type, values }: PartialAttribute): void {
+  const outer = writer.begin(SEQUENCE);
+  writer.text(OCTET_STRING, type);
+  const set = writer.begin(SET);
+  for (const value of values) writer.octetString(OCTET_STRING, value);
+  writer.end(set);
+  writer.end(outer);
+}
+
+/** `controls [0]` (RFC 4511 §4.1.11). */
+export function encodeControls(writer: Writer, controls: readonly Control[]): void {
+  const outer = writer.begin(CONTROLS);
+  for (const { oid, critical, value } of controls) {
+    const control = writer.begin(SEQUENCE);
+    writer.text(OCTET_STRING, oid);
+    if (critical) writer.boolean(BOOLEAN, true);
+    encodeOptional(writer, OCTET_STRING, value);
+    writer.end(control);
+  }
+  writer.end(outer);
+}
+
+export function encodeOptional(writer: Writer, tag: number, value: string | Buffer | undefined): void {
+  if (value === undefined) return;
+  if (typeof value === 'string') writer.text(tag, value);
+  else writer.octetString(tag, value);
+}

@@ -1,0 +1,56 @@
+import { isUtf8 } from 'node:buffer';
+import { LdapError } from '../../ldap/error.js';
+import { expectEnd, readSequence, readTagged, writeSequence, writeTagged } from '../asn1.js';
+
+/** requestValue of the password modify operation (RFC 3062 §2). */
+export interface PasswordModify {
+  /** Whose password: a DN as a rule; the bound user's when absent. */
+  readonly userIdentity: string | undefined;
+  readonly oldPassword: Buffer | undefined;
+  /** The server makes one up when it is absent. */
+  readonly newPassword: Buffer | undefined;
+}
+
+const MAX_VALUE = 64 * 1024;
+const what = 'password modify';
+
+/** A request without a value asks for the bound user's password to be made up. Throws LdapError `protocolError`. */
+export function decodePasswordModify(value: Buffer | undefined): PasswordModify {
+  if (value === undefined) return { userIdentity: undefined, oldPassword: undefined, newPassword: undefined };
+  const elements = readSequence(value, what, MAX_VALUE);
+  const fields: (Buffer | undefined)[] = [];
+  let taken = 0;
+  for (let tag = 0; tag < 3; tag++) {
+    const field = readTagged(elements[taken], tag);
+    if (field !== undefined) taken++;
+    fields.push(field);
+  }
+  expectEnd(elements, taken, what);
+  const [identity, oldPassword, newPassword] = fields;
+  if (identity !== undefined && !isUtf8(identity)) {
+    throw new LdapError('protocolError', `${what}: userIdentity is not valid UTF-8`);
+  }
+  return { userIdentity: identity?.toString('utf8'), oldPassword, newPassword };
+}
+
+export function encodePasswordModify({ userIdentity, oldPassword, newPassword }: PasswordModify): Buffer {
+  const elements = [];
+  if (userIdentity !== undefined) elements.push(writeTagged(0, Buffer.from(userIdentity)));
+  if (oldPassword !== undefined) elements.push(writeTagged(1, oldPassword));
+  if (newPassword !== undefined) elements.push(writeTagged(2, newPassword));
+  return writeSequence(elements);
+}
+
+/** responseValue: the password that the server made up. */
+export function encodeGeneratedPassword(password: Buffer): Buffer {
+  return writeSequence([writeTagged(0, password)]);
+}
+
+/** The password made up by the server, or undefined. */
+export function decodeGeneratedPassword(value: Buffer | undefined): Buffer | undefined {
+  if (value === undefined) return undefined;
+  const elements = readSequence(value, what, MAX_VALUE);
+  const password = readTagged(elements[0], 0);
+  expectEnd(elements, password === undefined ? 0 : 1, what);
+  return password;
+}

@@ -1,0 +1,149 @@
+import { ProtocolError } from './error.js';
+import { hex } from './reader.js';
+import { SEQUENCE } from './tags.js';
+
+/** One whole LDAPMessage: its identifier octet is at `start`, it ends before `end`. */
+export interface Frame {
+  readonly buffer: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Identifier, 0x84 and four length octets. */
+const LONGEST_HEADER = 6;
+const FIRST_PART = 1024;
+
+/**
+ * Finds message boundaries in the bytes of a connection, however they are cut.
+ *
+ * A message that lies within one chunk is handed out as a view. One that does not is gathered in a buffer that grows by
+ * doubling with what arrives, never by what a length claims: time is linear in the bytes received, memory at most
+ * twice that. `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the
+ * Framer is of no use afterwards.
+ */
+export class Framer {
+  readonly #max: number;
+  /** Received chunks from `#head` on; `#at` is the first byte of `#queue[#head]` not yet taken. */
+  #queue: Buffer[] = [];
+  #head = 0;
+  #at = 0;
+  /** The beginning of a message that ran over a chunk's end. */
+  #part: Buffer | undefined;
+  #partLength = 0;
+
+  /** `maxMessageBytes`: identifier and length octets included. */
+  constructor(limits: { readonly maxMessageBytes: number }) {
+    this.#max = limits.maxMessageBytes;
+  }
+
+  /** Takes over `chunk`: frames are views into it. */
+  push(chunk: Buffer): void {
+    if (chunk.length > 0) this.#queue.push(chunk);
+  }
+
+  /** The next whole message, or undefined until more bytes are pushed. */
+  next(): Frame | undefined {
+    while (this.#head < this.#queue.length) {
+      const chunk = this.#queue[this.#head]!;
+      const frame = this.#part ? this.#fill(this.#part, chunk) : this.#cut(chunk);
+      if (this.#at === chunk.length) this.#dropChunk();
+      if (frame) return frame;
+    }
+    return undefined;
+  }
+
+  /** Bytes pushed and not yet handed out. */
+  get pending(): number {
+    let bytes = this.#partLength - this.#at;
+    for (let i = this.#head; i < this.#queue.length; i++) bytes += this.#queue[i]!.length;
+    return bytes;
+  }
+
+  #cut(chunk: Buffer): Frame | undefined {
+    const start = this.#at;
+    const total = this.#messageLength(chunk, start, chunk.length);
+    if (total > 0 && total <= chunk.length - start) {
+      this.#at = start + total;
+      return { buffer: chunk, start, end: this.#at };
+    }
+    this.#part = Buffer.allocUnsafeSlow(
+      Math.min(Math.max(FIRST_PART, 2 * (chunk.length - start)), total || FIRST_PART),
+    );
+    this.#partLength = 0;
+    this.#append(this.#part, chunk, chunk.length - start);
+    return undefined;
+  }
+
+  /** Moves bytes from the chunk to the part: the header first, then what the message still wants. */
+  #fill(part: Buffer, chunk: Buffer): Frame | undefined {
+    let total = this.#messageLength(part, 0, this.#partLength);
+    while (total === 0) {
+      if (this.#at === chunk.length) return undefined;
+      part[this.#partLength++] = chunk[this.#at++]!;
+      total = this.#messageLength(part, 0, this.#partLength);
+    }
+    const wanted = Math.min(total - this.#partLength, chunk.length - this.#at);
+    const whole = this.#append(this.#room(part, wanted, total), chunk, wanted);
+    if (this.#partLength < total) return undefined;
+    this.#part = undefined;
+    this.#partLength = 0;
+    return { buffer: whole, start: 0, end: total };
+  }
+
+  #room(part: Buffer, wanted: number, total: number): Buffer {
+    if (this.#partLength + wanted <= part.length) return part;
+    const larger = Buffer.allocUnsafeSlow(Math.min(2 * (this.#partLength + wanted), total));
+    part.copy(larger, 0, 0, this.#partLength);
+    this.#part = larger;
+    return larger;
+  }
+
+  #append(part: Buffer, chunk: Buffer, count: number): Buffer {
+    if (count === 1) part[this.#partLength] = chunk[this.#at]!;
+    else chunk.copy(part, this.#partLength, this.#at, this.#at + count);
+    this.#partLength += count;
+    this.#at += count;
+    return part;
+  }
+
+  #dropChunk(): void {
+    this.#at = 0;
+    if (++this.#head === this.#queue.length) {
+      this.#queue.length = 0;
+      this.#head = 0;
+    } else if (this.#head === 256) {
+      this.#queue.splice(0, this.#head);
+      this.#head = 0;
+    }
+  }
+
+  /** Length of the message at `buffer[start]`, header included; 0 while `end` cuts the header. */
+  #messageLength(buffer: Buffer, start: number, end: number): number {
+    const have = end - start;
+    if (have < 1) return 0;
+    const tag = buffer[start]!;
+    if (tag !== SEQUENCE) throw new ProtocolError(`not an LDAP message: it begins with ${hex(tag)}${guess(tag)}`, 0);
+    if (have < 2) return 0;
+    const first = buffer[start + 1]!;
+    if (first <= 0x7f) return this.#checked(2 + first);
+    const count = first & 0x7f;
+    if (count === 0) throw new ProtocolError('LDAP message has an indefinite length', 1);
+    if (count > LONGEST_HEADER - 2)
+      throw new ProtocolError(`LDAP message has a length of ${count} bytes; 4 is the most`, 1);
+    if (have < 2 + count) return 0;
+    let length = 0;
+    for (let i = 0; i < count; i++) length = length * 256 + buffer[start + 2 + i]!;
+    return this.#checked(2 + count + length);
+  }
+
+  #checked(total: number): number {
+    if (total > this.#max) throw new ProtocolError(`LDAP message of ${total} bytes; ${this.#max} are accepted`, 1);
+    return total;
+  }
+}
+
+/** What peers that speak something else usually speak. */
+function guess(byte: number): string {
+  if (byte === 0x16 || byte === 0x80) return ' (TLS on a port without it?)';
+  return byte >= 0x41 && byte <= 0x5a ? ' (HTTP?)' : '';
+}

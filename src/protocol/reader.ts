@@ -1,0 +1,167 @@
+import type { ResultName } from '../ldap/error.js';
+import { ProtocolError } from './error.js';
+import { BOOLEAN, ENUMERATED, INTEGER, OCTET_STRING } from './tags.js';
+import { isNumericOid, readText } from './text.js';
+
+/** Largest INTEGER of the protocol (maxInt, RFC 4511 §4.1.1). */
+export const MAX_INT = 0x7fffffff;
+
+const LONGEST_OID = 256;
+const EMPTY = Buffer.alloc(0);
+
+/**
+ * Reads BER elements in `[at, end)`, where `end` is the end of the innermost element that was entered
+ * (docs/formats/ber.md). Every length is checked against it before use. `what` names the field in errors.
+ */
+export class Reader {
+  readonly buffer: Buffer;
+  /** First byte of the message: error offsets count from here. */
+  readonly start: number;
+  at: number;
+  end: number;
+
+  constructor(buffer: Buffer, start: number, end: number) {
+    this.buffer = buffer;
+    this.start = start;
+    this.at = start;
+    this.end = end;
+  }
+
+  error(message: string, at = this.at, fatal = true): ProtocolError {
+    return new ProtocolError(message, at - this.start, fatal);
+  }
+
+  /** For what is encoded soundly but not acceptable: the connection may go on. */
+  refusal(message: string, result: ResultName = 'protocolError'): ProtocolError {
+    return new ProtocolError(message, this.at - this.start, false, result);
+  }
+
+  /** Tag of the next element, or -1 at the end of the one that encloses it. */
+  peek(): number {
+    return this.at < this.end ? this.buffer[this.at]! : -1;
+  }
+
+  /** Takes the identifier and length octets of an element with `tag`; `at` is then its content. Returns the content's length. */
+  header(tag: number, what: string): number {
+    if (this.at >= this.end) throw this.error(`${what} is missing`);
+    const found = this.buffer[this.at]!;
+    if (found !== tag) throw this.error(`${what}: expected tag ${hex(tag)}, found ${hex(found)}`);
+    this.at++;
+    return this.#length(what);
+  }
+
+  #length(what: string): number {
+    const { buffer, end } = this;
+    let at = this.at;
+    if (at >= end) throw this.error(`${what} is cut before its length`);
+    let length = buffer[at++]!;
+    if (length > 0x7f) {
+      const count = length & 0x7f;
+      if (count === 0) throw this.error(`${what} has an indefinite length`);
+      if (count > 4) throw this.error(`${what} has a length of ${count} bytes; 4 is the most`);
+      if (count > end - at) throw this.error(`${what} is cut inside its length`);
+      length = 0;
+      for (let i = 0; i < count; i++) length = length * 256 + buffer[at++]!;
+    }
+    if (length > end - at)
+      throw this.error(`${what} of ${length} bytes does not fit into the ${end - at} that are left`);
+    this.at = at;
+    return length;
+  }
+
+  /** Enters a constructed element. Returns the end of the enclosing one, which `leave` wants back. */
+  enter(tag: number, what: string): number {
+    const length = this.header(tag, what);
+    const outer = this.end;
+    this.end = this.at + length;
+    return outer;
+  }
+
+  /** Leaves a SEQUENCE OF, SET OF or CHOICE: all of it must have been read. */
+  leave(outer: number, what: string): void {
+    if (this.at !== this.end) throw this.error(`${what} has ${this.end - this.at} bytes too many`);
+    this.end = outer;
+  }
+
+  /**
+   * Leaves a SEQUENCE. RFC 4511 §4: trailing components whose tags are not recognized are ignored. They must be whole
+   * elements with a context tag above `known`, the highest that this SEQUENCE has, so that garbage and repeated or
+   * misplaced fields are still refused.
+   */
+  leaveSequence(outer: number, what: string, known = -1): void {
+    while (this.at < this.end) {
+      const tag = this.buffer[this.at]!;
+      const number = tag & 0x1f;
+      if ((tag & 0xc0) !== 0x80 || number === 0x1f || number <= known) {
+        throw this.error(`${what}: unexpected tag ${hex(tag)} at its end`);
+      }
+      this.at++;
+      const length = this.#length(what);
+      this.at += length;
+    }
+    this.end = outer;
+  }
+
+  /** A signed INTEGER of at most four bytes, in `[min, max]`. */
+  integer(what: string, min = 0, max = MAX_INT, tag = INTEGER): number {
+    return this.integerOf(this.header(tag, what), what, min, max);
+  }
+
+  /** Content octets of an INTEGER or ENUMERATED whose header is read. */
+  integerOf(length: number, what: string, min: number, max: number): number {
+    if (length < 1 || length > 4) throw this.error(`${what}: an integer of ${length} bytes; 1 to 4 are accepted`);
+    const { buffer } = this;
+    let value = (buffer[this.at]! << 24) >> 24;
+    for (let i = 1; i < length; i++) value = (value << 8) | buffer[this.at + i]!;
+    if (value < min || value > max) throw this.refusal(`${what} is ${value}; ${min} to ${max} are accepted`);
+    this.at += length;
+    return value;
+  }
+
+  enumerated(what: string, max: number): number {
+    return this.integer(what, 0, max, ENUMERATED);
+  }
+
+  /** Any octet but zero is TRUE (X.690 §8.2.2). */
+  boolean(what: string, tag = BOOLEAN): boolean {
+    const length = this.header(tag, what);
+    if (length !== 1) throw this.error(`${what}: a boolean of ${length} bytes`);
+    return this.buffer[this.at++] !== 0;
+  }
+
+  /** The content of an OCTET STRING: a view into the message. */
+  bytes(what: string, tag = OCTET_STRING): Buffer {
+    return this.bytesOf(this.header(tag, what));
+  }
+
+  bytesOf(length: number): Buffer {
+    if (length === 0) return EMPTY;
+    const from = this.at;
+    this.at = from + length;
+    return this.buffer.subarray(from, from + length);
+  }
+
+  /** An LDAPString or LDAPDN: UTF-8 (RFC 4511 §4.1.2). */
+  text(what: string, tag = OCTET_STRING): string {
+    return this.textOf(this.header(tag, what), what);
+  }
+
+  textOf(length: number, what: string): string {
+    const text = readText(this.buffer, this.at, this.at + length);
+    if (text === undefined) throw this.refusal(`${what} is not valid UTF-8`);
+    this.at += length;
+    return text;
+  }
+
+  /** An LDAPOID: a numericoid (RFC 4511 §4.1.2). */
+  oid(what: string, tag = OCTET_STRING): string {
+    const length = this.header(tag, what);
+    if (length > LONGEST_OID) throw this.refusal(`${what} of ${length} bytes is too long; ${LONGEST_OID} are accepted`);
+    if (!isNumericOid(this.buffer, this.at, this.at + length)) throw this.refusal(`${what} is not a numeric OID`);
+    return this.textOf(length, what);
+  }
+}
+
+export function hex(byte: number): string {
+  return `0x${byte.toString(16).padStart(2, '0')}`;
+}

@@ -1,0 +1,58 @@
+import { isUtf8 } from 'node:buffer';
+
+/**
+ * Strings out of received bytes. Attribute names, base DNs and OIDs repeat from request to request, so short ASCII ones
+ * are looked up in a fixed table by their bytes: no string is made, and the same text is the same string object, whose
+ * hash later Map lookups find computed. A slot keeps what was seen last; the table holds at most SLOTS × LONGEST bytes.
+ */
+const SLOTS = 2048;
+const LONGEST = 64;
+const seen: string[] = new Array<string>(SLOTS).fill('');
+
+/** The UTF-8 text in `buffer[from, to)`, or undefined when it is not valid UTF-8. */
+export function readText(buffer: Buffer, from: number, to: number): string | undefined {
+  const length = to - from;
+  if (length > LONGEST) return readLong(buffer, from, to);
+  let hash = length;
+  let bits = 0;
+  for (let i = from; i < to; i++) {
+    const byte = buffer[i]!;
+    bits |= byte;
+    hash = (Math.imul(hash, 31) + byte) | 0;
+  }
+  if (bits > 0x7f) return readLong(buffer, from, to);
+  const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
+  const last = seen[slot]!;
+  if (last.length === length && spells(last, buffer, from)) return last;
+  const text = buffer.toString('latin1', from, to);
+  seen[slot] = text;
+  return text;
+}
+
+function spells(text: string, buffer: Buffer, from: number): boolean {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) !== buffer[from + i]) return false;
+  return true;
+}
+
+function readLong(buffer: Buffer, from: number, to: number): string | undefined {
+  return isUtf8(buffer.subarray(from, to)) ? buffer.toString('utf8', from, to) : undefined;
+}
+
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+
+/** `buffer[from, to)` is a numericoid (RFC 4512 §1.4): two numbers or more, joined by dots, without leading zeros. */
+export function isNumericOid(buffer: Buffer, from: number, to: number): boolean {
+  let dots = 0;
+  let start = from;
+  for (let i = from; i <= to; i++) {
+    const byte = i < to ? buffer[i]! : DOT;
+    if (byte === DOT) {
+      if (i === start || (i - start > 1 && buffer[start] === ZERO)) return false;
+      start = i + 1;
+      dots++;
+    } else if (byte < ZERO || byte > NINE) return false;
+  }
+  return dots > 1;
+}

@@ -1,0 +1,153 @@
+import { expect } from 'chai';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { ProtocolError } from '../../src/protocol/error.js';
+import { Framer } from '../../src/protocol/framing.js';
+import { seq, str, tlv } from './bytes.js';
+import { seeded } from './random.js';
+import { requestMessages } from './samples.js';
+
+const maxMessageBytes = 1 << 20;
+const messages = requestMessages.map(encodeRequest);
+
+/** Every message that comes out, copied. */
+function drain(framer: Framer): Buffer[] {
+  const out: Buffer[] = [];
+  for (let frame = framer.next(); frame; frame = framer.next()) {
+    out.push(Buffer.from(frame.buffer.subarray(frame.start, frame.end)));
+  }
+  return out;
+}
+
+function refusal(bytes: Buffer | string, max = maxMessageBytes): ProtocolError {
+  const framer = new Framer({ maxMessageBytes: max });
+  framer.push(Buffer.from(bytes as Buffer));
+  let caught: unknown;
+  try {
+    framer.next();
+  } catch (error) {
+    caught = error;
+  }
+  expect(caught).to.be.instanceOf(ProtocolError);
+  expect(() => framer.next(), 'refuses for good').to.throw(ProtocolError);
+  const error = caught as ProtocolError;
+  expect(error.fatal).to.equal(true);
+  expect(error.result).to.equal('protocolError');
+  return error;
+}
+
+describe('protocol: framing', function () {
+  this.timeout(20_000);
+  it('whole messages of one chunk come out as views', () => {
+    const framer = new Framer({ maxMessageBytes });
+    const chunk = Buffer.concat(messages);
+    framer.push(chunk);
+    let at = 0;
+    for (const message of messages) {
+      expect(framer.next()).to.deep.include({ start: at, end: at + message.length });
+      at += message.length;
+    }
+    expect(framer.next()).to.equal(undefined);
+    framer.push(chunk);
+    expect(framer.next()!.buffer).to.equal(chunk);
+  });
+
+  it('any message cut in two anywhere waits, then comes out whole', () => {
+    for (const message of messages) {
+      for (let cut = 1; cut < message.length; cut++) {
+        const framer = new Framer({ maxMessageBytes });
+        framer.push(message.subarray(0, cut));
+        expect(framer.next(), `cut at ${cut}`).to.equal(undefined);
+        framer.push(message.subarray(cut));
+        const out = drain(framer);
+        expect(out.length === 1 && out[0]!.equals(message), `cut at ${cut}`).to.equal(true);
+        expect(framer.pending).to.equal(0);
+      }
+    }
+  });
+
+  it(
+    'random chunks, read at random times',
+    seeded((random) => {
+      const stream = Buffer.concat(messages);
+      for (let round = 0; round < 100; round++) {
+        const framer = new Framer({ maxMessageBytes });
+        const out: Buffer[] = [];
+        const longest = 1 + random.below(random.pick([3, 40, 5000]));
+        for (let at = 0, next = 0; at < stream.length; at = next) {
+          next = at + random.below(longest + 1);
+          framer.push(stream.subarray(at, next));
+          if (random.chance(3)) out.push(...drain(framer));
+        }
+        out.push(...drain(framer));
+        expect(Buffer.concat(out).equals(stream)).to.equal(true);
+        expect(out.length).to.equal(messages.length);
+      }
+    }),
+  );
+
+  it('4 MB one byte at a time, in time linear in their number', () => {
+    const message = seq(str(Buffer.alloc(4 << 20, 7)));
+    const framer = new Framer({ maxMessageBytes: message.length });
+    const out: Buffer[] = [];
+    for (let i = 0; i < message.length; i++) {
+      framer.push(message.subarray(i, i + 1));
+      out.push(...drain(framer));
+    }
+    expect(out.length).to.equal(1);
+    expect(out[0]!.equals(message)).to.equal(true);
+  });
+
+  it('allocates by what arrived, not by what a length claims', () => {
+    const before = process.memoryUsage().arrayBuffers;
+    const framers = Array.from({ length: 200 }, () => {
+      const framer = new Framer({ maxMessageBytes: 0x7fffffff + 6 });
+      framer.push(Buffer.from([0x30, 0x84, 0x7f, 0xff, 0xff, 0xff, 2, 1, 1]));
+      expect(framer.next()).to.equal(undefined);
+      for (let i = 0; i < 100; i++) {
+        framer.push(Buffer.alloc(10));
+        expect(framer.next()).to.equal(undefined);
+      }
+      return framer;
+    });
+    expect(process.memoryUsage().arrayBuffers - before).to.be.below(4 << 20);
+    expect(framers.map((framer) => framer.pending)).to.deep.equal(framers.map(() => 1009));
+  });
+
+  it('says what is wrong with a header', () => {
+    expect(refusal(Buffer.from([0x30, 0x80, 2, 1])).message).to.contain('indefinite');
+    expect(refusal(Buffer.from([0x30, 0x85])).message).to.contain('5 bytes');
+    expect(refusal(Buffer.from([0x30, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1])).message).to.contain('9 bytes');
+    expect(refusal(Buffer.from([0x30, 0xff])).message).to.contain('127 bytes');
+    expect(refusal(Buffer.from([0x30, 0x84, 0x7f, 0xff, 0xff, 0xff])).message).to.contain('2147483653');
+    expect(refusal(Buffer.from([0x30, 0x84, 0xff, 0xff, 0xff, 0xff])).message).to.contain('4294967301');
+    expect(refusal('GET / HTTP/1.1\r\n\r\n').message).to.contain('0x47 (HTTP?)');
+    expect(refusal(Buffer.from([0x16, 3, 1, 2, 0])).message).to.contain('TLS');
+    expect(refusal(Buffer.from([0xff, 0xf4, 0xff, 0xfd, 6])).message).to.contain('0xff');
+  });
+
+  it('the limit counts the header', () => {
+    const message = seq(str(Buffer.alloc(90)));
+    expect(refusal(message, message.length - 1).message).to.contain(`${message.length} bytes`);
+    const framer = new Framer({ maxMessageBytes: message.length });
+    framer.push(message);
+    expect(drain(framer)).to.have.length(1);
+  });
+
+  it('messages before a bad byte still come out', () => {
+    const framer = new Framer({ maxMessageBytes });
+    framer.push(Buffer.concat([messages[0]!, tlv(4, 'x')]));
+    expect(framer.next()).to.not.equal(undefined);
+    expect(() => framer.next()).to.throw(ProtocolError, '0x04');
+  });
+
+  it('bad headers cut at every byte are refused as well', () => {
+    const bad = Buffer.from([0x30, 0x84, 0xff, 0xff, 0xff, 0xff]);
+    for (let cut = 1; cut < bad.length; cut++) {
+      const framer = new Framer({ maxMessageBytes });
+      framer.push(bad.subarray(0, cut));
+      expect(framer.next()).to.equal(undefined);
+      framer.push(bad.subarray(cut));
+      expect(() => framer.next()).to.throw(ProtocolError, '4294967301');
+    }
+  });
+});
