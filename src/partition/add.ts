@@ -26,6 +26,11 @@ export async function add(
   const draft = draftFromAttributes(schema, given);
   refuseServerAttributes(draft.attributes.values(), actor);
   prepareEntry(context, draft, dn, actor);
+  return addPrepared(context, draft, dn, actor, options);
+}
+
+/** Adds an entry that `prepareEntry` has completed and checked. */
+export async function addPrepared(context: WriteContext, draft: Draft, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<Buffer> {
   const id = parseUuid(draft.text('entryUUID')!);
   return retrying(context, async () => {
     const parent = await placeFor(context, dn, options);
@@ -75,15 +80,19 @@ async function refuseBelowSpecial(context: WriteContext, parent: Located, dn: Dn
   }
 }
 
-/** The plan of one add. Its first step decides: the name is free and now taken. */
-export function addSteps(context: WriteContext, draft: Draft, dn: Dn, parent: Node, id: Buffer, actor: Actor): PlanStep[] {
+/** Where a new entry will stand. */
+export function newNode(dn: Dn, parent: Node, id: Buffer): { node: Node; upRdn: Buffer } {
   const isSuffix = parent === ROOT;
   const rdn = dn.rdns[0]!;
   const upRdn = Buffer.from(isSuffix ? dn.text : rdn.text);
-  const normRdn = cutNorm(isSuffix ? dn.norm : rdn.norm);
-  const node: Node = { id, parent, normRdn, dn: joinDn(upRdn, parent.dn) };
+  return { node: { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) }, upRdn };
+}
+
+/** The plan of one add. Its first step decides: the name is free and now taken. */
+export function addSteps(context: WriteContext, draft: Draft, dn: Dn, parent: Node, id: Buffer, actor: Actor): PlanStep[] {
+  const { node, upRdn } = newNode(dn, parent, id);
   const implied = impliedOf(context, draft);
-  const { cells, separate } = entryCells(draft, { parentId: parent.id, normRdn, upRdn, version: counterBytes(1n) });
+  const { cells, separate } = entryCells(draft, { parentId: parent.id, normRdn: node.normRdn, upRdn, version: counterBytes(1n) });
   return [
     {
       table: TREE_TABLE.name,

@@ -18,7 +18,7 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
   const area = { node, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
   const run = new SearchRun(context, params, { entry: () => undefined, reference: () => undefined }, filter, needs);
-  const outcome = await run.areas([area]);
+  const outcome = await run.search(node);
   const translated = mayBeTrue(filter);
   const scanned = chosen === 'scope';
   return {

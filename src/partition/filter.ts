@@ -1,7 +1,7 @@
 import type { Filter } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../schema/types.js';
-import { nextCell, valueStart } from '../store/row.js';
+import { CELL_HEADER, nextCell, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import { MASTER } from './tables.js';
 import type { View } from './types.js';
@@ -96,11 +96,29 @@ function stem(rule: MatchingRule): string {
 
 const COMPUTED = new Set(['entrydn', 'hassubordinates', 'numsubordinates', 'subschemasubentry']);
 
+/** What is known about the stored descriptions that a wanted one means. */
+interface Decisions {
+  /** By number of a stored description: 1 it is meant, 2 it is not, absent: not asked yet. */
+  readonly meant: number[];
+  /** 1 for bytes that a description which is meant may begin with: most cells need no closer look. */
+  readonly begins: Uint8Array;
+}
+
+function firstBytes(wanted: AttributeDescription): Uint8Array {
+  const begins = new Uint8Array(256);
+  for (const type of wanted.type.subtypes) {
+    for (const name of [...type.names, type.oid, 'oid']) {
+      begins[name.toLowerCase().charCodeAt(0)] = 1;
+      begins[name.toUpperCase().charCodeAt(0)] = 1;
+    }
+  }
+  return begins;
+}
+
 export class FilterCompiler {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
-  /** For a wanted description, by number of a stored one: 1 it is meant, 2 it is not, 0 or absent: not asked yet. */
-  readonly #meant = new Map<AttributeDescription, number[]>();
+  readonly #meant = new Map<AttributeDescription, Decisions>();
 
   constructor(schema: Schema, descriptions: DescriptionTable) {
     this.#schema = schema;
@@ -282,7 +300,7 @@ export class FilterCompiler {
     if (COMPUTED.has(wanted.type.name.toLowerCase())) return computedTerm(filter, wanted.type, test, needs);
     if (test) needs.values = true;
     const types = wanted.type.subtypes.filter((type) => !type.secret && !view.hides(type));
-    const meant = this.#decisions(wanted);
+    const { meant, begins } = this.#decisions(wanted);
     const descriptions = this.#descriptions;
     const schema = this.#schema;
     const hides = (type: AttributeType) => type.secret || view.hides(type);
@@ -290,7 +308,7 @@ export class FilterCompiler {
       const { row } = candidate;
       for (let at = 0; at < row.length; ) {
         const next = nextCell(row, at);
-        if (row[at] === MASTER.upAttributes) {
+        if (row[at] === MASTER.upAttributes && begins[row[at + CELL_HEADER]!] === 1) {
           const stored = descriptions.ofCell(row, at);
           let decision = meant[stored.number];
           if (decision === undefined) {
@@ -315,11 +333,11 @@ export class FilterCompiler {
     };
   }
 
-  #decisions(wanted: AttributeDescription): number[] {
+  #decisions(wanted: AttributeDescription): Decisions {
     let decisions = this.#meant.get(wanted);
     if (!decisions) {
       if (this.#meant.size >= 4096) this.#meant.clear();
-      this.#meant.set(wanted, (decisions = []));
+      this.#meant.set(wanted, (decisions = { meant: [], begins: firstBytes(wanted) }));
     }
     return decisions;
   }
@@ -330,7 +348,7 @@ function cellBytes(candidate: Candidate, at: number, next: number): Buffer {
   const { row, large } = candidate;
   const start = valueStart(row, at);
   if (large) {
-    const whole = large.get(row.toString('latin1', at + 7, start));
+    const whole = large.get(row.toString('latin1', at + CELL_HEADER, start));
     if (whole) return whole;
   }
   return row.subarray(start, next);

@@ -2,9 +2,10 @@ import type { Change, Filter, PartialAttribute } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Store } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import { add } from './add.js';
+import { load, type LoadOptions } from './bulk.js';
 import { compare } from './compare.js';
 import { CsnClock } from './csn.js';
 import { remove } from './delete.js';
@@ -22,7 +23,7 @@ import { search, type SearchContext } from './search.js';
 import { SharedState } from './shared.js';
 import { toLdapError } from './store-errors.js';
 import { MASTER, MASTER_TABLE, Q } from './tables.js';
-import type { Actor, Directory, DirectorySettings, Entry, Explanation, IndexInfo, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
+import type { Actor, Directory, DirectorySettings, Entry, Explanation, IndexInfo, LoadEntry, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
 import type { WriteContext } from './write.js';
 
 /** A directory over a store: what the server, the command line and embedding programs work with. */
@@ -61,8 +62,8 @@ export class Partition implements Directory {
     return this.context.shared.indexes.info();
   }
 
-  async search(params: SearchParams, sink: SearchSink): Promise<SearchOutcome> {
-    return translated(search(this.context, params, sink));
+  search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
+    return translatedMaybe(() => search(this.context, params, sink));
   }
 
   async explain(params: SearchParams): Promise<Explanation> {
@@ -85,27 +86,18 @@ export class Partition implements Directory {
 
   /** The entry's id and packed master row, without a promise on an embedded store: for bind and compare. Store errors come translated. */
   findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    try {
-      const fresh = this.context.shared.fresh();
-      if (isPromise(fresh)) return translated(fresh.then(() => this.#findRow(dn)));
-      const found = this.#findRow(dn);
-      return isPromise(found) ? translated(found) : found;
-    } catch (error) {
-      throw toLdapError(error);
-    }
+    return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.#findRow(dn)));
   }
 
   #findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    const found = findEntry(this.context, this.store, dn);
-    if (isPromise(found)) return found.then((f) => f && { id: f.node.id, row: f.row });
-    return found && { id: found.node.id, row: found.row };
+    return chain(findEntry(this.context, this.store, dn), (found) => found && { id: found.node.id, row: found.row });
   }
 
   /** The version counter of an entry as of now; undefined when it is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
-    const version = (row: Buffer | undefined) => row && cellCounter(row, MASTER.treeInfo, Q.version);
-    const row = this.store.get(MASTER_TABLE.name, id);
-    return isPromise(row) ? translated(row.then(version)) : version(row);
+    return translatedMaybe(() =>
+      chain(this.store.get(MASTER_TABLE.name, id), (row) => row && cellCounter(row, MASTER.treeInfo, Q.version)),
+    );
   }
 
   /** A value over 64 KiB; `qualifier` as in the row. */
@@ -146,10 +138,14 @@ export class Partition implements Directory {
     return translated(remove(this.context, dn, actor, options));
   }
 
+  /** Loads entries in bulk; see `bulk.ts`. */
+  async load(entries: AsyncIterable<readonly LoadEntry[]>, actor: Actor, options: LoadOptions): Promise<{ loaded: number; rejected: number }> {
+    return translated(load(this.context, entries, actor, options));
+  }
+
   /** The administrator's stored password as of now. */
   adminPassword(): Maybe<Buffer> {
-    const fresh = this.context.shared.fresh();
-    return isPromise(fresh) ? fresh.then(() => this.settings.adminPassword) : this.settings.adminPassword;
+    return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
   async setAdminPassword(stored: Buffer): Promise<void> {
@@ -162,6 +158,15 @@ export class Partition implements Directory {
 
   async close(): Promise<void> {
     await this.store.close();
+  }
+}
+
+function translatedMaybe<T>(work: () => Maybe<T>): Maybe<T> {
+  try {
+    const result = work();
+    return isPromise(result) ? translated(result) : result;
+  } catch (error) {
+    throw toLdapError(error);
   }
 }
 

@@ -14,6 +14,8 @@ export type Source =
 /** A part of the filter that indexes can answer: the union of `sources` holds every entry for which the filter is true. */
 export interface IndexPlan {
   readonly sources: readonly Source[];
+  /** The candidates themselves, where finding their number brought them along. */
+  readonly ids?: Buffer;
   /** Number of index rows, capped at `COUNT_CAP` a source for ranges. */
   readonly count: number;
   readonly term: string;
@@ -38,12 +40,35 @@ export function planIndexes(filter: CompiledFilter, indexes: IndexSet, reader: R
     case 'not':
       return undefined;
     case 'term':
-      return planTerm(filter, indexes, reader, consider);
+      return (consider ? undefined : fetchOne(filter, indexes, reader)) ?? planTerm(filter, indexes, reader, consider);
     case 'and':
       return planAnd(filter.of, 0, undefined, indexes, reader, consider);
     case 'or':
       return planOr(filter.of, 0, { sources: [], count: 0, term: '' }, indexes, reader, consider);
   }
+}
+
+/** As `planIndexes` for a part of a filter: counted, not read. */
+function planPart(filter: CompiledFilter, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
+  return filter.kind === 'term' ? planTerm(filter, indexes, reader, consider) : planIndexes(filter, indexes, reader, consider);
+}
+
+/** Up to so many ids are read instead of counted. */
+const FETCH = 128;
+
+/** A filter that is one equality over one attribute: the commonest of all. Its ids are read at once, which also counts them. */
+function fetchOne(term: Term, indexes: IndexSet, reader: Reader): Maybe<IndexPlan | undefined> {
+  if (term.lookup?.kind !== 'equality' || term.types.length !== 1) return undefined;
+  const type = term.types[0]!;
+  const index = indexes.of(type);
+  if (!index?.ready) return undefined;
+  const prefix = equalityPrefix(term.lookup.norm);
+  const make = (ids: Buffer): IndexPlan | undefined => {
+    const count = ids.length / UUID_BYTES;
+    return count < FETCH ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
+  };
+  const ids = reader.postings(index.table, prefix, FETCH);
+  return isPromise(ids) ? ids.then((i) => make(i) ?? planTerm(term, indexes, reader)) : make(ids);
 }
 
 function planAnd(
@@ -57,7 +82,7 @@ function planAnd(
   let found = best;
   for (let i = from; i < parts.length; i++) {
     if (found && found.count <= 1 && !consider) break;
-    const plan = planIndexes(parts[i]!, indexes, reader, consider);
+    const plan = planPart(parts[i]!, indexes, reader, consider);
     if (isPromise(plan)) return plan.then((p) => planAnd(parts, i + 1, cheaper(found, p), indexes, reader, consider));
     found = cheaper(found, plan);
   }
@@ -79,7 +104,7 @@ function planOr(
 ): Maybe<IndexPlan | undefined> {
   let all = sum;
   for (let i = from; i < parts.length; i++) {
-    const plan = planIndexes(parts[i]!, indexes, reader, consider);
+    const plan = planPart(parts[i]!, indexes, reader, consider);
     if (isPromise(plan)) return plan.then((p) => p && planOr(parts, i + 1, union(all, p), indexes, reader, consider));
     if (!plan) return undefined;
     all = union(all, plan);

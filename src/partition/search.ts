@@ -1,6 +1,6 @@
 import { LdapError } from '../ldap/error.js';
 import type { Maybe, Reader, Store } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../store/row.js';
 import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
 import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
@@ -30,18 +30,14 @@ const SCAN_FACTOR = 4;
 /** How long a search may hold the event loop before it lets others through, in milliseconds. */
 const TURN_MS = 8;
 
-/** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. */
-export async function search(context: SearchContext, params: SearchParams, sink: SearchSink): Promise<SearchOutcome> {
-  const { shared, store, compiler } = context;
-  const fresh = shared.fresh();
-  if (isPromise(fresh)) await fresh;
-  const special = specials(context, store);
-  if (isPromise(special)) await special;
-  const { filter, needs } = compiler.compile(params.filter, params.view);
-  const base = resolveBase(context, params);
-  const node = isPromise(base) ? await base : base;
-  const run = new SearchRun(context, params, sink, filter, needs);
-  return run.areas([{ node, scope: params.scope }]);
+/** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded store ends at once. */
+export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
+  return chain(context.shared.fresh(), () =>
+    chain(specials(context, context.store), () => {
+      const { filter, needs } = context.compiler.compile(params.filter, params.view);
+      return chain(resolveBase(context, params), (node) => new SearchRun(context, params, sink, filter, needs).search(node));
+    }),
+  );
 }
 
 /** Where a page ended: number of the area, kind of plan, key. */
@@ -84,30 +80,45 @@ export class SearchRun {
     return this.#reader;
   }
 
-  /** Searches the areas one after another; an entry that lies in an earlier one is not given again. */
-  async areas(areas: Area[]): Promise<SearchOutcome> {
+  search(node: Node): Maybe<SearchOutcome> {
     const { params } = this;
-    this.#areas = areas;
-    const flags = this.context.nodes.flags;
+    const area = { node, scope: params.scope };
+    const { flags } = this.context.nodes;
+    if (params.resume || (flags && (flags.aliases || flags.referrals))) return this.#searchAreas(area);
+    this.#areas = [area];
+    return chain(this.#searchArea(area, undefined), () => this.#end(area));
+  }
+
+  #end(first: Area): Maybe<SearchOutcome> {
+    const outcome = { entries: this.entries, looked: this.looked, resume: this.#resume };
+    if (this.entries > 0 || this.params.resume) return outcome;
+    return chain(this.#requireBase(first.node), () => outcome);
+  }
+
+  /** With the areas that aliases lead to, one after another; an entry that lies in an earlier one is not given again. */
+  async #searchAreas(first: Area): Promise<SearchOutcome> {
+    const { params } = this;
+    const { flags } = this.context.nodes;
     const derefs = params.deref === 'searching' || params.deref === 'always';
-    if (flags?.aliases && derefs && params.scope !== 'base') this.#areas = await aliasTargets(this.context, this.#reader, areas);
+    const follow = flags?.aliases && derefs && params.scope !== 'base';
+    this.#areas = follow ? await aliasTargets(this.context, this.#reader, [first]) : [first];
     const resume = params.resume && parseResume(params.resume);
     if (flags?.referrals && !params.manageDsaIT && !resume) await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
     for (this.#area = resume?.area ?? 0; this.#area < this.#areas.length && !this.#resume; this.#area++) {
       const done = this.#searchArea(this.#areas[this.#area]!, resume?.area === this.#area ? resume : undefined);
       if (isPromise(done)) await done;
     }
-    if (this.entries === 0 && !resume) await this.#requireBase(areas[0]!.node);
-    return { entries: this.entries, looked: this.looked, resume: this.#resume };
+    return this.#end(first);
   }
 
   /** Nothing was found: is the base itself still there? A cached node does not tell. */
-  async #requireBase(node: Node): Promise<void> {
+  #requireBase(node: Node): Maybe<void> {
     if (node === ROOT) return;
-    const read = this.context.store.get(MASTER_TABLE.name, node.id);
-    if (isPromise(read) ? await read : read) return;
-    this.context.nodes.clear();
-    await throwNoSuchObject(this.context, this.context.store, this.params.base);
+    return chain(this.context.store.get(MASTER_TABLE.name, node.id), (row) => {
+      if (row) return;
+      this.context.nodes.clear();
+      return throwNoSuchObject(this.context, this.context.store, this.params.base);
+    });
   }
 
   #searchArea(area: Area, resume: Resume | undefined): Maybe<void> {
@@ -149,6 +160,7 @@ export class SearchRun {
 
   /** Candidates of an index plan, in the order of their ids. */
   #byIndex(plan: IndexPlan, after?: Buffer): Maybe<void> {
+    if (plan.ids && !after) return this.#fetchAll(plan.ids);
     const only = plan.sources.length === 1 ? plan.sources[0]! : undefined;
     if (only && 'prefix' in only) {
       const ids = sourceIds(only, this.#reader, BATCH, after);
@@ -259,7 +271,7 @@ export class SearchRun {
       id,
       row,
       dn: dnOf(row, parent),
-      hasSubordinates: () => map(childCount(reader, row), (n) => n > 0),
+      hasSubordinates: () => chain(childCount(reader, row), (n) => n > 0),
       numSubordinates: () => childCount(reader, row),
     };
     return this.#sink.entry(hit);
@@ -296,11 +308,7 @@ export class SearchRun {
 export function choosePlan(reader: Reader, area: Area, plan: IndexPlan | undefined): Maybe<'index' | 'scope'> {
   if (!plan) return 'scope';
   if (plan.count * SCAN_FACTOR <= BATCH) return 'index';
-  return map(scopeSize(reader, area), (size) => (plan.count * SCAN_FACTOR <= size ? 'index' : 'scope'));
-}
-
-function map<T, U>(value: Maybe<T>, f: (value: T) => U): Maybe<U> {
-  return isPromise(value) ? value.then(f) : f(value);
+  return chain(scopeSize(reader, area), (size) => (plan.count * SCAN_FACTOR <= size ? 'index' : 'scope'));
 }
 
 /** Offset of the parentId's 16 bytes: treeInfo's cells come first, `normRdn` (after `large`, if any) right before it. */
@@ -352,7 +360,7 @@ function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
   if (node === ROOT) return Number.MAX_SAFE_INTEGER;
   const row = reader.get(TREE_TABLE.name, nodeTreeKey(node));
   const qualifier = scope === 'one' ? Q.oneLevelCount : Q.subLevelCount;
-  return map(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
+  return chain(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
 }
 
 /** The tree below a suffix is read in the order of the table: fewer seeks than going down into each parent. */
@@ -364,7 +372,7 @@ function childCount(reader: Reader, row: Buffer): Maybe<number> {
   const at = parentIdOffset(row);
   const parentId = row.subarray(at, at + UUID_BYTES);
   const normRdn = normRdnOf(row);
-  return map(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) => Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)));
+  return chain(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) => Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)));
 }
 
 function formatResume({ area, kind, key }: Resume): Buffer {

@@ -4,3 +4,8 @@ import type { Maybe } from './contract.js';
 export function isPromise<T>(value: Maybe<T>): value is Promise<T> {
   return value instanceof Promise;
 }
+
+/** Goes on with the value: at once when it is there. What `then` throws is thrown at once or rejects, as the value came. */
+export function chain<T, U>(value: Maybe<T>, then: (value: T) => Maybe<U>): Maybe<U> {
+  return isPromise(value) ? value.then(then) : then(value);
+}

@@ -1,0 +1,51 @@
+import {
+  formatValue,
+  type SettingName,
+  type SettingSpec,
+  settingFlag,
+  settingNames,
+  settings,
+  settingVariable,
+} from '../../server/settings/index.js';
+
+function valueColumn(spec: SettingSpec): string {
+  switch (spec.kind) {
+    case 'integer':
+    case 'size':
+    case 'duration': {
+      const kind = { integer: 'number', size: 'size', duration: spec.kind === 'duration' ? spec.unit : '' }[spec.kind];
+      const range = `${kind}, ${formatValue(spec, spec.min)} to ${formatValue(spec, spec.max)}`;
+      return spec.zeroIsUnlimited ? `${range}; 0: no limit` : range;
+    }
+    case 'boolean':
+      return '`true` or `false`';
+    case 'choice':
+      return spec.choices.map((choice) => `\`${choice}\``).join(', ');
+    case 'path':
+      return 'path';
+    case 'paths':
+      return 'list of paths';
+    case 'urls':
+      return 'list of URLs';
+  }
+}
+
+function row(name: SettingName): string {
+  const spec: SettingSpec = settings[name];
+  const value = 'default' in spec ? formatValue(spec, spec.default) : '';
+  const cells = [`\`${name}\``, valueColumn(spec), value === '' ? 'none' : `\`${value}\``, spec.help];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+/** The table of all settings in docs/configuration.md; a test compares the two. */
+export function settingsTable(): string {
+  const head = ['| setting | value | default | meaning |', '| --- | --- | --- | --- |'];
+  return [...head, ...settingNames.map(row)].join('\n') + '\n';
+}
+
+/** The same for the flags and variables. */
+export function spellingsTable(): string {
+  const head = ['| setting | flag | variable |', '| --- | --- | --- |'];
+  const rows = settingNames.map((name) => `| \`${name}\` | \`${settingFlag(name)}\` | \`${settingVariable(name)}\` |`);
+  return [...head, ...rows].join('\n') + '\n';
+}

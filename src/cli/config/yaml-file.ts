@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { didYouMean, shown } from '../../schema/suggest.js';
+import {
+  type AnyValue,
+  readValue,
+  SettingFault,
+  type SettingName,
+  settingNames,
+  settings,
+} from '../../server/settings/index.js';
+
+/** One setting as the file gives it. */
+export interface FileSetting {
+  readonly name: SettingName;
+  readonly value: AnyValue;
+  readonly line: number;
+}
+
+export interface FileSettings {
+  readonly found: readonly FileSetting[];
+  /** `rowan.yaml:12: …`, in order. */
+  readonly problems: readonly string[];
+}
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** Beginnings of names that are no names themselves: `limits`, `limits.search`. */
+const groups = new Set<string>();
+for (const name of settingNames) {
+  for (let at = name.indexOf('.'); at > 0; at = name.indexOf('.', at + 1)) groups.add(name.slice(0, at));
+}
+
+function isSetting(name: string): name is SettingName {
+  return Object.hasOwn(settings, name);
+}
+
+class Reader {
+  readonly found: FileSetting[] = [];
+  readonly problems: string[] = [];
+  readonly #file: string;
+  readonly #folder: string;
+  readonly #lines = new LineCounter();
+
+  constructor(file: string) {
+    this.#file = basename(file);
+    this.#folder = dirname(resolve(file));
+  }
+
+  read(text: string): void {
+    const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    for (const error of document.errors) this.#problem(error.pos[0], error.message);
+    if (this.problems.length > 0 || document.contents === null) return;
+    if (isScalar(document.contents) && document.contents.value === null) return;
+    this.#readNode('', document.contents);
+  }
+
+  #line(offset: number): number {
+    return this.#lines.linePos(offset).line;
+  }
+
+  #problem(offset: number, message: string): void {
+    this.problems.push(`${this.#file}:${this.#line(offset)}: ${message}`);
+  }
+
+  /** Keys below `prefix` ('' or `limits.`). */
+  #readNode(prefix: string, node: Node): void {
+    if (!isMap(node)) {
+      this.#problem(
+        node.range?.[0] ?? 0,
+        prefix === ''
+          ? 'must be settings, one a line, like "listen: …"'
+          : `${prefix.slice(0, -1)} must be a group of settings`,
+      );
+      return;
+    }
+    for (const { key, value } of node.items) {
+      const offset = (key as Node).range?.[0] ?? 0;
+      const name = prefix + (isScalar(key) ? String(key.value) : '');
+      if (isSetting(name)) this.#readSetting(name, value as Node | null, offset);
+      else if (!groups.has(name))
+        this.#problem(offset, `${shown(name)} is not a setting${didYouMean(name, [...settingNames, ...groups])}`);
+      else if (value !== null && !(isScalar(value) && value.value === null)) this.#readNode(name + '.', value as Node);
+    }
+  }
+
+  #readSetting(name: SettingName, node: Node | null, offset: number): void {
+    const raw: unknown = node === null ? null : node.toJSON();
+    if (raw === null) {
+      this.#problem(offset, `${name} has no value`);
+      return;
+    }
+    try {
+      const value = readValue(settings[name], raw, false, (path) => resolve(this.#folder, path));
+      this.found.push({ name, value, line: this.#line(offset) });
+    } catch (error) {
+      if (!(error instanceof SettingFault)) throw error;
+      this.#problem(offset, `${name} ${error.message}`);
+    }
+  }
+}
+
+/** The settings in a YAML file. Throws the system's error when it cannot be read. */
+export function readConfigFile(file: string): FileSettings {
+  const bytes = readFileSync(file);
+  if (bytes.length > MAX_FILE_BYTES)
+    return { found: [], problems: [`${basename(file)}: ${bytes.length} bytes are no configuration`] };
+  const reader = new Reader(file);
+  reader.read(bytes.toString('utf8'));
+  return reader;
+}

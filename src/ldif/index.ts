@@ -1,0 +1,15 @@
+/** LDIF (RFC 2849): text to records and back, streaming. Knows no server. docs/formats/ldif.md */
+export { LdifParser } from './parser.js';
+export { readLdif } from './read.js';
+export type {
+  LdifAdd,
+  LdifContent,
+  LdifControl,
+  LdifDelete,
+  LdifFailure,
+  LdifModify,
+  LdifOptions,
+  LdifRecord,
+  LdifRename,
+} from './types.js';
+export { formatComment, formatEntry, type LdifWriteOptions, VERSION_LINE } from './write.js';

@@ -1,0 +1,178 @@
+import { Lines } from './lines.js';
+import { Names } from './names.js';
+import { checkVersion, type RecordBody, readRecord } from './record.js';
+import { LdifFault, type LdifOptions, type LdifRecord } from './types.js';
+import { MAX_RECORD_BYTES } from './values.js';
+
+const LF = 0x0a;
+const CR = 0x0d;
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+/** How much of a record that is too long is kept for the rejects file. */
+const KEPT = 64 * 1024;
+
+/**
+ * Reads LDIF (RFC 2849) piece by piece: content and change records, mixed, in any pieces. A blank line ends a record
+ * whatever is in it, so everything up to the last blank line of a piece is whole records and is parsed at once, the values
+ * being views of it; the rest waits. The parser owns the chunks: they must not be written to afterwards.
+ *
+ *   const parser = new LdifParser();
+ *   for await (const chunk of stream) for (const record of parser.push(chunk)) …
+ *   for (const record of parser.end()) …
+ */
+export class LdifParser {
+  readonly #options: LdifOptions;
+  readonly #maxBytes: number;
+  readonly #names = new Names();
+  /** Bytes of the records that are not whole yet. */
+  #parts: Buffer[] = [];
+  #held = 0;
+  /** Byte and line of the file where `#parts` begin. */
+  #offset = 0;
+  #line = 1;
+  /** Beginning of a record that is too long, while the rest of it is passed over. */
+  #tooLong: { line: number; offset: number; text: Buffer } | undefined;
+
+  constructor(options: LdifOptions = {}) {
+    this.#options = options;
+    this.#maxBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
+  }
+
+  /** The records that this chunk completes, in order. */
+  push(chunk: Buffer): LdifRecord[] {
+    const cut = this.#lastBoundary(chunk);
+    let records: LdifRecord[] = [];
+    if (cut > 0) {
+      this.#keep(chunk.subarray(0, cut));
+      records = this.#parseHeld();
+    }
+    if (cut < chunk.length) this.#keep(chunk.subarray(cut));
+    if (this.#held > this.#maxBytes) this.#overflow();
+    return records;
+  }
+
+  /** The last record, where no blank line follows it. */
+  end(): LdifRecord[] {
+    return this.#parseHeld();
+  }
+
+  /** Offset in `chunk` after the last blank line that ends in it, 0 when none does. */
+  #lastBoundary(chunk: Buffer): number {
+    for (let at = chunk.length - 1; at >= 0; at--) {
+      if (chunk[at] !== LF) continue;
+      const before = this.#byte(chunk, at - 1);
+      if (before === LF || (before === CR && this.#byte(chunk, at - 2) === LF)) return at + 1;
+    }
+    return 0;
+  }
+
+  /** Byte of the chunk; negative offsets reach back into what is held. */
+  #byte(chunk: Buffer, at: number): number | undefined {
+    if (at >= 0) return chunk[at];
+    let back = -at;
+    for (let i = this.#parts.length - 1; i >= 0; i--) {
+      const part = this.#parts[i]!;
+      if (back <= part.length) return part[part.length - back];
+      back -= part.length;
+    }
+    return undefined;
+  }
+
+  #keep(part: Buffer): void {
+    this.#parts.push(part);
+    this.#held += part.length;
+  }
+
+  #join(): Buffer {
+    const joined = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#held);
+    this.#parts = [];
+    this.#held = 0;
+    return joined;
+  }
+
+  /** What is held is one record, too long: only its beginning is kept and, to find its end, the last bytes. */
+  #overflow(): void {
+    const held = this.#join();
+    this.#tooLong ??= { line: this.#line, offset: this.#offset, text: Buffer.from(held.subarray(0, KEPT)) };
+    const rest = held.length - 2;
+    this.#line += countLines(held, rest);
+    this.#offset += rest;
+    this.#keep(Buffer.from(held.subarray(rest)));
+  }
+
+  #parseHeld(): LdifRecord[] {
+    let block = this.#join();
+    const records: LdifRecord[] = [];
+    if (this.#tooLong) {
+      const { line, offset, text } = this.#tooLong;
+      records.push(this.#lengthError(line, offset, text));
+      this.#tooLong = undefined;
+      const rest = firstBoundary(block);
+      this.#line += countLines(block, rest);
+      this.#offset += rest;
+      block = block.subarray(rest);
+    }
+    if (this.#offset === 0 && block.subarray(0, BOM.length).equals(BOM)) {
+      this.#offset += BOM.length;
+      block = block.subarray(BOM.length);
+    }
+    this.#parse(block, records);
+    return records;
+  }
+
+  #parse(block: Buffer, records: LdifRecord[]): void {
+    const lines = new Lines(block, this.#line, this.#names);
+    while (lines.nextRecord()) {
+      const record = this.#record(lines, block);
+      if (record) records.push(record);
+      this.#names.trim();
+    }
+    this.#line = lines.nextNumber;
+    this.#offset += block.length;
+  }
+
+  /** One record; undefined for comments alone, or a `version:` alone. */
+  #record(lines: Lines, block: Buffer): LdifRecord | undefined {
+    if (!lines.next()) return undefined;
+    let { number: line, from } = lines;
+    let body: RecordBody;
+    try {
+      if (lines.name().group.lower === 'version') {
+        checkVersion(lines, this.#options);
+        if (!lines.next()) return undefined;
+        ({ number: line, from } = lines);
+      }
+      body = readRecord(lines, this.#options);
+    } catch (error) {
+      if (!(error instanceof LdifFault)) throw error;
+      lines.skipRecord();
+      body = { kind: 'error', faultLine: error.line, reason: `line ${error.line}: ${error.message}` };
+    }
+    const offset = this.#offset + from;
+    const text = block.subarray(from, lines.end);
+    if (text.length > this.#maxBytes) return this.#lengthError(line, offset, text.subarray(0, KEPT));
+    // The kind that a bulk load consists of is built without a copy of properties: that costs more than reading it.
+    if (body.kind === 'content')
+      return { kind: 'content', line, offset, text, dn: body.dn, attributes: body.attributes };
+    return { ...body, line, offset, text };
+  }
+
+  #lengthError(line: number, offset: number, text: Buffer): LdifRecord {
+    const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes`;
+    return { kind: 'error', faultLine: line, reason, line, offset, text };
+  }
+}
+
+/** Offset after the first blank line that follows another line, or the block's length. */
+function firstBoundary(block: Buffer): number {
+  for (let at = block.indexOf(LF); at >= 0; at = block.indexOf(LF, at + 1)) {
+    if (block[at + 1] === LF) return at + 2;
+    if (block[at + 1] === CR && block[at + 2] === LF) return at + 3;
+  }
+  return block.length;
+}
+
+function countLines(bytes: Buffer, to: number): number {
+  let count = 0;
+  for (let at = bytes.indexOf(LF); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) count++;
+  return count;
+}

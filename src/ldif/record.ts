@@ -1,0 +1,165 @@
+import type { Change } from '../ldap/types.js';
+import { decodeBase64 } from './base64.js';
+import type { Lines } from './lines.js';
+import type { Name } from './names.js';
+import { type LdifControl, LdifFault, type LdifOptions, type LdifRecord } from './types.js';
+import { readText, readValue } from './values.js';
+
+type Attributes = { type: string; values: Buffer[] }[];
+
+/** What a record is but for where it stands. */
+export type RecordBody = LdifRecord extends infer R
+  ? R extends LdifRecord
+    ? Omit<R, 'line' | 'offset' | 'text'>
+    : never
+  : never;
+
+let records = 0;
+
+/**
+ * Reads one record, `lines` standing on its `dn:` line, up to and with the blank line that ends it. Throws `LdifFault`; the
+ * caller then passes the rest.
+ */
+export function readRecord(lines: Lines, options: LdifOptions): RecordBody {
+  if (lines.name().group.lower !== 'dn') throw new LdifFault(lines.number, 'a record begins with "dn:"');
+  const dn = readText(lines, options);
+  if (!lines.next()) throw new LdifFault(lines.number, 'the record ends after its dn');
+  const controls: LdifControl[] = [];
+  let name = lines.name();
+  while (name.group.lower === 'control') {
+    controls.push(readControl(lines, options));
+    if (!lines.next()) throw new LdifFault(lines.number, '"changetype:" must follow "control:"');
+    name = lines.name();
+  }
+  if (name.group.lower === 'changetype') return readChange(lines, dn, controls, options);
+  if (controls.length > 0) throw new LdifFault(lines.number, '"changetype:" must follow "control:"');
+  return { kind: 'content', dn, attributes: readAttributes(lines, name, options) };
+}
+
+/** Attribute lines from the one in hand, whose name is `first`, to the record's end. */
+function readAttributes(lines: Lines, first: Name, options: LdifOptions): Attributes {
+  const attributes: Attributes = [];
+  const record = ++records;
+  let name = first;
+  for (;;) {
+    const group = name.group;
+    const value = readValue(lines, options);
+    if (group.record === record) attributes[group.index]!.values.push(value);
+    else {
+      if (group.lower === 'dn') throw new LdifFault(lines.number, 'a second "dn:"; a blank line is missing before it');
+      if (group.lower === 'changetype') throw new LdifFault(lines.number, '"changetype:" must come right after "dn:"');
+      group.record = record;
+      group.index = attributes.length;
+      attributes.push({ type: name.text, values: [value] });
+    }
+    if (!lines.next()) return attributes;
+    name = lines.name();
+  }
+}
+
+function readChange(lines: Lines, dn: string, controls: LdifControl[], options: LdifOptions): RecordBody {
+  const kind = readText(lines, options).trim().toLowerCase();
+  switch (kind) {
+    case 'add':
+      if (!lines.next()) throw new LdifFault(lines.number, '"changetype: add" has no attributes');
+      return { kind, dn, controls, attributes: readAttributes(lines, lines.name(), options) };
+    case 'delete':
+      if (lines.next()) throw new LdifFault(lines.number, 'nothing may follow "changetype: delete"');
+      return { kind, dn, controls };
+    case 'modify':
+      return { kind, dn, controls, changes: readModify(lines, options) };
+    case 'modrdn':
+    case 'moddn':
+      return { kind: 'modrdn', dn, controls, ...readRename(lines, options) };
+    default:
+      throw new LdifFault(lines.number, 'unknown changetype; there are add, delete, modify, modrdn and moddn');
+  }
+}
+
+const operations = new Set(['add', 'delete', 'replace', 'increment']);
+
+function isDash(lines: Lines): boolean {
+  return lines.stop - lines.start === 1 && lines.bytes[lines.start] === 0x2d;
+}
+
+/** `add: mail`, its values, `-`, and so on; the last `-` may be missing. */
+function readModify(lines: Lines, options: LdifOptions): Change[] {
+  const changes: Change[] = [];
+  while (lines.next()) {
+    const operation = lines.name().group.lower;
+    if (!operations.has(operation)) {
+      throw new LdifFault(lines.number, 'expected "add:", "delete:", "replace:" or "increment:"');
+    }
+    const line = lines.number;
+    const type = readText(lines, options).trim();
+    const values: Buffer[] = [];
+    while (lines.next() && !isDash(lines)) {
+      const name = lines.name();
+      if (name.group.lower !== type.toLowerCase()) {
+        throw new LdifFault(lines.number, `"${name.text}" in a change of another attribute; "-" is missing before it`);
+      }
+      values.push(readValue(lines, options));
+    }
+    changes.push(checkChange({ operation: operation as Change['operation'], attribute: { type, values } }, line));
+  }
+  if (changes.length === 0) throw new LdifFault(lines.number, '"changetype: modify" has no changes');
+  return changes;
+}
+
+const description = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
+
+function checkChange(change: Change, line: number): Change {
+  const { operation, attribute } = change;
+  if (!description.test(attribute.type)) throw new LdifFault(line, `no attribute description after "${operation}:"`);
+  const count = attribute.values.length;
+  if (operation === 'add' && count === 0) throw new LdifFault(line, `"add: ${attribute.type}" has no values`);
+  if (operation === 'increment' && count !== 1) {
+    throw new LdifFault(line, `"increment: ${attribute.type}" has ${count} values; it takes one`);
+  }
+  return change;
+}
+
+function readRename(
+  lines: Lines,
+  options: LdifOptions,
+): { newRdn: string; deleteOldRdn: boolean; newSuperior: string | undefined } {
+  const newRdn = expectLine(lines, 'newrdn', options);
+  const flag = expectLine(lines, 'deleteoldrdn', options).trim();
+  if (flag !== '0' && flag !== '1') throw new LdifFault(lines.number, '"deleteoldrdn:" must be 0 or 1');
+  let newSuperior: string | undefined;
+  if (lines.next()) {
+    if (lines.name().group.lower !== 'newsuperior') throw new LdifFault(lines.number, 'expected "newsuperior:"');
+    newSuperior = readText(lines, options);
+    if (lines.next()) throw new LdifFault(lines.number, 'nothing may follow "newsuperior:"');
+  }
+  return { newRdn, deleteOldRdn: flag === '1', newSuperior };
+}
+
+function expectLine(lines: Lines, keyword: string, options: LdifOptions): string {
+  if (!lines.next() || lines.name().group.lower !== keyword)
+    throw new LdifFault(lines.number, `expected "${keyword}:"`);
+  return readText(lines, options);
+}
+
+const controlText = /^([0-2](?:\.\d+)+)(?: +(true|false))?(?: *:([:<]?) *(.*))?$/s;
+
+/** `control: OID [true|false][: value]`. */
+function readControl(lines: Lines, options: LdifOptions): LdifControl {
+  const text = readValue(lines, options).toString('latin1');
+  const match = controlText.exec(text);
+  if (!match) throw new LdifFault(lines.number, 'expected "control: OID", then "true" or "false", then ": value"');
+  const [, oid, critical, form, value] = match;
+  if (form === '<') throw new LdifFault(lines.number, 'a control value from a URL is not read');
+  let bytes = value === undefined ? undefined : Buffer.from(value, 'latin1');
+  if (bytes && form === ':') {
+    const decoded = decodeBase64(bytes, 0, bytes.length);
+    if (typeof decoded === 'string') throw new LdifFault(lines.number, decoded);
+    bytes = Buffer.from(decoded);
+  }
+  return { oid: oid!, critical: critical === 'true', value: bytes };
+}
+
+/** `version: 1`, the only one there is. */
+export function checkVersion(lines: Lines, options: LdifOptions): void {
+  if (readText(lines, options).trim() !== '1') throw new LdifFault(lines.number, 'only LDIF version 1 can be read');
+}

@@ -1,0 +1,72 @@
+import { isUtf8 } from 'node:buffer';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { decodeBase64 } from './base64.js';
+import type { Lines } from './lines.js';
+import { LdifFault, type LdifOptions } from './types.js';
+
+const SPACE = 0x20;
+const COLON = 0x3a;
+const LESS = 0x3c;
+
+export const MAX_RECORD_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. A view of the line
+ * where it can be one. Bytes over 127 are taken as they are: much real LDIF has them, against the RFC's SAFE-STRING.
+ */
+export function readValue(lines: Lines, options: LdifOptions): Buffer {
+  const { bytes, stop } = lines;
+  let at = lines.colon + 1;
+  const kind = bytes[at];
+  if (at < stop && (kind === COLON || kind === LESS)) at++;
+  while (at < stop && bytes[at] === SPACE) at++;
+  if (kind === COLON) return base64Value(lines, at);
+  if (kind === LESS && lines.colon + 1 < stop) return urlValue(lines, at, options);
+  return bytes.subarray(at, stop);
+}
+
+function base64Value(lines: Lines, from: number): Buffer {
+  const value = decodeBase64(lines.bytes, Math.min(from, lines.stop), lines.stop);
+  if (typeof value === 'string') throw new LdifFault(lines.number, value);
+  return value;
+}
+
+function urlValue(lines: Lines, from: number, options: LdifOptions): Buffer {
+  const text = lines.bytes.toString('utf8', from, lines.stop);
+  if (!options.allowUrls)
+    throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed');
+  if (!URL.canParse(text)) throw new LdifFault(lines.number, 'the text after ":<" is not a URL');
+  const url = new URL(text);
+  if (url.protocol !== 'file:') throw new LdifFault(lines.number, `a ${url.protocol} URL; only file: can be read`);
+  if (!options.allowUrls(url)) throw new LdifFault(lines.number, 'the URL is not among those allowed');
+  return readFile(url, lines.number, options.maxRecordBytes ?? MAX_RECORD_BYTES);
+}
+
+function readFile(url: URL, line: number, maxBytes: number): Buffer {
+  let file: number | undefined;
+  try {
+    file = openSync(fileURLToPath(url), 'r');
+    const stat = fstatSync(file);
+    if (!stat.isFile()) throw new LdifFault(line, 'the URL names no regular file');
+    if (stat.size > maxBytes)
+      throw new LdifFault(line, `the URL's file has ${stat.size} bytes; ${maxBytes} is the most`);
+    return readFileSync(file);
+  } catch (error) {
+    if (error instanceof LdifFault) throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'error';
+    throw new LdifFault(line, `the URL's file cannot be read (${code})`);
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}
+
+const REPLACEMENT = '\ufffd';
+
+/** A value that is text: a DN, an RDN, a keyword. */
+export function readText(lines: Lines, options: LdifOptions): string {
+  const value = readValue(lines, options);
+  const text = value.toString('utf8');
+  if (text.includes(REPLACEMENT) && !isUtf8(value)) throw new LdifFault(lines.number, 'the value is not UTF-8');
+  return text;
+}

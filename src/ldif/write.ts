@@ -1,0 +1,63 @@
+import type { PartialAttribute } from '../ldap/types.js';
+
+export interface LdifWriteOptions {
+  /** Fold lines at 76 columns (RFC 2849, note 2); true unless told. */
+  readonly wrap?: boolean;
+}
+
+const COLUMNS = 76;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
+const COLON = 0x3a;
+const LESS = 0x3c;
+
+/** Whether the value may stand as it is after `: ` (RFC 2849, SAFE-STRING; no space at its end either, note 8). */
+function isSafe(value: Buffer): boolean {
+  const length = value.length;
+  if (length === 0) return true;
+  const first = value[0]!;
+  if (first === SPACE || first === COLON || first === LESS || value[length - 1] === SPACE) return false;
+  for (let i = 0; i < length; i++) {
+    const byte = value[i]!;
+    if (byte > 0x7e || byte === LF || byte === CR || byte < SPACE) return false;
+  }
+  return true;
+}
+
+/** `name: value` as characters of one byte each, folded, with its line end. */
+function line(name: string, value: Buffer, wrap: boolean): string {
+  let text = name;
+  if (value.length === 0) text += ':';
+  else if (isSafe(value)) text += ': ' + value.toString('latin1');
+  else text += ':: ' + value.toString('base64');
+  return wrap && text.length > COLUMNS ? fold(text) : text + '\n';
+}
+
+function fold(text: string): string {
+  const lines = [text.slice(0, COLUMNS)];
+  for (let at = COLUMNS; at < text.length; at += COLUMNS - 1) lines.push(' ' + text.slice(at, at + COLUMNS - 1));
+  return lines.join('\n') + '\n';
+}
+
+/** An entry as a content record, the blank line after it included. */
+export function formatEntry(
+  dn: string,
+  attributes: readonly PartialAttribute[],
+  options: LdifWriteOptions = {},
+): Buffer {
+  const wrap = options.wrap ?? true;
+  let text = line('dn', Buffer.from(dn), wrap);
+  for (const attribute of attributes) {
+    for (const value of attribute.values) text += line(attribute.type, value, wrap);
+  }
+  return Buffer.from(text + '\n', 'latin1');
+}
+
+/** Comment lines, before or between records; a blank line must not follow where a record goes on. */
+export function formatComment(text: string): Buffer {
+  return Buffer.from(text.replace(/^/gm, '# ') + '\n');
+}
+
+/** The line that begins a file. */
+export const VERSION_LINE = Buffer.from('version: 1\n\n');

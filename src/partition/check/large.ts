@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto';
+import type { PlanStep } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue, EMPTY, unpackRow } from '../../store/row.js';
+import { CHUNK, chunkQualifier } from '../large.js';
+import { largeQualifiers, MASTER } from '../tables.js';
+import { uuidText } from '../uuid.js';
+import { shown, type Survey } from './survey.js';
+
+const POINTER_BYTES = 40;
+
+export interface LargeValues {
+  /** Whole values by latin-1 qualifier. */
+  readonly values: ReadonlyMap<string, Buffer>;
+  /** A value is lost, so what the entry implies is not known. */
+  readonly broken: boolean;
+}
+
+/** Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. */
+export async function checkLarge(survey: Survey, table: string, id: Buffer, row: Buffer, guards: readonly PlanStep[]): Promise<LargeValues | undefined> {
+  const qualifiers = largeQualifiers(row);
+  const read = survey.reader.getCells(table, id, MASTER.largeValues, EMPTY);
+  const cells = isPromise(read) ? await read : read;
+  if (!qualifiers && !cells) return undefined;
+  const where = uuidText(id);
+  const chunks = new Map((cells ? unpackRow(cells) : []).map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
+  const values = new Map<string, Buffer>();
+  let broken = false;
+  for (const name of qualifiers ?? []) {
+    const qualifier = Buffer.from(name, 'latin1');
+    const pointer = cellValue(row, MASTER.upAttributes, qualifier);
+    const value = pointer && takeValue(chunks, qualifier, pointer);
+    if (value) {
+      values.set(name, value);
+    } else {
+      broken = true;
+      const what = pointer ? 'chunks are missing, too many, or not what its SHA-256 says' : 'it is listed and has no cell';
+      await survey.report('large', where, `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`);
+    }
+  }
+  if (chunks.size > 0 && !broken) {
+    const gone = [...chunks.keys()].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
+    await survey.report('large', where, `${chunks.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`, [
+      ...guards,
+      { table, key: id, delete: gone },
+    ]);
+  }
+  return { values, broken };
+}
+
+/** Joins the chunks of one value and takes them out of `chunks`; undefined when they are not what the pointer says. */
+function takeValue(chunks: Map<string, Buffer>, qualifier: Buffer, pointer: Buffer): Buffer | undefined {
+  if (pointer.length !== POINTER_BYTES) return undefined;
+  const length = Number(pointer.readBigUInt64BE());
+  const parts: Buffer[] = [];
+  for (let n = 0; n * CHUNK < length; n++) {
+    const name = chunkQualifier(qualifier, n).toString('latin1');
+    const part = chunks.get(name);
+    if (!part) return undefined;
+    parts.push(part);
+    chunks.delete(name);
+  }
+  const value = Buffer.concat(parts);
+  const sum = createHash('sha256').update(value).digest();
+  return value.length === length && sum.equals(pointer.subarray(8)) ? value : undefined;
+}

@@ -1,0 +1,99 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import * as argon2 from '@node-rs/argon2';
+import { decodeBase64 } from './digest.js';
+import { ARGON2_LIMITS } from './limits.js';
+import { slowWork } from './slow-work.js';
+
+export interface Argon2Parameters {
+  readonly memoryKiB: number;
+  readonly timeCost: number;
+  readonly parallelism: number;
+}
+
+/** OWASP's minimum for argon2id: about 15 ms of one core. */
+export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
+
+/** The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, both in base64 without padding; v is absent in version 1.0. */
+const pattern =
+  /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
+
+/** The library's numbers; its own enumerations are gone at run time. */
+const algorithms: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
+const VERSION_1_0 = 0;
+const VERSION_1_3 = 1;
+
+function within(value: number, range: { readonly min: number; readonly max: number }): boolean {
+  return value >= range.min && value <= range.max;
+}
+
+/** What is wrong with the parameters, or undefined. */
+export function argon2Fault(p: Argon2Parameters): string | undefined {
+  for (const key of ['memoryKiB', 'timeCost', 'parallelism'] as const) {
+    const range = ARGON2_LIMITS[key];
+    if (!Number.isInteger(p[key]) || !within(p[key], range)) return `${key} must be ${range.min} to ${range.max}`;
+  }
+  if (p.memoryKiB < 8 * p.parallelism) return 'memoryKiB must be at least 8 for each of parallelism';
+  if (p.memoryKiB * p.timeCost > ARGON2_LIMITS.work)
+    return `memoryKiB × timeCost must be at most ${ARGON2_LIMITS.work}`;
+  return undefined;
+}
+
+export interface Argon2Text extends Argon2Parameters {
+  readonly variant: 'id' | 'i' | 'd';
+  readonly version: number;
+  readonly salt: Buffer;
+  readonly hash: Buffer;
+}
+
+/** The parts of a PHC string, undefined when it is malformed or asks for more than the limits allow. */
+export function parseArgon2(phc: string): Argon2Text | undefined {
+  const match = pattern.exec(phc);
+  if (!match) return undefined;
+  const salt = decodeBase64(match[6]!);
+  const hash = decodeBase64(match[7]!);
+  if (!salt || !hash) return undefined;
+  const parsed: Argon2Text = {
+    variant: match[1] as Argon2Text['variant'],
+    version: match[2] === '19' ? VERSION_1_3 : VERSION_1_0,
+    memoryKiB: Number(match[3]),
+    timeCost: Number(match[4]),
+    parallelism: Number(match[5]),
+    salt,
+    hash,
+  };
+  return argon2Fault(parsed) === undefined ? parsed : undefined;
+}
+
+/** False at once when the text cannot be verified. */
+export function verifyArgon2(phc: string, clear: Buffer): boolean | Promise<boolean> {
+  const parsed = parseArgon2(phc);
+  if (!parsed) return false;
+  return slowWork.run(async () => {
+    const computed = await argon2.hashRaw(clear, {
+      algorithm: algorithms[parsed.variant]!,
+      version: parsed.version,
+      memoryCost: parsed.memoryKiB,
+      timeCost: parsed.timeCost,
+      parallelism: parsed.parallelism,
+      outputLen: parsed.hash.length,
+      salt: parsed.salt,
+    });
+    return timingSafeEqual(computed, parsed.hash);
+  });
+}
+
+/** PHC string of the password; `TypeError` when the parameters are out of bounds. */
+export function hashArgon2(clear: Buffer, parameters: Argon2Parameters): Promise<string> {
+  const fault = argon2Fault(parameters);
+  if (fault) throw new TypeError(`argon2: ${fault}`);
+  const { memoryKiB, timeCost, parallelism } = parameters;
+  return slowWork.run(() =>
+    argon2.hash(clear, { algorithm: algorithms.id!, memoryCost: memoryKiB, timeCost, parallelism }),
+  );
+}
+
+/** A PHC string with these parameters that no password verifies: salt and hash are random. */
+export function unmatchedArgon2(p: Argon2Parameters): string {
+  const text = (bytes: number): string => randomBytes(bytes).toString('base64').replace(/=+$/, '');
+  return `$argon2id$v=19$m=${p.memoryKiB},t=${p.timeCost},p=${p.parallelism}$${text(16)}$${text(32)}`;
+}

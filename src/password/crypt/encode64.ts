@@ -1,0 +1,18 @@
+const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/**
+ * crypt(3)'s base 64 of a digest, least significant six bits first. `order` has groups of up to three indices into the
+ * digest, the most significant byte first; a group of n bytes gives n + 1 characters.
+ */
+export function encode64(digest: Buffer, order: readonly (readonly number[])[]): string {
+  let text = '';
+  for (const group of order) {
+    let bits = 0;
+    for (const index of group) bits = (bits << 8) | digest[index]!;
+    for (let i = 0; i <= group.length; i++) {
+      text += alphabet[bits & 63];
+      bits >>= 6;
+    }
+  }
+  return text;
+}

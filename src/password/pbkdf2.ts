@@ -1,0 +1,29 @@
+import { pbkdf2, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { decodeBase64 } from './digest.js';
+import { MAX_PBKDF2_ITERATIONS } from './limits.js';
+import type { Scheme } from './schemes.js';
+import { slowWork } from './slow-work.js';
+
+const derive = promisify(pbkdf2);
+
+/** `iterations$salt$hash`, salt and hash in base64 with `.` for `+` and no padding (OpenLDAP's pw-pbkdf2). */
+const pattern = /^([1-9]\d{0,9})\$([A-Za-z0-9./+]{1,172})\$([A-Za-z0-9./+]{1,172})$/;
+
+function decode(text: string): Buffer | undefined {
+  return decodeBase64(text.replaceAll('.', '+'));
+}
+
+/** False at once when the text cannot be verified. */
+export function verifyPbkdf2(scheme: Scheme, text: string, clear: Buffer): boolean | Promise<boolean> {
+  const match = pattern.exec(text);
+  if (!match) return false;
+  const iterations = Number(match[1]);
+  const salt = decode(match[2]!);
+  const expected = decode(match[3]!);
+  if (iterations > MAX_PBKDF2_ITERATIONS || !salt || !expected || expected.length !== scheme.bytes) return false;
+  return slowWork.run(async () => {
+    const derived = await derive(clear, salt, iterations, scheme.bytes, scheme.digest);
+    return timingSafeEqual(derived, expected);
+  });
+}

@@ -1,0 +1,134 @@
+/**
+ * The schemes of stored passwords: `{SCHEME}` and the scheme's own text (RFC 3112's idea, in OpenLDAP's spelling, which
+ * every directory and its LDIF use). One table says how each is verified and how strong it is.
+ */
+
+/** How a scheme is verified. `foreign` schemes point elsewhere (SASL, an OTP, …): stored as they are, never verified here. */
+export type SchemeKind = 'clear' | 'digest' | 'argon2' | 'pbkdf2' | 'crypt' | 'foreign';
+
+export interface Scheme {
+  /** Upper case. */
+  readonly name: string;
+  readonly kind: SchemeKind;
+  /** node:crypto's name of the digest, for `digest` and `pbkdf2`. */
+  readonly digest: string;
+  /** Bytes of the digest. */
+  readonly bytes: number;
+  readonly salted: boolean;
+  /** 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 made to be slow, 4 made to need memory. */
+  readonly strength: number;
+}
+
+const none = { digest: '', bytes: 0, salted: true };
+
+function digests(): Scheme[] {
+  const table: Scheme[] = [];
+  const add = (plain: string, salted: string, digest: string, bytes: number): void => {
+    table.push({ name: plain, kind: 'digest', digest, bytes, salted: false, strength: 1 });
+    table.push({ name: salted, kind: 'digest', digest, bytes, salted: true, strength: digest === 'md5' ? 1 : 2 });
+  };
+  add('MD5', 'SMD5', 'md5', 16);
+  add('SHA', 'SSHA', 'sha1', 20);
+  add('SHA256', 'SSHA256', 'sha256', 32);
+  add('SHA384', 'SSHA384', 'sha384', 48);
+  add('SHA512', 'SSHA512', 'sha512', 64);
+  return table;
+}
+
+const pbkdf2 = (name: string, digest: string, bytes: number): Scheme => ({
+  name,
+  kind: 'pbkdf2',
+  digest,
+  bytes,
+  salted: true,
+  strength: 3,
+});
+
+const foreign = [
+  'SASL',
+  'KERBEROS',
+  'GSSAPI',
+  'UNIX',
+  'LANMAN',
+  'NTHASH',
+  'NS-MTA-MD5',
+  'RADIUS',
+  'TOTP1',
+  'TOTP256',
+  'TOTP512',
+  'TOTP1ANDPW',
+  'TOTP256ANDPW',
+  'TOTP512ANDPW',
+  'PKCS5S2',
+  'PBKDF2_SHA256',
+  'GOST_YESCRYPT',
+  'SCRYPT',
+];
+
+const table: readonly Scheme[] = [
+  ...digests(),
+  { name: 'CLEARTEXT', kind: 'clear', ...none, strength: 0 },
+  { name: 'CLEAR', kind: 'clear', ...none, strength: 0 },
+  { name: 'ARGON2', kind: 'argon2', ...none, strength: 4 },
+  pbkdf2('PBKDF2', 'sha1', 20),
+  pbkdf2('PBKDF2-SHA1', 'sha1', 20),
+  pbkdf2('PBKDF2-SHA256', 'sha256', 32),
+  pbkdf2('PBKDF2-SHA512', 'sha512', 64),
+  { name: 'CRYPT', kind: 'crypt', ...none, strength: 2 },
+  { name: 'BCRYPT', kind: 'crypt', ...none, strength: 3 },
+  ...foreign.map((name): Scheme => ({ name, kind: 'foreign', ...none, strength: 0 })),
+];
+
+const byName = new Map(table.map((scheme) => [scheme.name, scheme]));
+
+const OPEN = 0x7b;
+const CLOSE = 0x7d;
+const MAX_NAME = 32;
+
+/** Offset of the byte after `{SCHEME}`, or 0 when the value does not begin like that. */
+export function bodyStart(stored: Buffer): number {
+  if (stored[0] !== OPEN) return 0;
+  const last = Math.min(stored.length - 1, MAX_NAME + 1);
+  for (let at = 1; at <= last; at++) {
+    const byte = stored[at]!;
+    if (byte === CLOSE) return at > 1 ? at + 1 : 0;
+    const word =
+      (byte >= 0x30 && byte <= 0x39) ||
+      (byte >= 0x41 && byte <= 0x5a) ||
+      (byte >= 0x61 && byte <= 0x7a) ||
+      byte === 0x2d;
+    if (!word && byte !== 0x5f && byte !== 0x2f && byte !== 0x2e) return 0;
+  }
+  return 0;
+}
+
+/** The name in `{SCHEME}`, upper case, known or not; undefined when the value has no such prefix: it is clear text. */
+export function schemeOf(stored: Buffer): string | undefined {
+  const body = bodyStart(stored);
+  return body === 0 ? undefined : stored.toString('latin1', 1, body - 1).toUpperCase();
+}
+
+/** The scheme of a stored value, undefined when it has none or an unknown one. */
+export function knownScheme(stored: Buffer): Scheme | undefined {
+  const body = bodyStart(stored);
+  if (body === 0) return undefined;
+  const name = stored.toString('latin1', 1, body - 1);
+  return byName.get(name) ?? byName.get(name.toUpperCase());
+}
+
+/** The value carries a known scheme other than clear text: it is to be stored as it is. */
+export function isHashed(value: Buffer): boolean {
+  const scheme = knownScheme(value);
+  return scheme !== undefined && scheme.kind !== 'clear';
+}
+
+/** Verifying the value takes milliseconds and is done off the event loop. */
+export function isSlow(stored: Buffer): boolean {
+  const kind = knownScheme(stored)?.kind;
+  return kind === 'argon2' || kind === 'pbkdf2' || kind === 'crypt';
+}
+
+/** The clear password in a value that is not hashed: without `{CLEARTEXT}` where that is written before it. */
+export function clearText(value: Buffer): Buffer {
+  return knownScheme(value)?.kind === 'clear' ? value.subarray(bodyStart(value)) : value;
+}

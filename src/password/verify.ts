@@ -1,0 +1,32 @@
+import { verifyArgon2 } from './argon2.js';
+import { verifyCrypt } from './crypt/pool.js';
+import { verifyClear, verifyDigest } from './digest.js';
+import { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
+import { verifyPbkdf2 } from './pbkdf2.js';
+import { bodyStart, knownScheme } from './schemes.js';
+
+/**
+ * Whether `clear` is the password that `stored` was made of. Digests and clear text answer at once, argon2, PBKDF2 and
+ * crypt with a promise, done off the event loop. Never throws or rejects: a value that is malformed, of an unknown scheme
+ * or asks for more work than `limits.ts` allows verifies nothing, and neither does an empty password.
+ */
+export function verifyPassword(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
+  if (clear.length === 0 || clear.length > MAX_PASSWORD_BYTES || stored.length > MAX_STORED_BYTES) return false;
+  const body = bodyStart(stored);
+  if (body === 0) return verifyClear(stored, clear);
+  const scheme = knownScheme(stored);
+  switch (scheme?.kind) {
+    case 'digest':
+      return verifyDigest(scheme, stored, clear);
+    case 'clear':
+      return verifyClear(stored.subarray(body), clear);
+    case 'argon2':
+      return verifyArgon2(stored.toString('latin1', body), clear);
+    case 'pbkdf2':
+      return verifyPbkdf2(scheme, stored.toString('latin1', body), clear);
+    case 'crypt':
+      return verifyCrypt(stored.toString('latin1', body), clear);
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,66 @@
+import { argon2Fault } from '../../password/argon2.js';
+import type { SettingSpec, SettingValue } from './kinds.js';
+import { type SettingName, settingNames, settings } from './table.js';
+
+type Table = typeof settings;
+
+/** Values by the settings' names. */
+export type SettingValues = { readonly [N in SettingName]: SettingValue<Table[N]> };
+
+type Nested<Name extends string, Value> = Name extends `${infer Head}.${infer Rest}`
+  ? { readonly [K in Head]: Nested<Rest, Value> }
+  : { readonly [K in Name]: Value };
+type Intersection<U> = (U extends unknown ? (u: U) => void : never) extends (u: infer I) => void ? I : never;
+type Flat<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]: Flat<T[K]> } : T;
+
+/** All settings, nested as in the YAML file: `config.limits.messageBytes`. */
+export type Config = Flat<Intersection<{ [N in SettingName]: Nested<N, SettingValues[N]> }[SettingName]>>;
+
+/** What each setting is when nobody says otherwise. */
+export function defaultValues(): SettingValues {
+  const values: Record<string, unknown> = {};
+  for (const name of settingNames) {
+    const spec: SettingSpec = settings[name];
+    values[name] = 'default' in spec ? spec.default : undefined;
+  }
+  return values as SettingValues;
+}
+
+/** The nested form. Settings that are left out have their default: `makeConfig({ 'access.anonymous': 'read' })`. */
+export function makeConfig(values: Partial<SettingValues> = {}): Config {
+  const all: Record<string, unknown> = { ...defaultValues(), ...values };
+  const config: Record<string, unknown> = {};
+  for (const name of settingNames) {
+    const path = name.split('.');
+    const last = path.pop()!;
+    let at = config;
+    for (const part of path) {
+      at[part] ??= {};
+      at = at[part] as Record<string, unknown>;
+    }
+    at[last] = all[name];
+  }
+  return config as Config;
+}
+
+/** A breach of what settings ask of each other. */
+export interface Conflict {
+  readonly name: SettingName;
+  /** Goes after the name. */
+  readonly message: string;
+}
+
+/** What settings ask of each other. */
+export function conflicts(config: Config): Conflict[] {
+  const found: Conflict[] = [];
+  const { tls, passwords, listen } = config;
+  if (tls.cert !== undefined && tls.key === undefined) found.push({ name: 'tls.cert', message: 'needs tls.key' });
+  if (tls.key !== undefined && tls.cert === undefined) found.push({ name: 'tls.key', message: 'needs tls.cert' });
+  if (tls.ca !== undefined && tls.cert === undefined) found.push({ name: 'tls.ca', message: 'needs tls.cert' });
+  if (tls.cert === undefined && listen.some((url) => url.startsWith('ldaps:'))) {
+    found.push({ name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' });
+  }
+  const fault = argon2Fault(passwords.argon2);
+  if (fault) found.push({ name: 'passwords.argon2.memoryKiB', message: `does not fit the other parameters: ${fault}` });
+  return found;
+}

@@ -1,0 +1,155 @@
+/** What a setting's value can be, and how it is read from YAML or from the text of a flag or variable. */
+
+interface Described {
+  /** One or two sentences for `--help` and docs/configuration.md, in Markdown's plain part. */
+  readonly help: string;
+}
+
+interface Numeric extends Described {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  /** 0 says: without limit. */
+  readonly zeroIsUnlimited?: boolean;
+}
+
+export type SettingSpec =
+  | (Numeric & { readonly kind: 'integer' })
+  /** Bytes; `16 MiB` and the like are understood. */
+  | (Numeric & { readonly kind: 'size' })
+  /** In the unit that the setting's name ends with; `15 m`, `2 h`, `30 d` are understood. */
+  | (Numeric & { readonly kind: 'duration'; readonly unit: 'seconds' | 'days' })
+  | (Described & { readonly kind: 'boolean'; readonly default: boolean })
+  | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default: string })
+  /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
+  | (Described & { readonly kind: 'path' })
+  | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
+  /** LDAP URLs that the server listens on. */
+  | (Described & { readonly kind: 'urls'; readonly default: readonly string[] });
+
+/** The type of a setting's value. */
+export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'integer' | 'size' | 'duration' }
+  ? number
+  : S extends { readonly kind: 'boolean' }
+    ? boolean
+    : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
+      ? C
+      : S extends { readonly kind: 'path' }
+        ? string | undefined
+        : readonly string[];
+
+export type AnyValue = number | boolean | string | readonly string[] | undefined;
+
+/** A value that does not fit its setting; the message goes after the setting's name: `must be …`. */
+export class SettingFault extends Error {
+  override readonly name = 'SettingFault';
+}
+
+function number(spec: SettingSpec & Numeric, value: number): number {
+  if (!Number.isInteger(value)) throw new SettingFault('must be a whole number');
+  if (value === 0 && spec.zeroIsUnlimited) return 0;
+  if (value < spec.min || value > spec.max) {
+    const zero = spec.zeroIsUnlimited ? ', or 0 for no limit' : '';
+    throw new SettingFault(`must be ${formatValue(spec, spec.min)} to ${formatValue(spec, spec.max)}${zero}`);
+  }
+  return value;
+}
+
+function withUnit(text: string, units: Readonly<Record<string, number>>, example: string): number {
+  const match = /^(\d{1,15}(?:\.\d{1,3})?) *([A-Za-z]*)$/.exec(text.trim());
+  const unit = match?.[2] ?? '';
+  const factor = unit === '' ? 1 : Object.hasOwn(units, unit) ? units[unit] : undefined;
+  if (!match || factor === undefined) throw new SettingFault(`must be a number, or one like ${example}`);
+  return Number(match[1]) * factor;
+}
+
+const SIZES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 };
+const DAY = 86_400;
+
+function duration(spec: SettingSpec & { readonly kind: 'duration' }, raw: unknown): number {
+  if (typeof raw === 'number') return raw;
+  if (typeof raw !== 'string') throw new SettingFault('must be a number, or one like "30 d"');
+  if (/^\d+$/.test(raw.trim())) return Number(raw);
+  const seconds = withUnit(raw, SECONDS, '"90 s", "15 m", "2 h" or "30 d"');
+  const value = spec.unit === 'days' ? seconds / DAY : seconds;
+  if (!Number.isInteger(value)) throw new SettingFault(`must be a whole number of ${spec.unit}`);
+  return value;
+}
+
+/** A list, or one text: in a variable its parts stand between `separator`s, in YAML it is the only part. */
+function list(raw: unknown, separator: RegExp | undefined): readonly string[] {
+  if (typeof raw === 'string') {
+    const parts = separator === undefined ? [raw] : raw.split(separator);
+    return parts.filter((part) => part !== '');
+  }
+  if (Array.isArray(raw) && raw.every((part) => typeof part === 'string' && part !== '')) return raw as string[];
+  throw new SettingFault('must be a list of texts');
+}
+
+function listenUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^(?:ldaps?|ldapi):$/.test(url.protocol) || !text.includes('://')) {
+    throw new SettingFault(
+      `must be URLs like ldap://127.0.0.1:389, ldaps://[::]:636 or ldapi://%2frun%2frowan%2fldapi, not "${text}"`,
+    );
+  }
+  if (url.protocol !== 'ldapi:' && (url.pathname.length > 1 || url.search !== '' || url.username !== '')) {
+    throw new SettingFault(`must be URLs of a host and a port alone, not "${text}"`);
+  }
+  return text;
+}
+
+/**
+ * The value that `raw` (from YAML, or the text of a flag or variable: then `isText`) gives the setting; paths are made absolute by
+ * `resolve`. Throws `SettingFault`.
+ */
+export function readValue(
+  spec: SettingSpec,
+  raw: unknown,
+  isText: boolean,
+  resolve: (path: string) => string,
+): AnyValue {
+  switch (spec.kind) {
+    case 'integer':
+      if (typeof raw === 'number') return number(spec, raw);
+      if (isText && typeof raw === 'string' && /^-?\d{1,15}$/.test(raw.trim())) return number(spec, Number(raw));
+      throw new SettingFault('must be a whole number');
+    case 'size':
+      return number(
+        spec,
+        typeof raw === 'number' ? raw : withUnit(String(raw), SIZES, '"64 KiB", "16 MiB" or "1 GiB"'),
+      );
+    case 'duration':
+      return number(spec, duration(spec, raw));
+    case 'boolean':
+      if (typeof raw === 'boolean') return raw;
+      if (isText && /^(?:true|yes|on|1)$/i.test(String(raw))) return true;
+      if (isText && /^(?:false|no|off|0)$/i.test(String(raw))) return false;
+      throw new SettingFault('must be true or false');
+    case 'choice':
+      if (typeof raw === 'string' && spec.choices.includes(raw)) return raw;
+      throw new SettingFault(`must be one of ${spec.choices.join(', ')}`);
+    case 'path':
+      if (typeof raw === 'string' && raw !== '') return resolve(raw);
+      throw new SettingFault('must be a path');
+    case 'paths':
+      return list(raw, isText ? / *, */ : undefined).map(resolve);
+    case 'urls': {
+      const urls = list(raw, isText ? /[ ,]+/ : undefined).map(listenUrl);
+      if (urls.length === 0) throw new SettingFault('must have at least one URL');
+      return urls;
+    }
+  }
+}
+
+/** The value as people write it, and as `readValue` reads it again. */
+export function formatValue(spec: SettingSpec, value: AnyValue): string {
+  if (value === undefined) return '';
+  if (typeof value === 'object') return value.join(', ');
+  if (spec.kind !== 'size' || typeof value !== 'number') return String(value);
+  for (const unit of ['GiB', 'MiB', 'KiB'] as const) {
+    if (value > 0 && value % SIZES[unit] === 0) return `${value / SIZES[unit]} ${unit}`;
+  }
+  return String(value);
+}

@@ -1,0 +1,298 @@
+import { ARGON2_LIMITS } from '../../password/limits.js';
+import type { SettingSpec } from './kinds.js';
+
+/**
+ * Every setting there is: one table for the file, the flags, the variables, their checks, `--help`, `rowan config` and
+ * docs/configuration.md. A name is its place in the YAML file; `settingFlag` and `settingVariable` derive the other two spellings.
+ */
+export const settings = {
+  data: { kind: 'path', help: 'Folder of the directory, made by `rowan init`.' },
+  listen: {
+    kind: 'urls',
+    default: ['ldap://127.0.0.1:1389'],
+    help: 'Where to listen: `ldap://`, `ldaps://` (needs `tls.cert`) and `ldapi://` URLs. The flag may be repeated.',
+  },
+
+  'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
+  'tls.key': { kind: 'path', help: 'Private key of the certificate, PEM.' },
+  'tls.ca': { kind: 'path', help: 'Certificates, PEM, by which certificates of clients are verified.' },
+  'tls.minVersion': {
+    kind: 'choice',
+    choices: ['TLSv1.2', 'TLSv1.3'],
+    default: 'TLSv1.2',
+    help: 'Oldest TLS version spoken.',
+  },
+
+  'access.anonymous': {
+    kind: 'choice',
+    choices: ['none', 'read'],
+    default: 'none',
+    help: 'What a client may do that has not bound: `none`, only the root DSE, the schema and binding; `read`, read all but secrets.',
+  },
+
+  'passwords.scheme': {
+    kind: 'choice',
+    choices: ['argon2id', 'ssha512'],
+    default: 'argon2id',
+    help: 'How passwords given in the clear are stored.',
+  },
+  'passwords.argon2.memoryKiB': {
+    kind: 'integer',
+    default: 19_456,
+    min: 64,
+    max: ARGON2_LIMITS.memoryKiB.max,
+    help: 'Memory of one argon2id hash, in KiB.',
+  },
+  'passwords.argon2.timeCost': {
+    kind: 'integer',
+    default: 2,
+    min: ARGON2_LIMITS.timeCost.min,
+    max: ARGON2_LIMITS.timeCost.max,
+    help: 'Passes of one argon2id hash.',
+  },
+  'passwords.argon2.parallelism': {
+    kind: 'integer',
+    default: 1,
+    min: ARGON2_LIMITS.parallelism.min,
+    max: ARGON2_LIMITS.parallelism.max,
+    help: 'Lanes of one argon2id hash.',
+  },
+  'passwords.upgradeAtBind': {
+    kind: 'boolean',
+    default: true,
+    help: 'Store a password anew when its owner binds and it is stored in a weaker way than `passwords.scheme`.',
+  },
+  'passwords.requireTls': {
+    kind: 'boolean',
+    default: false,
+    help: 'Refuse binds with a password, and changes of passwords, on connections that are neither TLS nor `ldapi://`.',
+  },
+
+  'credentialCache.enabled': {
+    kind: 'boolean',
+    default: true,
+    help: 'Remember in memory for a short time which credentials were verified, so that the next bind is fast.',
+  },
+  'credentialCache.seconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 60,
+    min: 1,
+    max: 3600,
+    help: 'How long they are remembered. A changed password is never served from the cache.',
+  },
+  'credentialCache.entries': {
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 1_000_000,
+    help: 'How many are remembered; 40 bytes of memory each.',
+  },
+
+  'limits.messageBytes': {
+    kind: 'size',
+    default: 16 * 1024 ** 2,
+    min: 64 * 1024,
+    max: 256 * 1024 ** 2,
+    help: 'Largest request. It bounds the largest value that can be added over LDAP.',
+  },
+  'limits.filterDepth': { kind: 'integer', default: 100, min: 8, max: 500, help: 'Nesting of a filter.' },
+  'limits.filterNodes': {
+    kind: 'integer',
+    default: 10_000,
+    min: 16,
+    max: 1_000_000,
+    help: 'Terms of a filter, `&`, `|` and `!` included.',
+  },
+  'limits.controls': { kind: 'integer', default: 32, min: 4, max: 1000, help: 'Controls of a request.' },
+  'limits.requestsInFlight': {
+    kind: 'integer',
+    default: 1000,
+    min: 1,
+    max: 100_000,
+    help: 'Requests of one connection at work; more are read when some have been answered.',
+  },
+  'limits.unsentBytes': {
+    kind: 'size',
+    default: 4 * 1024 ** 2,
+    min: 64 * 1024,
+    max: 1024 ** 3,
+    help: 'Replies of one connection that wait for the client; beyond it searches pause.',
+  },
+  'limits.slowReaderSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 60,
+    min: 1,
+    max: 86_400,
+    zeroIsUnlimited: true,
+    help: 'A client that reads nothing of its waiting replies for so long is disconnected.',
+  },
+  'limits.idleSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 900,
+    min: 1,
+    max: 31_536_000,
+    zeroIsUnlimited: true,
+    help: 'A connection without requests is closed after so long.',
+  },
+  'limits.bindSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 30,
+    min: 1,
+    max: 3600,
+    help: 'Time for a TLS handshake, for the first request of a connection and for the rest of a request that has begun.',
+  },
+  'limits.connections': {
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 1_000_000,
+    help: 'Connections at a time; more are refused.',
+  },
+  'limits.pageCookieSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 3600,
+    min: 1,
+    max: 604_800,
+    help: 'How long a client may wait before it asks for the next page of a search.',
+  },
+  'limits.search.sizeLimit': {
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 2_147_483_647,
+    zeroIsUnlimited: true,
+    help: 'Entries of one search of a user, or of one page of it.',
+  },
+  'limits.search.timeLimitSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 60,
+    min: 1,
+    max: 86_400,
+    zeroIsUnlimited: true,
+    help: 'Time of one search of a user.',
+  },
+  'limits.search.lookLimit': {
+    kind: 'integer',
+    default: 0,
+    min: 1,
+    max: 2_147_483_647,
+    zeroIsUnlimited: true,
+    help: 'Entries that one search of a user may look at; it bounds searches that no index serves.',
+  },
+  'limits.admin.sizeLimit': {
+    kind: 'integer',
+    default: 0,
+    min: 1,
+    max: 2_147_483_647,
+    zeroIsUnlimited: true,
+    help: 'As `limits.search.sizeLimit`, for the administrator.',
+  },
+  'limits.admin.timeLimitSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 0,
+    min: 1,
+    max: 86_400,
+    zeroIsUnlimited: true,
+    help: 'As `limits.search.timeLimitSeconds`, for the administrator.',
+  },
+  'limits.admin.lookLimit': {
+    kind: 'integer',
+    default: 0,
+    min: 1,
+    max: 2_147_483_647,
+    zeroIsUnlimited: true,
+    help: 'As `limits.search.lookLimit`, for the administrator.',
+  },
+
+  'aliases.dereference': {
+    kind: 'boolean',
+    default: true,
+    help: 'Follow aliases in searches that ask for it; `false` treats them as plain entries.',
+  },
+
+  'history.changesDays': {
+    kind: 'duration',
+    unit: 'days',
+    default: 30,
+    min: 0,
+    max: 36_500,
+    help: 'How long change records are kept.',
+  },
+  'history.deletedDays': {
+    kind: 'duration',
+    unit: 'days',
+    default: 30,
+    min: 0,
+    max: 36_500,
+    help: 'How long deleted entries can be restored.',
+  },
+
+  'schema.folders': {
+    kind: 'paths',
+    default: [],
+    help: "Folders of your own schema files, read after Rowan's. The flag may be repeated.",
+  },
+  'schema.nis': {
+    kind: 'choice',
+    choices: ['rfc2307', 'rfc2307bis'],
+    default: 'rfc2307',
+    help: 'Which NIS schema: in `rfc2307bis` posixGroup is auxiliary, so that a groupOfNames can be one.',
+  },
+
+  'log.level': {
+    kind: 'choice',
+    choices: ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
+    default: 'info',
+    help: 'Least weighty messages logged.',
+  },
+  'log.format': {
+    kind: 'choice',
+    choices: ['pretty', 'json'],
+    default: 'pretty',
+    help: 'For people, or one JSON object a line.',
+  },
+  'log.slowSearchRows': {
+    kind: 'integer',
+    default: 5000,
+    min: 1,
+    max: 2_147_483_647,
+    zeroIsUnlimited: true,
+    help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
+  },
+
+  shutdownSeconds: {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 30,
+    min: 0,
+    max: 3600,
+    help: 'After SIGTERM or SIGINT, time for the requests at work; then connections are closed.',
+  },
+} as const satisfies Readonly<Record<string, SettingSpec>>;
+
+export type SettingName = keyof typeof settings;
+export const settingNames = Object.keys(settings) as SettingName[];
+
+function kebab(name: string): string {
+  return name
+    .replaceAll('.', '-')
+    .replace(/([a-z0-9])([A-Z][a-z]+)/g, '$1-$2')
+    .toLowerCase();
+}
+
+/** `limits.messageBytes` → `--limits-message-bytes`. */
+export function settingFlag(name: SettingName): string {
+  return '--' + kebab(name);
+}
+
+/** `limits.messageBytes` → `ROWAN_LIMITS_MESSAGE_BYTES`. */
+export function settingVariable(name: SettingName): string {
+  return 'ROWAN_' + kebab(name).replaceAll('-', '_').toUpperCase();
+}

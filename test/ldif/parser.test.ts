@@ -1,0 +1,192 @@
+import { expect } from 'chai';
+import { formatEntry, type LdifRecord, readLdif } from '../../src/ldif/index.js';
+import { parse, plain, whole } from './helpers.js';
+
+function content(text: string): [dn: string, ...values: string[]] {
+  const [record] = parse(text);
+  if (record?.kind !== 'content') throw new TypeError(JSON.stringify(plain(record!)));
+  return [record.dn, ...record.attributes.flatMap(({ type, values }) => values.map((value) => `${type}=${value}`))];
+}
+
+function fault(text: string): { line: number; faultLine: number; reason: string } {
+  const [record] = parse(text);
+  if (record?.kind !== 'error') throw new TypeError(JSON.stringify(plain(record!)));
+  return { line: record.line, faultLine: record.faultLine, reason: record.reason };
+}
+
+describe('LDIF: reading', () => {
+  it('takes line ends of both kinds, a byte order mark, and no last line end', () => {
+    const expected = ['cn=a', 'cn=a', 'sn=b c'];
+    expect(content('dn: cn=a\ncn: a\nsn: b \n c')).to.deep.equal(expected);
+    expect(content('\ufeffdn: cn=a\r\ncn: a\r\nsn: b \r\n c\r\n\r\n')).to.deep.equal(expected);
+    expect(content('\r\n\n  \nversion: 1\r\n\r\ndn: cn=a\ncn: a\r\nsn: b c\n')).to.deep.equal(expected);
+  });
+
+  it('keeps values to the byte', () => {
+    expect(content('dn:\ncn:\nsn: \nx:   a  \nx:b:c\nx: :d\nx:: \nx::IA==\nx: Jörg')).to.deep.equal([
+      '',
+      'cn=',
+      'sn=',
+      'x=a  ',
+      'x=b:c',
+      'x=:d',
+      'x=',
+      'x= ',
+      'x=Jörg',
+    ]);
+  });
+
+  it('joins folded lines wherever they are folded, also by a line of one space', () => {
+    expect(content('d\n n: cn\n =a\nc\n n\n :\n  a\n  b\n \nsn:\n : Y\n Q=\n =\n')).to.deep.equal([
+      'cn=a',
+      'cn=a b',
+      'sn=a',
+    ]);
+  });
+
+  it('leaves out comments, folded ones too, anywhere', () => {
+    const text =
+      '# extended LDIF\n#\n# LDAPv3\n# base <dc=a>\n#  with a fold\n  more: of it\n\n# a\ndn: cn=a\n#cn: x\n y: z\ncn: a\n# end\n\n# search result\n';
+    expect(parse(text)).to.have.length(1);
+    expect(content(text)).to.deep.equal(['cn=a', 'cn=a']);
+  });
+
+  it('groups values by description, in order, whatever the case', () => {
+    expect(plain(parse('dn: a=b\nCN: 1\nsn: 2\ncn: 3\ncn;lang-de: 4\nCn;LANG-DE: 5\n')[0]!)).to.deep.equal({
+      kind: 'content',
+      dn: 'a=b',
+      attributes: [
+        { type: 'CN', values: ['1', '3'] },
+        { type: 'sn', values: ['2'] },
+        { type: 'cn;lang-de', values: ['4', '5'] },
+      ],
+    });
+  });
+
+  it('takes version lines at the beginning of any record, alone or not', () => {
+    const records = parse('version: 1\n\nversion: 1\ndn: cn=a\ncn: a\n\nversion: 1\n');
+    expect(records.map(({ kind, line }) => [kind, line])).to.deep.equal([['content', 4]]);
+    expect(fault('version: 2\ndn: cn=a\ncn: a\n').reason).to.equal('line 1: only LDIF version 1 can be read');
+  });
+
+  it('knows the line, the byte and the text of each record', () => {
+    const text =
+      '# c\n\n\ndn: cn=a\ncn: a\n\n# d\nversion: 1\ndn: cn=b\ncn: fol\n ded\n# e\nsn: x\n# f\n\r\nbroken\n\ndn: cn=c\ncn: c';
+    const records = parse(text);
+    expect(records.map(({ kind, line, text: own }) => [kind, line, own.toString()])).to.deep.equal([
+      ['content', 4, 'dn: cn=a\ncn: a\n'],
+      ['content', 9, 'dn: cn=b\ncn: fol\n ded\n# e\nsn: x\n'],
+      ['error', 16, 'broken\n'],
+      ['content', 18, 'dn: cn=c\ncn: c'],
+    ]);
+    for (const { offset, text: own } of records)
+      expect(text.slice(offset, offset + own.length)).to.equal(own.toString());
+  });
+
+  const faults: readonly (readonly [text: string, line: number, reason: string])[] = [
+    ['cn: a\n', 1, 'a record begins with "dn:"'],
+    ['dn: cn=a\n', 1, 'the record ends after its dn'],
+    ['\n\ndn: cn=a\ncn: a\ndn: cn=b\n', 5, 'a second "dn:"; a blank line is missing before it'],
+    ['dn: cn=a\ncn: a\nsecret\n', 3, 'no colon in this line of 6 bytes; expected "attribute: value"'],
+    ['dn: cn=a\ncn : a\n', 2, '"cn " is not an attribute description'],
+    ['dn: cn=a\n: a\n', 2, '"" is not an attribute description'],
+    ['dn: cn=a\ncn;: a\n', 2, '"cn;" is not an attribute description'],
+    ['dn: cn=a\n\tcn: a\n', 2, '"\\tcn" is not an attribute description'],
+    [' cn: a\n', 1, 'a continuation line with no line before it'],
+    ['dn: cn=a\ncn:: YWJj!\n', 2, 'base64 of 5 characters; the length must be a multiple of 4'],
+    ['dn: cn=a\n# c\ncn:: YW\n Jj-w==\n', 3, 'character 5 of the base64 text is not base64'],
+    ['dn: cn=a\ncn:: YQ==YQ==\n', 2, 'character 3 of the base64 text is not base64'],
+    ['dn: cn=a\ncn:: ====\n', 2, 'character 1 of the base64 text is not base64'],
+    ['dn:: /w==\ncn: a\n', 1, 'the value is not UTF-8'],
+    ['dn: cn=a\nchangetype: ad\n', 2, 'unknown changetype; there are add, delete, modify, modrdn and moddn'],
+    ['dn: cn=a\nchangetype: add\n', 2, '"changetype: add" has no attributes'],
+    ['dn: cn=a\nchangetype: delete\ncn: a\n', 3, 'nothing may follow "changetype: delete"'],
+    ['dn: cn=a\ncn: a\nchangetype: delete\n', 3, '"changetype:" must come right after "dn:"'],
+    ['dn: cn=a\nchangetype: modify\n', 2, '"changetype: modify" has no changes'],
+    ['dn: cn=a\nchangetype: modify\ncn: a\n', 3, 'expected "add:", "delete:", "replace:" or "increment:"'],
+    ['dn: cn=a\nchangetype: modify\n-\n', 3, '"-" stands only between the changes of "changetype: modify"'],
+    ['dn: cn=a\nchangetype: modify\nadd: cn\n-\n', 3, '"add: cn" has no values'],
+    ['dn: cn=a\nchangetype: modify\nadd: \n', 3, 'no attribute description after "add:"'],
+    ['dn: cn=a\nchangetype: modify\nincrement: n\nn: 1\nn: 2\n', 3, '"increment: n" has 2 values; it takes one'],
+    [
+      'dn: cn=a\nchangetype: modify\nadd: cn\ncn: a\nreplace: sn\nsn: b\n',
+      5,
+      '"replace" in a change of another attribute; "-" is missing before it',
+    ],
+    ['dn: cn=a\nchangetype: modrdn\ndeleteoldrdn: 1\n', 3, 'expected "newrdn:"'],
+    ['dn: cn=a\nchangetype: modrdn\nnewrdn: cn=b\n', 3, 'expected "deleteoldrdn:"'],
+    ['dn: cn=a\nchangetype: modrdn\nnewrdn: cn=b\ndeleteoldrdn: yes\n', 4, '"deleteoldrdn:" must be 0 or 1'],
+    ['dn: cn=a\nchangetype: moddn\nnewrdn: cn=b\ndeleteoldrdn: 1\ncn: x\n', 5, 'expected "newsuperior:"'],
+    ['dn: cn=a\ncontrol: 1.2.3\ncn: a\n', 3, '"changetype:" must follow "control:"'],
+    ['dn: cn=a\ncontrol: 1.2.3\n', 2, '"changetype:" must follow "control:"'],
+    ['dn: cn=a\ncontrol: x\n', 2, 'expected "control: OID", then "true" or "false", then ": value"'],
+  ];
+  for (const [text, line, reason] of faults) {
+    it(`says what is wrong: ${reason}`, () => {
+      expect(fault(text).reason).to.equal(`line ${line}: ${reason}`);
+      expect(fault(text).faultLine).to.equal(line);
+      const next = parse(text + '\ndn: cn=next\ncn: next\n');
+      expect(
+        next.map(({ kind }) => kind),
+        'the next record is read',
+      ).to.deep.equal(['error', 'content']);
+      expect(next.map((record) => record.text.toString()).join('')).to.include('dn: cn=next');
+    });
+  }
+
+  it('takes a modification without its last dash, and the record after it', () => {
+    const records = parse('dn: cn=a\nchangetype: modify\ndelete: cn\n\ndn: cn=b\nadd: cn\n\n');
+    expect(records.map(({ kind }) => kind)).to.deep.equal(['modify', 'content']);
+  });
+
+  it('gives the same records wherever the text is cut', () => {
+    const text =
+      '\ufeff# c\r\nversion: 1\r\n\r\ndn: cn=a\r\ncn: a\r\n b\r\n\r\n\r\ndn:: Y249Yg==\ncn: b\n\n\n# d\n\nbroken\nx: y\n\n \ndn: cn=c\nchangetype: modify\nadd: cn\ncn: x\n-\n\ndn: cn=d\ncn: d';
+    const expected = parse(text).map(whole);
+    expect(expected).to.have.length(5);
+    const bytes = Buffer.from(text);
+    for (let size = 1; size <= bytes.length; size++) {
+      expect(parse(bytes, {}, size).map(whole), `chunks of ${size}`).to.deep.equal(expected);
+    }
+  });
+
+  it('refuses a record that is too long and reads on, in any chunks', () => {
+    const long = 'dn: cn=long\n' + `cn: ${'x'.repeat(70)}\n`.repeat(100);
+    const text = `dn: cn=a\ncn: a\n\n${long}\ndn: cn=b\ncn: b\n`;
+    for (const size of [1, 7, 500, 1000, 7000, 100_000]) {
+      const records = parse(text, { maxRecordBytes: 1000 }, size);
+      expect(
+        records.map(({ kind, line }) => [kind, line]),
+        `chunks of ${size}`,
+      ).to.deep.equal([
+        ['content', 1],
+        ['error', 4],
+        ['content', 106],
+      ]);
+      expect(records[1]).to.include({ reason: 'line 4: a record of more than 1000 bytes' });
+      expect(records[1]!.text.toString()).to.match(/^dn: cn=long\ncn: x/);
+      expect(records[2]!.offset).to.equal(text.indexOf('dn: cn=b'));
+    }
+    expect(parse(text.slice(0, -20), { maxRecordBytes: 1000 }, 100).map(({ kind }) => kind)).to.deep.equal([
+      'content',
+      'error',
+    ]);
+  });
+
+  it('reads lines of megabytes, folded or not', async () => {
+    const value = Buffer.alloc(1_500_000, 'abc\n');
+    for (const wrap of [true, false]) {
+      const bytes = formatEntry('cn=a', [{ type: 'jpegPhoto', values: [value, Buffer.alloc(1_000_000, 'x')] }], {
+        wrap,
+      });
+      const chunks: Buffer[] = [];
+      for (let at = 0; at < bytes.length; at += 65_536) chunks.push(Buffer.from(bytes.subarray(at, at + 65_536)));
+      const records: LdifRecord[] = [];
+      for await (const batch of readLdif(chunks)) records.push(...batch);
+      const [record] = records;
+      if (record?.kind !== 'content') throw new TypeError('not an entry');
+      expect(record.attributes[0]!.values.map((v) => v.length)).to.deep.equal([1_500_000, 1_000_000]);
+      expect(record.attributes[0]!.values[0]!.equals(value)).to.equal(true);
+    }
+  });
+});

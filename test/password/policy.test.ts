@@ -1,0 +1,101 @@
+import { expect } from 'chai';
+import {
+  clearText,
+  DEFAULT_POLICY,
+  dummyVerify,
+  hashPassword,
+  hashPasswordFast,
+  isHashed,
+  isSlow,
+  needsUpgrade,
+  type PasswordPolicy,
+  schemeOf,
+  verifyPassword,
+} from '../../src/password/index.js';
+import { fastVectors, slowVectors } from './vectors.js';
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+const small: PasswordPolicy = { scheme: 'argon2id', argon2: { memoryKiB: 64, timeCost: 2, parallelism: 1 } };
+const weak: PasswordPolicy = { ...small, scheme: 'ssha512' };
+
+async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe('password policy', () => {
+  it('stores argon2id with the parameters of the policy', async () => {
+    const stored = await hashPassword(bytes('geheim'), small);
+    expect(stored.toString()).to.match(
+      /^\{ARGON2\}\$argon2id\$v=19\$m=64,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/,
+    );
+    expect(await verifyPassword(stored, bytes('geheim'))).to.equal(true);
+    expect(await verifyPassword(stored, bytes('Geheim'))).to.equal(false);
+    expect((await hashPassword(bytes('geheim'))).toString()).to.include('$m=19456,t=2,p=1$');
+  });
+
+  it('stores SSHA512, each time with another salt', async () => {
+    const values = new Set<string>();
+    for (let i = 0; i < 1000; i++) values.add(hashPasswordFast(bytes('geheim')).toString());
+    expect(values.size).to.equal(1000);
+    for (const value of values) expect(verifyPassword(bytes(value), bytes('geheim'))).to.equal(true);
+    expect((await hashPassword(bytes('geheim'), weak)).toString()).to.match(/^\{SSHA512\}[A-Za-z0-9+/]{107}=$/);
+  });
+
+  it('refuses what cannot be stored, without repeating it', async () => {
+    for (const clear of [Buffer.alloc(0), Buffer.alloc(1025, 'geheim')]) {
+      expect(() => hashPasswordFast(clear))
+        .to.throw(RangeError)
+        .with.property('message')
+        .not.contain('geheim');
+      expect(await rejection(hashPassword(clear, small))).to.be.instanceOf(RangeError);
+    }
+    const excessive = { ...small, argon2: { memoryKiB: 2 ** 30, timeCost: 2, parallelism: 1 } };
+    expect(await rejection(hashPassword(bytes('geheim'), excessive))).to.be.instanceOf(TypeError);
+  });
+
+  it('knows schemes by their prefix, in any case', () => {
+    expect(schemeOf(bytes('{ssha}abc'))).to.equal('SSHA');
+    expect(schemeOf(bytes('{PBKDF2-SHA256}1'))).to.equal('PBKDF2-SHA256');
+    expect(schemeOf(bytes('{nosuch}abc'))).to.equal('NOSUCH');
+    for (const clear of ['', '{', '{}', '{}abc', '{SSHA', 'SSHA}', ' {SSHA}', '{a b}c', '{' + 'A'.repeat(40) + '}'])
+      expect(schemeOf(bytes(clear)), clear).to.equal(undefined);
+  });
+
+  it('tells hashed values from clear ones', () => {
+    for (const [stored] of slowVectors) expect(isHashed(bytes(stored)) && isSlow(bytes(stored)), stored).to.equal(true);
+    for (const [stored] of fastVectors) {
+      expect(isHashed(bytes(stored)), stored).to.equal(/^\{[sm]/i.test(stored));
+      expect(isSlow(bytes(stored)), stored).to.equal(false);
+    }
+    expect(isHashed(bytes('{SASL}user@REALM'))).to.equal(true);
+    expect(isHashed(bytes('{hello}world'))).to.equal(false);
+    expect(clearText(bytes('{cleartext}abc')).toString()).to.equal('abc');
+    expect(clearText(bytes('{hello}world')).toString()).to.equal('{hello}world');
+  });
+
+  it('asks for an upgrade of what is weaker', async () => {
+    for (const [stored] of [...fastVectors, ...slowVectors]) expect(needsUpgrade(bytes(stored)), stored).to.equal(true);
+    expect(needsUpgrade(await hashPassword(bytes('a')))).to.equal(false);
+    const own = await hashPassword(bytes('a'), small);
+    expect(needsUpgrade(own, small)).to.equal(false);
+    expect(needsUpgrade(own, DEFAULT_POLICY)).to.equal(true);
+    expect(needsUpgrade(bytes('{SASL}user@REALM'))).to.equal(false);
+    for (const [stored, expected] of [
+      ['{SSHA512}abc', false],
+      ['{CRYPT}abhfCpXqd4GrI', true],
+      ['{CRYPT}$6$s$abc', false],
+      ['{SHA512}abc', true],
+      ['secret', true],
+    ] as const)
+      expect(needsUpgrade(bytes(stored), weak), stored).to.equal(expected);
+  });
+
+  it('verifies nothing for users that do not exist', async () => {
+    expect(dummyVerify(bytes('a'), small)).to.be.instanceOf(Promise);
+    expect(await dummyVerify(bytes('a'), small)).to.equal(false);
+    expect(dummyVerify(bytes('a'), weak)).to.equal(false);
+  });
+});
