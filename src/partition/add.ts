@@ -5,13 +5,13 @@ import type { PlanStep } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { counterBytes } from '../store/row.js';
 import { generalizedTime } from './csn.js';
-import { attributeValues, completeClasses, completeRdn, type Draft, draftFromAttributes, entryCells } from './entry.js';
-import { findEntry, type Located, tail, throwNoSuchObject } from './locate.js';
+import { completeClasses, completeRdn, type Draft, draftFromAttributes, entryCells } from './entry.js';
+import { findEntry, specialClass, tail, throwNoSuchObject } from './locate.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
-import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
+import { cutNorm, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
 import { newUuid, parseUuid, uuidText } from './uuid.js';
-import { changeStep, checkDraft, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, refuseServerAttributes, retrying, setDefault, type WriteContext } from './write.js';
+import { changeStep, checkDraft, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, refuseServerAttributes, refuseServerNames, retrying, setDefault, type WriteContext } from './write.js';
 
 /** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
 export async function add(
@@ -25,18 +25,34 @@ export async function add(
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
   const draft = draftFromAttributes(schema, given);
   refuseServerAttributes(draft.attributes.values(), actor);
+  refuseServerNames(dn.rdns[0]!, actor);
   prepareEntry(context, draft, dn, actor);
   return addPrepared(context, draft, dn, actor, options);
 }
 
 /** Adds an entry that `prepareEntry` has completed and checked. */
 export async function addPrepared(context: WriteContext, draft: Draft, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<Buffer> {
-  const id = parseUuid(draft.text('entryUUID')!);
+  const id = entryId(draft);
+  let tries = 0;
   return retrying(context, async () => {
+    if (++tries > 1) await refuseTakenId(context, id);
     const parent = await placeFor(context, dn, options);
     await commitSteps(context, addSteps(context, draft, dn, parent, id, actor), 0);
     return id;
   });
+}
+
+/** The key of a new entry: its entryUUID. */
+export function entryId(draft: Draft): Buffer {
+  const id = parseUuid(draft.text('entryUUID')!);
+  if (id.equals(ROOT_ID)) throw new LdapError('constraintViolation', 'the nil UUID cannot be an entryUUID');
+  return id;
+}
+
+/** A guard failed: is the entryUUID, which a privileged writer may bring, another entry's? */
+async function refuseTakenId(context: WriteContext, id: Buffer): Promise<void> {
+  const row = context.store.get(MASTER_TABLE.name, id);
+  if (isPromise(row) ? await row : row) throw new LdapError('entryAlreadyExists', 'there is an entry with this entryUUID already');
 }
 
 /** Completes a new entry (superclasses, RDN values, operational attributes) and checks all of it. */
@@ -65,19 +81,11 @@ async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): P
   const found = findEntry(context, store, tail(dn, 1));
   const parent = isPromise(found) ? await found : found;
   if (!parent) return throwNoSuchObject(context, store, dn, options.manageDsaIT);
+  const special = specialClass(context, parent.row);
+  if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it', { matchedDN: parent.node.dn.toString() });
   // A referral object takes the place of what would be below it (RFC 3296 §5.3).
-  if (!options.manageDsaIT) await refuseBelowSpecial(context, parent, dn);
+  if (special === 'referral' && !options.manageDsaIT) return throwNoSuchObject(context, context.store, dn);
   return parent.node;
-}
-
-async function refuseBelowSpecial(context: WriteContext, parent: Located, dn: Dn): Promise<void> {
-  for (const value of attributeValues(context, parent.row, 'objectClass')) {
-    const name = value.toString('latin1').toLowerCase();
-    if (name === 'referral') await throwNoSuchObject(context, context.store, dn);
-    if (name === 'alias') {
-      throw new LdapError('namingViolation', 'an alias entry has no entries below it', { matchedDN: parent.node.dn.toString() });
-    }
-  }
 }
 
 /** Where a new entry will stand. */

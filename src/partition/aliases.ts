@@ -3,7 +3,7 @@ import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { attributeValues } from './entry.js';
-import { findEntry, type Located, referralTo, referralUrls, requireEntry, tail, type Context } from './locate.js';
+import { findEntry, type Located, referralTo, referralUrls, requireEntry, specialClass, tail, type Context } from './locate.js';
 import { isWithin, makeNode, type Node, ROOT } from './nodes.js';
 import type { Area, SearchContext } from './search.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';
@@ -80,7 +80,7 @@ async function followPath(context: SearchContext, dn: Dn, manageDsaIT: boolean, 
 
 /** DN that an alias entry stands for; undefined for any other entry. */
 function aliasTarget(context: Context, row: Buffer): string | undefined {
-  if (!attributeValues(context, row, 'objectClass').some((v) => v.toString('latin1').toLowerCase() === 'alias')) return undefined;
+  if (specialClass(context, row) !== 'alias') return undefined;
   const target = attributeValues(context, row, 'aliasedObjectName')[0];
   if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');
   return target.toString();
@@ -135,15 +135,19 @@ async function entriesOfClass(context: Context, reader: Reader, name: string, ar
   return found;
 }
 
-/** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
-export async function emitReferences(context: SearchContext, reader: Reader, areas: readonly Area[], sink: SearchSink): Promise<void> {
+/** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). Resolves with whether there were any. */
+export async function emitReferences(context: SearchContext, reader: Reader, areas: readonly Area[], sink: SearchSink): Promise<boolean> {
+  let gave = false;
   for (const area of areas) {
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const { node, row } of await entriesOfClass(context, reader, 'referral', area)) {
       const urls = referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope));
-      const done = urls.length > 0 ? sink.reference(urls) : undefined;
+      if (urls.length === 0) continue;
+      gave = true;
+      const done = sink.reference(urls);
       if (isPromise(done)) await done;
     }
   }
+  return gave;
 }

@@ -1,13 +1,14 @@
 import { LdapError } from '../ldap/error.js';
 import type { Dn } from '../schema/types.js';
-import type { Cell, PlanStep } from '../store/contract.js';
+import type { PlanStep } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
-import { cellValue, MARK, unpackRow } from '../store/row.js';
+import { cellValue, unpackRow } from '../store/row.js';
+import { keepSteps } from './deleted.js';
 import { type Draft, draftFromRow, valueQualifier } from './entry.js';
 import { readAllLarge } from './large.js';
 import { type Located, requireEntry } from './locate.js';
 import { nodeTreeKey } from './nodes.js';
-import { DELETED, DELETED_TABLE, largeQualifiers, MASTER, MASTER_TABLE, PURGE_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
+import { largeQualifiers, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
 import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, retrying, type WriteContext } from './write.js';
 
@@ -34,11 +35,8 @@ async function deleteSteps(context: WriteContext, { node, row }: Located, actor:
   const { store } = context;
   const draft = await wholeDraft(context, { node, row });
   const csn = context.csn.next(draft.text('entryCSN'));
-  const time = Buffer.allocUnsafe(8);
-  time.writeBigUInt64BE(BigInt(Date.now()));
   const large = largeQualifiers(row) && store.getCells(MASTER_TABLE.name, node.id, MASTER.largeValues, Buffer.alloc(0));
   const chunks = large === undefined ? undefined : isPromise(large) ? await large : large;
-  const about = (name: string, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier: Buffer.from(name), value });
   return [
     {
       table: TREE_TABLE.name,
@@ -58,12 +56,7 @@ async function deleteSteps(context: WriteContext, { node, row }: Located, actor:
     context.shared.guardStep(isSpecial(draft)),
     ...countSteps(node.parent!, -1n, -1n),
     ...indexSteps(node.id, impliedOf(context, draft), undefined),
-    {
-      table: DELETED_TABLE.name,
-      key: node.id,
-      put: [...unpackRow(row), ...(chunks ? unpackRow(chunks) : []), about('dn', node.dn), about('time', time), about('by', Buffer.from(actor.dn))],
-    },
-    { table: PURGE_TABLE.name, key: Buffer.concat([time, node.id]), put: [MARK] },
+    ...(await keepSteps(context, node, [...unpackRow(row), ...(chunks ? unpackRow(chunks) : [])], actor)),
     changeStep({ op: 'delete', id: node.id, dn: node.dn, by: actor.dn, csn }),
   ];
 }

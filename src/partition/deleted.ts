@@ -10,7 +10,7 @@ import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { DELETED, DELETED_TABLE, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, PURGE_TABLE, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES, upRdnOf } from './tables.js';
 import type { Actor, DeletedEntry } from './types.js';
 import { uuidText } from './uuid.js';
-import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, retrying, stampModified, type WriteContext } from './write.js';
+import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, retrying, stampModified, type WriteContext } from './write.js';
 
 /** Qualifiers of family `deletion`. */
 export const DELETION = { dn: Buffer.from('dn'), time: Buffer.from('time'), by: Buffer.from('by') } as const;
@@ -104,7 +104,8 @@ function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Dra
       guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
       deleteRow: true,
     },
-    context.shared.guardStep(isSpecial(draft)),
+    // Moved: other front ends may remember the entry where it stood.
+    context.shared.guardStep(true),
     ...countSteps(node.parent!, 1n, 1n),
     {
       table: MASTER_TABLE.name,

@@ -27,22 +27,28 @@ export interface DraftAttribute {
   values: DraftValue[];
 }
 
-/** An entry while it is being made or changed: attributes by canonical description, in order of first mention. */
+/** Descriptions that mean the same attribute have the same key: `;binary` asks for a transfer form and makes no other attribute. */
+function attributeKey({ type, options }: AttributeDescription): string {
+  return options.length === 0 ? type.oid : `${type.oid};${options.join(';')}`;
+}
+
+/** An entry while it is being made or changed: attributes by type and options, in order of first mention. */
 export class Draft {
   readonly attributes = new Map<string, DraftAttribute>();
 
   get(description: AttributeDescription): DraftAttribute | undefined {
-    return this.attributes.get(description.text);
+    return this.attributes.get(attributeKey(description));
   }
 
   /** Sets all values, indexes from 0. An attribute that is there keeps its stored spelling. */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    const key = attributeKey(description);
     if (values.length === 0) {
-      this.attributes.delete(description.text);
+      this.attributes.delete(key);
       return;
     }
-    const known = this.attributes.get(description.text);
-    this.attributes.set(description.text, {
+    const known = this.attributes.get(key);
+    this.attributes.set(key, {
       description,
       text: known?.text ?? text,
       values: values.map((bytes, index) => ({ bytes, index })),
@@ -50,19 +56,22 @@ export class Draft {
   }
 
   append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-    const known = this.attributes.get(description.text);
+    const known = this.get(description);
     if (!known) return this.replace(description, text, values);
     let index = known.values.reduce((max, v) => Math.max(max, v.index), -1);
     known.values = [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))];
   }
 
-  /** First value of the attribute of this name, as text. */
+  /** First value of the attribute with this shown name and no options, as text. */
   text(name: string): string | undefined {
-    const lower = name.toLowerCase();
-    for (const attribute of this.attributes.values()) {
-      if (attribute.description.text.toLowerCase() === lower) return attribute.values[0]?.bytes.toString();
+    for (const { description, values } of this.attributes.values()) {
+      if (description.type.name === name && description.options.length === 0) return values[0]?.bytes.toString();
     }
     return undefined;
+  }
+
+  remove(description: AttributeDescription): void {
+    this.attributes.delete(attributeKey(description));
   }
 
   copy(): Draft {
@@ -90,7 +99,7 @@ export function draftFromRow(descriptions: DescriptionTable, row: Buffer, large:
     if (row[at] === MASTER.upAttributes) {
       const stored = descriptions.ofCell(row, at);
       const start = valueStart(row, at);
-      const key = stored.description.text;
+      const key = attributeKey(stored.description);
       let attribute = draft.attributes.get(key);
       if (!attribute) {
         attribute = { description: stored.description, text: stored.text.toString('latin1'), values: [] };
@@ -116,7 +125,7 @@ export function valueQualifier(text: string, index: number): Buffer {
 }
 
 export interface EntryCells {
-  /** treeInfo and upAttributes. */
+  /** treeInfo and upAttributes, as `packSorted` takes them. */
   readonly cells: Cell[];
   /** largeValues: chunks of values that are new. */
   readonly separate: Cell[];
@@ -129,32 +138,38 @@ export interface TreeInfo {
   readonly version: Buffer;
 }
 
-/** All cells of the master row of an entry; values longer than `largeAbove` bytes go to largeValues. */
+/** All cells of the master row of an entry, sorted; values longer than `largeAbove` bytes go to largeValues. */
 export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALUE): EntryCells {
-  const cells: Cell[] = [];
   const separate: Cell[] = [];
   const large: Buffer[] = [];
-  for (const attribute of draft.attributes.values()) {
+  const values: Cell[] = [];
+  for (const attribute of sortedByText(draft)) {
     for (const value of attribute.values) {
       const qualifier = valueQualifier(attribute.text, value.index);
       if (value.stored || value.bytes.length > largeAbove) {
         large.push(qualifier);
         if (!value.stored) separate.push(...chunkCells(qualifier, value.bytes));
-        cells.push({ family: MASTER.upAttributes, qualifier, value: value.stored ? value.bytes : largePointer(value.bytes) });
+        values.push({ family: MASTER.upAttributes, qualifier, value: value.stored ? value.bytes : largePointer(value.bytes) });
       } else {
-        cells.push({ family: MASTER.upAttributes, qualifier, value: value.bytes });
+        values.push({ family: MASTER.upAttributes, qualifier, value: value.bytes });
       }
     }
   }
   const treeInfo = MASTER.treeInfo;
-  if (large.length > 0) cells.push({ family: treeInfo, qualifier: Q.large, value: largeList(large) });
+  const cells: Cell[] = large.length > 0 ? [{ family: treeInfo, qualifier: Q.large, value: largeList(large) }] : [];
   cells.push(
     { family: treeInfo, qualifier: Q.normRdn, value: info.normRdn },
     { family: treeInfo, qualifier: Q.parentId, value: info.parentId },
     { family: treeInfo, qualifier: Q.upRdn, value: info.upRdn },
     { family: treeInfo, qualifier: Q.version, value: info.version },
   );
+  for (const cell of values) cells.push(cell);
   return { cells, separate };
+}
+
+/** In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts with a zero byte. */
+function sortedByText(draft: Draft): DraftAttribute[] {
+  return [...draft.attributes.values()].sort((a, b) => (a.text < b.text ? -1 : 1));
 }
 
 /** What the upAttributes cell of a large value says: 8-byte length, SHA-256. */

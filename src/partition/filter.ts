@@ -96,6 +96,11 @@ function stem(rule: MatchingRule): string {
 
 const COMPUTED = new Set(['entrydn', 'hassubordinates', 'numsubordinates', 'subschemasubentry']);
 
+/** Whether the attribute is not stored but made up when it is read. */
+export function isComputed(type: AttributeType): boolean {
+  return COMPUTED.has(type.name.toLowerCase());
+}
+
 /** What is known about the stored descriptions that a wanted one means. */
 interface Decisions {
   /** By number of a stored description: 1 it is meant, 2 it is not, absent: not asked yet. */
@@ -297,7 +302,7 @@ export class FilterCompiler {
     lookup: Lookup | undefined,
     exact: boolean,
   ): CompiledFilter {
-    if (COMPUTED.has(wanted.type.name.toLowerCase())) return computedTerm(filter, wanted.type, test, needs);
+    if (isComputed(wanted.type)) return computedTerm(filter, wanted.type, test, needs);
     if (test) needs.values = true;
     const types = wanted.type.subtypes.filter((type) => !type.secret && !view.hides(type));
     const { meant, begins } = this.#decisions(wanted);

@@ -3,18 +3,27 @@ import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
 import type { Draft, DraftAttribute } from './entry.js';
 import type { Index, IndexSet } from './indexes.js';
-import { cutMark, equalityPrefix, gramPrefix, MAX_NORM, normQualifier, oidBytes, PRESENCE_PREFIX, TREE } from './tables.js';
+import { cutMark, cutNorm, equalityPrefix, gramPrefix, normQualifier, oidBytes, PRESENCE_PREFIX, TREE } from './tables.js';
 
-/** What a master row implies in the other tables: its tree row's normAttributes and its index rows (without the entryUUID). */
+/** What a master row implies in the other tables: its tree row's normAttributes and its index rows. Forms come cut. */
 export interface ImpliedSink {
-  cell(cell: Cell): void;
-  /** Key prefix of an index row. */
-  index(index: Index, prefix: Buffer): void;
+  /** The attribute is there. */
+  presence(oid: Buffer): void;
+  /** It has a value with this form; `position` is the value index. */
+  norm(oid: Buffer, norm: Buffer, position: number): void;
+  /** It has a value whose form was cut. */
+  cut(type: AttributeType): void;
+  indexPresence(index: Index): void;
+  indexNorm(index: Index, norm: Buffer): void;
+  /** The three bytes of `norm` from `at` on. */
+  indexGram(index: Index, norm: Buffer, at: number): void;
 }
 
 /** Of the whole entry. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
-  for (const [type, attributes] of byType(draft)) implyType(type, attributes, indexes.of(type), sink);
+  // In the order of the OIDs, which is nearly that of the cells.
+  const types = [...byType(draft)].sort(([a], [b]) => (a.oid < b.oid ? -1 : 1));
+  for (const [type, attributes] of types) implyType(type, attributes, indexes.of(type), sink);
 }
 
 /** The attributes of a draft under their types: normAttributes do not tell options apart. */
@@ -29,42 +38,94 @@ export function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   return types;
 }
 
-/** Of all attributes of one type. The same cell or row may be given more than once. Secrets imply nothing. */
+/** Of all attributes of one type, each thing once. Secrets imply nothing. */
 export function implyType(type: AttributeType, attributes: readonly DraftAttribute[], index: Index | undefined, sink: ImpliedSink): void {
   if (type.secret || attributes.length === 0) return;
   const oid = oidBytes(type.oid);
-  sink.cell({ family: TREE.normAttributes, qualifier: oid, value: EMPTY });
-  if (index) sink.index(index, PRESENCE_PREFIX);
+  sink.presence(oid);
+  if (index?.presence) sink.indexPresence(index);
   const rule = type.equality;
   if (!rule || rule.test) return;
+  if (attributes.length === 1 && attributes[0]!.values.length === 1) {
+    const [value] = attributes[0]!.values;
+    const norm = rule.normalize(value!.bytes);
+    if (norm) implyNorm(type, oid, norm, value!.index, index, sink);
+    if (norm && index?.substring) implyGrams([norm], index, sink);
+    return;
+  }
+  const norms = new Map<string, { readonly norm: Buffer; position: number }>();
   for (const attribute of attributes) {
     for (const value of attribute.values) {
       const norm = rule.normalize(value.bytes);
       if (!norm) continue;
-      const position = Buffer.allocUnsafe(4);
-      position.writeUInt32BE(value.index);
-      sink.cell({ family: TREE.normAttributes, qualifier: normQualifier(oid, norm), value: position });
-      if (norm.length > MAX_NORM) sink.cell({ family: TREE.normAttributes, qualifier: cutMark(type.oid), value: EMPTY });
-      if (!index) continue;
-      sink.index(index, equalityPrefix(norm));
-      if (index.substring) for (let at = 0; at + 3 <= norm.length; at++) sink.index(index, gramPrefix(norm, at));
+      const key = norm.toString('latin1');
+      const known = norms.get(key);
+      // The smallest value index stays, so that the order of attributes does not matter.
+      if (!known) norms.set(key, { norm, position: value.index });
+      else known.position = Math.min(known.position, value.index);
+    }
+  }
+  for (const { norm, position } of norms.values()) implyNorm(type, oid, norm, position, index, sink);
+  if (index?.substring) implyGrams([...norms.values()].map((n) => n.norm), index, sink);
+}
+
+function implyNorm(type: AttributeType, oid: Buffer, norm: Buffer, position: number, index: Index | undefined, sink: ImpliedSink): void {
+  const cut = cutNorm(norm);
+  sink.norm(oid, cut, position);
+  if (cut !== norm) sink.cut(type);
+  if (index) sink.indexNorm(index, cut);
+}
+
+/** Every three bytes in a row that occur in the forms. */
+function implyGrams(norms: readonly Buffer[], index: Index, sink: ImpliedSink): void {
+  const seen = new Set<number>();
+  for (const norm of norms) {
+    for (let at = 0; at + 3 <= norm.length; at++) {
+      const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
+      if (seen.has(gram)) continue;
+      seen.add(gram);
+      sink.indexGram(index, norm, at);
     }
   }
 }
 
-/** Collects what is implied, each thing once. */
+/** What an entry implies, by name, to be compared with what it implied before. */
 export class Implied implements ImpliedSink {
   readonly cells = new Map<string, Cell>();
+  /** Key prefixes of index rows. */
   readonly rows = new Map<string, { readonly index: Index; readonly prefix: Buffer }>();
 
-  cell(cell: Cell): void {
-    const key = cell.qualifier.toString('latin1');
-    // The smallest index stays, so that the order of attributes does not matter.
-    const known = this.cells.get(key);
-    if (!known || Buffer.compare(cell.value, known.value) < 0) this.cells.set(key, cell);
+  presence(oid: Buffer): void {
+    this.#cell(oid, EMPTY);
   }
 
-  index(index: Index, prefix: Buffer): void {
+  norm(oid: Buffer, norm: Buffer, position: number): void {
+    const value = Buffer.allocUnsafe(4);
+    value.writeUInt32BE(position);
+    this.#cell(normQualifier(oid, norm), value);
+  }
+
+  cut(type: AttributeType): void {
+    this.#cell(cutMark(type.oid), EMPTY);
+  }
+
+  #cell(qualifier: Buffer, value: Buffer): void {
+    this.cells.set(qualifier.toString('latin1'), { family: TREE.normAttributes, qualifier, value });
+  }
+
+  indexPresence(index: Index): void {
+    this.#row(index, PRESENCE_PREFIX);
+  }
+
+  indexNorm(index: Index, norm: Buffer): void {
+    this.#row(index, equalityPrefix(norm));
+  }
+
+  indexGram(index: Index, norm: Buffer, at: number): void {
+    this.#row(index, gramPrefix(norm, at));
+  }
+
+  #row(index: Index, prefix: Buffer): void {
     this.rows.set(`${index.type.oid} ${prefix.toString('latin1')}`, { index, prefix });
   }
 }

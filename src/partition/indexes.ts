@@ -9,9 +9,26 @@ export interface Index {
   readonly type: AttributeType;
   /** Name of its table. */
   readonly table: string;
+  /** Writers keep substring rows too. */
   readonly substring: boolean;
+  /** Its equality and presence rows are complete. */
   readonly ready: boolean;
+  /** Its substring rows are complete. */
+  readonly substringReady: boolean;
+  /** Keeps presence rows. Of attributes that every entry has it keeps none. */
+  readonly presence: boolean;
 }
+
+/** Whether the index lacks no row. */
+export function isComplete(index: Index): boolean {
+  return index.ready && index.substring === index.substringReady;
+}
+
+/** Attributes of which presence tells nothing: every entry has them. */
+const EVERYWHERE = new Set(['2.5.4.0', '1.3.6.1.4.1.4203.666.1.7']);
+
+/** entryUUID needs no index table: it is the key of the master row, so a search for one reads the row itself. */
+export const ENTRY_UUID_OID = '1.3.6.1.1.16.4';
 
 export const DEFAULT_INDEXES = [
   'objectClass',
@@ -25,7 +42,6 @@ export const DEFAULT_INDEXES = [
   'memberUid',
   'uidNumber',
   'gidNumber',
-  'entryUUID',
   'entryCSN',
 ] as const;
 
@@ -34,6 +50,8 @@ export interface IndexRecord {
   readonly oid: string;
   readonly substring: boolean;
   readonly ready: boolean;
+  /** False while a ready index gets its substring rows; absent: as `ready`. */
+  readonly substringReady?: boolean;
 }
 
 /**
@@ -51,7 +69,9 @@ export class IndexSet {
     this.list = parseRecords(bytes).map((record) => {
       const type = schema.attribute(record.oid);
       if (!type) throw new StoreError('format', `index ${record.oid} is of an attribute that the schema does not define; load its schema file, or drop the index`);
-      return { type, table: indexTable(record.oid).name, substring: record.substring, ready: record.ready };
+      const { substring, ready } = record;
+      const substringReady = substring && ready && record.substringReady !== false;
+      return { type, table: indexTable(record.oid).name, substring, ready, substringReady, presence: !EVERYWHERE.has(type.oid) };
     });
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
@@ -61,7 +81,13 @@ export class IndexSet {
   }
 
   info(): IndexInfo[] {
-    return this.list.map((i) => ({ attribute: i.type.name, oid: i.type.oid, substring: i.substring, state: i.ready ? 'ready' : 'building' }));
+    const key: IndexInfo = { attribute: 'entryUUID', oid: ENTRY_UUID_OID, substring: false, state: 'ready' };
+    return [
+      key,
+      ...this.list.map(
+        (i): IndexInfo => ({ attribute: i.type.name, oid: i.type.oid, substring: i.substring, state: isComplete(i) ? 'ready' : 'building' }),
+      ),
+    ];
   }
 }
 

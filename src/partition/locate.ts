@@ -2,7 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import type { DescriptionTable } from './descriptions.js';
 import { attributeValues } from './entry.js';
 import { childId, makeNode, type Node, type NodeCache, ROOT } from './nodes.js';
@@ -26,6 +26,23 @@ export interface Context {
 
 /** The entry at `dn`, or undefined. Its row is read now, so it is there and has this name. */
 export function findEntry(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
+  const found = walk(context, reader, dn);
+  if (isPromise(found)) return found.then((f) => f ?? walkAgain(context, reader, dn));
+  return found ?? walkAgain(context, reader, dn);
+}
+
+/** Nothing was found: was it looked for below a cached node whose entry is gone, and its name perhaps another's by now? */
+function walkAgain(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
+  const node = context.nodes.cached(dn, 1);
+  if (!node) return undefined;
+  return chain(reader.get(MASTER_TABLE.name, node.id), (row) => {
+    if (row) return undefined;
+    context.nodes.clear();
+    return walk(context, reader, dn);
+  });
+}
+
+function walk(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
   const { nodes, shared } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.suffixNorms.has(dn.norm.toString('latin1'));
@@ -117,9 +134,26 @@ function throwIfReferral(context: Context, found: Located, asked: Dn, below: num
   throw new LdapError('referral', '', { referrals, matchedDN: found.node.dn.toString() });
 }
 
+/** `alias` or `referral` when the objectClass value, by name or OID, says so (RFC 4512 §2.6, RFC 3296 §2). */
+export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
+  if (value.length < 5 || value.length > 23) return undefined;
+  const text = value.toString('latin1').toLowerCase();
+  if (text === 'alias' || text === '2.5.6.1') return 'alias';
+  return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
+}
+
+/** Whether the entry is an alias or a referral object. */
+export function specialClass(context: Context, row: Buffer): 'alias' | 'referral' | undefined {
+  for (const value of attributeValues(context, row, 'objectClass')) {
+    const special = specialValue(value);
+    if (special) return special;
+  }
+  return undefined;
+}
+
 /** URLs of a referral object; empty for any other entry. */
 export function referralUrls(context: Context, row: Buffer): string[] {
-  if (!attributeValues(context, row, 'objectClass').some((v) => v.toString().toLowerCase() === 'referral')) return [];
+  if (specialClass(context, row) !== 'referral') return [];
   // The URI is followed by an optional label (RFC 3296 §2.1, RFC 2079).
   return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
 }

@@ -4,8 +4,9 @@ import type { AttributeDescription, AttributeType, Dn, Rdn } from '../schema/typ
 import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
-import { type Draft, draftFromRow, type DraftAttribute, type DraftValue, entryCells, type TreeInfo, valueQualifier } from './entry.js';
+import { completeClasses, type Draft, draftFromRow, type DraftAttribute, type DraftValue, entryCells, type TreeInfo, valueQualifier } from './entry.js';
 import { byType, Implied, implyType } from './implied.js';
+import { ENTRY_UUID_OID } from './indexes.js';
 import { chunkCount, chunkQualifier, readLarge } from './large.js';
 import { type Located, requireEntry } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
@@ -23,6 +24,7 @@ export async function modify(context: WriteContext, dn: Dn, changes: readonly Ch
     for (const change of changes) touched.add(context.schema.requireDescription(change.attribute.type).type);
     await loadLarge(context, edit, touched);
     for (const change of changes) applyChange(context, edit.after, change, actor);
+    if (touched.has(context.schema.requireDescription('objectClass').type)) completeClasses(context.schema, edit.after);
     const rdn = context.schema.parseRdn(dn.rdns[0]!.text);
     checkNaming(context, edit.after, rdn);
     const csn = finishEdit(context, edit, rdn, actor, touched);
@@ -69,6 +71,7 @@ function applyChange(context: WriteContext, draft: Draft, change: Change, actor:
   const { type, values } = change.attribute;
   const description = context.schema.requireDescription(type);
   refuseServerAttributes([{ description }], actor);
+  if (description.type.oid === ENTRY_UUID_OID) throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
   switch (change.operation) {
     case 'add':
       return addValues(draft, description, type, values);
@@ -100,13 +103,13 @@ function deleteValues(draft: Draft, description: AttributeDescription, text: str
   const attribute = draft.get(description);
   if (!attribute) throw new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
   if (values.length === 0) {
-    draft.attributes.delete(description.text);
+    draft.remove(description);
     return;
   }
   const goes = new Set(values.map((v) => norm(description.type, v)));
   const rest = attribute.values.filter((v) => !goes.delete(norm(description.type, v.bytes)));
   if (goes.size > 0) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
-  if (rest.length === 0) draft.attributes.delete(description.text);
+  if (rest.length === 0) draft.remove(description);
   else attribute.values = rest;
 }
 

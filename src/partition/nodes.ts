@@ -51,7 +51,8 @@ const MAX_NODES = 200_000;
  * It holds while other processes and front ends rename: every plan that renames or moves an entry, or that changes
  * which entries are aliases or referrals, adds to the counter `treeVersion` of the shared row, and `SharedState.fresh`
  * clears the cache when that row has changed. Deletes need no such mark: an entry with children cannot be deleted, and
- * whoever uses a cached node as an entry reads its row and finds it gone.
+ * whoever uses a cached node as an entry reads its row and finds it gone; whoever finds nothing below a cached node
+ * looks whether it is still there, for its name may be another entry's by now (`findEntry`, `search`).
  */
 export class NodeCache {
   readonly #store: Reader;
@@ -122,6 +123,15 @@ export class NodeCache {
     const parent = this.byDn(dn, from + 1, suffixes);
     if (isPromise(parent)) return parent.then((p) => p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm)) : undefined);
     return parent && parent !== ROOT ? this.#child(key, parent, cutNorm(dn.rdns[from]!.norm)) : undefined;
+  }
+
+  /** The cached node that `byDn` would start its walk from. */
+  cached(dn: Dn, from: number): Node | undefined {
+    for (let i = from; i < dn.rdns.length; i++) {
+      const node = this.#byDn.get(normText(dn, i));
+      if (node) return node;
+    }
+    return undefined;
   }
 
   #child(key: string, parent: Node, normRdn: Buffer): Maybe<Node | undefined> {

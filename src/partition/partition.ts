@@ -6,15 +6,21 @@ import { chain, isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import { add } from './add.js';
 import { load, type LoadOptions } from './bulk.js';
+import { check } from './check/check.js';
+import { repair } from './check/repair.js';
 import { compare } from './compare.js';
 import { CsnClock } from './csn.js';
 import { remove } from './delete.js';
+import { deletedEntries, purge, restore } from './deleted.js';
 import { DescriptionTable } from './descriptions.js';
 import { explain } from './explain.js';
 import { evaluate, FilterCompiler, TRUE, UNDEFINED } from './filter.js';
 import { latestCsn } from './history.js';
+import { addIndex, dropIndex } from './index-admin.js';
+import { buildIndexes } from './index-build.js';
 import { readLarge } from './large.js';
 import { findEntry, requireEntry } from './locate.js';
+import { type Maintained, maintain } from './maintain.js';
 import { modify } from './modify.js';
 import { NodeCache } from './nodes.js';
 import { readById, toEntry, virtualRow } from './read.js';
@@ -23,7 +29,7 @@ import { search, type SearchContext } from './search.js';
 import { SharedState } from './shared.js';
 import { toLdapError } from './store-errors.js';
 import { MASTER, MASTER_TABLE, Q } from './tables.js';
-import type { Actor, Directory, DirectorySettings, Entry, Explanation, IndexInfo, LoadEntry, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
+import type { Actor, Breach, DeletedEntry, Directory, DirectorySettings, Entry, Explanation, IndexInfo, LoadEntry, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
 import type { WriteContext } from './write.js';
 
 /** A directory over a store: what the server, the command line and embedding programs work with. */
@@ -141,6 +147,49 @@ export class Partition implements Directory {
   /** Loads entries in bulk; see `bulk.ts`. */
   async load(entries: AsyncIterable<readonly LoadEntry[]>, actor: Actor, options: LoadOptions): Promise<{ loaded: number; rejected: number }> {
     return translated(load(this.context, entries, actor, options));
+  }
+
+  /** Registers an index, which `buildIndexes` then completes; searches use it from then on. */
+  async addIndex(attribute: string, options: { readonly substring?: boolean } = {}): Promise<void> {
+    return translated(addIndex(this.context, attribute, options));
+  }
+
+  /** Completes the indexes that are not; a process that serves calls it at start. May run in several processes. */
+  async buildIndexes(onProgress?: (done: number) => void): Promise<void> {
+    return translated(buildIndexes(this.context, onProgress));
+  }
+
+  async dropIndex(attribute: string): Promise<void> {
+    return translated(dropIndex(this.context, attribute));
+  }
+
+  /** Verifies every invariant; resolves with the number of breaches. */
+  async check(onBreach: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
+    return translated(check(this.context, onBreach, onProgress));
+  }
+
+  /** Restores what follows from the entries; resolves with the number of breaches mended. See `check/repair.ts`. */
+  async repair(onBreach?: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
+    return translated(repair(this.context, onBreach, onProgress));
+  }
+
+  deletedEntries(): AsyncIterable<DeletedEntry> {
+    return deletedEntries(this.store);
+  }
+
+  /** Brings a deleted entry back; resolves with its DN. */
+  async restore(id: Buffer, actor: Actor): Promise<string> {
+    return translated(restore(this.context, id, actor));
+  }
+
+  /** Forgets entries deleted before `before` (ms since 1970); resolves with their number. */
+  async purge(before: number): Promise<number> {
+    return translated(purge(this.context, before));
+  }
+
+  /** What a serving process does from time to time: purges, trims the change records, finishes indexes left unfinished. */
+  async maintain(keep: { readonly changesDays: number; readonly deletedDays: number }): Promise<Maintained> {
+    return translated(maintain(this.context, keep));
   }
 
   /** The administrator's stored password as of now. */

@@ -2,12 +2,13 @@ import type { AttributeType } from '../schema/types.js';
 import type { KeyRange, Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
-import type { Index, IndexSet } from './indexes.js';
+import { ENTRY_UUID_OID, type Index, type IndexSet } from './indexes.js';
 import { boundRange } from './store-filter.js';
-import { equalityPrefix, gramPrefix, MAX_NORM, prefixEnd, PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
+import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, prefixEnd, PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
 
-/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys. */
+/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or one id that is known. */
 export type Source =
+  | { readonly id: Buffer }
   | { readonly table: string; readonly prefix: Buffer }
   | { readonly table: string; readonly range: KeyRange };
 
@@ -62,7 +63,7 @@ function fetchOne(term: Term, indexes: IndexSet, reader: Reader): Maybe<IndexPla
   const type = term.types[0]!;
   const index = indexes.of(type);
   if (!index?.ready) return undefined;
-  const prefix = equalityPrefix(term.lookup.norm);
+  const prefix = equalityPrefix(cutNorm(term.lookup.norm));
   const make = (ids: Buffer): IndexPlan | undefined => {
     const count = ids.length / UUID_BYTES;
     return count < FETCH ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
@@ -124,9 +125,14 @@ function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Cons
   if (!term.lookup || term.types.length === 0) return refuse('no index can answer this match');
   const choices: Source[][] = [];
   for (const type of term.types) {
+    if (type.oid === ENTRY_UUID_OID && term.lookup.kind === 'equality' && term.lookup.norm.length === UUID_BYTES) {
+      choices.push([{ id: term.lookup.norm }]);
+      continue;
+    }
     const index = indexes.of(type);
     if (!index) return refuse(`${type.name} has no index`);
     if (!index.ready) return refuse(`the index of ${type.name} is being built`);
+    if (term.lookup.kind === 'presence' && !index.presence) return refuse(`every entry has ${type.name}`);
     const sources = termSources(index, term.lookup);
     if (sources.length === 0) return refuse(`the index of ${type.name} has no substring rows, or the part is shorter than three characters`);
     choices.push(sources);
@@ -181,6 +187,7 @@ function fewer(found: { source: Source; count: number } | undefined, source: Sou
 }
 
 function countSource(source: Source, reader: Reader): Maybe<number> {
+  if ('id' in source) return 1;
   if ('range' in source) return reader.count(source.table, source.range, COUNT_CAP);
   return reader.postingCount(source.table, source.prefix, POSTING_CAP);
 }
@@ -190,7 +197,7 @@ function termSources(index: Index, lookup: Lookup): Source[] {
   const { table } = index;
   switch (lookup.kind) {
     case 'equality':
-      return [{ table, prefix: equalityPrefix(lookup.norm) }];
+      return [{ table, prefix: equalityPrefix(cutNorm(lookup.norm)) }];
     case 'presence':
       return [{ table, prefix: PRESENCE_PREFIX }];
     case 'from':
@@ -210,7 +217,7 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
     const prefix = Buffer.concat([EQUALS, lookup.initial.subarray(0, MAX_NORM)]);
     sources.push({ table, range: { from: prefix, to: prefixEnd(prefix) } });
   }
-  if (!index.substring) return sources;
+  if (!index.substringReady) return sources;
   for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
     // A few grams of each part are enough to find a rare one.
     const step = Math.max(1, Math.floor((part.length - 2) / 8));
@@ -221,6 +228,7 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
 
 /** Ids of one source in rising order, of a prefix without a copy of the keys; `after` only of single prefixes. */
 export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
+  if ('id' in source) return source.id;
   if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
   return rangeIds(source, reader, limit);
 }

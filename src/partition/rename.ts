@@ -5,12 +5,12 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue, unpackRow } from '../store/row.js';
 import { completeRdn } from './entry.js';
-import { findEntry, requireEntry, throwNoSuchObject } from './locate.js';
+import { findEntry, requireEntry, specialClass, throwNoSuchObject } from './locate.js';
 import { type Edit, editSteps, finishEdit, impliedChange, loadLarge, openEdit } from './modify.js';
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { changeStep, commitSteps, countSteps, normCellChanges, retrying, type WriteContext } from './write.js';
+import { changeStep, commitSteps, countSteps, normCellChanges, refuseServerNames, retrying, type WriteContext } from './write.js';
 
 export interface RenameTarget {
   readonly newRdn: string;
@@ -26,6 +26,7 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
   const { schema, shared } = context;
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be renamed');
   const rdn = schema.parseRdn(to.newRdn);
+  refuseServerNames(rdn, actor);
   const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
   await retrying(context, async () => {
     const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
@@ -33,7 +34,7 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
       throw new LdapError('unwillingToPerform', 'a suffix cannot be renamed; export it and import it under the new name');
     }
     const oldParent = found.node.parent!;
-    const parent = superior ? await requireSuperior(context, superior) : oldParent;
+    const parent = superior ? await requireSuperior(context, superior, options.manageDsaIT ?? false) : oldParent;
     refuseMove(found.node, oldParent, parent);
     const edit = await openEdit(context, found);
     const touched = await renameValues(context, edit, dn.rdns[0]!, rdn, to.deleteOldRdn);
@@ -50,11 +51,15 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
   });
 }
 
-async function requireSuperior(context: WriteContext, superior: Dn): Promise<Node> {
+async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT: boolean): Promise<Node> {
   if (superior.rdns.length === 0) throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
   const found = findEntry(context, context.store, superior);
   const parent = isPromise(found) ? await found : found;
-  return parent?.node ?? throwNoSuchObject(context, context.store, superior);
+  if (!parent) return throwNoSuchObject(context, context.store, superior);
+  const special = specialClass(context, parent.row);
+  if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it');
+  if (special === 'referral' && !manageDsaIT) throw new LdapError('affectsMultipleDSAs', 'the new superior is held by another server');
+  return parent.node;
 }
 
 function refuseMove(node: Node, oldParent: Node, parent: Node): void {
@@ -81,10 +86,12 @@ async function renameValues(context: WriteContext, edit: Edit, oldRdn: Rdn, newR
   }
   if (deleteOld) {
     for (const ava of oldRdn.avas) {
+      // What the server keeps stays with the entry (a repaired entry may be named by its entryUUID).
+      if (ava.type.noUserModification) continue;
       const attribute = edit.after.get(context.schema.requireDescription(ava.type.name));
       if (!attribute) continue;
       attribute.values = attribute.values.filter((v) => !ava.type.equality?.normalize(v.bytes)?.equals(ava.norm));
-      if (attribute.values.length === 0) edit.after.attributes.delete(attribute.description.text);
+      if (attribute.values.length === 0) edit.after.remove(attribute.description);
     }
   }
   completeRdn(edit.after, context.schema, newRdn);

@@ -1,11 +1,12 @@
 import { LdapError } from '../ldap/error.js';
 import type { Maybe, Reader, Store } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../store/row.js';
 import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
 import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
 import { readAllLarge } from './large.js';
-import { type Context, throwNoSuchObject } from './locate.js';
+import { type Context, specialValue } from './locate.js';
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { type IndexPlan, planIndexes, sortIds, sourceIds } from './plan.js';
 import { scanArea } from './scan.js';
@@ -32,12 +33,40 @@ const TURN_MS = 8;
 
 /** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded store ends at once. */
 export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-  return chain(context.shared.fresh(), () =>
+  return chain(context.shared.fresh(), () => searchOnce(context, params, sink, true));
+}
+
+function searchOnce(context: SearchContext, params: SearchParams, sink: SearchSink, mayRepeat: boolean): Maybe<SearchOutcome> {
+  let run: SearchRun | undefined;
+  const start = (): Maybe<SearchOutcome> =>
     chain(specials(context, context.store), () => {
       const { filter, needs } = context.compiler.compile(params.filter, params.view);
-      return chain(resolveBase(context, params), (node) => new SearchRun(context, params, sink, filter, needs).search(node));
-    }),
-  );
+      return chain(resolveBase(context, params), (node) => {
+        run = new SearchRun(context, params, sink, filter, needs);
+        return run.search(node);
+      });
+    });
+  if (!mayRepeat) return start();
+  /** An index was dropped, or the cached base deleted, before anything was given: looks again at what is there now. */
+  const repeat = (error: unknown): Maybe<SearchOutcome> => {
+    const gone = error instanceof BaseGone || (error instanceof StoreError && error.code === 'noTable');
+    if (!gone || run?.gave) throw error;
+    context.nodes.clear();
+    return chain(context.shared.refresh(), () => searchOnce(context, params, sink, false));
+  };
+  try {
+    const outcome = start();
+    return isPromise(outcome) ? outcome.catch(repeat) : outcome;
+  } catch (error) {
+    return repeat(error);
+  }
+}
+
+/** The base entry is not there any more. */
+class BaseGone extends LdapError {
+  constructor() {
+    super('noSuchObject', 'the entry at the base was deleted while it was searched');
+  }
 }
 
 /** Where a page ended: number of the area, kind of plan, key. */
@@ -64,6 +93,7 @@ export class SearchRun {
   #resume: Buffer | undefined;
   /** The entry given last. */
   #last: Resume | undefined;
+  #referred = false;
   #turnBegan = performance.now();
   readonly #candidate: Candidate = { row: Buffer.alloc(0), dn: Buffer.alloc(0), hasSubordinates: false, numSubordinates: 0, large: undefined };
 
@@ -74,6 +104,11 @@ export class SearchRun {
     this.filter = filter;
     this.#needs = needs;
     this.#reader = context.store;
+  }
+
+  /** Whether the sink has got anything. */
+  get gave(): boolean {
+    return this.entries > 0 || this.#referred;
   }
 
   get reader(): Reader {
@@ -103,7 +138,9 @@ export class SearchRun {
     const follow = flags?.aliases && derefs && params.scope !== 'base';
     this.#areas = follow ? await aliasTargets(this.context, this.#reader, [first]) : [first];
     const resume = params.resume && parseResume(params.resume);
-    if (flags?.referrals && !params.manageDsaIT && !resume) await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
+    if (flags?.referrals && !params.manageDsaIT && !resume) {
+      this.#referred = await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
+    }
     for (this.#area = resume?.area ?? 0; this.#area < this.#areas.length && !this.#resume; this.#area++) {
       const done = this.#searchArea(this.#areas[this.#area]!, resume?.area === this.#area ? resume : undefined);
       if (isPromise(done)) await done;
@@ -115,9 +152,7 @@ export class SearchRun {
   #requireBase(node: Node): Maybe<void> {
     if (node === ROOT) return;
     return chain(this.context.store.get(MASTER_TABLE.name, node.id), (row) => {
-      if (row) return;
-      this.context.nodes.clear();
-      return throwNoSuchObject(this.context, this.context.store, this.params.base);
+      if (!row) throw new BaseGone();
     });
   }
 
@@ -346,9 +381,9 @@ function isOfClass(context: Context, row: Buffer, alias: boolean, referral: bool
     const q = (row[at + 1]! << 8) | row[at + 2]!;
     const v = row.readUInt32BE(at + 3);
     const start = at + CELL_HEADER + q;
-    if (row[at] === MASTER.upAttributes && v <= 8 && context.descriptions.ofCell(row, at).description.type === type) {
-      const name = row.toString('latin1', start, start + v).toLowerCase();
-      if ((alias && name === 'alias') || (referral && name === 'referral')) return true;
+    if (row[at] === MASTER.upAttributes && context.descriptions.ofCell(row, at).description.type === type) {
+      const special = specialValue(row.subarray(start, start + v));
+      if ((alias && special === 'alias') || (referral && special === 'referral')) return true;
     }
     at = start + v;
   }

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { LdapError } from '../ldap/error.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
-import type { Guard, Maybe, RowStep, Store } from '../store/contract.js';
+import type { Guard, Maybe, Reader, RowStep, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../store/row.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from './indexes.js';
 import { FIXED_TABLES, indexTable, META_TABLE } from './tables.js';
@@ -145,9 +145,7 @@ export class SharedState {
 
   /** Step of a write plan: the index list is still the one that the plan was made for; `moved` marks the tree as changed. */
   guardStep(moved: boolean): RowStep {
-    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: this.#indexes.bytes }];
-    if (!moved) return { table: META_TABLE.name, key: KEY, guards };
-    return { table: META_TABLE.name, key: KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+    return sharedGuard(this.#indexes.bytes, moved);
   }
 
   /** Marks the tree as changed, for what rewrites it as a whole. */
@@ -155,9 +153,11 @@ export class SharedState {
     await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
   }
 
-  async setIndexes(records: readonly IndexRecord[]): Promise<void> {
-    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: this.#indexes.bytes }];
-    await this.#commit(guards, [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }]);
+  /** Replaces the list that `indexes` is, together with the steps that go with it; `StoreError` `guard` when it has changed. */
+  async setIndexes(records: readonly IndexRecord[], more: readonly RowStep[] = []): Promise<void> {
+    const put = [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }];
+    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
+    await this.refresh();
   }
 
   async setAdminPassword(stored: Buffer): Promise<void> {
@@ -178,6 +178,25 @@ export class SharedState {
     await this.#store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put, add }], decisive: 0 });
     await this.refresh();
   }
+}
+
+/** `SharedState.guardStep` for any list of indexes. */
+export function sharedGuard(indexes: Buffer, moved: boolean): RowStep {
+  const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: indexes }];
+  if (!moved) return { table: META_TABLE.name, key: KEY, guards };
+  return { table: META_TABLE.name, key: KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+}
+
+/** What the shared row of a snapshot says about indexes and suffixes (normalized, latin-1). */
+export function readShared(reader: Reader, schema: Schema): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
+  return chain(reader.get(META_TABLE.name, KEY), (row) => {
+    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
+    const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];
+    return {
+      indexes: new IndexSet(schema, need(row, CELL.indexes)),
+      suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
+    };
+  });
 }
 
 function need(row: Buffer, qualifier: Buffer): Buffer {

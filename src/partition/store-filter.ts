@@ -1,7 +1,7 @@
 import type { AttributeType } from '../schema/types.js';
 import type { StoreFilter } from '../store/contract.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
-import { cutMark, MAX_NORM, normQualifier, oidBytes, prefixEnd, Q, TREE } from './tables.js';
+import { cutMark, cutNorm, MAX_NORM, normQualifier, oidBytes, prefixEnd, Q, TREE } from './tables.js';
 
 /** A store filter, or the plain answers that need none. */
 export type Translated = StoreFilter | 'all' | 'none';
@@ -68,7 +68,7 @@ const family = TREE.normAttributes;
 function termFilter(type: AttributeType, lookup: Lookup): StoreFilter {
   const oid = oidBytes(type.oid);
   if (lookup.kind === 'presence') return { op: 'hasColumn', family, qualifier: oid };
-  if (lookup.kind === 'equality') return { op: 'hasColumn', family, qualifier: normQualifier(oid, lookup.norm) };
+  if (lookup.kind === 'equality') return { op: 'hasColumn', family, qualifier: normQualifier(oid, cutNorm(lookup.norm)) };
   const prefix = Buffer.concat([oid, EQUALS]);
   if (lookup.kind === 'pattern') return patternFilter(type, prefix, lookup);
   const { from, to } = boundRange(prefix, lookup);

@@ -100,9 +100,8 @@ export function indexTable(oid: string): TableSpec {
   return { name: `index_${oid}`, families: [{ name: 'mark' }], suffixBytes: UUID_BYTES };
 }
 
-/** Prefix of the equality rows of one value: `=` normal form `\0`. */
-export function equalityPrefix(norm: Buffer): Buffer {
-  const cut = cutNorm(norm);
+/** Prefix of the equality rows of one value: `=` normal form (cut) `\0`. */
+export function equalityPrefix(cut: Buffer): Buffer {
   const key = Buffer.allocUnsafe(cut.length + 2);
   key[0] = 0x3d;
   key.set(cut, 1);
@@ -117,9 +116,8 @@ export function gramPrefix(norm: Buffer, at: number): Buffer {
   return Buffer.from([0x7e, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
 }
 
-/** Qualifier `OID=normal form` of family normAttributes. */
-export function normQualifier(oidBytes: Buffer, norm: Buffer): Buffer {
-  const cut = cutNorm(norm);
+/** Qualifier `OID=normal form` (cut) of family normAttributes. */
+export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
   const q = Buffer.allocUnsafe(oidBytes.length + 1 + cut.length);
   q.set(oidBytes, 0);
   q[oidBytes.length] = 0x3d;

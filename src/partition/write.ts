@@ -7,7 +7,7 @@ import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
 import type { Draft } from './entry.js';
 import { Implied, implyEntry } from './implied.js';
-import type { Context } from './locate.js';
+import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { CHANGES_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
 import type { Actor } from './types.js';
@@ -108,20 +108,35 @@ export interface ChangeRecord {
 
 /** The change record: what was done, to which entry, by whom, when (ms since 1970), under which entryCSN; names, never values. */
 export function changeStep(record: ChangeRecord): AppendStep {
+  return { table: CHANGES_TABLE.name, append: changeCells(record) };
+}
+
+const CHANGE = {
+  attributes: Buffer.from('attributes'),
+  by: Buffer.from('by'),
+  csn: Buffer.from('csn'),
+  dn: Buffer.from('dn'),
+  id: Buffer.from('id'),
+  newDn: Buffer.from('newDn'),
+  op: Buffer.from('op'),
+  time: Buffer.from('time'),
+} as const;
+
+/** The cells of a change record, sorted. */
+export function changeCells(record: ChangeRecord): Cell[] {
   const time = Buffer.allocUnsafe(8);
   time.writeBigUInt64BE(BigInt(Date.now()));
-  const cell = (name: string, value: Buffer): Cell => ({ family: 0, qualifier: Buffer.from(name), value });
-  const append = [
-    cell('op', Buffer.from(record.op)),
-    cell('id', record.id),
-    cell('dn', record.dn),
-    cell('by', Buffer.from(record.by)),
-    cell('time', time),
-    cell('csn', Buffer.from(record.csn)),
-  ];
-  if (record.newDn) append.push(cell('newDn', record.newDn));
-  if (record.attributes) append.push(cell('attributes', Buffer.from(record.attributes.join(','))));
-  return { table: CHANGES_TABLE.name, append };
+  const cells: Cell[] = [];
+  if (record.attributes) cells.push({ family: 0, qualifier: CHANGE.attributes, value: Buffer.from(record.attributes.join(',')) });
+  cells.push(
+    { family: 0, qualifier: CHANGE.by, value: Buffer.from(record.by) },
+    { family: 0, qualifier: CHANGE.csn, value: Buffer.from(record.csn) },
+    { family: 0, qualifier: CHANGE.dn, value: record.dn },
+    { family: 0, qualifier: CHANGE.id, value: record.id },
+  );
+  if (record.newDn) cells.push({ family: 0, qualifier: CHANGE.newDn, value: record.newDn });
+  cells.push({ family: 0, qualifier: CHANGE.op, value: Buffer.from(record.op) }, { family: 0, qualifier: CHANGE.time, value: time });
+  return cells;
 }
 
 /** Sets modifyTimestamp, modifiersName and a new entryCSN; gives the CSN. */
@@ -145,7 +160,12 @@ export function setDefault(context: Context, draft: Draft, name: string, value: 
 
 /** Every check on the whole entry; sets structuralObjectClass. */
 export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
-  const attributes = [...draft.attributes.values()].map((a) => ({ description: a.description, values: a.values.map((v) => v.bytes) }));
+  const attributes = [...draft.attributes.values()].map((a) => ({
+    description: a.description,
+    values: a.values.map((v) => v.bytes),
+    // Large values that were not read: their attribute was not touched.
+    unchanged: a.values.some((v) => v.stored),
+  }));
   const structural = context.schema.checkEntry(attributes, rdn, { system: true });
   set(context, draft, 'structuralObjectClass', structural.name);
 }
@@ -160,11 +180,19 @@ export function refuseServerAttributes(draft: Iterable<{ readonly description: {
   }
 }
 
+/** The same where a name would bring the value. */
+export function refuseServerNames(rdn: Rdn, actor: Actor): void {
+  if (actor.system) return;
+  for (const { type } of rdn.avas) {
+    if (type.noUserModification) throw new LdapError('constraintViolation', `attribute '${type.name}' is kept by the server and cannot be chosen by a name`);
+  }
+}
+
 /** Whether the entry changes what `NodeCache.flags` say. */
 export function isSpecial(draft: Draft): boolean {
   for (const attribute of draft.attributes.values()) {
-    if (attribute.description.text.toLowerCase() !== 'objectclass') continue;
-    return attribute.values.some((v) => v.bytes.length <= 8 && /^(alias|referral)$/i.test(v.bytes.toString('latin1')));
+    if (attribute.description.type.name !== 'objectClass') continue;
+    return attribute.values.some((v) => specialValue(v.bytes) !== undefined);
   }
   return false;
 }

@@ -5,7 +5,7 @@ import { cellValue, MARK, unpackRow } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
 import { attributeValues, type Draft, valueQualifier } from '../entry.js';
 import { Implied, implyEntry } from '../implied.js';
-import type { Index } from '../indexes.js';
+import { type Index, isComplete } from '../indexes.js';
 import { MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID, TREE, TREE_TABLE, treeKey, UUID_BYTES, upRdnOf } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { checkLarge } from './large.js';
@@ -220,7 +220,7 @@ async function checkIndexRows(survey: Survey, entries: readonly EntryRow[]): Pro
     let there = 0;
     for (const [i, { entry, key }] of list.entries()) {
       if (rows[i]) there++;
-      else if (index.ready) {
+      else if (isComplete(index)) {
         await survey.report('index', uuidText(entry.id), `row ${shown(key.subarray(0, -UUID_BYTES))} of the index of ${index.type.name} is missing; repair puts it`, [
           ...survey.guards(entry.id, entry.version),
           { table: index.table, key, put: [MARK] },

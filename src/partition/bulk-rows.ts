@@ -1,0 +1,138 @@
+import type { AttributeType } from '../schema/types.js';
+import type { LoadRow } from '../store/contract.js';
+import { CELL_HEADER } from '../store/row.js';
+import type { ImpliedSink } from './implied.js';
+import type { Index } from './indexes.js';
+import { cutMark, gramPrefix, PRESENCE_PREFIX, Q, TREE } from './tables.js';
+
+/**
+ * Collects what the entries of a bulk batch imply: packs each tree row cell by cell, and gathers index rows by prefix.
+ * It makes no object a cell: a hundred thousand entries have some five million of them.
+ */
+export class BulkRows implements ImpliedSink {
+  #scratch = Buffer.allocUnsafe(16 * 1024);
+  #at = 0;
+  /** Offset of each cell in `scratch`, and one more for the end. */
+  #starts: number[] = [];
+  #id: Buffer = Buffer.alloc(0);
+  readonly #postings = new Map<Index, Map<string, Buffer[]>>();
+
+  /** Begins the tree row of the entry `id`. */
+  begin(id: Buffer): void {
+    this.#id = id;
+    this.#at = 0;
+    this.#starts = [];
+    this.#cell(TREE.treeInfo, Q.id, undefined, id.length);
+    this.#scratch.set(id, this.#at);
+    this.#at += id.length;
+  }
+
+  /** The packed tree row. Cells come nearly sorted; an insertion puts the few others in their place. */
+  end(): Buffer {
+    const starts = this.#starts;
+    const count = starts.length;
+    starts.push(this.#at);
+    const order = Array.from({ length: count }, (_, i) => i);
+    for (let i = 1; i < count; i++) {
+      let at = i;
+      for (; at > 0 && this.#compare(starts[order[at - 1]!]!, starts[i]!) > 0; at--) order[at] = order[at - 1]!;
+      order[at] = i;
+    }
+    const row = Buffer.allocUnsafe(this.#at);
+    let to = 0;
+    for (const cell of order) {
+      const end = starts[cell + 1]!;
+      for (let from = starts[cell]!; from < end; ) row[to++] = this.#scratch[from++]!;
+    }
+    return row;
+  }
+
+  /** Family, then qualifier, of the cells at two offsets. */
+  #compare(a: number, b: number): number {
+    const s = this.#scratch;
+    if (s[a] !== s[b]) return s[a]! - s[b]!;
+    const n = (s[a + 1]! << 8) | s[a + 2]!;
+    const m = (s[b + 1]! << 8) | s[b + 2]!;
+    const shorter = n < m ? n : m;
+    for (let i = CELL_HEADER; i < CELL_HEADER + shorter; i++) if (s[a + i] !== s[b + i]) return s[a + i]! - s[b + i]!;
+    return n - m;
+  }
+
+  /** Header and qualifier of a cell: `name`, or `name` `=` `norm`. The value follows. */
+  #cell(family: number, name: Buffer, norm: Buffer | undefined, valueLength: number): void {
+    const qualifier = name.length + (norm ? 1 + norm.length : 0);
+    const end = this.#at + CELL_HEADER + qualifier + valueLength;
+    if (end > this.#scratch.length) this.#grow(end);
+    const s = this.#scratch;
+    let at = this.#at;
+    this.#starts.push(at);
+    s[at] = family;
+    s[at + 1] = qualifier >>> 8;
+    s[at + 2] = qualifier;
+    s[at + 3] = 0;
+    s[at + 4] = 0;
+    s[at + 5] = 0;
+    s[at + 6] = valueLength;
+    at += CELL_HEADER;
+    for (let i = 0; i < name.length; i++) s[at++] = name[i]!;
+    if (norm) {
+      s[at++] = 0x3d;
+      for (let i = 0; i < norm.length; i++) s[at++] = norm[i]!;
+    }
+    this.#at = at;
+  }
+
+  #grow(length: number): void {
+    const larger = Buffer.allocUnsafe(length * 2);
+    this.#scratch.copy(larger, 0, 0, this.#at);
+    this.#scratch = larger;
+  }
+
+  presence(oid: Buffer): void {
+    this.#cell(TREE.normAttributes, oid, undefined, 0);
+  }
+
+  norm(oid: Buffer, norm: Buffer, position: number): void {
+    this.#cell(TREE.normAttributes, oid, norm, 4);
+    this.#at = this.#scratch.writeUInt32BE(position, this.#at);
+  }
+
+  cut(type: AttributeType): void {
+    this.#cell(TREE.normAttributes, cutMark(type.oid), undefined, 0);
+  }
+
+  indexPresence(index: Index): void {
+    this.#post(index, PRESENCE_TEXT);
+  }
+
+  indexNorm(index: Index, norm: Buffer): void {
+    this.#post(index, `=${norm.toString('latin1')}\0`);
+  }
+
+  indexGram(index: Index, norm: Buffer, at: number): void {
+    this.#post(index, gramPrefix(norm, at).toString('latin1'));
+  }
+
+  /** Prefixes are kept as Latin-1 text, whose order is that of the bytes. */
+  #post(index: Index, prefix: string): void {
+    let prefixes = this.#postings.get(index);
+    if (!prefixes) this.#postings.set(index, (prefixes = new Map()));
+    const ids = prefixes.get(prefix);
+    if (ids) ids.push(this.#id);
+    else prefixes.set(prefix, [this.#id]);
+  }
+
+  /** Rows of every index table, in key order. */
+  *indexTables(): Generator<{ table: string; rows: LoadRow[] }> {
+    for (const [index, prefixes] of this.#postings) {
+      const rows = [...prefixes.keys()].sort().map((prefix): LoadRow => {
+        const ids = prefixes.get(prefix)!;
+        const row = ids.length === 1 ? ids[0]! : Buffer.concat(ids.sort(Buffer.compare));
+        return { key: Buffer.from(prefix, 'latin1'), row };
+      });
+      yield { table: index.table, rows };
+    }
+  }
+}
+
+const PRESENCE_TEXT = PRESENCE_PREFIX.toString('latin1');

@@ -1,0 +1,167 @@
+import { children, oidText, readTlv, stringBytes, Tag, type Tlv, wellFormed } from './der.js';
+
+/** What RFC 4523's syntaxes and certificateExactMatch need of X.509 structures. */
+
+/** One attribute of a name as it stands in a certificate. */
+export interface NameAva {
+  readonly oid: string;
+  /** UTF-8 of a string value, else the value's DER. */
+  readonly value: Buffer;
+}
+
+export interface CertificateFacts {
+  /** Two's complement contents of the INTEGER. */
+  readonly serial: Buffer;
+  /** RDNs from the root downwards, as X.501 writes them. */
+  readonly issuer: readonly (readonly NameAva[])[];
+}
+
+const MAX_RDNS = 256;
+const MAX_AVAS = 64;
+const EXPLICIT_0 = 0xa0;
+
+/** The parts of SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING } that fills `der`; undefined otherwise. */
+function signed(der: Buffer): Tlv[] | undefined {
+  const top = readTlv(der, 0, der.length);
+  if (!top || top.tag !== Tag.sequence || top.end !== der.length || !wellFormed(der)) return undefined;
+  const parts = children(der, top.start, top.end, 3);
+  const [tbs, algorithm, signature] = parts ?? [];
+  if (tbs?.tag !== Tag.sequence || algorithm?.tag !== Tag.sequence || signature?.tag !== Tag.bitString)
+    return undefined;
+  return children(der, tbs.start, tbs.end, MAX_AVAS);
+}
+
+/** True when the tags of `parts` from `from` on begin with `tags`. */
+function follows(parts: readonly Tlv[], from: number, tags: readonly number[]): boolean {
+  return tags.every((tag, i) => parts[from + i]?.tag === tag);
+}
+
+/** Serial number, algorithm, issuer, validity, subject, key: the fields of a TBSCertificate after its version. */
+const CERTIFICATE = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
+
+function certificateFields(der: Buffer): Tlv[] | undefined {
+  const parts = signed(der);
+  if (!parts) return undefined;
+  const fields = parts[0]?.tag === EXPLICIT_0 ? parts.slice(1) : parts;
+  return follows(fields, 0, CERTIFICATE) ? fields : undefined;
+}
+
+export function checkCertificate(der: Buffer): string | undefined {
+  return certificateFields(der) ? undefined : 'is not an X.509 certificate in DER';
+}
+
+export function checkCertificateList(der: Buffer): string | undefined {
+  const parts = signed(der);
+  const from = parts?.[0]?.tag === Tag.integer ? 1 : 0;
+  const time = parts?.[from + 2]?.tag;
+  const valid = parts && follows(parts, from, [Tag.sequence, Tag.sequence]);
+  if (valid && (time === Tag.utcTime || time === Tag.generalizedTime)) return undefined;
+  return 'is not an X.509 certificate revocation list in DER';
+}
+
+/** SEQUENCE { [0] certificate OPTIONAL, [1] certificate OPTIONAL } with at least one. */
+export function checkCertificatePair(der: Buffer): string | undefined {
+  const top = readTlv(der, 0, der.length);
+  const parts = top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
+  const valid = parts?.every((part, i) => {
+    const ordered = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
+    return ordered && (i === 0 || part.tag > parts[0]!.tag) && certificateFields(der.subarray(part.start, part.end));
+  });
+  return valid && parts!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
+}
+
+export function checkAlgorithm(der: Buffer): string | undefined {
+  const top = readTlv(der, 0, der.length);
+  const first = top && readTlv(der, top.start, top.end);
+  const valid = top?.tag === Tag.sequence && (first?.tag === Tag.oid || first?.tag === Tag.sequence) && wellFormed(der);
+  return valid ? undefined : 'is not an algorithm identifier in DER';
+}
+
+/** Serial number and issuer; undefined when `der` is no certificate or its issuer no name. */
+export function certificateFacts(der: Buffer): CertificateFacts | undefined {
+  const fields = certificateFields(der);
+  if (!fields) return undefined;
+  const [serial, , issuer] = fields as [Tlv, Tlv, Tlv];
+  const names = readName(der, issuer);
+  return names && serial.end > serial.start
+    ? { serial: der.subarray(serial.start, serial.end), issuer: names }
+    : undefined;
+}
+
+function readName(der: Buffer, name: Tlv): NameAva[][] | undefined {
+  const rdns = children(der, name.start, name.end, MAX_RDNS);
+  const names = rdns?.map((rdn) => (rdn.tag === Tag.set ? readRdn(der, rdn) : undefined));
+  return names?.every((rdn) => rdn !== undefined) ? (names as NameAva[][]) : undefined;
+}
+
+function readRdn(der: Buffer, rdn: Tlv): NameAva[] | undefined {
+  const avas: NameAva[] = [];
+  for (const ava of children(der, rdn.start, rdn.end, MAX_AVAS) ?? []) {
+    const [type, value] = children(der, ava.start, ava.end, 2) ?? [];
+    const oid = type?.tag === Tag.oid ? oidText(der, type.start, type.end) : undefined;
+    if (ava.tag !== Tag.sequence || oid === undefined || !value) return undefined;
+    avas.push({ oid, value: stringBytes(der, value) ?? der.subarray(value.at, value.end) });
+  }
+  return avas.length > 0 ? avas : undefined;
+}
+
+/** Decimal text of a two's complement integer; undefined when over 64 bytes. */
+export function integerText(contents: Buffer): string | undefined {
+  if (contents.length === 0 || contents.length > 64) return undefined;
+  return BigInt.asIntN(contents.length * 8, BigInt(`0x${contents.toString('hex')}`)).toString();
+}
+
+export interface CertificateAssertion {
+  /** Decimal. */
+  readonly serial: string;
+  /** DN as text. */
+  readonly issuer: string;
+}
+
+const MAX_ASSERTION = 65536;
+const SERIAL = /serialNumber\s+(-?(?:0|[1-9]\d*)|'[0-9A-Fa-f]{2,128}'H)/y;
+const ISSUER = /issuer\s+(?:rdnSequence\s*:\s*)?"((?:[^"]|"")*)"/y;
+const SPACES = /\s*/y;
+
+/** `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older `serial$issuer`; undefined when neither. */
+export function parseCertificateAssertion(text: string): CertificateAssertion | undefined {
+  if (text.length > MAX_ASSERTION) return undefined;
+  const dollar = text.indexOf('$');
+  if (dollar >= 0 && !text.trimStart().startsWith('{')) {
+    const serial = text.slice(0, dollar).trim();
+    return isDecimal(serial) ? { serial, issuer: text.slice(dollar + 1).trim() } : undefined;
+  }
+  return parseGser(text);
+}
+
+function isDecimal(text: string): boolean {
+  return text.length <= 160 && /^-?(?:0|[1-9]\d*)$/.test(text);
+}
+
+function parseGser(text: string): CertificateAssertion | undefined {
+  let at = 0;
+  const take = (pattern: RegExp): string | undefined => {
+    pattern.lastIndex = at;
+    const match = pattern.exec(text);
+    if (match) at = pattern.lastIndex;
+    return match ? (match[1] ?? match[0]) : undefined;
+  };
+  const symbol = (wanted: string): boolean => {
+    take(SPACES);
+    if (text[at] !== wanted) return false;
+    at++;
+    take(SPACES);
+    return true;
+  };
+  if (!symbol('{')) return undefined;
+  let serial = take(SERIAL);
+  let issuer = serial === undefined ? take(ISSUER) : undefined;
+  if (!symbol(',')) return undefined;
+  if (serial === undefined) serial = take(SERIAL);
+  else issuer = take(ISSUER);
+  if (serial === undefined || issuer === undefined || !symbol('}') || at !== text.length) return undefined;
+  const decimal = serial.startsWith("'") ? integerText(Buffer.from(serial.slice(1, -2), 'hex')) : serial;
+  return decimal !== undefined && isDecimal(decimal)
+    ? { serial: decimal, issuer: issuer.replaceAll('""', '"') }
+    : undefined;
+}

@@ -1,0 +1,133 @@
+import { LdapError } from '../ldap/error.js';
+import type { ClassNode, TypeNode } from './nodes.js';
+import type { Registry } from './parsed.js';
+import { didYouMean, shown } from './suggest.js';
+
+/** What a combination of object classes asks of an entry (RFC 4512 §2.4), worked out once and kept. */
+export interface ClassSet {
+  readonly structural: ClassNode;
+  /** As given. */
+  readonly classes: readonly ClassNode[];
+  readonly must: readonly TypeNode[];
+  /** By `TypeNode.index`: 1 when the classes require or allow the type. */
+  readonly allowed: Uint8Array;
+}
+
+const EXTENSIBLE = '1.3.6.1.4.1.1466.101.120.111';
+const MAX_SETS = 1024;
+const MAX_CLASSES = 256;
+const MAX_NAME = 1024;
+
+/** The class sets of a schema, by the values of objectClass as they come. */
+export class ClassSets {
+  private readonly classes: Registry<ClassNode>;
+  private readonly types: Registry<TypeNode>;
+  private sets = new Map<string, ClassSet>();
+  /** The last one found: a bulk load asks for the same again and again. */
+  private lastValues: readonly Buffer[] = [];
+  private last: ClassSet | undefined;
+
+  constructor(classes: Registry<ClassNode>, types: Registry<TypeNode>) {
+    this.classes = classes;
+    this.types = types;
+  }
+
+  /** Throws LdapError objectClassViolation or attributeOrValueExists. */
+  get(values: readonly Buffer[]): ClassSet {
+    if (this.last && sameValues(values, this.lastValues)) return this.last;
+    const set = this.find(values);
+    this.lastValues = values.map((value) => Buffer.from(value));
+    this.last = set;
+    return set;
+  }
+
+  private find(values: readonly Buffer[]): ClassSet {
+    if (values.length > MAX_CLASSES) {
+      throw new LdapError(
+        'objectClassViolation',
+        `${values.length} object classes; at most ${MAX_CLASSES} are allowed`,
+      );
+    }
+    const classes: ClassNode[] = [];
+    for (const value of values) classes.push(this.classOf(value));
+    const key = classes.map((node) => node.oid).join(' ');
+    const known = this.sets.get(key);
+    if (known) return known;
+    const set = this.build(classes);
+    if (this.sets.size >= MAX_SETS) this.sets = new Map();
+    this.sets.set(key, set);
+    return set;
+  }
+
+  private classOf(value: Buffer): ClassNode {
+    const name = value.length <= MAX_NAME ? value.toString('latin1') : '';
+    const node = this.classes.get(name);
+    if (node) return node;
+    const hint = didYouMean(name, this.classes.names());
+    throw new LdapError('objectClassViolation', `object class '${shown(name)}' is not in the schema${hint}`);
+  }
+
+  private build(classes: readonly ClassNode[]): ClassSet {
+    if (new Set(classes).size < classes.length) {
+      const twice = classes.find((node, i) => classes.indexOf(node) !== i)!;
+      throw new LdapError('attributeOrValueExists', `object class '${twice.name}' is given twice`);
+    }
+    const all = new Set<ClassNode>();
+    for (const node of classes) for (const above of node.lineage) all.add(above);
+    const structural = structuralOf(classes, all);
+    refuseLoneAbstract(classes, structural);
+    const allowed = new Uint8Array(this.types.all.length);
+    const must = new Set<TypeNode>();
+    for (const node of all) {
+      for (const type of node.must) must.add(type);
+      for (const type of node.may) allowed[type.index] = 1;
+      if (node.oid === EXTENSIBLE) for (const type of this.types.all) if (!type.operational) allowed[type.index] = 1;
+    }
+    for (const type of must) allowed[type.index] = 1;
+    return { structural, classes, must: [...must], allowed };
+  }
+}
+
+function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) {
+    const x = a[i]!;
+    const y = b[i]!;
+    if (x.length !== y.length) return false;
+    for (let k = 0; k < x.length; k++) if (x[k] !== y[k]) return false;
+  }
+  return true;
+}
+
+/** The one structural class that derives from all other structural ones (X.501 §8.3.2). */
+function structuralOf(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>): ClassNode {
+  const structural = [...all].filter((node) => node.kind === 'STRUCTURAL');
+  const lowest = structural.filter((node) => !structural.some((other) => other !== node && other.lineage.has(node)));
+  const [first] = lowest;
+  if (!first) {
+    const given = classes.map((node) => node.name).join(', ') || 'none';
+    const what = `the entry has no structural object class (it has: ${given})`;
+    throw new LdapError(
+      'objectClassViolation',
+      `${what}; add one that says what it is, such as 'person' or 'organizationalUnit'`,
+    );
+  }
+  if (lowest.length > 1) {
+    const names = lowest.map((node) => `'${node.name}'`).join(' and ');
+    throw new LdapError(
+      'objectClassViolation',
+      `structural object classes ${names} do not derive from one another; an entry is of one such chain, keep one of them`,
+    );
+  }
+  return first;
+}
+
+/** An abstract class only serves to derive others. */
+function refuseLoneAbstract(classes: readonly ClassNode[], structural: ClassNode): void {
+  for (const node of classes) {
+    if (node.kind !== 'ABSTRACT' || structural.lineage.has(node)) continue;
+    if (classes.some((other) => other !== node && other.lineage.has(node))) continue;
+    const what = `abstract object class '${node.name}' is given without one derived from it`;
+    throw new LdapError('objectClassViolation', `${what}; add such a class or remove it`);
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * A walk over DER (X.690) by offsets, for what the directory must know of certificates and lists: no objects, no
+ * recursion on what a client chose beyond `MAX_DEPTH`, linear in the length. Garbage gives undefined, never an exception.
+ */
+
+export interface Tlv {
+  /** Identifier octet; multi-byte tags are refused. */
+  readonly tag: number;
+  /** Offset of the identifier octet. */
+  readonly at: number;
+  /** Offsets of the contents. */
+  readonly start: number;
+  readonly end: number;
+}
+
+export const Tag = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  oid: 0x06,
+  utf8String: 0x0c,
+  numericString: 0x12,
+  printableString: 0x13,
+  teletexString: 0x14,
+  ia5String: 0x16,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  visibleString: 0x1a,
+  universalString: 0x1c,
+  bmpString: 0x1e,
+  sequence: 0x30,
+  set: 0x31,
+} as const;
+
+const CONSTRUCTED = 0x20;
+const MAX_DEPTH = 32;
+
+/** The element at `at` within `limit`, or undefined when it is cut, of indefinite length or of a multi-byte tag. */
+export function readTlv(der: Buffer, at: number, limit: number): Tlv | undefined {
+  if (at + 2 > limit) return undefined;
+  const tag = der[at]!;
+  if ((tag & 0x1f) === 0x1f) return undefined;
+  const first = der[at + 1]!;
+  let start = at + 2;
+  let length = first;
+  if (first >= 0x80) {
+    const bytes = first & 0x7f;
+    if (bytes === 0 || bytes > 4 || start + bytes > limit) return undefined;
+    length = der.readUIntBE(start, bytes);
+    start += bytes;
+  }
+  const end = start + length;
+  return end <= limit ? { tag, at, start, end } : undefined;
+}
+
+/** The elements between two offsets; undefined when they do not fill the space exactly or are more than `max`. */
+export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
+  const found: Tlv[] = [];
+  for (let at = start; at < end; ) {
+    const tlv = readTlv(der, at, end);
+    if (!tlv || found.length === max) return undefined;
+    found.push(tlv);
+    at = tlv.end;
+  }
+  return found;
+}
+
+/** True when the whole buffer is one well-formed element, its constructed parts included. */
+export function wellFormed(der: Buffer): boolean {
+  const top = readTlv(der, 0, der.length);
+  return top !== undefined && top.end === der.length && nested(der, top, 0);
+}
+
+function nested(der: Buffer, tlv: Tlv, depth: number): boolean {
+  if ((tlv.tag & CONSTRUCTED) === 0) return true;
+  if (depth === MAX_DEPTH) return false;
+  for (let at = tlv.start; at < tlv.end; ) {
+    const child = readTlv(der, at, tlv.end);
+    if (!child || !nested(der, child, depth + 1)) return false;
+    at = child.end;
+  }
+  return true;
+}
+
+const MAX_OID = 128;
+const MAX_ARC = Number.MAX_SAFE_INTEGER / 128;
+
+/** Contents of an OBJECT IDENTIFIER as dotted text; undefined when cut, over 128 bytes or with an arc over 2⁵³. */
+export function oidText(der: Buffer, start: number, end: number): string | undefined {
+  if (end <= start || end - start > MAX_OID || der[end - 1]! >= 0x80) return undefined;
+  const arcs: number[] = [];
+  let arc = 0;
+  for (let i = start; i < end; i++) {
+    if (arc > MAX_ARC) return undefined;
+    const byte = der[i]!;
+    arc = arc * 128 + (byte & 0x7f);
+    if (byte < 0x80) {
+      if (arcs.length === 0) arcs.push(Math.min(Math.floor(arc / 40), 2), arc - 40 * Math.min(Math.floor(arc / 40), 2));
+      else arcs.push(arc);
+      arc = 0;
+    }
+  }
+  return arcs.join('.');
+}
+
+/** The characters of a string element as UTF-8; undefined when the element is no string or broken. */
+export function stringBytes(der: Buffer, tlv: Tlv): Buffer | undefined {
+  const contents = der.subarray(tlv.start, tlv.end);
+  switch (tlv.tag) {
+    case Tag.octetString:
+    case Tag.utf8String:
+    case Tag.numericString:
+    case Tag.printableString:
+    case Tag.ia5String:
+    case Tag.visibleString:
+      return contents;
+    case Tag.teletexString:
+      return Buffer.from(contents.toString('latin1'), 'utf8');
+    case Tag.bmpString:
+      return contents.length % 2 === 0 ? Buffer.from(Buffer.from(contents).swap16().toString('utf16le')) : undefined;
+    case Tag.universalString:
+      return universalBytes(contents);
+    default:
+      return undefined;
+  }
+}
+
+function universalBytes(contents: Buffer): Buffer | undefined {
+  if (contents.length % 4 !== 0) return undefined;
+  const parts: string[] = [];
+  for (let i = 0; i < contents.length; i += 4) {
+    const point = contents.readUInt32BE(i);
+    if (point > 0x10ffff) return undefined;
+    parts.push(String.fromCodePoint(point));
+  }
+  return Buffer.from(parts.join(''));
+}

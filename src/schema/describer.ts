@@ -1,0 +1,80 @@
+import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
+import type { TypeNode } from './nodes.js';
+import type { Registry } from './parsed.js';
+import type { AttributeDescription } from './types.js';
+
+const MAX_TEXT = 1024;
+const MAX_CACHE = 8192;
+const OPTION = /^[A-Za-z0-9-]+$/;
+
+/** Attribute descriptions from text (RFC 4512 §2.5), one object for each that is alike. */
+export class Describer {
+  private readonly types: Registry<TypeNode>;
+  /** By the text as given; undefined for what is unknown or malformed. */
+  private cache = new Map<string, AttributeDescription | undefined>();
+  /** By canonical text. Those without options are never forgotten. */
+  private readonly plain = new Map<string, AttributeDescription>();
+  private optioned = new Map<string, AttributeDescription>();
+
+  constructor(types: Registry<TypeNode>) {
+    this.types = types;
+  }
+
+  describe(text: string): AttributeDescription | undefined {
+    if (text.length > MAX_TEXT) return undefined;
+    const cached = this.cache.get(text);
+    if (cached !== undefined || this.cache.has(text)) return cached;
+    const description = this.parse(text);
+    if (this.cache.size >= MAX_CACHE) this.cache = new Map();
+    this.cache.set(text, description);
+    return description;
+  }
+
+  private parse(text: string): AttributeDescription | undefined {
+    const [name = '', ...given] = text.split(';');
+    const type = this.types.get(name);
+    if (!type || !given.every((option) => OPTION.test(option))) return undefined;
+    const sorted = [...new Set(given.map((option) => option.toLowerCase()))].sort();
+    const options = sorted.filter((option) => option !== 'binary');
+    return this.intern({
+      type,
+      options,
+      binary: options.length < sorted.length,
+      text: [type.name, ...sorted].join(';'),
+    });
+  }
+
+  private intern(description: AttributeDescription): AttributeDescription {
+    const table = description.options.length === 0 ? this.plain : this.optioned;
+    const known = table.get(description.text);
+    if (known) return known;
+    if (this.optioned.size >= MAX_CACHE) this.optioned = new Map();
+    table.set(description.text, description);
+    return description;
+  }
+}
+
+/** Whether `text` has the form of an attribute description, its type known or not. */
+export function isWellFormed(text: string): boolean {
+  if (text.length > MAX_TEXT) return false;
+  const [name = '', ...options] = text.split(';');
+  return (DESCRIPTOR.test(name) || NUMERIC_OID.test(name)) && options.every((option) => OPTION.test(option));
+}
+
+/**
+ * RFC 4512 §2.5.2: `stored` is `wanted`, or of a type below its type, or has further options. An option that ends in
+ * `-` is a range (RFC 3866 §2.2) and stands for every option that starts with it. `binary` does not count.
+ */
+export function descriptionMatches(wanted: AttributeDescription, stored: AttributeDescription): boolean {
+  if (wanted.type !== stored.type && !(stored.type as TypeNode).isA(wanted.type)) return false;
+  for (const option of wanted.options) {
+    const range = option.endsWith('-');
+    const found = range ? stored.options.some((have) => inRange(have, option)) : stored.options.includes(option);
+    if (!found) return false;
+  }
+  return true;
+}
+
+function inRange(option: string, range: string): boolean {
+  return option.startsWith(range) || option === range.slice(0, -1);
+}

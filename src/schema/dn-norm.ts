@@ -1,0 +1,64 @@
+/** `norm` of RDNs and DNs, as `types.ts` defines it. */
+
+const PLUS = 0x2b;
+const COMMA = 0x2c;
+const EQUALS = 0x3d;
+const BACKSLASH = 0x5c;
+
+/** Appends a form with the bytes that separate RDNs written as escapes; returns the offset after it. */
+function writeEscaped(out: Buffer, at: number, form: Buffer): number {
+  let to = at;
+  for (let i = 0; i < form.length; i++) {
+    const byte = form[i]!;
+    if (byte === COMMA || byte === PLUS || byte === BACKSLASH) {
+      out[to++] = BACKSLASH;
+      out[to++] = byte === BACKSLASH ? 0x35 : 0x32;
+      out[to++] = byte === COMMA ? 0x63 : byte === PLUS ? 0x62 : 0x63;
+    } else out[to++] = byte;
+  }
+  return to;
+}
+
+function escapedLength(form: Buffer): number {
+  let length = form.length;
+  for (let i = 0; i < form.length; i++) {
+    const byte = form[i]!;
+    if (byte === COMMA || byte === PLUS || byte === BACKSLASH) length += 2;
+  }
+  return length;
+}
+
+function avaNorm(oid: string, form: Buffer): Buffer {
+  const out = Buffer.allocUnsafe(oid.length + 1 + escapedLength(form));
+  out.write(oid, 0, 'latin1');
+  out[oid.length] = EQUALS;
+  writeEscaped(out, oid.length + 1, form);
+  return out;
+}
+
+/** Joins with one byte between. */
+function join(parts: readonly Buffer[], separator: number): Buffer {
+  if (parts.length === 1) return parts[0]!;
+  let length = Math.max(parts.length - 1, 0);
+  for (const part of parts) length += part.length;
+  const out = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (let i = 0; i < parts.length; i++) {
+    if (i > 0) out[at++] = separator;
+    out.set(parts[i]!, at);
+    at += parts[i]!.length;
+  }
+  return out;
+}
+
+/** `norm` of an RDN of these parts. */
+export function rdnNorm(parts: readonly { oid: string; form: Buffer }[]): Buffer {
+  if (parts.length === 1) return avaNorm(parts[0]!.oid, parts[0]!.form);
+  const norms = parts.map((part) => avaNorm(part.oid, part.form)).sort(Buffer.compare);
+  return join(norms, PLUS);
+}
+
+/** `norm` of a DN of these RDN norms. */
+export function joinRdns(norms: readonly Buffer[]): Buffer {
+  return join(norms, COMMA);
+}

@@ -1,0 +1,326 @@
+import { isUtf8 } from 'node:buffer';
+import { LdapError } from '../ldap/error.js';
+import { readTlv, stringBytes } from './der.js';
+import { joinRdns, rdnNorm } from './dn-norm.js';
+import { didYouMean, shown } from './suggest.js';
+import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './types.js';
+
+/**
+ * Distinguished names as text (RFC 4514), with what RFC 2253 and older writers add: spaces around `=`, `+` and `,`;
+ * `;` between RDNs; values in double quotes; `OID.` before a numeric type. One pass over the UTF-8 bytes.
+ */
+
+export const MAX_DN = 65536;
+export const MAX_RDNS = 1000;
+export const MAX_AVAS = 32;
+
+export interface DnContext {
+  attribute(nameOrOid: string): AttributeType | undefined;
+  attributeNames(): Iterable<string>;
+  readonly fallback: MatchingRule;
+}
+
+interface RawAva {
+  readonly oid: string;
+  readonly type: AttributeType | undefined;
+  readonly value: Buffer;
+}
+
+interface RawRdn {
+  readonly avas: RawAva[];
+  /** Offsets in the bytes, without the spaces around. */
+  readonly start: number;
+  readonly end: number;
+}
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const HASH = 0x23;
+const PLUS = 0x2b;
+const COMMA = 0x2c;
+const SEMICOLON = 0x3b;
+const EQUALS = 0x3d;
+const BACKSLASH = 0x5c;
+
+/** 1: must be escaped in a value; 2: ends a value. */
+const SPECIAL = new Uint8Array(256);
+for (const byte of [0, QUOTE, 0x3c, 0x3e]) SPECIAL[byte] = 1;
+for (const byte of [PLUS, COMMA, SEMICOLON]) SPECIAL[byte] = 2;
+SPECIAL[BACKSLASH] = 3;
+
+/** May follow a backslash as it is. */
+const ESCAPABLE = new Set(Buffer.from(' "#+,;<=>\\'));
+
+function hexDigit(byte: number | undefined): number {
+  if (byte === undefined) return -1;
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
+}
+
+class Parser {
+  at = 0;
+  private readonly text: string;
+  private readonly bytes: Buffer;
+  /** The text is ASCII: offsets in it and in the bytes are the same. */
+  private readonly ascii: boolean;
+  private readonly context: DnContext;
+  /** Types that the schema lacks are an error. */
+  private readonly strict: boolean;
+
+  constructor(text: string, bytes: Buffer, context: DnContext, strict: boolean) {
+    this.text = text;
+    this.bytes = bytes;
+    this.ascii = text.length >= bytes.length;
+    this.context = context;
+    this.strict = strict;
+  }
+
+  slice(start: number, end: number): string {
+    return this.ascii ? this.text.slice(start, end) : this.bytes.toString('utf8', start, end);
+  }
+
+  fail(why: string, at = this.at): never {
+    throw new LdapError('invalidDNSyntax', `invalid DN at byte ${at + 1}: ${why}`);
+  }
+
+  skipSpaces(): void {
+    while (this.bytes[this.at] === SPACE) this.at++;
+  }
+
+  rdns(): RawRdn[] {
+    const rdns: RawRdn[] = [];
+    this.skipSpaces();
+    if (this.at === this.bytes.length) return rdns;
+    for (;;) {
+      if (rdns.length === MAX_RDNS) this.fail(`more than ${MAX_RDNS} RDNs`);
+      rdns.push(this.rdn());
+      if (this.at === this.bytes.length) return rdns;
+      this.at++;
+      this.skipSpaces();
+      if (this.at === this.bytes.length) this.fail('ends after a comma; an RDN should follow');
+    }
+  }
+
+  /** One RDN; stops at the separator after it or the end. */
+  private rdn(): RawRdn {
+    const start = this.at;
+    const avas: RawAva[] = [];
+    for (;;) {
+      avas.push(this.ava());
+      const end = this.end;
+      if (this.bytes[this.at] !== PLUS) return { avas, start, end };
+      if (avas.length === MAX_AVAS) this.fail(`more than ${MAX_AVAS} attributes in one RDN`);
+      this.at++;
+      this.skipSpaces();
+    }
+  }
+
+  /** Offset after the last byte of the value just read, before spaces. */
+  private end = 0;
+
+  private ava(): RawAva {
+    const { oid, type } = this.type();
+    const name = type?.name ?? oid;
+    this.skipSpaces();
+    if (this.bytes[this.at] !== EQUALS) this.fail(`'=' expected after the attribute '${shown(name)}'`);
+    this.at++;
+    this.skipSpaces();
+    const valueAt = this.at;
+    const first = this.bytes[this.at];
+    const value = first === HASH ? this.hexValue() : first === QUOTE ? this.quotedValue() : this.plainValue();
+    if (value.length === 0) this.fail(`the value of '${shown(name)}' is empty`, valueAt);
+    return { oid, type, value };
+  }
+
+  private type(): { oid: string; type: AttributeType | undefined } {
+    const { bytes } = this;
+    const start = this.at;
+    let at = start;
+    for (; at < bytes.length; at++) {
+      const byte = bytes[at]!;
+      const lower = byte | 0x20;
+      const word = (lower >= 0x61 && lower <= 0x7a) || (byte >= 0x30 && byte <= 0x39) || byte === 0x2d || byte === 0x2e;
+      if (!word) break;
+    }
+    if (at === start) this.fail('an attribute type expected');
+    this.at = at;
+    if (at - start > 256) this.fail('attribute type is too long', start);
+    const name = this.slice(start, at);
+    const bare = /^oid\.(?=\d)/i.test(name) ? name.slice(4) : name;
+    const type = this.context.attribute(bare);
+    if (type) return { oid: type.oid, type };
+    if (this.strict) {
+      const hint = didYouMean(bare, this.context.attributeNames());
+      this.fail(`attribute '${shown(bare)}' is not in the schema${hint}`, start);
+    }
+    return { oid: bare, type };
+  }
+
+  /** After a value in quotes or hex: spaces, then a separator or the end. */
+  private afterValue(): void {
+    this.end = this.at;
+    this.skipSpaces();
+    if (this.at < this.bytes.length && SPECIAL[this.bytes[this.at]!] !== 2)
+      this.fail("',' or '+' expected after the value");
+  }
+
+  private plainValue(): Buffer {
+    const { bytes } = this;
+    const start = this.at;
+    let end = start;
+    let at = start;
+    for (; at < bytes.length; at++) {
+      const byte = bytes[at]!;
+      const special = SPECIAL[byte]!;
+      if (special === 0) {
+        if (byte !== SPACE) end = at + 1;
+      } else if (special === 2) break;
+      else if (special === 3) return this.escapedValue(start);
+      else this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`, at);
+    }
+    this.at = at;
+    this.end = end;
+    return bytes.subarray(start, end);
+  }
+
+  private escapedValue(start: number): Buffer {
+    const { bytes } = this;
+    const out: number[] = [];
+    let kept = 0;
+    this.at = start;
+    this.end = start;
+    while (this.at < bytes.length) {
+      const byte = bytes[this.at]!;
+      const special = SPECIAL[byte]!;
+      if (special === 2) break;
+      if (special === 1)
+        this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`);
+      if (special === 3) out.push(this.escape());
+      else {
+        out.push(byte);
+        this.at++;
+      }
+      if (special === 3 || byte !== SPACE) {
+        kept = out.length;
+        this.end = this.at;
+      }
+    }
+    return Buffer.from(out.slice(0, kept));
+  }
+
+  /** The byte that the escape at `at` stands for. */
+  private escape(): number {
+    const next = this.bytes[this.at + 1];
+    const high = hexDigit(next);
+    const low = hexDigit(this.bytes[this.at + 2]);
+    if (high >= 0 && low >= 0) {
+      this.at += 3;
+      return high * 16 + low;
+    }
+    if (next === undefined || !ESCAPABLE.has(next)) {
+      this.fail('a backslash must be followed by two hexadecimal digits or one of , + " \\ < > ; # = or a space');
+    }
+    this.at += 2;
+    return next;
+  }
+
+  private quotedValue(): Buffer {
+    const { bytes } = this;
+    const opened = this.at;
+    const out: number[] = [];
+    this.at++;
+    while (bytes[this.at] !== QUOTE) {
+      const byte = bytes[this.at];
+      if (byte === undefined) this.fail('a quoted value is never closed', opened);
+      if (byte === 0) this.fail('character 0x00 must be escaped with a backslash');
+      if (byte === BACKSLASH) out.push(this.escape());
+      else {
+        out.push(byte);
+        this.at++;
+      }
+    }
+    this.at++;
+    this.afterValue();
+    return Buffer.from(out);
+  }
+
+  /** `#` and the BER of the value in hexadecimal (RFC 4514 §2.4): the characters of a string, else the BER itself. */
+  private hexValue(): Buffer {
+    const { bytes } = this;
+    const start = ++this.at;
+    while (hexDigit(bytes[this.at]) >= 0) this.at++;
+    const digits = this.at - start;
+    if (digits === 0 || digits % 2 === 1) this.fail('hexadecimal digits in pairs expected', start);
+    const ber = Buffer.from(bytes.toString('latin1', start, this.at), 'hex');
+    const tlv = readTlv(ber, 0, ber.length);
+    if (!tlv || tlv.end !== ber.length) this.fail('the value after # is not BER', start);
+    this.afterValue();
+    return stringBytes(ber, tlv) ?? ber;
+  }
+}
+
+function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
+  const avas: Ava[] = [];
+  const parts: { oid: string; form: Buffer }[] = [];
+  for (const { oid, type, value } of raw.avas) {
+    const norm = (type!.equality ?? context.fallback).normalize(value);
+    if (!norm) {
+      const why = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
+      parser.fail(`the value of '${type!.name}' ${why}`, raw.start);
+    }
+    if (parts.some((part) => part.oid === oid)) parser.fail(`'${type!.name}' is twice in one RDN`, raw.start);
+    avas.push({ type: type!, value, norm });
+    parts.push({ oid, form: norm });
+  }
+  return { avas, text: parser.slice(raw.start, raw.end), norm: rdnNorm(parts) };
+}
+
+function bound(bytes: Buffer): void {
+  if (bytes.length > MAX_DN) {
+    throw new LdapError('invalidDNSyntax', `DN of ${bytes.length} bytes; at most ${MAX_DN} are allowed`);
+  }
+}
+
+/** Parses a DN. Throws LdapError invalidDNSyntax. Its values are views of one copy of the text. */
+export function parseDn(text: string, context: DnContext): Dn {
+  const bytes = Buffer.from(text, 'utf8');
+  bound(bytes);
+  const parser = new Parser(text, bytes, context, true);
+  const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
+  return { rdns, text, norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
+}
+
+/** Offset of the comma that ends the RDN which starts at `from`; -1 when there is none, or anything escaped or quoted before it. */
+export function nextComma(text: string, from: number): number {
+  for (let i = from; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === COMMA) return i;
+    if (code === BACKSLASH || code === QUOTE || code === SEMICOLON || code >= 0x80) return -1;
+  }
+  return -1;
+}
+
+/** The DN of plain RDNs, which end at the comma at `end` of `text`, below an ancestor that is not the root. As `parseDn`. */
+export function parseBelow(text: string, end: number, ancestor: Dn, context: DnContext): Dn {
+  const parser = new Parser(text, Buffer.from(text.slice(0, end)), context, true);
+  const raw = parser.rdns();
+  if (raw.length === 0 || raw.length + ancestor.rdns.length > MAX_RDNS) return parseDn(text, context);
+  const rdns = raw.map((rdn) => finishRdn(rdn, parser, context));
+  const norm = joinRdns([...rdns.map((rdn) => rdn.norm), ancestor.norm]);
+  return { rdns: [...rdns, ...ancestor.rdns], text, norm };
+}
+
+/** The DN that is left without the first `count` RDNs, which end at the comma at `end` of the text. */
+export function ancestorOf(dn: Dn, count: number, end: number): Dn {
+  let start = 0;
+  for (let i = 0; i < count; i++) start += dn.rdns[i]!.norm.length + 1;
+  return { rdns: dn.rdns.slice(count), text: dn.text.slice(end + 1), norm: dn.norm.subarray(start) };
+}
+
+/** RDNs, leftmost first, as OID (or unknown name) and value. Throws LdapError invalidDNSyntax. */
+export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
+  const bytes = Buffer.from(text, 'utf8');
+  bound(bytes);
+  return new Parser(text, bytes, context, false).rdns().map((rdn) => rdn.avas);
+}

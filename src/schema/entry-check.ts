@@ -1,0 +1,177 @@
+import { LdapError } from '../ldap/error.js';
+import type { ClassSet, ClassSets } from './class-sets.js';
+import type { ClassNode, TypeNode } from './nodes.js';
+import type { Registry } from './parsed.js';
+import type { AttributeDescription, Ava, ObjectClass, Rdn } from './types.js';
+
+export interface CheckedAttribute {
+  readonly description: AttributeDescription;
+  readonly values: readonly Buffer[];
+  /** The values are stored as they are and were checked before: they are not checked again. */
+  readonly unchanged?: boolean;
+}
+
+export interface CheckOptions {
+  /** NO-USER-MODIFICATION attributes may be present: what the server itself writes, import, restore. */
+  readonly system?: boolean;
+  /** false: the RDN is not looked for among the values. */
+  readonly naming?: boolean;
+}
+
+const OBJECT_CLASS = '2.5.4.0';
+const FEW = 8;
+
+/** The checks of a whole entry. One object a schema; `check` allocates nothing when the entry is right. */
+export class EntryChecker {
+  private readonly sets: ClassSets;
+  private readonly classes: Registry<ClassNode>;
+  /** By type index: the number of the check that last saw the type. */
+  private readonly seen: Uint32Array;
+  private round = 0;
+
+  constructor(sets: ClassSets, classes: Registry<ClassNode>, types: number) {
+    this.sets = sets;
+    this.classes = classes;
+    this.seen = new Uint32Array(types);
+  }
+
+  /** Every check of RFC 4512 §2 on an entry as it would be stored. Returns its structural class; throws the precise LdapError. */
+  check(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions): ObjectClass {
+    const set = this.sets.get(objectClassOf(attributes).values);
+    this.round = this.round === 0xffffffff ? this.restart() : this.round + 1;
+    for (let i = 0; i < attributes.length; i++) this.checkAttribute(attributes[i]!, set, options.system === true);
+    for (let i = 0; i < set.must.length; i++) {
+      const type = set.must[i]!;
+      if (this.seen[type.index] !== this.round) missing(type, set);
+    }
+    if (options.naming !== false) checkNaming(attributes, rdn);
+    return set.structural;
+  }
+
+  private restart(): number {
+    this.seen.fill(0);
+    return 1;
+  }
+
+  private checkAttribute(attribute: CheckedAttribute, set: ClassSet, system: boolean): void {
+    const { description, values } = attribute;
+    const type = description.type as TypeNode;
+    this.seen[type.index] = this.round;
+    if (type.noUserModification && !system) {
+      throw new LdapError('constraintViolation', `attribute '${type.name}' is maintained by the server; leave it out`);
+    }
+    if (set.allowed[type.index] === 0 && !type.operational) this.refuse(type, set);
+    if (type.oid === OBJECT_CLASS || attribute.unchanged) return;
+    checkValues(description, values);
+  }
+
+  private refuse(type: TypeNode, set: ClassSet): never {
+    const given = set.classes.map((node) => node.name).join(', ');
+    const allows = (node: ClassNode) => node.may.has(type) || node.must.has(type);
+    const chain = this.classes.all.find((node) => node.lineage.has(set.structural) && allows(node));
+    const remedy = this.classes.all.find((node) => node.kind === 'AUXILIARY' && allows(node)) ?? chain;
+    const hint = remedy ? `; add object class '${remedy.name}' or leave it out` : '; leave it out';
+    throw new LdapError(
+      'objectClassViolation',
+      `attribute '${type.name}' is not allowed by the object classes ${given}${hint}`,
+    );
+  }
+}
+
+function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribute {
+  for (let i = 0; i < attributes.length; i++) {
+    if (attributes[i]!.description.type.oid === OBJECT_CLASS) return attributes[i]!;
+  }
+  throw new LdapError(
+    'objectClassViolation',
+    "the entry has no attribute 'objectClass'; say what it is, such as 'person'",
+  );
+}
+
+function missing(type: TypeNode, set: ClassSet): never {
+  const by = set.classes.find((node) => node.must.has(type)) ?? set.structural;
+  throw new LdapError('objectClassViolation', `object class '${by.name}' requires attribute '${type.name}'; add it`);
+}
+
+/** RFC 4512 §2.3: every attribute value of the RDN is in the entry. */
+function checkNaming(attributes: readonly CheckedAttribute[], rdn: Rdn): void {
+  for (let i = 0; i < rdn.avas.length; i++) {
+    const ava = rdn.avas[i]!;
+    if (!holds(attributes, ava)) {
+      throw new LdapError(
+        'namingViolation',
+        `the value of '${ava.type.name}' in the entry's RDN is not among its attributes; add it to '${ava.type.name}'`,
+      );
+    }
+  }
+}
+
+function holds(attributes: readonly CheckedAttribute[], ava: Ava): boolean {
+  for (let i = 0; i < attributes.length; i++) {
+    const { description, values } = attributes[i]!;
+    if (description.type !== ava.type || description.options.length > 0) continue;
+    for (let k = 0; k < values.length; k++) if (isAva(values[k]!, ava)) return true;
+  }
+  return false;
+}
+
+function isAva(value: Buffer, ava: Ava): boolean {
+  if (value.equals(ava.value)) return true;
+  const norm = ava.type.equality?.normalize(value);
+  return norm?.equals(ava.norm) === true;
+}
+
+/**
+ * The checks of one attribute's values: syntax (invalidAttributeSyntax), number (constraintViolation, or protocolError
+ * when there is none) and equal ones (attributeOrValueExists). A bound like `{64}` is what a server should at least
+ * take (RFC 4512 §4.1.2), so it refuses nothing.
+ */
+export function checkValues(description: AttributeDescription, values: readonly Buffer[]): void {
+  const { type } = description;
+  if (values.length === 0) throw new LdapError('protocolError', `attribute '${description.text}' has no value`);
+  for (let i = 0; i < values.length; i++) {
+    const wrong = type.syntax.check(values[i]!);
+    if (wrong !== undefined) invalid(description, values.length, i, wrong);
+  }
+  if (values.length === 1) return;
+  if (type.singleValue) {
+    throw new LdapError(
+      'constraintViolation',
+      `attribute '${description.text}' has ${values.length} values; it may have one`,
+    );
+  }
+  const twice = values.length <= FEW ? equalPair(description, values) : equalAmongMany(description, values);
+  if (twice >= 0) {
+    throw new LdapError('attributeOrValueExists', `value ${twice + 1} of '${description.text}' equals an earlier one`);
+  }
+}
+
+function invalid(description: AttributeDescription, count: number, index: number, wrong: string): never {
+  const which = count === 1 ? 'the value' : `value ${index + 1}`;
+  throw new LdapError('invalidAttributeSyntax', `${which} of '${description.text}' ${wrong}`);
+}
+
+/** Form by which values are compared; the octets where there is no equality rule or it does not fit (RFC 4512 §2.2). */
+function formOf(description: AttributeDescription, value: Buffer): Buffer {
+  return description.type.equality?.normalize(value) ?? value;
+}
+
+/** Index of a value that equals an earlier one, or -1. */
+function equalPair(description: AttributeDescription, values: readonly Buffer[]): number {
+  const forms: Buffer[] = [];
+  for (let i = 0; i < values.length; i++) {
+    const form = formOf(description, values[i]!);
+    for (let k = 0; k < i; k++) if (forms[k]!.equals(form)) return i;
+    forms.push(form);
+  }
+  return -1;
+}
+
+function equalAmongMany(description: AttributeDescription, values: readonly Buffer[]): number {
+  const forms = new Set<string>();
+  for (let i = 0; i < values.length; i++) {
+    forms.add(formOf(description, values[i]!).toString('latin1'));
+    if (forms.size === i) return i;
+  }
+  return -1;
+}

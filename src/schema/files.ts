@@ -1,0 +1,144 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { DEFINITION_KINDS, type DefinitionKind } from './definition.js';
+import { SchemaError } from './errors.js';
+import { didYouMean, shown } from './suggest.js';
+
+/** One definition as it stands in a file. */
+export interface Declared {
+  readonly kind: DefinitionKind;
+  readonly text: string;
+  readonly file: string;
+  readonly line: number;
+}
+
+interface Line {
+  readonly text: string;
+  readonly line: number;
+}
+
+const MAX_FILE = 16 * 1024 * 1024;
+const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
+const IGNORED = new Set(['dn', 'version', 'objectclass', 'cn', 'description']);
+const MACRO_DEPTH = 32;
+
+/** Paths of the `*.ldif` files of a folder, sorted by name. */
+export function schemaFiles(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => name.endsWith('.ldif'))
+      .sort()
+      .map((name) => join(folder, name));
+  } catch (cause) {
+    throw new SchemaError(`schema folder '${folder}' cannot be read (${reason(cause)}); create it or correct its path`);
+  }
+}
+
+function reason(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+}
+
+/**
+ * Reads the definitions of one file: LDIF content of any number of entries, of which only the schema attributes count.
+ * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too.
+ */
+export function readSchemaFile(file: string): Declared[] {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (cause) {
+    throw new SchemaError(`cannot be read (${reason(cause)}); correct its permissions or remove it`, { file, line: 0 });
+  }
+  if (bytes.length > MAX_FILE) {
+    throw new SchemaError(`${bytes.length} bytes; a schema file has at most ${MAX_FILE}`, { file, line: 0 });
+  }
+  return readDefinitions(decode(bytes, file), file);
+}
+
+function decode(bytes: Buffer, file: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new SchemaError('is not UTF-8 text; convert it', { file, line: 0 });
+  }
+}
+
+/** The definitions of LDIF text; `file` is for errors only. */
+export function readDefinitions(text: string, file: string): Declared[] {
+  const declared: Declared[] = [];
+  const macros = new Map<string, string>();
+  for (const line of unfold(text, file)) {
+    const { name, value } = split(line, file);
+    const plain = name.replace(/^olc/i, '').toLowerCase();
+    const body = value.replace(/^\{\d+\}/, '');
+    const kind = KINDS.get(plain);
+    if (kind) declared.push({ kind, text: expand(body, macros), file, line: line.line });
+    else if (plain === 'objectidentifier') define(body, macros, file, line.line);
+    else if (!IGNORED.has(plain)) {
+      const hint = didYouMean(name, DEFINITION_KINDS) || '; remove it';
+      throw new SchemaError(`'${shown(name)}' is not a schema attribute${hint}`, { file, line: line.line });
+    }
+  }
+  return declared;
+}
+
+/** Joins folded lines (RFC 2849 note 2); drops comments and blank lines. */
+function unfold(text: string, file: string): Line[] {
+  const lines: { text: string; line: number; comment: boolean }[] = [];
+  let open = false;
+  const raw = text.split(/\r?\n/);
+  for (let i = 0; i < raw.length; i++) {
+    const part = raw[i]!;
+    if (part.startsWith(' ')) {
+      const last = lines[lines.length - 1];
+      if (!open || !last)
+        throw new SchemaError('continues no line; remove the space at its start', { file, line: i + 1 });
+      last.text += part.slice(1);
+    } else if (part === '') open = false;
+    else {
+      lines.push({ text: part, line: i + 1, comment: part.startsWith('#') });
+      open = true;
+    }
+  }
+  return lines.filter((line) => !line.comment);
+}
+
+function split(line: Line, file: string): { name: string; value: string } {
+  const match = /^([A-Za-z][A-Za-z0-9;.-]*):(:?)[ ]*(.*)$/s.exec(line.text);
+  if (!match) {
+    const what = `'${shown(line.text.slice(0, 40))}' is not 'attribute: value'`;
+    throw new SchemaError(`${what}; start a continued line with a space`, { file, line: line.line });
+  }
+  const [, name = '', encoded, value = ''] = match;
+  return { name, value: encoded ? Buffer.from(value, 'base64').toString('utf8') : value.trimEnd() };
+}
+
+function define(body: string, macros: Map<string, string>, file: string, line: number): void {
+  const match = /^\s*([A-Za-z][A-Za-z0-9-]*)\s+(\S+)\s*$/.exec(body);
+  if (!match) throw new SchemaError("expected 'name OID' for an object identifier macro", { file, line });
+  macros.set(match[1]!.toLowerCase(), resolveMacro(match[2]!, macros));
+}
+
+/** `name` or `name:1.2` to its numeric OID; anything else stays as it is. */
+function resolveMacro(word: string, macros: Map<string, string>): string {
+  let text = word;
+  for (let depth = 0; depth < MACRO_DEPTH; depth++) {
+    const colon = text.indexOf(':');
+    const base = macros.get((colon < 0 ? text : text.slice(0, colon)).toLowerCase());
+    if (base === undefined) break;
+    text = colon < 0 ? base : `${base}.${text.slice(colon + 1)}`;
+  }
+  return text;
+}
+
+function expand(body: string, macros: Map<string, string>): string {
+  if (macros.size === 0) return body;
+  return body
+    .replace(/^(\s*\(\s*)(\S+)/, (_, open: string, oid: string) => open + resolveMacro(oid, macros))
+    .replace(/(\bSYNTAX\s+)([A-Za-z][\w:.-]*)/, (_, key: string, oid: string) => key + resolveMacro(oid, macros));
+}
+
+/** File name for a remedy. */
+export function shortName(file: string): string {
+  return basename(file);
+}

@@ -1,0 +1,141 @@
+import { formatDefinition } from './definition.js';
+import { type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
+import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
+import { didYouMean } from './suggest.js';
+import { LDAP_SYNTAX } from './syntaxes.js';
+import type { MatchingRule, Usage } from './types.js';
+
+/** Attribute types that hold secrets wherever they are defined; others say X-SECRET 'TRUE'. Samba's password hashes, Kerberos keys, AD's password. */
+const SECRET = new Set([
+  '2.5.4.35',
+  '1.3.6.1.4.1.4203.1.3.4',
+  '1.3.6.1.4.1.42.2.27.8.1.20',
+  '1.3.6.1.4.1.7165.2.1.24',
+  '1.3.6.1.4.1.7165.2.1.25',
+  '1.3.6.1.4.1.7165.2.1.54',
+  '2.16.840.1.113719.1.301.4.39.1',
+  '1.2.840.113556.1.4.90',
+]);
+
+const USAGES = new Map<string, Usage>(
+  (['userApplications', 'directoryOperation', 'distributedOperation', 'dSAOperation'] as const).map((usage) => [
+    usage.toLowerCase(),
+    usage,
+  ]),
+);
+
+/** Links the types in the order of their superiors. */
+class TypeLinker {
+  readonly types = new Registry<TypeNode>();
+  private readonly parsed = new Map<string, Parsed>();
+  private readonly open = new Set<Parsed>();
+  private readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
+  private readonly rules: Registry<RuleNode>;
+
+  constructor(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxNode>, rules: Registry<RuleNode>) {
+    this.syntaxes = syntaxes;
+    this.rules = rules;
+    for (const parsed of all) {
+      this.parsed.set(parsed.definition.id, parsed);
+      for (const name of parsed.names) this.parsed.set(name.toLowerCase(), parsed);
+    }
+    for (const parsed of all) this.link(parsed);
+  }
+
+  private link(parsed: Parsed): TypeNode {
+    const done = this.types.get(parsed.definition.id);
+    if (done) return done;
+    if (this.open.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
+    this.open.add(parsed);
+    const superior = this.superior(parsed);
+    const { syntax, maxLength } = this.syntax(parsed, superior);
+    const usage = this.usage(parsed, superior);
+    const type = new TypeNode({
+      index: this.types.all.length,
+      oid: parsed.definition.id,
+      names: parsed.names,
+      description: field(parsed, 'DESC'),
+      obsolete: has(parsed, 'OBSOLETE'),
+      superior,
+      equality: this.rule(parsed, 'EQUALITY', 'equality') ?? superior?.equality,
+      ordering: this.rule(parsed, 'ORDERING', 'ordering') ?? superior?.ordering,
+      substrings: this.rule(parsed, 'SUBSTR', 'substrings') ?? superior?.substrings,
+      syntax,
+      maxLength,
+      singleValue: has(parsed, 'SINGLE-VALUE'),
+      collective: has(parsed, 'COLLECTIVE'),
+      noUserModification: has(parsed, 'NO-USER-MODIFICATION'),
+      usage,
+      secret: isSecret(parsed) || superior?.secret === true,
+      definition: formatDefinition(parsed.definition),
+    });
+    this.types.add(type);
+    this.open.delete(parsed);
+    return type;
+  }
+
+  private superior(parsed: Parsed): TypeNode | undefined {
+    const name = field(parsed, 'SUP');
+    if (name === undefined) return undefined;
+    const above = this.parsed.get(name.toLowerCase());
+    return above ? this.link(above) : unknown(parsed, 'superior', name, this.parsed.keys());
+  }
+
+  private syntax(
+    parsed: Parsed,
+    superior: TypeNode | undefined,
+  ): { syntax: SyntaxNode; maxLength: number | undefined } {
+    const text = field(parsed, 'SYNTAX');
+    if (text === undefined) {
+      if (!superior)
+        fail(parsed, `${describe(parsed)} has neither SYNTAX nor SUP; add one, such as SYNTAX ${LDAP_SYNTAX}.15`);
+      return { syntax: superior.syntax as SyntaxNode, maxLength: superior.maxLength };
+    }
+    const match = /^([0-9.]+)(?:\{(\d{1,9})\})?$/.exec(text);
+    if (!match) fail(parsed, `${describe(parsed)}: SYNTAX '${text}' is not an OID with an optional {length}`);
+    const syntax = this.syntaxes.get(match[1]!);
+    if (!syntax) {
+      const hint = didYouMean(match[1]!, this.syntaxes.keys()) || `; ${LDAP_SYNTAX}.15 is the one for text`;
+      fail(parsed, `${describe(parsed)}: syntax ${match[1]} is not defined${hint}`);
+    }
+    return { syntax, maxLength: match[2] === undefined ? undefined : Number(match[2]) };
+  }
+
+  private usage(parsed: Parsed, superior: TypeNode | undefined): Usage {
+    const text = field(parsed, 'USAGE') ?? 'userApplications';
+    const usage = USAGES.get(text.toLowerCase());
+    if (!usage) {
+      const hint = didYouMean(text, USAGES.values()) || `; use one of ${[...USAGES.values()].join(', ')}`;
+      fail(parsed, `${describe(parsed)}: USAGE '${text}' is unknown${hint}`);
+    }
+    if (superior && superior.usage !== usage) {
+      fail(
+        parsed,
+        `${describe(parsed)}: USAGE differs from that of '${superior.name}' above it; add USAGE ${superior.usage}`,
+      );
+    }
+    return usage;
+  }
+
+  private rule(parsed: Parsed, keyword: string, kind: MatchingRule['kind']): MatchingRule | undefined {
+    const name = field(parsed, keyword);
+    if (name === undefined) return undefined;
+    const rule = this.rules.get(name);
+    if (!rule) unknown(parsed, `matching rule of ${keyword}`, name, this.rules.names());
+    if (rule.kind !== kind)
+      fail(parsed, `${describe(parsed)}: ${keyword} ${rule.name} is a rule for ${rule.kind}, not ${kind}`);
+    return rule;
+  }
+}
+
+function isSecret(parsed: Parsed): boolean {
+  return SECRET.has(parsed.definition.id) || field(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
+}
+
+export function linkTypes(
+  all: readonly Parsed[],
+  syntaxes: ReadonlyMap<string, SyntaxNode>,
+  rules: Registry<RuleNode>,
+): Registry<TypeNode> {
+  return new TypeLinker(all, syntaxes, rules).types;
+}

@@ -1,0 +1,115 @@
+import type { Context } from './context.js';
+import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
+import { SchemaError } from './errors.js';
+import { type Declared, shortName } from './files.js';
+import { linkClasses } from './link-classes.js';
+import { linkTypes } from './link-types.js';
+import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
+import { describe, fail, field, type Parsed, Registry } from './parsed.js';
+import { ruleCode } from './rules.js';
+import { syntaxCode } from './syntaxes.js';
+
+export interface Tables {
+  readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
+  readonly rules: Registry<RuleNode>;
+  readonly types: Registry<TypeNode>;
+  readonly classes: Registry<ClassNode>;
+  /** Canonical texts of the kinds that are published but not enforced. */
+  readonly others: ReadonlyMap<DefinitionKind, readonly string[]>;
+}
+
+function parse(declared: Declared): Parsed {
+  try {
+    const definition = parseDefinition(declared.kind, declared.text);
+    return { definition, names: definition.fields.get('NAME') ?? [], file: declared.file, line: declared.line };
+  } catch (error) {
+    if (error instanceof DefinitionError) throw new SchemaError(error.message, declared);
+    throw error;
+  }
+}
+
+/** Refuses a second definition of an OID, or of a name within its kind. */
+function refuseDuplicates(all: readonly Parsed[]): void {
+  const seen = new Map<string, Parsed>();
+  for (const parsed of all) {
+    const { kind, id } = parsed.definition;
+    const keys = [kind === 'matchingRuleUse' || kind === 'dITContentRules' ? `${kind} ${id}` : id];
+    for (const name of parsed.names) keys.push(`${kind} ${name.toLowerCase()}`);
+    for (const key of keys) {
+      const first = seen.get(key);
+      if (first && first !== parsed) {
+        const what = key === id ? `OID ${id}` : `name '${key.slice(key.indexOf(' ') + 1)}'`;
+        const where = `${shortName(first.file)}:${first.line}`;
+        fail(parsed, `${what} is already that of ${describe(first)} (${where}); remove one of the two or rename it`);
+      }
+      seen.set(key, parsed);
+    }
+  }
+}
+
+function linkSyntaxes(all: readonly Parsed[], context: Context): Map<string, SyntaxNode> {
+  const code = syntaxCode(context);
+  const syntaxes = new Map<string, SyntaxNode>();
+  for (const parsed of all) {
+    const oid = parsed.definition.id;
+    const known = code.get(oid) ?? code.get(field(parsed, 'X-SUBST') ?? '');
+    if (!known)
+      fail(parsed, `syntax ${oid} is not built in; add X-SUBST 'OID' of a built-in syntax to check its values as`);
+    const { check, binary } = known;
+    const description = field(parsed, 'DESC') ?? oid;
+    syntaxes.set(oid, { oid, description, binary, check, definition: formatDefinition(parsed.definition) });
+  }
+  return syntaxes;
+}
+
+function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxNode>, context: Context) {
+  const code = ruleCode(context);
+  const rules = new Registry<RuleNode>();
+  for (const parsed of all) {
+    const oid = parsed.definition.id;
+    const known = code.get(oid) ?? code.get(field(parsed, 'X-SUBST') ?? '');
+    if (!known)
+      fail(parsed, `matching rule ${oid} is not built in; add X-SUBST 'OID' of a built-in rule to evaluate it as`);
+    const syntax = field(parsed, 'SYNTAX');
+    if (syntax === undefined) fail(parsed, 'a matching rule needs SYNTAX; add that of its assertion value');
+    if (!syntaxes.has(syntax)) fail(parsed, `syntax ${syntax} is not defined; add an ldapSyntaxes value for it`);
+    const names = parsed.names;
+    rules.add({
+      oid,
+      names,
+      name: names[0] ?? oid,
+      syntax,
+      ...known,
+      normalizeAssertion: known.normalizeAssertion ?? known.normalize,
+      appliesTo: new Set(known.appliesTo),
+      definition: formatDefinition(parsed.definition),
+    });
+  }
+  return rules;
+}
+
+/** Turns definitions, in any order, into a schema. Throws SchemaError at the first mistake. */
+export function link(declared: readonly Declared[], context: Context): Tables {
+  const all = declared.map(parse);
+  refuseDuplicates(all);
+  const kinds = new Map<DefinitionKind, Parsed[]>();
+  for (const parsed of all) {
+    const kind = parsed.definition.kind;
+    const list = kinds.get(kind);
+    if (list) list.push(parsed);
+    else kinds.set(kind, [parsed]);
+  }
+  const of = (kind: DefinitionKind): readonly Parsed[] => kinds.get(kind) ?? [];
+  const syntaxes = linkSyntaxes(of('ldapSyntaxes'), context);
+  const rules = linkRules(of('matchingRules'), syntaxes, context);
+  const types = linkTypes(of('attributeTypes'), syntaxes, rules);
+  const classes = linkClasses(of('objectClasses'), types);
+  const others = new Map<DefinitionKind, readonly string[]>();
+  for (const kind of ['dITContentRules', 'dITStructureRules', 'nameForms'] as const) {
+    others.set(
+      kind,
+      of(kind).map((parsed) => formatDefinition(parsed.definition)),
+    );
+  }
+  return { syntaxes, rules, types, classes, others };
+}

@@ -1,0 +1,116 @@
+import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './types.js';
+
+/** What the schema is made of inside this room: the public interfaces and what only the checks need. */
+
+export class TypeNode implements AttributeType {
+  /** Number of the type in this schema, from 0: index into the tables of the entry check. */
+  readonly index: number;
+  readonly oid: string;
+  readonly names: readonly string[];
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly obsolete: boolean;
+  readonly superior: TypeNode | undefined;
+  readonly subtypes: TypeNode[] = [];
+  readonly equality: MatchingRule | undefined;
+  readonly ordering: MatchingRule | undefined;
+  readonly substrings: MatchingRule | undefined;
+  readonly syntax: Syntax;
+  readonly maxLength: number | undefined;
+  readonly singleValue: boolean;
+  readonly collective: boolean;
+  readonly noUserModification: boolean;
+  readonly usage: Usage;
+  readonly operational: boolean;
+  readonly secret: boolean;
+  readonly definition: string;
+
+  constructor(
+    parts: Omit<AttributeType, 'name' | 'subtypes' | 'operational' | 'superior'> & {
+      index: number;
+      superior: TypeNode | undefined;
+    },
+  ) {
+    this.index = parts.index;
+    this.oid = parts.oid;
+    this.names = parts.names;
+    this.name = parts.names[0] ?? parts.oid;
+    this.description = parts.description;
+    this.obsolete = parts.obsolete;
+    this.superior = parts.superior;
+    this.equality = parts.equality;
+    this.ordering = parts.ordering;
+    this.substrings = parts.substrings;
+    this.syntax = parts.syntax;
+    this.maxLength = parts.maxLength;
+    this.singleValue = parts.singleValue;
+    this.collective = parts.collective;
+    this.noUserModification = parts.noUserModification;
+    this.usage = parts.usage;
+    this.operational = parts.usage !== 'userApplications';
+    this.secret = parts.secret;
+    this.definition = parts.definition;
+    for (let type: TypeNode | undefined = this; type; type = type.superior) type.subtypes.push(this);
+  }
+
+  /** This type, or one above it, is `other`. */
+  isA(other: AttributeType): boolean {
+    for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === other) return true;
+    return false;
+  }
+}
+
+export class ClassNode implements ObjectClass {
+  readonly oid: string;
+  readonly names: readonly string[];
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly obsolete: boolean;
+  readonly superiors: readonly ClassNode[];
+  readonly kind: ObjectClass['kind'];
+  readonly must: ReadonlySet<TypeNode>;
+  readonly may: ReadonlySet<TypeNode>;
+  readonly definition: string;
+  /** This class and every class above it. */
+  readonly lineage: ReadonlySet<ClassNode>;
+
+  constructor(
+    parts: Pick<ObjectClass, 'oid' | 'names' | 'description' | 'obsolete' | 'kind' | 'definition'> & {
+      superiors: readonly ClassNode[];
+      must: readonly TypeNode[];
+      may: readonly TypeNode[];
+    },
+  ) {
+    this.oid = parts.oid;
+    this.names = parts.names;
+    this.name = parts.names[0] ?? parts.oid;
+    this.description = parts.description;
+    this.obsolete = parts.obsolete;
+    this.superiors = parts.superiors;
+    this.kind = parts.kind;
+    this.definition = parts.definition;
+    const lineage = new Set<ClassNode>([this]);
+    const must = new Set(parts.must);
+    const may = new Set(parts.may);
+    for (const superior of parts.superiors) {
+      for (const above of superior.lineage) lineage.add(above);
+      for (const type of superior.must) must.add(type);
+      for (const type of superior.may) may.add(type);
+    }
+    for (const type of must) may.delete(type);
+    this.lineage = lineage;
+    this.must = must;
+    this.may = may;
+  }
+}
+
+/** A matching rule with the syntaxes of the attributes it may be used with, and its definition. */
+export interface RuleNode extends MatchingRule {
+  readonly name: string;
+  readonly appliesTo: ReadonlySet<string>;
+  readonly definition: string;
+}
+
+export interface SyntaxNode extends Syntax {
+  readonly definition: string;
+}

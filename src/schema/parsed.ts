@@ -1,0 +1,59 @@
+import type { Definition } from './definition.js';
+import { SchemaError } from './errors.js';
+import { didYouMean } from './suggest.js';
+
+/** A definition with the place it was read from, for errors. */
+export interface Parsed {
+  readonly definition: Definition;
+  readonly names: readonly string[];
+  readonly file: string;
+  readonly line: number;
+}
+
+/** Definitions of one kind by OID and by every name, in small letters. */
+export class Registry<T extends { readonly oid: string; readonly names: readonly string[] }> {
+  readonly all: T[] = [];
+  private readonly byName = new Map<string, T>();
+
+  add(item: T): void {
+    this.all.push(item);
+    this.byName.set(item.oid, item);
+    for (const name of item.names) {
+      this.byName.set(name, item);
+      this.byName.set(name.toLowerCase(), item);
+    }
+  }
+
+  /** By OID or name, any case. */
+  get(nameOrOid: string): T | undefined {
+    return this.byName.get(nameOrOid) ?? this.byName.get(nameOrOid.toLowerCase());
+  }
+
+  *names(): Generator<string> {
+    for (const item of this.all) yield* item.names;
+  }
+}
+
+export function fail(parsed: Parsed, message: string): never {
+  throw new SchemaError(message, parsed);
+}
+
+/** First value of a keyword. */
+export function field(parsed: Parsed, keyword: string): string | undefined {
+  return parsed.definition.fields.get(keyword)?.[0];
+}
+
+export function has(parsed: Parsed, keyword: string): boolean {
+  return parsed.definition.fields.has(keyword);
+}
+
+export function describe(parsed: Parsed): string {
+  const [name] = parsed.names;
+  return name === undefined ? parsed.definition.id : `'${name}'`;
+}
+
+/** Refers to what is not there: `what 'name' is not defined; did you mean …`. */
+export function unknown(parsed: Parsed, what: string, name: string, candidates: Iterable<string>): never {
+  const hint = didYouMean(name, candidates) || '; define it or correct the name';
+  fail(parsed, `${describe(parsed)}: ${what} '${name}' is not defined${hint}`);
+}

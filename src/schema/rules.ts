@@ -1,0 +1,281 @@
+import { isUtf8 } from 'node:buffer';
+import { certificateFacts, integerText, parseCertificateAssertion } from './certificate.js';
+import type { Context } from './context.js';
+import { allBits, integerBits, normalizeInteger, someBits } from './number.js';
+import {
+  type Part,
+  prepareExact,
+  prepareIgnore,
+  prepareNumeric,
+  preparePartExact,
+  preparePartIgnore,
+  prepareTelephone,
+} from './prepare.js';
+import { checkBitString, dollarLines } from './syntax-text.js';
+import { LDAP_SYNTAX, uidStart } from './syntaxes.js';
+import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js';
+import type { MatchingRule } from './types.js';
+
+type Normalize = (value: Buffer) => Buffer | undefined;
+
+/** What this server can do with a matching rule. The LDIF gives it names and assertion syntax. */
+export interface RuleCode {
+  readonly kind: MatchingRule['kind'];
+  readonly normalize: Normalize;
+  /** `normalize` where absent. */
+  readonly normalizeAssertion?: Normalize;
+  readonly normalizePart?: (part: Buffer, where: Part) => Buffer | undefined;
+  readonly test?: (value: Buffer, assertion: Buffer) => boolean;
+  /** Syntaxes of the attributes that it may be used with in an extensible match. */
+  readonly appliesTo: readonly string[];
+}
+
+const syntaxes = (...arcs: number[]): string[] => arcs.map((arc) => `${LDAP_SYNTAX}.${arc}`);
+
+const STRINGS = syntaxes(11, 15, 44, 50, 13, 19);
+const IA5 = syntaxes(26);
+const DNS = syntaxes(12);
+const OCTETS = syntaxes(40, 4, 5, 8, 9, 10, 23, 28, 49);
+const DEFINITIONS = syntaxes(3, 16, 30, 31, 35, 37, 54);
+
+/** Rules of one family: equality, ordering and substrings over one normal form. */
+function family(
+  oids: { equality?: string; ordering?: string; substrings?: string },
+  normalize: Normalize,
+  appliesTo: readonly string[],
+  normalizePart?: RuleCode['normalizePart'],
+): [string, RuleCode][] {
+  const rules: [string, RuleCode][] = [];
+  if (oids.equality) rules.push([oids.equality, { kind: 'equality', normalize, appliesTo }]);
+  if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', normalize, appliesTo }]);
+  if (oids.substrings && normalizePart) {
+    rules.push([oids.substrings, { kind: 'substrings', normalize, normalizePart, appliesTo }]);
+  }
+  return rules;
+}
+
+const identity: Normalize = (value) => value;
+
+/** ASCII only; what is not, does not fit the rule. */
+function ia5(prepare: Normalize): Normalize {
+  return (value) => {
+    for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return undefined;
+    return prepare(value);
+  };
+}
+
+const TRUE = Buffer.from('TRUE');
+const FALSE = Buffer.from('FALSE');
+
+/** Any case: the ABNF of RFC 4517 §3.3.3 does not tell them apart, though only capitals are accepted in entries. */
+function normalizeBoolean(value: Buffer): Buffer | undefined {
+  const text = value.length <= 5 ? value.toString('latin1').toUpperCase() : '';
+  return text === 'TRUE' ? TRUE : text === 'FALSE' ? FALSE : undefined;
+}
+
+function normalizeBits(value: Buffer): Buffer | undefined {
+  return checkBitString(value) === undefined ? value : undefined;
+}
+
+/** Each line prepared, `$` between; the escapes stay, so a line cannot pretend to be two. */
+function normalizeList(value: Buffer): Buffer | undefined {
+  const lines: Buffer[] = [];
+  for (const { start, end } of dollarLines(value) ?? []) {
+    const line = prepareIgnore(value.subarray(start, end));
+    if (!line) return undefined;
+    if (lines.length > 0) lines.push(DOLLAR);
+    lines.push(line);
+  }
+  return lines.length <= 1 ? lines[0] : Buffer.concat(lines);
+}
+
+const DOLLAR = Buffer.from('$');
+
+/** First component of a parenthesized definition: `( 2.5.4.3 NAME …` gives `2.5.4.3`. */
+function firstComponent(value: Buffer): Buffer | undefined {
+  if (!isUtf8(value)) return undefined;
+  const match = /^\s*\(\s*(?:'([^']*)'|([^\s'()$]+))/.exec(value.toString('utf8', 0, 4096));
+  const component = match?.[1] ?? match?.[2];
+  return component === undefined ? undefined : Buffer.from(component);
+}
+
+/** Substrings and words as `test`: whether the assertion stands in the value between characters that are no letters or digits. */
+function hasWord(value: Buffer, assertion: Buffer): boolean {
+  if (assertion.length === 0) return false;
+  for (let at = value.indexOf(assertion); at >= 0; at = value.indexOf(assertion, at + 1)) {
+    const end = at + assertion.length;
+    if (!isWordByte(value[at - 1]) && !isWordByte(value[end])) return true;
+  }
+  return false;
+}
+
+function isWordByte(byte: number | undefined): boolean {
+  if (byte === undefined) return false;
+  return byte >= 0x80 || (byte >= 0x30 && byte <= 0x39) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a);
+}
+
+function stringRules(): [string, RuleCode][] {
+  const ignoreIa5 = ia5(prepareIgnore);
+  const exactIa5 = ia5(prepareExact);
+  const numbers = syntaxes(36);
+  const phones = syntaxes(50);
+  const words: RuleCode = { kind: 'equality', normalize: prepareIgnore, test: hasWord, appliesTo: [...STRINGS] };
+  return [
+    ...family(
+      { equality: '2.5.13.2', ordering: '2.5.13.3', substrings: '2.5.13.4' },
+      prepareIgnore,
+      STRINGS,
+      preparePartIgnore,
+    ),
+    ...family(
+      { equality: '2.5.13.5', ordering: '2.5.13.6', substrings: '2.5.13.7' },
+      prepareExact,
+      STRINGS,
+      preparePartExact,
+    ),
+    ...family(
+      { equality: '2.5.13.8', ordering: '2.5.13.9', substrings: '2.5.13.10' },
+      prepareNumeric,
+      numbers,
+      (part) => prepareNumeric(part),
+    ),
+    ...family({ equality: '2.5.13.11', substrings: '2.5.13.12' }, normalizeList, syntaxes(41), preparePartIgnore),
+    ...family({ equality: '2.5.13.20', substrings: '2.5.13.21' }, prepareTelephone, phones, (part) =>
+      prepareTelephone(part),
+    ),
+    ...family(
+      { equality: '1.3.6.1.4.1.1466.109.114.2', substrings: '1.3.6.1.4.1.1466.109.114.3' },
+      ignoreIa5,
+      IA5,
+      preparePartIgnore,
+    ),
+    ...family(
+      { equality: '1.3.6.1.4.1.1466.109.114.1', substrings: '1.3.6.1.4.1.4203.1.2.1' },
+      exactIa5,
+      IA5,
+      preparePartExact,
+    ),
+    ['2.5.13.32', words],
+    ['2.5.13.33', words],
+  ];
+}
+
+function valueRules(): [string, RuleCode][] {
+  const octetPart = (part: Buffer) => part;
+  const integers = syntaxes(27);
+  const bits = { kind: 'equality', normalize: integerBits, appliesTo: integers } as const;
+  return [
+    ...family({ equality: '2.5.13.13' }, normalizeBoolean, syntaxes(7)),
+    ...family({ equality: '2.5.13.14', ordering: '2.5.13.15' }, normalizeInteger, integers),
+    ...family({ equality: '2.5.13.16' }, normalizeBits, syntaxes(6)),
+    ...family({ equality: '2.5.13.17', ordering: '2.5.13.18', substrings: '2.5.13.19' }, identity, OCTETS, octetPart),
+    ...family({ equality: '2.5.13.27', ordering: '2.5.13.28' }, normalizeGeneralizedTime, syntaxes(24)),
+    ...family({ equality: '1.3.6.1.1.16.2', ordering: '1.3.6.1.1.16.3' }, normalizeUuid, ['1.3.6.1.1.16.1']),
+    ...family({ equality: '1.3.6.1.4.1.4203.666.11.2.2', ordering: '1.3.6.1.4.1.4203.666.11.2.3' }, normalizeCsn, [
+      '1.3.6.1.4.1.4203.666.11.2.1',
+    ]),
+    ['1.2.840.113556.1.4.803', { ...bits, test: allBits }],
+    ['1.2.840.113556.1.4.804', { ...bits, test: someBits }],
+    ...['2.5.13.22', '2.5.13.24'].map((oid): [string, RuleCode] => [
+      oid,
+      { kind: 'equality', normalize: prepareIgnore, appliesTo: syntaxes(42, 43) },
+    ]),
+  ];
+}
+
+const COMMA = 0x2c;
+
+/** `value` is below `base`; both are `Dn.norm`, in which `,` stands between RDNs only. */
+function isBelow(value: Buffer, base: Buffer): boolean {
+  if (base.length === 0) return value.length > 0;
+  const cut = value.length - base.length;
+  return cut > 1 && value[cut - 1] === COMMA && value.compare(base, 0, base.length, cut) === 0;
+}
+
+function isChild(value: Buffer, base: Buffer): boolean {
+  if (!isBelow(value, base)) return false;
+  const rdn = base.length === 0 ? value.length : value.length - base.length - 1;
+  const comma = value.indexOf(COMMA);
+  return comma < 0 || comma >= rdn;
+}
+
+function dnRules(context: Context): [string, RuleCode][] {
+  const normalize: Normalize = (value) => (isUtf8(value) ? context.dnNorm(value.toString('utf8')) : undefined);
+  const relation = (test: (value: Buffer, assertion: Buffer) => boolean): RuleCode => {
+    return { kind: 'equality', normalize, test, appliesTo: DNS };
+  };
+  const named: Normalize = (value) => {
+    const hash = uidStart(value);
+    const norm = normalize(hash < 0 ? value : value.subarray(0, hash));
+    return norm && hash >= 0 ? Buffer.concat([norm, SEPARATOR, value.subarray(hash)]) : norm;
+  };
+  return [
+    ...family({ equality: '2.5.13.1' }, normalize, DNS),
+    ...family({ equality: '2.5.13.23' }, named, syntaxes(34)),
+    ['1.3.6.1.4.1.4203.666.4.9', relation((value, base) => value.equals(base) || isBelow(value, base))],
+    ['1.3.6.1.4.1.4203.666.4.8', relation(isChild)],
+    ['1.3.6.1.4.1.4203.666.4.10', relation(isBelow)],
+    ['1.3.6.1.4.1.4203.666.4.11', relation((value, below) => isBelow(below, value))],
+  ];
+}
+
+/** Between DN and bit string in the form of a NameAndOptionalUID: no RDN starts with `#`. */
+const SEPARATOR = Buffer.from(',');
+
+function oidRules(context: Context): [string, RuleCode][] {
+  const oid: Normalize = (value) => (value.length <= 1024 ? context.resolveOid(value.toString('latin1')) : undefined);
+  const oidComponent: Normalize = (value) => {
+    const component = firstComponent(value);
+    return component && oid(component);
+  };
+  const integerComponent: Normalize = (value) => {
+    const component = firstComponent(value);
+    return component && normalizeInteger(component);
+  };
+  const stringComponent: Normalize = (value) => {
+    const component = firstComponent(value);
+    return component && prepareIgnore(component);
+  };
+  const first = (normalize: Normalize, normalizeAssertion: Normalize, appliesTo: string[]): RuleCode => {
+    return { kind: 'equality', normalize, normalizeAssertion, appliesTo };
+  };
+  return [
+    ...family({ equality: '2.5.13.0' }, oid, syntaxes(38)),
+    ['2.5.13.29', first(integerComponent, normalizeInteger, syntaxes(17))],
+    ['2.5.13.30', first(oidComponent, oid, DEFINITIONS)],
+    ['2.5.13.31', first(stringComponent, prepareIgnore, DEFINITIONS)],
+  ];
+}
+
+/** Form: the serial number in decimal, `$`, the issuer's normalized DN. */
+function certificateRules(context: Context): [string, RuleCode][] {
+  const form = (serial: string | undefined, issuer: Buffer | undefined): Buffer | undefined => {
+    return serial !== undefined && issuer ? Buffer.concat([Buffer.from(`${serial}$`), issuer]) : undefined;
+  };
+  const normalize: Normalize = (value) => {
+    const facts = certificateFacts(value);
+    return facts && form(integerText(facts.serial), context.composeNorm([...facts.issuer].reverse()));
+  };
+  const normalizeAssertion: Normalize = (assertion) => {
+    const parsed = isUtf8(assertion) ? parseCertificateAssertion(assertion.toString('utf8')) : undefined;
+    return parsed && form(parsed.serial, context.looseNorm(parsed.issuer));
+  };
+  const whole = (arc: number): RuleCode => ({ kind: 'equality', normalize: identity, appliesTo: syntaxes(arc) });
+  return [
+    ['2.5.13.34', { kind: 'equality', normalize, normalizeAssertion, appliesTo: syntaxes(8) }],
+    ['2.5.13.36', whole(10)],
+    ['2.5.13.38', whole(9)],
+    ['2.5.13.40', whole(49)],
+  ];
+}
+
+/** Every rule that this server can evaluate, by OID. */
+export function ruleCode(context: Context): Map<string, RuleCode> {
+  return new Map([
+    ...stringRules(),
+    ...valueRules(),
+    ...dnRules(context),
+    ...oidRules(context),
+    ...certificateRules(context),
+  ]);
+}

@@ -1,0 +1,29 @@
+import type { Tables } from './link.js';
+import type { RuleNode } from './nodes.js';
+
+export interface SchemaAttribute {
+  readonly type: string;
+  readonly values: readonly string[];
+}
+
+/** `( OID NAME 'rule' APPLIES ( … ) )` of a rule, or undefined when no attribute uses a syntax that it fits. */
+function useOf(rule: RuleNode, tables: Tables): string | undefined {
+  const types = tables.types.all.filter((type) => !type.secret && rule.appliesTo.has(type.syntax.oid));
+  if (types.length === 0) return undefined;
+  const names = types.map((type) => type.name);
+  return `( ${rule.oid} NAME '${rule.name}' APPLIES ${names.length === 1 ? names[0] : `( ${names.join(' $ ')} )`} )`;
+}
+
+/** The schema as attributes of a subschema entry. Kinds without a definition are left out. */
+export function subschema(tables: Tables): SchemaAttribute[] {
+  const uses = tables.rules.all.map((rule) => useOf(rule, tables)).filter((use) => use !== undefined);
+  const attributes: SchemaAttribute[] = [
+    { type: 'ldapSyntaxes', values: [...tables.syntaxes.values()].map((syntax) => syntax.definition) },
+    { type: 'matchingRules', values: tables.rules.all.map((rule) => rule.definition) },
+    { type: 'matchingRuleUse', values: uses },
+    { type: 'attributeTypes', values: tables.types.all.map((type) => type.definition) },
+    { type: 'objectClasses', values: tables.classes.all.map((node) => node.definition) },
+  ];
+  for (const [type, values] of tables.others) attributes.push({ type, values });
+  return attributes.filter((attribute) => attribute.values.length > 0);
+}

@@ -1,0 +1,56 @@
+const MAX_NAME = 64;
+
+/** Rows of the table of edits: before last, last, current. */
+let before = new Uint8Array(MAX_NAME + 1);
+let last = new Uint8Array(MAX_NAME + 1);
+let row = new Uint8Array(MAX_NAME + 1);
+
+/** Edits (insert, delete, replace, swap of neighbours) from `a` to `b`, or `limit + 1` when there are more than `limit`. */
+function distance(a: string, b: string, limit: number): number {
+  if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
+  for (let j = 0; j <= b.length; j++) last[j] = j;
+  for (let i = 1; i <= a.length; i++) {
+    let least = i;
+    row[0] = i;
+    for (let j = 1; j <= b.length; j++) {
+      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
+      let d = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) d = Math.min(d, before[j - 2]! + 1);
+      row[j] = d;
+      if (d < least) least = d;
+    }
+    if (least > limit) return limit + 1;
+    [before, last, row] = [last, row, before];
+  }
+  return last[b.length]!;
+}
+
+/** The name most like `wanted`, when one is near enough to be a slip of the hand. Case does not count. */
+export function nearest(wanted: string, names: Iterable<string>): string | undefined {
+  if (wanted.length > MAX_NAME) return undefined;
+  const target = wanted.toLowerCase();
+  const limit = target.length < 4 ? 1 : target.length < 8 ? 2 : 3;
+  let best: string | undefined;
+  let least = limit + 1;
+  for (const name of names) {
+    const d = distance(target, name.toLowerCase(), Math.min(limit, least));
+    if (d < least) {
+      least = d;
+      best = name;
+    }
+  }
+  return best;
+}
+
+/** `; did you mean 'x'?`, or nothing. */
+export function didYouMean(wanted: string, names: Iterable<string>): string {
+  const name = nearest(wanted, names);
+  return name === undefined ? '' : `; did you mean '${name}'?`;
+}
+
+/** Text of a client for a diagnostic: cut, and without control characters. */
+export function shown(text: string): string {
+  const cut = text.length > 80 ? `${text.slice(0, 80)}…` : text;
+  return cut.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}

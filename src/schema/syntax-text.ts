@@ -1,0 +1,253 @@
+import { isUtf8 } from 'node:buffer';
+
+/** Syntaxes of characters (RFC 4517 §3.3). Each check is one pass and says what is wrong, without the value. */
+
+export type Check = (value: Buffer) => string | undefined;
+
+const SPACE = 0x20;
+const DOLLAR = 0x24;
+const BACKSLASH = 0x5c;
+
+function bytesOf(...ranges: (string | [number, number])[]): Uint8Array {
+  const table = new Uint8Array(256);
+  for (const range of ranges) {
+    if (typeof range === 'string') for (const byte of Buffer.from(range, 'latin1')) table[byte] = 1;
+    else table.fill(1, range[0], range[1] + 1);
+  }
+  return table;
+}
+
+const DIGITS: [number, number] = [0x30, 0x39];
+const LETTERS: [number, number][] = [
+  [0x41, 0x5a],
+  [0x61, 0x7a],
+];
+const PRINTABLE = bytesOf(DIGITS, ...LETTERS, " '()+,-./:?=");
+const NUMERIC = bytesOf(DIGITS, ' ');
+const KEY = bytesOf(DIGITS, ...LETTERS, '-');
+
+/** Offset of the first byte not in the table, or -1. */
+function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.length): number {
+  for (let i = start; i < end; i++) if (table[value[i]!] === 0) return i;
+  return -1;
+}
+
+function all(value: Buffer, table: Uint8Array, what: string): string | undefined {
+  if (value.length === 0) return 'is empty';
+  const at = firstOutside(value, table);
+  return at < 0 ? undefined : `byte ${at + 1} is not ${what}`;
+}
+
+export function checkOctets(): undefined {
+  return undefined;
+}
+
+const SHORT = 128;
+
+/** UTF-8 of at least one character. */
+export function checkDirectoryString(value: Buffer): string | undefined {
+  const n = value.length;
+  if (n === 0) return 'is empty; at least one character is needed';
+  if (n <= SHORT) {
+    let i = 0;
+    while (i < n && value[i]! < 0x80) i++;
+    if (i === n) return undefined;
+  }
+  return isUtf8(value) ? undefined : 'is not UTF-8';
+}
+
+export function checkUtf8(value: Buffer): string | undefined {
+  return isUtf8(value) ? undefined : 'is not UTF-8';
+}
+
+export function checkIa5(value: Buffer): string | undefined {
+  for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return `byte ${i + 1} is not an ASCII character`;
+  return undefined;
+}
+
+export function checkPrintable(value: Buffer): string | undefined {
+  return all(value, PRINTABLE, "a printable-string character (letters, digits, space and '()+,-./:?=)");
+}
+
+export function checkNumericString(value: Buffer): string | undefined {
+  return all(value, NUMERIC, 'a digit or space');
+}
+
+/** Printable string (RFC 4517 §3.3.31); other ASCII punctuation occurs in practice (`*`, `#`, `;ext=`) and is let through. */
+export function checkTelephone(value: Buffer): string | undefined {
+  if (value.length === 0) return 'is empty';
+  let significant = false;
+  for (let i = 0; i < value.length; i++) {
+    const byte = value[i]!;
+    if (byte < SPACE || byte > 0x7e) return `byte ${i + 1} is not a character of a telephone number`;
+    if (byte !== SPACE && byte !== 0x2d) significant = true;
+  }
+  return significant ? undefined : 'has no digit';
+}
+
+export function checkCountry(value: Buffer): string | undefined {
+  if (value.length !== 2) return 'is not a country code of two letters';
+  return all(value, PRINTABLE, 'a printable-string character');
+}
+
+export function checkBoolean(value: Buffer): string | undefined {
+  const text = value.length <= 5 ? value.toString('latin1') : '';
+  return text === 'TRUE' || text === 'FALSE' ? undefined : 'is not TRUE or FALSE, in capital letters';
+}
+
+/** `'0101'B` */
+export function checkBitString(value: Buffer): string | undefined {
+  const n = value.length;
+  const framed = n >= 3 && value[0] === 0x27 && value[n - 2] === 0x27 && value[n - 1] === 0x42;
+  if (!framed) return "is not a bit string like '0101'B";
+  for (let i = 1; i < n - 2; i++) {
+    if (value[i] !== 0x30 && value[i] !== 0x31) return `byte ${i + 1} of the bit string is not 0 or 1`;
+  }
+  return undefined;
+}
+
+/** Dotted numeric form between two offsets, no leading zeros: two arcs at least. */
+export function isNumericOid(value: Buffer, start = 0, end = value.length): boolean {
+  let arcs = 0;
+  for (let i = start; i <= end; i++) {
+    const from = i;
+    while (i < end && value[i]! >= 0x30 && value[i]! <= 0x39) i++;
+    if (i === from || (i - from > 1 && value[from] === 0x30)) return false;
+    if (i < end && value[i] !== 0x2e) return false;
+    arcs++;
+  }
+  return arcs >= 2;
+}
+
+function isDescriptor(value: Buffer, start: number, end: number): boolean {
+  const first = (value[start] ?? 0) | 0x20;
+  return end > start && first >= 0x61 && first <= 0x7a && firstOutside(value, KEY, start, end) < 0;
+}
+
+/** numericoid or descr (RFC 4512 §1.4). */
+export function checkOid(value: Buffer): string | undefined {
+  if (isDescriptor(value, 0, value.length) || isNumericOid(value)) return undefined;
+  return 'is not an object identifier: a name or dotted numbers';
+}
+
+const MAX_LINES = 1000;
+const TOO_MANY = 'has more than 1,000 parts between dollar signs';
+
+/** The lines of a value that `$` separates, as offsets; undefined when they are over 1,000. */
+export function dollarLines(value: Buffer): { start: number; end: number }[] | undefined {
+  const lines: { start: number; end: number }[] = [];
+  let start = 0;
+  for (let at = value.indexOf(DOLLAR); at >= 0; at = value.indexOf(DOLLAR, start)) {
+    if (lines.length === MAX_LINES - 1) return undefined;
+    lines.push({ start, end: at });
+    start = at + 1;
+  }
+  lines.push({ start, end: value.length });
+  return lines;
+}
+
+/** Lines of directory strings with `$` between, `\24` and `\5C` within (§3.3.28). An empty line is let through: it is common. */
+export function checkPostalAddress(value: Buffer): string | undefined {
+  if (value.length === 0) return 'is empty';
+  if (!isUtf8(value)) return 'is not UTF-8';
+  if (!dollarLines(value)) return TOO_MANY;
+  for (let at = value.indexOf(BACKSLASH); at >= 0; at = value.indexOf(BACKSLASH, at + 1)) {
+    const written = value.toString('latin1', at + 1, at + 3);
+    if (!/^(?:24|5c)$/i.test(written)) return `byte ${at + 1}: a backslash is written \\5C and a dollar sign \\24`;
+  }
+  return undefined;
+}
+
+const DELIVERY = new Set([
+  'any',
+  'mhs',
+  'physical',
+  'telex',
+  'teletex',
+  'g3fax',
+  'g4fax',
+  'ia5',
+  'videotex',
+  'telephone',
+]);
+
+export function checkDeliveryMethod(value: Buffer): string | undefined {
+  if (value.length > 1024) return 'is too long';
+  const unknown = value
+    .toString('latin1')
+    .split('$')
+    .find((method) => !DELIVERY.has(method.trim()));
+  return unknown === undefined ? undefined : `names a method other than ${[...DELIVERY].join(', ')}`;
+}
+
+const FAX = new Set([
+  'twodimensional',
+  'fineresolution',
+  'unlimitedlength',
+  'b4length',
+  'a3width',
+  'b4width',
+  'uncompressed',
+]);
+
+/** Telephone number and `$`-separated fax parameters (§3.3.11). */
+export function checkFaxNumber(value: Buffer): string | undefined {
+  const [number, ...parameters] = dollarLines(value) ?? [];
+  if (!number) return TOO_MANY;
+  for (const { start, end } of parameters) {
+    if (!FAX.has(value.toString('latin1', start, Math.min(end, start + 32)).toLowerCase()))
+      return 'has an unknown fax parameter';
+  }
+  return checkTelephone(value.subarray(number.start, number.end));
+}
+
+const TELETEX = /^(?:graphic|control|misc|page|private):/s;
+
+/** Terminal identifier and `$`-separated `key:value` parameters (§3.3.32). */
+export function checkTeletex(value: Buffer): string | undefined {
+  const [terminal, ...parameters] = dollarLines(value) ?? [];
+  if (!terminal) return TOO_MANY;
+  const known = parameters.every(({ start }) => TELETEX.test(value.toString('latin1', start, start + 16)));
+  if (!known) return 'has an unknown teletex parameter';
+  return checkPrintable(value.subarray(terminal.start, terminal.end));
+}
+
+/** Number, country and answerback, printable, with `$` between (§3.3.33). */
+export function checkTelex(value: Buffer): string | undefined {
+  const lines = dollarLines(value);
+  if (lines?.length !== 3) return 'is not number$country$answerback';
+  for (const { start, end } of lines) {
+    const wrong = checkPrintable(value.subarray(start, end));
+    if (wrong) return wrong;
+  }
+  return undefined;
+}
+
+/** Printable mailbox type, `$`, IA5 mailbox (§3.3.27). */
+export function checkOtherMailbox(value: Buffer): string | undefined {
+  const dollar = value.indexOf(DOLLAR);
+  if (dollar < 1) return 'is not type$mailbox';
+  return checkPrintable(value.subarray(0, dollar)) ?? checkIa5(value.subarray(dollar + 1));
+}
+
+/** Any octets but none: pictures in other formats are common, and clients cope. */
+export function checkJpeg(value: Buffer): string | undefined {
+  return value.length === 0 ? 'is empty' : undefined;
+}
+
+/** `host,user,domain` in parentheses, each part possibly empty or `-` (RFC 2307 §2.4). */
+export function checkNetgroupTriple(value: Buffer): string | undefined {
+  const n = value.length;
+  const commas = value.toString('latin1', 0, Math.min(n, 2048)).split(',').length - 1;
+  const framed = n > 1 && n <= 2048 && value[0] === 0x28 && value[n - 1] === 0x29;
+  if (!framed || commas !== 2) return 'is not a netgroup triple (host,user,domain)';
+  return checkIa5(value);
+}
+
+/** `key=server:path` (RFC 2307 §2.4). */
+export function checkBootParameter(value: Buffer): string | undefined {
+  const equals = value.indexOf(0x3d);
+  const colon = value.indexOf(0x3a, equals + 1);
+  if (equals < 1 || colon < 0) return 'is not a boot parameter key=server:path';
+  return checkIa5(value);
+}

@@ -1,0 +1,148 @@
+import { isUtf8 } from 'node:buffer';
+import { LdapError } from '../ldap/error.js';
+import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificatePair } from './certificate.js';
+import type { Context } from './context.js';
+import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';
+import { checkInteger } from './number.js';
+import type { Check } from './syntax-text.js';
+import * as text from './syntax-text.js';
+import { checkCsn, checkGeneralizedTime, checkUtcTime, checkUuid } from './time.js';
+
+/** The arc of RFC 4517's syntaxes. */
+export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';
+
+export interface SyntaxCode {
+  readonly check: Check;
+  readonly binary: boolean;
+}
+
+const MAX_DEFINITION = 65536;
+
+/** A schema definition as a value (attributeTypes and its like). */
+function definitionCheck(kind: DefinitionKind): Check {
+  return (value) => {
+    if (value.length > MAX_DEFINITION) return 'is too long for a definition';
+    if (!isUtf8(value)) return 'is not UTF-8';
+    try {
+      parseDefinition(kind, value.toString('utf8'));
+      return undefined;
+    } catch (error) {
+      if (error instanceof DefinitionError) return `is not a definition of ${kind} as RFC 4512 §4.1 writes it`;
+      throw error;
+    }
+  };
+}
+
+function dnCheck(context: Context): Check {
+  return (value) => {
+    if (!isUtf8(value)) return 'is not UTF-8';
+    try {
+      context.parseDn(value.toString('utf8'));
+      return undefined;
+    } catch (error) {
+      if (error instanceof LdapError) return `is not a DN: ${error.message}`;
+      throw error;
+    }
+  };
+}
+
+/** Splits a NameAndOptionalUID (RFC 4517 §3.3.21) at the `#` of its bit string; -1 when it has none. */
+export function uidStart(value: Buffer): number {
+  const n = value.length;
+  if (n < 4 || value[n - 1] !== 0x42 || value[n - 2] !== 0x27) return -1;
+  const hash = value.lastIndexOf(0x23);
+  if (hash < 0 || value[hash - 1] === 0x5c) return -1;
+  return text.checkBitString(value.subarray(hash + 1)) === undefined ? hash : -1;
+}
+
+/** `{ base …, minimum … }` of RFC 3672 and the like: GSER by its braces and quotes only. */
+function checkBraces(value: Buffer): string | undefined {
+  if (!isUtf8(value)) return 'is not UTF-8';
+  let depth = 0;
+  let quoted = false;
+  for (let i = 0; i < value.length; i++) {
+    const byte = value[i]!;
+    if (byte === 0x22) quoted = !quoted;
+    else if (!quoted && byte === 0x7b) depth++;
+    else if (!quoted && byte === 0x7d && --depth < 0) break;
+    if (depth === 0 && !quoted && byte > 0x20 && byte !== 0x7d) return 'is not a specification in braces';
+  }
+  return depth === 0 && !quoted && value.length > 1 ? undefined : 'has braces or quotes without their partner';
+}
+
+function textSyntaxes(): Record<string, Check> {
+  return {
+    '6': text.checkBitString,
+    '7': text.checkBoolean,
+    '11': text.checkCountry,
+    '13': text.checkDirectoryString,
+    '14': text.checkDeliveryMethod,
+    '15': text.checkDirectoryString,
+    '19': text.checkDirectoryString,
+    '21': text.checkDirectoryString,
+    '22': text.checkFaxNumber,
+    '24': checkGeneralizedTime,
+    '25': text.checkDirectoryString,
+    '26': text.checkIa5,
+    '27': checkInteger,
+    '33': text.checkIa5,
+    '36': text.checkNumericString,
+    '38': text.checkOid,
+    '39': text.checkOtherMailbox,
+    '41': text.checkPostalAddress,
+    '42': text.checkDirectoryString,
+    '43': text.checkDirectoryString,
+    '44': text.checkPrintable,
+    '45': checkBraces,
+    '50': text.checkTelephone,
+    '51': text.checkTeletex,
+    '52': text.checkTelex,
+    '53': checkUtcTime,
+    '58': text.checkDirectoryString,
+  };
+}
+
+const BINARY: Record<string, Check> = {
+  '4': text.checkOctets,
+  '5': text.checkOctets,
+  '8': checkCertificate,
+  '9': checkCertificateList,
+  '10': checkCertificatePair,
+  '23': text.checkOctets,
+  '28': text.checkJpeg,
+  '49': checkAlgorithm,
+};
+
+const DEFINITIONS: Record<string, DefinitionKind> = {
+  '3': 'attributeTypes',
+  '16': 'dITContentRules',
+  '17': 'dITStructureRules',
+  '30': 'matchingRules',
+  '31': 'matchingRuleUse',
+  '35': 'nameForms',
+  '37': 'objectClasses',
+  '54': 'ldapSyntaxes',
+};
+
+/** What this server can do with each syntax, by OID. The LDIF declares which of them the schema has. */
+export function syntaxCode(context: Context): Map<string, SyntaxCode> {
+  const code = new Map<string, SyntaxCode>();
+  const add = (oid: string, check: Check, binary = false) => code.set(oid, { check, binary });
+  for (const [arc, check] of Object.entries(textSyntaxes())) add(`${LDAP_SYNTAX}.${arc}`, check);
+  for (const [arc, check] of Object.entries(BINARY)) add(`${LDAP_SYNTAX}.${arc}`, check, true);
+  for (const [arc, kind] of Object.entries(DEFINITIONS)) add(`${LDAP_SYNTAX}.${arc}`, definitionCheck(kind));
+  const checkDn = dnCheck(context);
+  add(`${LDAP_SYNTAX}.12`, checkDn);
+  add(`${LDAP_SYNTAX}.34`, (value) => {
+    const hash = uidStart(value);
+    return checkDn(hash < 0 ? value : value.subarray(0, hash));
+  });
+  add(`${LDAP_SYNTAX}.40`, text.checkOctets, true);
+  for (const arc of [1, 2, 3, 4, 5, 6, 7]) add(`1.3.6.1.1.15.${arc}`, text.checkDirectoryString);
+  add('1.3.6.1.1.16.1', checkUuid);
+  add('1.3.6.1.1.1.0.0', text.checkNetgroupTriple);
+  add('1.3.6.1.1.1.0.1', text.checkBootParameter);
+  add('1.3.6.1.4.1.4203.666.11.2.1', checkCsn);
+  add('1.3.6.1.4.1.4203.1.1.2', text.checkIa5);
+  return code;
+}

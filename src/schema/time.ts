@@ -1,0 +1,162 @@
+/**
+ * Times (RFC 4517 §3.3.13, §3.3.34). The normal form of a generalizedTime is `YYYYMMDDhhmmss`, in UTC, and `.fraction`
+ * without zeros at its end when there is one: byte order is the order of time.
+ */
+
+interface Time {
+  readonly year: number;
+  readonly month: number;
+  readonly day: number;
+  readonly hour: number;
+  readonly minute: number;
+  readonly second: number;
+  /** Decimal digits of a second. */
+  readonly fraction: string;
+  /** Minutes that the clock is ahead of UTC. */
+  readonly offset: number;
+}
+
+const GENERALIZED = /^(\d{4})(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(Z|[+-]\d\d(?:\d\d)?)$/;
+const UTC = /^(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(Z|[+-]\d{4})?$/;
+const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+const Z = 0x5a;
+
+function twoDigits(value: Buffer, at: number): number {
+  const tens = value[at]! - 0x30;
+  const ones = value[at + 1]! - 0x30;
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : -1;
+}
+
+/** What is wrong with date and clock, or undefined. A second of 60 is a leap second. */
+function checkFields(year: number, month: number, day: number, hour: number, minute: number, second: number) {
+  if (month < 1 || month > 12) return 'has no such month';
+  const leap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  if (day < 1 || day > DAYS[month - 1]! || (month === 2 && day === 29 && !leap)) return 'has no such day';
+  if (hour < 0 || hour > 23) return 'has no such hour';
+  if (minute < 0 || minute > 59) return 'has no such minute';
+  if (second < 0 || second > 60) return 'has no such second';
+  return undefined;
+}
+
+/** `YYYYMMDDhhmmssZ`, which is nearly always what comes: checked without a regular expression. */
+function checkPlain(value: Buffer): string | undefined {
+  const century = twoDigits(value, 0);
+  const year = twoDigits(value, 2);
+  if (century < 0 || year < 0) return 'has no year of four digits';
+  return checkFields(
+    century * 100 + year,
+    twoDigits(value, 4),
+    twoDigits(value, 6),
+    twoDigits(value, 8),
+    twoDigits(value, 10),
+    twoDigits(value, 12),
+  );
+}
+
+/** Digits of a fraction of an hour (3,600 s) or minute (60 s) as whole seconds and the digits of a fraction of a second. */
+function scaleFraction(digits: string, seconds: number): { whole: number; fraction: string } {
+  const out = new Array<string>(digits.length);
+  let carry = 0;
+  for (let i = digits.length - 1; i >= 0; i--) {
+    const product = (digits.charCodeAt(i) - 0x30) * seconds + carry;
+    out[i] = String(product % 10);
+    carry = Math.floor(product / 10);
+  }
+  return { whole: carry, fraction: out.join('') };
+}
+
+function parseGeneralized(text: string): Time | string {
+  const match = GENERALIZED.exec(text);
+  if (!match) return 'is not a generalized time like 20261231235959Z';
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  const unit = second !== undefined ? 1 : minute !== undefined ? 60 : 3600;
+  const scaled = unit === 1 ? { whole: 0, fraction } : scaleFraction(fraction, unit);
+  const offset = zoneMinutes(zone);
+  if (offset === undefined) return 'has no such time zone';
+  const time = {
+    year: Number(year),
+    month: Number(month),
+    day: Number(day),
+    hour: Number(hour),
+    minute: Number(minute ?? 0) + Math.floor(scaled.whole / 60),
+    second: Number(second ?? 0) + (scaled.whole % 60),
+    fraction: scaled.fraction.replace(/0+$/, ''),
+    offset,
+  };
+  return checkFields(time.year, time.month, time.day, time.hour, time.minute, time.second) ?? time;
+}
+
+function zoneMinutes(zone: string): number | undefined {
+  if (zone === 'Z') return 0;
+  const hours = Number(zone.slice(1, 3));
+  const minutes = Number(zone.slice(3, 5));
+  if (hours > 23 || minutes > 59) return undefined;
+  return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
+}
+
+function isPlain(value: Buffer): boolean {
+  return value.length === 15 && value[14] === Z;
+}
+
+/** Fractions may be long, but no clock writes more. */
+const MAX_TIME = 256;
+
+export function checkGeneralizedTime(value: Buffer): string | undefined {
+  if (isPlain(value)) return checkPlain(value);
+  if (value.length > MAX_TIME) return 'is too long for a time';
+  const time = parseGeneralized(value.toString('latin1'));
+  return typeof time === 'string' ? time : undefined;
+}
+
+/** Normal form; undefined when `value` is no time, or one before year 0 or after 9999 in UTC. */
+export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
+  if (isPlain(value)) return checkPlain(value) === undefined ? value.subarray(0, 14) : undefined;
+  if (value.length > MAX_TIME) return undefined;
+  const time = parseGeneralized(value.toString('latin1'));
+  if (typeof time === 'string') return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(time.year, time.month - 1, time.day);
+  date.setUTCHours(time.hour, time.minute - time.offset, 0, 0);
+  const year = date.getUTCFullYear();
+  if (year < 0 || year > 9999) return undefined;
+  const clock = [date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), time.second];
+  const text = String(year).padStart(4, '0') + clock.map((part) => String(part).padStart(2, '0')).join('');
+  return Buffer.from(time.fraction === '' ? text : `${text}.${time.fraction}`, 'latin1');
+}
+
+export function checkUtcTime(value: Buffer): string | undefined {
+  const match = value.length > 17 ? null : UTC.exec(value.toString('latin1'));
+  if (!match) return 'is not a UTC time like 261231235959Z';
+  const [, year, month, day, hour, minute, second = '0', zone = 'Z'] = match;
+  if (zoneMinutes(zone) === undefined) return 'has no such time zone';
+  const century = Number(year) < 50 ? 2000 : 1900;
+  return checkFields(century + Number(year), Number(month), Number(day), Number(hour), Number(minute), Number(second));
+}
+
+const CSN = /^(\d{14})\.(\d{6})Z#[0-9a-fA-F]{6}#[0-9a-fA-F]{3}#[0-9a-fA-F]{6}$/;
+
+/** Change sequence number `YYYYMMDDhhmmss.ffffffZ#count#server#mod`, the numbers in hexadecimal. */
+export function checkCsn(value: Buffer): string | undefined {
+  const match = value.length === 40 ? CSN.exec(value.toString('latin1')) : null;
+  if (!match) return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
+  return checkPlain(value);
+}
+
+/** Normal form: the same text with small letters; of fixed width, so that byte order is the order of the numbers. */
+export function normalizeCsn(value: Buffer): Buffer | undefined {
+  return checkCsn(value) === undefined
+    ? Buffer.from(value.toString('latin1').toLowerCase().replace('z', 'Z'), 'latin1')
+    : undefined;
+}
+
+const UUID = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;
+
+export function checkUuid(value: Buffer): string | undefined {
+  if (value.length === 36 && UUID.test(value.toString('latin1'))) return undefined;
+  return 'is not a UUID like 597ae2f6-16a6-1027-98f4-d28b5365dc14';
+}
+
+/** Normal form: its 16 bytes. */
+export function normalizeUuid(value: Buffer): Buffer | undefined {
+  return checkUuid(value) === undefined ? Buffer.from(value.toString('latin1').replaceAll('-', ''), 'hex') : undefined;
+}

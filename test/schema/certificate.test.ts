@@ -1,0 +1,92 @@
+import { expect } from 'chai';
+import { bytes, rule, schema } from './helpers.js';
+import { repeat } from './random.js';
+
+/** Self-signed; serial 0x1234567890abcdef12, issuer C=DE, O="Example, Inc.", CN="Jürgen  CA", emailAddress=CA@Example.com. */
+const CERTIFICATE = Buffer.from(
+  'MIIB/zCCAaagAwIBAgIJEjRWeJCrze8SMAoGCCqGSM49BAMCMFoxCzAJBgNVBAYTAkRFMRYwFAYDVQQKDA1FeGFtcGxlLCBJbmMuMRQwEgYDVQQD' +
+    'DAtKw7xyZ2VuICBDQTEdMBsGCSqGSIb3DQEJARYOQ0FARXhhbXBsZS5jb20wIBcNMjYxMTIxMDkwNzI3WhgPMjEyNjEwMjgwOTA3MjdaMFoxCzAJ' +
+    'BgNVBAYTAkRFMRYwFAYDVQQKDA1FeGFtcGxlLCBJbmMuMRQwEgYDVQQDDAtKw7xyZ2VuICBDQTEdMBsGCSqGSIb3DQEJARYOQ0FARXhhbXBsZS5j' +
+    'b20wWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQpht1ZQviWgzAz37fm2kOsvpdrCMiw0hmn+QRjTaYKbocK/C5OPlZ5OMqaGtPveCqAvWn++CNG' +
+    '2SaIvUJo/Lo4o1MwUTAdBgNVHQ4EFgQUZt9a9tLg4gIZsCbNzNSJO/2ICvowHwYDVR0jBBgwFoAUZt9a9tLg4gIZsCbNzNSJO/2ICvowDwYDVR0T' +
+    'AQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBEAiBPePmakQ5F0Goygee1Oc2v4GwyJtRDs6qGXglee3H8cgIgSzCqwr1FzfCYYJDj09LfbUdUgPev' +
+    '3F2QHv/NRgcK2UM=',
+  'base64',
+);
+const LIST = Buffer.from(
+  'MIGlME0CAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBeBcNMjYxMTIxMDkwNzI4WhgPMjEyNjEwMjgwOTA3MjhaoA4wDDAKBgNVHRQEAwIBATAK' +
+    'BggqhkjOPQQDAgNIADBFAiBn+0IAUVK8U8Ew3mJcVxeiapsnphjtq6ZbKNOArFh1fAIhAPoY+moRpKhSgFGh0mgk7dwpZLST9aGNsCjfu2nuxotV',
+  'base64',
+);
+const SERIAL = '335812727627494321938';
+const ISSUER = 'emailAddress=ca@example.com,cn=jürgen ca,o=EXAMPLE\\, inc.,c=de';
+
+const exact = rule('certificateExactMatch');
+const check = schema.attribute('userCertificate')!.syntax.check;
+
+describe('certificates', () => {
+  it('are accepted in DER and told from lists', () => {
+    expect(check(CERTIFICATE)).to.equal(undefined);
+    expect(check(LIST)).to.match(/not an X.509 certificate/);
+    const list = schema.attribute('certificateRevocationList')!.syntax;
+    expect(list.check(LIST)).to.equal(undefined);
+    expect(list.check(CERTIFICATE)).to.match(/not an X.509 certificate revocation list/);
+    const pair = schema.attribute('crossCertificatePair')!.syntax;
+    const forward = Buffer.concat([
+      Buffer.from([0xa0, 0x82, CERTIFICATE.length >> 8, CERTIFICATE.length & 255]),
+      CERTIFICATE,
+    ]);
+    const whole = Buffer.concat([Buffer.from([0x30, 0x82, forward.length >> 8, forward.length & 255]), forward]);
+    expect(pair.check(whole)).to.equal(undefined);
+    expect(pair.check(forward)).to.match(/not a pair/);
+  });
+
+  const assertions: [string, boolean | undefined][] = [
+    [`{ serialNumber ${SERIAL}, issuer rdnSequence:"${ISSUER}" }`, true],
+    [`{serialNumber ${SERIAL},issuer rdnSequence:"${ISSUER}"}`, true],
+    [`{ issuer rdnSequence:"${ISSUER}", serialNumber '1234567890ABCDEF12'H }`, true],
+    [`${SERIAL}$${ISSUER}`, true],
+    [`${SERIAL} $ 1.2.840.113549.1.9.1=ca@example.com,2.5.4.3=JÜRGEN  CA,o="Example, Inc.",c=DE`, true],
+    [`${SERIAL}$c=de`, false],
+    [`1$${ISSUER}`, false],
+    [`{ serialNumber 1, issuer rdnSequence:"${ISSUER}" }`, false],
+    [`${SERIAL}$1.2.3.4=x`, false],
+    ['', undefined],
+    ['$', undefined],
+    ['1', undefined],
+    ['{', undefined],
+    ['{ serialNumber 1 }', undefined],
+    ['{ serialNumber 1, issuer rdnSequence:"cn=a }', undefined],
+    ['{ serialNumber 1, issuer rdnSequence:"cn" }', undefined],
+    ['{ serialNumber 01, issuer rdnSequence:"cn=a" }', undefined],
+    ['{ serialNumber 1, serialNumber 1 }', undefined],
+    [`{ serialNumber ${'9'.repeat(1000)}, issuer rdnSequence:"cn=a" }`, undefined],
+  ];
+  for (const [assertion, expected] of assertions) {
+    it(`match ${JSON.stringify(assertion.slice(0, 80))}: ${expected}`, () => {
+      const form = exact.normalizeAssertion(bytes(assertion));
+      const stored = exact.normalize(CERTIFICATE)!;
+      expect(form?.equals(stored)).to.equal(expected);
+    });
+  }
+
+  it('cut at any byte are refused', () => {
+    for (let n = 0; n < CERTIFICATE.length; n++) {
+      expect(check(CERTIFICATE.subarray(0, n)), `${n}`).to.be.a('string');
+      expect(exact.normalize(CERTIFICATE.subarray(0, n))).to.equal(undefined);
+    }
+    expect(check(Buffer.concat([CERTIFICATE, Buffer.from([0])]))).to.be.a('string');
+  });
+
+  it('with bytes changed never throw', () => {
+    const syntaxes = ['userCertificate', 'certificateRevocationList', 'crossCertificatePair', 'supportedAlgorithms'];
+    const checks = syntaxes.map((name) => schema.attribute(name)!.syntax.check);
+    repeat(20000, (random) => {
+      const bad = Buffer.from(random.below(4) ? CERTIFICATE : random.bytes(100));
+      for (let i = random.below(4); i >= 0 && bad.length > 0; i--) bad[random.below(bad.length)] = random.below(256);
+      for (const wrong of checks) wrong(bad);
+      const form = exact.normalize(bad);
+      expect(form === undefined || form.length > 0).to.equal(true);
+    });
+  });
+});

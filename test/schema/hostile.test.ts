@@ -1,0 +1,144 @@
+import { expect } from 'chai';
+import { LdapError } from '../../src/ldap/error.js';
+import { schema } from './helpers.js';
+import { repeat } from './random.js';
+
+const MB = 1 << 20;
+
+/** What hurt other servers: big, deep, cut, not UTF-8. Name → bytes. */
+const HOSTILE: Record<string, Buffer> = {
+  nothing: Buffer.alloc(0),
+  'a NUL': Buffer.from([0]),
+  'a megabyte of NULs': Buffer.alloc(MB),
+  'a megabyte of a': Buffer.alloc(MB, 'a'),
+  'a megabyte of A': Buffer.alloc(MB, 'A'),
+  'a megabyte of spaces': Buffer.alloc(MB, ' '),
+  'a megabyte of a and space': Buffer.alloc(MB, 'a '),
+  'a megabyte of digits': Buffer.alloc(MB, '9'),
+  'a megabyte of zeros': Buffer.alloc(MB, '0'),
+  'a megabyte of dollars': Buffer.alloc(MB, '$'),
+  'a megabyte of backslashes': Buffer.alloc(MB, '\\'),
+  'a megabyte of quotes': Buffer.alloc(MB, "'"),
+  'a megabyte of (': Buffer.alloc(MB, '('),
+  'a megabyte of {': Buffer.alloc(MB, '{'),
+  'a megabyte of #': Buffer.alloc(MB, '#'),
+  'a megabyte of 0xff': Buffer.alloc(MB, 0xff),
+  'a megabyte of é': Buffer.alloc(MB, 'é'),
+  'a megabyte of combining accents': Buffer.alloc(MB, '\u0301'),
+  'a megabyte of space and accent': Buffer.alloc(3 * (MB / 3), ' \u0301'),
+  'a megabyte of SEQUENCEs': Buffer.alloc(MB, Buffer.from([0x30, 0x84, 0x00, 0x0f, 0xff, 0x00])),
+  'SEQUENCEs of indefinite length': Buffer.alloc(10000, Buffer.from([0x30, 0x80])),
+  'an OID of 254 KB': Buffer.from(`1${'.2'.repeat(127000)}`),
+  'an OID with an arc of 254 KB': Buffer.from(`1.${'2'.repeat(254000)}`),
+  '10,000 RDNs': Buffer.from(Array.from({ length: 10000 }, () => 'c=x').join(',')),
+  '10,000 attributes in an RDN': Buffer.from(Array.from({ length: 10000 }, () => 'cn=x').join('+')),
+  'an RDN of a megabyte': Buffer.from(`cn=${'x'.repeat(MB)},dc=y`),
+  'DNs within DNs': Buffer.from('member='.repeat(9000) + 'cn=x'),
+  'escaped DNs within DNs': Buffer.from(`member=member\\=member\\=cn\\=${'\\\\'.repeat(20000)}`),
+  'a DN of backslashes': Buffer.from(`cn=${'\\\\'.repeat(30000)}`),
+  'a DN of commas': Buffer.alloc(60000, ','),
+  'a time with a long fraction': Buffer.from(`20261121083556.${'0'.repeat(MB)}1Z`),
+  'a quote never closed': Buffer.from(`( 1.2.3 NAME '${'x'.repeat(MB)}`),
+  'formats and patterns': Buffer.from('%s%n%d*()\\(\\)(a+)+$^[[.*.]]\u0000\n\r'),
+  'half a surrogate': Buffer.from([0xed, 0xa0, 0x80]),
+  'an overlong slash': Buffer.from([0xc0, 0xaf]),
+};
+
+/** Long enough for a slow machine that also does other things; anything not linear takes minutes. */
+const PATIENCE = 20000;
+
+describe('hostile values', function () {
+  this.timeout(PATIENCE);
+  const syntaxes = new Set([...schema.attributes()].map((type) => type.syntax));
+  const rules = new Set<NonNullable<ReturnType<typeof schema.rule>>>();
+  for (const { values } of schema.subschema().filter((attribute) => attribute.type === 'matchingRules')) {
+    for (const value of values) rules.add(schema.rule(value.split(' ')[1]!)!);
+  }
+
+  /** Rules of one family share their functions: each once is enough. */
+  const functions = new Set([...rules].flatMap((rule) => [rule.normalize, rule.normalizeAssertion]));
+  const partFunctions = new Set([...rules].flatMap((rule) => rule.normalizePart ?? []));
+
+  for (const [name, value] of Object.entries(HOSTILE)) {
+    it(`${name}: every syntax and rule answers`, () => {
+      for (const syntax of syntaxes)
+        expect(syntax.check(value)).to.satisfy((wrong: unknown) => wrong === undefined || typeof wrong === 'string');
+      const forms = [...functions].map((normalize) => normalize(value));
+      for (const normalizePart of partFunctions) {
+        for (const where of ['initial', 'any', 'final'] as const) forms.push(normalizePart(value, where));
+      }
+      for (const form of forms) expect(form === undefined || Buffer.isBuffer(form)).to.equal(true);
+      for (const { test, normalize, normalizeAssertion } of rules) {
+        const [stored, asserted] = test ? [normalize(value), normalizeAssertion(value)] : [];
+        if (stored && asserted) expect(test!(stored, asserted)).to.be.a('boolean');
+      }
+    });
+
+    it(`${name}: as DN, description and class it is right or an LdapError`, () => {
+      const text = value.toString();
+      const rdn = schema.parseRdn('cn=x');
+      const objectClass = schema.describe('objectClass')!;
+      const attempts = [
+        () => schema.parseDnBytes(value),
+        () => schema.parseDn(text),
+        () => schema.parseRdn(text),
+        () => schema.requireDescription(text),
+        () => schema.checkEntry([{ description: objectClass, values: [value] }], rdn),
+      ];
+      for (const attempt of attempts) {
+        try {
+          attempt();
+        } catch (error) {
+          expect(error).to.be.instanceOf(LdapError);
+          expect((error as LdapError).message.length).to.be.lessThan(500);
+          expect((error as LdapError).message).to.not.match(/\p{Cc}/u);
+        }
+      }
+    });
+  }
+
+  it('has limits for DNs, said in the diagnostic', () => {
+    const dn = (n: number) => Array.from({ length: n }, () => 'ou=x').join(',');
+    expect(schema.parseDn(dn(1000)).rdns).to.have.length(1000);
+    expect(() => schema.parseDn(dn(1001))).to.throw(LdapError, /more than 1000 RDNs/);
+    expect(() => schema.parseDn(`cn=new,${dn(1000)}`)).to.throw(LdapError, /more than 1000 RDNs/);
+    expect(() => schema.parseDn(`cn=${'x'.repeat(70000)}`)).to.throw(LdapError, /65536/);
+    expect(() => schema.parseDn(`cn=${'é'.repeat(40000)}`)).to.throw(LdapError, /65536/);
+  });
+
+  it('at random throw nothing but LdapError', () => {
+    const pieces = [
+      'cn',
+      'member',
+      '=',
+      ',',
+      '+',
+      '\\',
+      '"',
+      '#',
+      'a',
+      ' ',
+      ';',
+      '0c',
+      'é',
+      '\u0000',
+      '(',
+      '\\2c',
+      '1.2',
+    ];
+    repeat(20000, (random) => {
+      const text = random.text(pieces, 20);
+      try {
+        const dn = schema.parseDn(text);
+        expect(schema.parseDn(dn.rdns.map((rdn) => rdn.text).join(',')).norm.equals(dn.norm), text).to.equal(true);
+      } catch (error) {
+        if (!(error instanceof LdapError)) throw error;
+      }
+      const value = random.bytes(40);
+      for (const syntax of syntaxes) syntax.check(value);
+      const rule = random.pick([...rules]);
+      rule.normalize(value);
+      rule.normalizeAssertion(value);
+    });
+  });
+});

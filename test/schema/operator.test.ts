@@ -1,0 +1,183 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { LdapError } from '../../src/ldap/error.js';
+import { Schema, SchemaError } from '../../src/schema/index.js';
+
+describe("the operator's schema files", () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'rowan-schema-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  function load(text: string | Buffer, name = 'own.ldif'): Schema {
+    writeFileSync(join(folder, name), text);
+    return Schema.load({ extra: [folder] });
+  }
+
+  const head = 'dn: cn=own,cn=schema\nobjectClass: subschema\ncn: own\n';
+
+  it('add to the built-in ones, in any order', () => {
+    const schema = load(
+      `${head}# a comment\n  that goes on\nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'shoeSize'\n  SUP sizes )\n` +
+        "attributeTypes: ( 1.3.6.1.4.1.99999.2 NAME 'sizes' EQUALITY integerMatch\r\n" +
+        '  SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )\nattributeTypes:: KCAxLjMuNi4xLjQuMS45OTk5OS41IE5BTUUgJ3BpbicgU1VQIHNpemVzIFgtU0VDUkVUICdUUlVFJyAp\n' +
+        "\ndn: cn=more\nobjectClasses: ( 1.3.6.1.4.1.99999.3 NAME 'shoe' AUXILIARY MAY ( shoeSize $ pin ) )\n",
+    );
+    expect(schema.attribute('SHOESIZE')!.equality!.names).to.deep.equal(['integerMatch']);
+    expect(schema.attribute('pin')!.secret).to.equal(true);
+    expect(schema.objectClass('shoe')!.may.has(schema.attribute('shoeSize')!)).to.equal(true);
+  });
+
+  it('may be those of OpenLDAP, macros and all', () => {
+    const schema = load(
+      'dn: cn={9}own,cn=schema,cn=config\nobjectClass: olcSchemaConfig\ncn: {9}own\n' +
+        'olcObjectIdentifier: {0}Own 1.3.6.1.4.1.99999\nolcObjectIdentifier: {1}OwnAttr Own:7\n' +
+        "olcAttributeTypes: {0}( OwnAttr:1 NAME 'hat' SUP name )\nolcObjectClasses: {0}( Own:8.1 NAME 'hatted' SUP top AUXILIARY MAY hat )\n",
+    );
+    expect(schema.attribute('hat')!.oid).to.equal('1.3.6.1.4.1.99999.7.1');
+    expect(schema.objectClass('hatted')!.oid).to.equal('1.3.6.1.4.1.99999.8.1');
+  });
+
+  it('may bring syntaxes and rules that behave like known ones', () => {
+    const schema = load(
+      `${head}ldapSyntaxes: ( 1.3.6.1.4.1.99999.9 DESC 'hex' X-SUBST '1.3.6.1.4.1.1466.115.121.1.26' )\n` +
+        "matchingRules: ( 1.3.6.1.4.1.99999.10 NAME 'hexMatch' SYNTAX 1.3.6.1.4.1.99999.9 X-SUBST '1.3.6.1.4.1.1466.109.114.2' )\n" +
+        "attributeTypes: ( 1.3.6.1.4.1.99999.11 NAME 'key' EQUALITY hexMatch SYNTAX 1.3.6.1.4.1.99999.9 )\n",
+    );
+    expect(schema.attribute('key')!.equality!.normalize(Buffer.from('AbC'))).to.deep.equal(Buffer.from('abc'));
+    expect(schema.attribute('key')!.syntax.check(Buffer.from('é'))).to.match(/ASCII/);
+  });
+
+  it('may bring abstract classes, which only serve to derive others', () => {
+    const schema = load(
+      `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'thing' SUP top ABSTRACT MUST description )\n` +
+        "objectClasses: ( 1.3.6.1.4.1.99999.2 NAME 'tool' SUP thing AUXILIARY )\n",
+    );
+    const check = (...classes: string[]) =>
+      schema.checkEntry(
+        Object.entries({ objectClass: classes, cn: ['x'], description: ['y'] }).map(([name, values]) => ({
+          description: schema.requireDescription(name),
+          values: values.map((value) => Buffer.from(value)),
+        })),
+        schema.parseRdn('cn=x'),
+      );
+    expect(() => check('device', 'thing')).to.throw(
+      LdapError,
+      /abstract object class 'thing' is given without one derived/,
+    );
+    expect(check('device', 'thing', 'tool').name).to.equal('device');
+  });
+
+  const at = (rest: string) => `${head}attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
+  const oc = (rest: string) => `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
+  const mistakes: [string, string, number, RegExp][] = [
+    ['an unknown superior', at('SUP nam'), 4, /'own': superior 'nam' is not defined; did you mean 'cn|name'/],
+    ['an unknown syntax', at('SYNTAX 1.2.3'), 4, /syntax 1.2.3 is not defined/],
+    ['a malformed syntax', at('SYNTAX text'), 4, /SYNTAX 'text' is not an OID/],
+    ['neither syntax nor superior', at("DESC 'x'"), 4, /neither SYNTAX nor SUP; add one/],
+    [
+      'an unknown rule',
+      at('EQUALITY caseIgnorMatch SUP name'),
+      4,
+      /'caseIgnorMatch' is not defined; did you mean 'caseIgnoreMatch'\?/,
+    ],
+    [
+      'a rule of the wrong kind',
+      at('EQUALITY caseIgnoreSubstringsMatch SUP name'),
+      4,
+      /is a rule for substrings, not equality/,
+    ],
+    [
+      'an unknown usage',
+      at('SUP name USAGE directoryOperations'),
+      4,
+      /USAGE 'directoryOperations' is unknown; did you mean 'directoryOperation'/,
+    ],
+    ['a usage unlike its superior', at('SUP name USAGE dSAOperation'), 4, /USAGE differs from that of 'name'/],
+    ['itself above it', at('SUP own'), 4, /above itself/],
+    ['a quote never closed', at("DESC 'x"), 4, /quote at character .* never closed/],
+    [
+      'a taken OID',
+      `${head}attributeTypes: ( 2.5.4.3 NAME 'own' SUP name )\n`,
+      4,
+      /OID 2.5.4.3 is already that of 'cn' \(rfc4519-core.ldif:\d+\)/,
+    ],
+    [
+      'a taken name',
+      `${head}\nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'CommonName' SUP name )\n`,
+      5,
+      /name 'commonname' is already that of 'cn'/,
+    ],
+    [
+      'an unknown attribute of a class',
+      oc('MUST ( cn $ mial )'),
+      4,
+      /attribute of MUST 'mial' is not defined; did you mean 'mail'/,
+    ],
+    ['an unknown superior class', oc('SUP persom'), 4, /superior class 'persom' is not defined; did you mean 'person'/],
+    ['two kinds of class', oc('ABSTRACT AUXILIARY'), 4, /is ABSTRACT and AUXILIARY; keep one/],
+    [
+      'an auxiliary class below a structural one',
+      oc('SUP person AUXILIARY'),
+      4,
+      /auxiliary class 'own' derives from structural 'person'/,
+    ],
+    [
+      'a syntax that is not built in',
+      `${head}ldapSyntaxes: ( 1.2.3 )\n`,
+      4,
+      /syntax 1.2.3 is not built in; add X-SUBST/,
+    ],
+    [
+      'a rule that is not built in',
+      `${head}matchingRules: ( 1.2.3 NAME 'x' SYNTAX 1.2.3 )\n`,
+      4,
+      /rule 1.2.3 is not built in; add X-SUBST/,
+    ],
+    [
+      'a mistyped attribute',
+      'dn: cn=x\n\nattributeType: ( 1.2.3 )\n',
+      3,
+      /'attributeType' is not a schema attribute; did you mean 'attributeTypes'/,
+    ],
+    [
+      'a line that is none',
+      'dn: cn=x\nattributeTypes ( 1.2.3 )\n',
+      2,
+      /is not 'attribute: value'; start a continued line with a space/,
+    ],
+    ['a fold of nothing', '\n folded\n', 2, /continues no line/],
+    ['bytes that are not UTF-8', 'dn: cn=\xff\n', 0, /not UTF-8/],
+  ];
+  for (const [what, text, line, message] of mistakes) {
+    it(`name file, line and remedy of ${what}`, () => {
+      let error: unknown;
+      try {
+        load(Buffer.from(text, 'latin1'));
+      } catch (caught) {
+        error = caught;
+      }
+      expect(error).to.be.instanceOf(SchemaError);
+      const { file, line: at, message: said } = error as SchemaError;
+      expect(said).to.match(message);
+      expect(file).to.equal(join(folder, 'own.ldif'));
+      expect(at).to.equal(line);
+      expect(said.startsWith(`${file}:${line}: `)).to.equal(true);
+    });
+  }
+
+  it('refuse a circle of superiors', () => {
+    const text = `${head}attributeTypes: ( 1.2.3.1 NAME 'a' SUP b )\nattributeTypes: ( 1.2.3.2 NAME 'b' SUP a )\n`;
+    expect(() => load(text)).to.throw(SchemaError, /break the circle of SUP/);
+  });
+
+  it('must be in a folder that is there', () => {
+    expect(() => Schema.load({ extra: [join(folder, 'gone')] })).to.throw(
+      SchemaError,
+      /cannot be read \(ENOENT\); create it/,
+    );
+  });
+});

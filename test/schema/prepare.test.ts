@@ -1,0 +1,139 @@
+import { expect } from 'chai';
+import { prepareExact, prepareIgnore, preparePartIgnore } from '../../src/schema/prepare.js';
+import { bytes } from './helpers.js';
+import { repeat } from './random.js';
+
+function ignore(text: string): string | undefined {
+  return prepareIgnore(bytes(text))?.toString();
+}
+
+describe('string preparation', () => {
+  const cases: [string, string | undefined][] = [
+    ['Foo', 'foo'],
+    ['  foo   BAR ', 'foo bar'],
+    ['', ' '],
+    ['   ', ' '],
+    ['a\tb\r\nc', 'a b c'],
+    ['a\u0000b', 'ab'],
+    ['\u0000', ' '],
+    ['Jürgen', 'jürgen'],
+    ['Ju\u0308rgen', 'jürgen'],
+    ['STRASSE', 'strasse'],
+    ['Straße', 'strasse'],
+    ['STRAẞE', 'strasse'],
+    ['ﬁnd', 'find'],
+    ['ΟΔΟΣ', 'οδοσ'],
+    ['οδος', 'οδοσ'],
+    ['ı', 'ı'],
+    ['I', 'i'],
+    ['İ', 'i̇'],
+    ['K', 'k'],
+    ['Ⅳ', 'iv'],
+    ['ｆｕｌｌ　ｗｉｄｔｈ', 'full width'],
+    ['a\u00a0\u2003b', 'a b'],
+    ['soft\u00adhyphen', 'softhyphen'],
+    ['zero\u200bwidth\ufeff', 'zerowidth'],
+    ['a \u0301b', 'a \u0301b'],
+    ['  \u0301b', '\u0020\u0301b'],
+    ['emoji 😀', 'emoji 😀'],
+    ['private \ue000', undefined],
+    ['replaced \ufffd', undefined],
+    ['unassigned \u0378', undefined],
+  ];
+  for (const [text, form] of cases) {
+    it(`makes ${JSON.stringify(form)} of ${JSON.stringify(text)}`, () => expect(ignore(text)).to.equal(form));
+  }
+
+  it('keeps case where it counts', () => {
+    expect(prepareExact(bytes('  Foo   BÄR '))!.toString()).to.equal('Foo BÄR');
+    expect(prepareExact(bytes('Straße'))!.toString()).to.equal('Straße');
+  });
+
+  it('refuses what is not UTF-8', () => {
+    for (const hex of ['ff', '61c3', 'c080', 'eda080', 'f8888080'])
+      expect(prepareIgnore(Buffer.from(hex, 'hex')), hex).to.equal(undefined);
+  });
+
+  it('hands back the same buffer when nothing changes', () => {
+    for (const text of ['foo bar', 'x', 'a.b@c-d']) {
+      const value = bytes(text);
+      expect(prepareIgnore(value)).to.equal(value);
+    }
+    const upper = bytes('Foo');
+    expect(prepareExact(upper)).to.equal(upper);
+    expect(prepareIgnore(upper)!.toString()).to.equal('foo');
+    expect(upper.toString()).to.equal('Foo');
+  });
+
+  it('keeps a space of a part where the value may have one', () => {
+    const part = (text: string, where: 'initial' | 'any' | 'final') =>
+      preparePartIgnore(bytes(text), where)!.toString();
+    expect(part('  Foo  ', 'initial')).to.equal('foo ');
+    expect(part('  Foo  ', 'any')).to.equal(' foo ');
+    expect(part('  Foo  ', 'final')).to.equal(' foo');
+    expect(part('  ', 'initial')).to.equal('');
+    expect(part('  ', 'final')).to.equal('');
+    expect(part('  ', 'any')).to.equal(' ');
+    expect(part('  É  ', 'initial')).to.equal('é ');
+    expect(part('  É  ', 'any')).to.equal(' é ');
+    expect(part('  É  ', 'final')).to.equal(' é');
+  });
+
+  const pieces = [
+    ' ',
+    '  ',
+    'a',
+    'B',
+    'é',
+    'e\u0301',
+    'ß',
+    'ẞ',
+    '\u0301',
+    '\u00a8',
+    'ς',
+    'Σ',
+    'ﬀ',
+    'ı',
+    'İ',
+    '\t',
+    '\u0000',
+    '😀',
+    '가',
+    '\u1100\u1161',
+    'Å',
+    '\u0345',
+    '\u00a0',
+    'ǰ',
+  ];
+
+  it('changes nothing the second time', () => {
+    repeat(20000, (random) => {
+      const value = bytes(random.text(pieces, 12));
+      for (const prepare of [prepareIgnore, prepareExact]) {
+        const once = prepare(value);
+        if (once) expect(prepare(once)!.equals(once), JSON.stringify(value.toString())).to.equal(true);
+      }
+    });
+  });
+
+  it('gives ASCII the same form by its short way and by the long one', () => {
+    repeat(20000, (random) => {
+      const text = random.text([' ', 'a', 'B', '  ', 'Z', '9', '\\'], 10);
+      for (const prepare of [prepareIgnore, prepareExact]) {
+        const short = prepare(bytes(text))!;
+        expect(prepare(bytes(`${text}\u200b`))!.equals(short), JSON.stringify(text)).to.equal(true);
+      }
+    });
+  });
+
+  it('is the same for every case and spacing of a text', () => {
+    repeat(5000, (random) => {
+      const words = Array.from({ length: 1 + random.below(4) }, () => `x${random.text(['a', 'Q', 'é', 'ß', 'ж'], 5)}`);
+      const variant = () =>
+        words
+          .map((word) => random.pick([word, word.toLowerCase(), word.toUpperCase(), word.normalize('NFD')]))
+          .join(' '.repeat(1 + random.below(3)));
+      expect(ignore(`${variant()} `)).to.equal(ignore(variant()));
+    });
+  });
+});
