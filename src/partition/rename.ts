@@ -114,6 +114,8 @@ async function treeSteps(context: WriteContext, edit: Edit, touched: ReadonlySet
     { op: 'counterEquals', family: TREE.treeInfo, qualifier: Q.subLevelCount, value: cellCounter(row, TREE.treeInfo, Q.subLevelCount) },
   ];
   if (oldKey.equals(newKey)) return [{ table: TREE_TABLE.name, key: oldKey, guards: same, delete: gone, put: come }];
+  const taken = context.store.get(TREE_TABLE.name, newKey);
+  if (isPromise(taken) ? await taken : taken) throw new LdapError('entryAlreadyExists', 'there is an entry with the new name already');
   const names = new Set([...gone, ...come].map((cell) => cell.qualifier.toString('latin1')));
   const kept = unpackRow(row).filter((cell) => cell.family !== TREE.normAttributes || !names.has(cell.qualifier.toString('latin1')));
   const free: Guard[] = [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.id }];

@@ -76,13 +76,15 @@ function termFilter(type: AttributeType, lookup: Lookup): StoreFilter {
 }
 
 const EQUALS = Buffer.from('=');
+const AFTER_FORM = Buffer.from([1]);
 const AFTER_ALL = Buffer.alloc(1, 0xff);
 
 /** Keys that start with `prefix` and hold forms at or above, at or below the bound; cut bounds widen. */
 export function boundRange(prefix: Buffer, lookup: { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }): { from: Buffer; to: Buffer | undefined } {
   const bound = Buffer.concat([prefix, lookup.norm.subarray(0, MAX_NORM)]);
   if (lookup.kind === 'from') return { from: bound, to: prefixEnd(prefix) };
-  const to = lookup.norm.length > MAX_NORM ? prefixEnd(bound) : Buffer.concat([bound, Buffer.alloc(1)]);
+  // Behind the form itself an index key goes on with a zero byte and the id.
+  const to = lookup.norm.length > MAX_NORM ? prefixEnd(bound) : Buffer.concat([bound, AFTER_FORM]);
   return { from: prefix, to };
 }
 

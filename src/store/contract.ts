@@ -28,7 +28,7 @@ export interface TableSpec {
   readonly families: readonly FamilySpec[];
   /**
    * For index tables: every key is a prefix and a suffix of exactly this many bytes, and every row is the one
-   * cell `MARK` (family 0, empty qualifier, empty value). `postings` and `count` are cheap on such tables, and
+   * cell `MARK` (family 0, empty qualifier, empty value). `postings` and `postingCount` are cheap on such tables, and
    * an engine may store the suffixes of a prefix together.
    */
   readonly suffixBytes?: number;
@@ -105,6 +105,8 @@ export interface Reader {
    * another in one buffer; at most `limit` of them, those > `after` only.
    */
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer>;
+  /** How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored together. */
+  postingCount(table: string, prefix: Buffer, cap: number): Maybe<number>;
   /** Number of rows in the range, counted up to `cap`. */
   count(table: string, range: KeyRange, cap: number): Maybe<number>;
 }
@@ -189,13 +191,27 @@ export interface Store extends Reader {
    */
   commit(plan: Plan): Promise<void>;
   /**
-   * Writes whole rows without guards, for the bulk loader: `rows` are in rising key order and replace what is there.
-   * Not durable before `flush`.
+   * One batch of a bulk load: whole rows, and a plan that goes with them (counters, guards, appended rows). All of it or
+   * nothing where `supports.atomicPlan`. Rejects with `guard` when a guard of the plan fails or a row of an `absent` table
+   * is there already. Not durable before `flush`.
    */
-  load(table: string, rows: readonly LoadRow[]): Promise<void>;
-  /** Everything that `load` was given is durable when it resolves. */
+  ingest(tables: readonly LoadTable[], plan: Plan): Promise<void>;
+  /** Everything that `ingest` was given is durable when it resolves. */
   flush(): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface LoadTable {
+  readonly table: string;
+  /**
+   * In rising key order, each key once. For a table with `suffixBytes` the key is a prefix and the row its suffixes,
+   * rising, one after another.
+   */
+  readonly rows: readonly LoadRow[];
+  /** None of the keys may exist. */
+  readonly absent?: boolean;
+  /** The keys are not used: the rows get numbers as those of an `AppendStep` do. */
+  readonly append?: boolean;
 }
 
 export interface LoadRow {

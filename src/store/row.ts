@@ -41,7 +41,8 @@ export function valueStart(row: Buffer, at: number): number {
 /** Offset of the cell after the one at `at`. A length that points past the row's end throws `corrupt`. */
 export function nextCell(row: Buffer, at: number): number {
   const next = at + CELL_HEADER + qualifierLength(row, at) + valueLength(row, at);
-  if (!(next <= row.length)) throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
+  if (!(next <= row.length))
+    throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
   return next;
 }
 
@@ -50,7 +51,7 @@ export function compareQualifier(row: Buffer, at: number, qualifier: Buffer): nu
   const n = qualifierLength(row, at);
   const m = qualifier.length;
   const start = at + CELL_HEADER;
-  const shorter = n < m ? n : m;
+  const shorter = Math.min(n, m);
   for (let i = 0; i < shorter; i++) {
     const d = row[start + i]! - qualifier[i]!;
     if (d !== 0) return d;
@@ -95,8 +96,28 @@ export function unpackRow(row: Buffer): Cell[] {
   return cells;
 }
 
-export function compareCells(a: { family: number; qualifier: Buffer }, b: { family: number; qualifier: Buffer }): number {
-  return a.family - b.family || Buffer.compare(a.qualifier, b.qualifier);
+export function compareCells(
+  a: { family: number; qualifier: Buffer },
+  b: { family: number; qualifier: Buffer },
+): number {
+  if (a.family !== b.family) return a.family - b.family;
+  const p = a.qualifier;
+  const q = b.qualifier;
+  const shorter = Math.min(p.length, q.length);
+  // Qualifiers differ early: a loop is cheaper than the call of Buffer.compare.
+  for (let i = 0; i < shorter; i++) {
+    const d = p[i]! - q[i]!;
+    if (d !== 0) return d;
+  }
+  return p.length - q.length;
+}
+
+/** Longer runs are copied by the runtime: a call costs as much as a loop over so many bytes. */
+const LOOP = 64;
+
+function copyBytes(from: Buffer, to: Buffer, at: number): void {
+  if (from.length > LOOP) to.set(from, at);
+  else for (let i = 0; i < from.length; i++) to[at + i] = from[i]!;
 }
 
 /** Packs cells that are sorted by `compareCells` and hold no name twice. */
@@ -110,11 +131,15 @@ export function packSorted(cells: readonly Cell[]): Buffer {
     const v = cell.value.length;
     if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
     row[at] = cell.family;
-    row.writeUInt16BE(q, at + 1);
-    row.writeUInt32BE(v, at + 3);
+    row[at + 1] = q >>> 8;
+    row[at + 2] = q;
+    row[at + 3] = v >>> 24;
+    row[at + 4] = v >>> 16;
+    row[at + 5] = v >>> 8;
+    row[at + 6] = v;
     at += CELL_HEADER;
-    row.set(cell.qualifier, at);
-    row.set(cell.value, at + q);
+    copyBytes(cell.qualifier, row, at);
+    copyBytes(cell.value, row, at + q);
     at += q + v;
   }
   return row;
@@ -122,14 +147,36 @@ export function packSorted(cells: readonly Cell[]): Buffer {
 
 /** Packs cells in any order; of two with one name the later wins. */
 export function packRow(cells: readonly Cell[]): Buffer {
-  const sorted = [...cells].sort(compareCells);
-  const unique: Cell[] = [];
-  for (const cell of sorted) {
-    const last = unique[unique.length - 1];
-    if (last && compareCells(last, cell) === 0) unique[unique.length - 1] = cell;
-    else unique.push(cell);
+  const sorted = isRising(cells) ? cells : sortCells(cells);
+  return packSorted(sorted);
+}
+
+function isRising(cells: readonly Cell[]): boolean {
+  for (let i = 1; i < cells.length; i++) if (compareCells(cells[i - 1]!, cells[i]!) >= 0) return false;
+  return true;
+}
+
+/** Up to so many cells are sorted by insertion: they usually come nearly in order. */
+const FEW = 96;
+
+function sortCells(cells: readonly Cell[]): Cell[] {
+  const sorted = [...cells];
+  if (sorted.length > FEW) sorted.sort(compareCells);
+  else {
+    for (let i = 1; i < sorted.length; i++) {
+      const cell = sorted[i]!;
+      let at = i;
+      for (; at > 0 && compareCells(sorted[at - 1]!, cell) > 0; at--) sorted[at] = sorted[at - 1]!;
+      sorted[at] = cell;
+    }
   }
-  return packSorted(unique);
+  let kept = 0;
+  for (const cell of sorted) {
+    if (kept > 0 && compareCells(sorted[kept - 1]!, cell) === 0) kept--;
+    sorted[kept++] = cell;
+  }
+  sorted.length = kept;
+  return sorted;
 }
 
 export function counterBytes(value: bigint): Buffer {

@@ -283,7 +283,7 @@ export const settingNames = Object.keys(settings) as SettingName[];
 function kebab(name: string): string {
   return name
     .replaceAll('.', '-')
-    .replace(/([a-z0-9])([A-Z][a-z]+)/g, '$1-$2')
+    .replace(/([a-z0-9])(?=[A-Z][a-z])/g, '$1-')
     .toLowerCase();
 }
 

@@ -1,0 +1,68 @@
+import { appendFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+const FORMATS = {
+  rate: (value) => `${Math.round(value).toLocaleString('en-US')}/s`,
+  seconds: (value) => `${value.toFixed(2)} s`,
+  milliseconds: (value) => `${value.toFixed(0)} ms`,
+  bytes: (value) => `${(value / 2 ** 20).toFixed(0)} MiB`,
+};
+
+/** How many times better Rowan is: more for a rate, less for all else. */
+export function ratio(result) {
+  if (result.rowan === undefined || result.slapd === undefined) return undefined;
+  return result.unit === 'rate' ? result.rowan / result.slapd : result.slapd / result.rowan;
+}
+
+function cells(result) {
+  const show = (value) => (value === undefined ? '–' : FORMATS[result.unit](value));
+  const p99 = (value) => (value === undefined ? '' : value.toFixed(2));
+  const times = ratio(result);
+  return [
+    result.title,
+    result.depth === undefined ? '' : String(result.depth),
+    show(result.rowan),
+    show(result.slapd),
+    times === undefined ? '–' : times.toFixed(2),
+    p99(result.rowanP99),
+    p99(result.slapdP99),
+  ];
+}
+
+const HEADS = ['work', 'in flight', 'Rowan', 'slapd', 'ratio', 'p99 ms', 'slapd p99 ms'];
+
+/** A Markdown table whose columns are even. */
+export function formatTable(results) {
+  const rows = [HEADS, ...results.map(cells)];
+  const widths = HEADS.map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  const line = (row) =>
+    `| ${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join(' | ')} |`;
+  const rule = `| ${widths.map((width, i) => (i === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`;
+  return [line(HEADS), rule, ...rows.slice(1).map(line)].join('\n');
+}
+
+/** Appends the run to the page, which it begins when there is none. */
+export function record(file, { machine, run, results }) {
+  if (!existsSync(file)) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, '# Performance\n');
+  }
+  const slapd = machine.slapd === undefined ? 'no slapd' : `slapd ${machine.slapd}`;
+  appendFileSync(
+    file,
+    `
+## ${machine.date}, ${run.entries.toLocaleString('en-US')} entries, commit ${machine.commit}
+
+${machine.cores} cores of ${machine.cpu}, ${machine.memoryGiB} GiB, Linux ${machine.kernel}, Node ${machine.node}, ${slapd}.
+\`${run.command}\`: ${run.turns} turns of ${run.seconds} s, medians, 8 connections; a ratio above 1 means that Rowan is better.
+
+${formatTable(results)}
+`,
+  );
+}

@@ -1,0 +1,214 @@
+/**
+ * npm run bench [-- OPTIONS]: Rowan beside slapd, same data, same load generator, turns alternating, medians.
+ * `--help` lists the options; docs/performance.md takes the results.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { describeMachine, isInstalled } from './machine.mjs';
+import { formatTable, median, record } from './report.mjs';
+import { ADMIN, loadRows, rowNames } from './rows.mjs';
+import { Rowan, Slapd } from './servers.mjs';
+
+const CONNECTIONS = 8;
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+const USAGE = `npm run bench -- [options]
+  --entries N      people to load (100000)
+  --turns N        turns of each server in each row, medians are taken (3)
+  --seconds N      length of a turn (3)
+  --only ROW,ROW   only these: ${rowNames().join(', ')}
+  --all            the rows that are usually left out, too
+  --no-slapd       Rowan alone
+  --json FILE      every single figure
+  --record         append to docs/performance.md a run that is not a whole one, too
+Environment: ROWAN_BENCH_NODE_FLAGS gives Node flags to the measured server, such as --cpu-prof.
+`;
+
+function readOptions() {
+  const { values } = parseArgs({
+    options: {
+      entries: { type: 'string', default: '100000' },
+      turns: { type: 'string', default: '3' },
+      seconds: { type: 'string', default: '3' },
+      only: { type: 'string' },
+      all: { type: 'boolean', default: false },
+      'no-slapd': { type: 'boolean', default: false },
+      json: { type: 'string' },
+      record: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    process.exit(0);
+  }
+  const only = values.only?.split(',');
+  const unknown = only?.find((name) => !rowNames().includes(name));
+  if (unknown !== undefined) throw new Error(`no row is called ${unknown}; there are ${rowNames().join(', ')}`);
+  const numbers = { entries: Number(values.entries), turns: Number(values.turns), seconds: Number(values.seconds) };
+  for (const [name, value] of Object.entries(numbers))
+    if (!(value > 0)) throw new Error(`--${name} needs a number above 0`);
+  return { ...values, ...numbers, only };
+}
+
+const options = readOptions();
+const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
+const cache = join(root, '.cache');
+const load = join(cache, 'ldapload');
+const say = (text) => process.stderr.write(`${text}\n`);
+
+function compileLoad() {
+  const source = join(root, 'scripts/load/ldapload.c');
+  mkdirSync(cache, { recursive: true });
+  if (existsSync(load) && statSync(load).mtimeMs > statSync(source).mtimeMs) return;
+  execFileSync('gcc', ['-O2', '-o', load, source], { stdio: 'inherit' });
+}
+
+function makePeople(file) {
+  return new Promise((resolve, reject) => {
+    const run = spawnSync('sh', [
+      '-c',
+      '"$0" "$1" "$2" > "$3"',
+      process.execPath,
+      join(root, 'scripts/people.mjs'),
+      String(options.entries),
+      file,
+    ]);
+    if (run.status === 0) resolve();
+    else reject(new Error(`people.mjs failed: ${run.stderr}`));
+  });
+}
+
+/** One turn of one row. */
+function drive(server, row, depth, first) {
+  const args = [
+    '-p',
+    String(server.port),
+    '-m',
+    row.mode,
+    '-c',
+    String(CONNECTIONS),
+    '-d',
+    String(depth),
+    '-t',
+    String(options.seconds),
+    '-j',
+  ];
+  if (!row.options?.(options.entries).includes('-n')) args.push('-n', String(options.entries));
+  args.push(...(row.options?.(options.entries) ?? []));
+  if (row.write) args.push('-D', ADMIN, '-W', server.password);
+  if (row.grows) args.push('-s', String(first));
+  const run = spawnSync(load, args, { encoding: 'utf8' });
+  if (run.status !== 0) throw new Error(`${server.name}, ${row.name}, ${depth} in flight: ${run.stderr}${run.stdout}`);
+  return JSON.parse(run.stdout);
+}
+
+/** Runs `turn` for every server in alternation; the measurements by server. */
+async function inTurns(servers, turn) {
+  const taken = new Map(servers.map((server) => [server, []]));
+  for (let i = 0; i < options.turns; i++) {
+    for (const server of i % 2 === 0 ? servers : [...servers].reverse()) taken.get(server).push(await turn(server));
+  }
+  return servers.map((server) => taken.get(server));
+}
+
+const results = [];
+function add(result) {
+  results.push(result);
+  say(formatTable([result]).split('\n').at(-1));
+}
+
+async function measureLoading(servers, file) {
+  const turns = wanted('load') ? options.turns : 1;
+  const people = options.entries + 2;
+  const seconds = servers.map(() => []);
+  for (let i = 0; i < turns; i++) {
+    for (const [s, server] of servers.entries()) seconds[s].push(server.load(file));
+  }
+  if (!wanted('load')) return;
+  const rate = (taken) => taken && people / median(taken);
+  add({
+    name: 'load',
+    title: 'bulk load',
+    unit: 'rate',
+    rowan: rate(seconds[0]),
+    slapd: rate(seconds[1]),
+    turns: seconds,
+  });
+}
+
+async function measureStart(servers) {
+  if (wanted('start')) {
+    const turns = await inTurns(servers, async (server) => {
+      const ms = await server.start();
+      await server.stop();
+      return ms;
+    });
+    const [rowan, slapd] = turns.map(median);
+    add({ name: 'start', title: 'start until a bind is answered', unit: 'milliseconds', rowan, slapd, turns });
+  }
+  for (const server of servers) await server.start();
+}
+
+async function measureRow(servers, row) {
+  let first = options.entries;
+  for (const depth of row.depths) {
+    const turns = await inTurns(servers, async (server) => {
+      first += row.grows ? 10_000_000 : 0;
+      return drive(server, row, depth, first);
+    });
+    const of = (key) => turns.map((list) => median(list.map((one) => one[key])));
+    const [rowan, slapd] = of(row.perEntry ? 'entries' : 'ops');
+    const [rowanP99, slapdP99] = of('p99_ms');
+    const title = row.perEntry ? `${row.title}, entries` : row.title;
+    add({ name: row.name, title, depth, unit: 'rate', rowan, slapd, rowanP99, slapdP99, turns });
+  }
+}
+
+function measureMemory(servers) {
+  const [rowan, slapd] = servers.map((server) => server.memory());
+  add({ name: 'memory', title: 'memory outside the page cache, afterwards', unit: 'bytes', rowan, slapd });
+}
+
+async function main() {
+  compileLoad();
+  const machine = describeMachine(root);
+  const folder = mkdtempSync(join(tmpdir(), 'rowan-bench-'));
+  const servers = [new Rowan(join(folder, 'rowan'), root)];
+  if (!options['no-slapd'] && isInstalled('slapd')) servers.push(new Slapd(join(folder, 'slapd'), root));
+  else say('slapd is not installed or not wanted: Rowan alone');
+  process.once('SIGINT', () => process.exit(130));
+  process.once('exit', () => {
+    for (const server of servers) server.process?.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const file = join(folder, 'people.ldif');
+  await makePeople(file);
+  await measureLoading(servers, file);
+  if (wanted('middle', true)) for (const server of servers) server.addMiddleIndex();
+  await measureStart(servers);
+  for (const row of loadRows) if (wanted(row.name, row.extra)) await measureRow(servers, row);
+  if (wanted('memory')) measureMemory(servers);
+  for (const server of servers) await server.stop();
+  finish(machine);
+}
+
+function finish(machine) {
+  const command = ['npm run bench', ...(process.argv.length > 2 ? ['--', ...process.argv.slice(2)] : [])].join(' ');
+  const run = { command, entries: options.entries, turns: options.turns, seconds: options.seconds };
+  process.stdout.write(`\n${formatTable(results)}\n`);
+  const whole = options.only === undefined && machine.slapd !== undefined && !options['no-slapd'];
+  if (whole || options.record) record(join(root, 'docs/performance.md'), { machine, run, results });
+  if (options.json) writeFileSync(options.json, `${JSON.stringify({ machine, run, results }, undefined, 2)}\n`);
+}
+
+try {
+  await main();
+} catch (error) {
+  say(`bench: ${error.message}`);
+  process.exit(1);
+}

@@ -1,0 +1,161 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { privateMemory } from './machine.mjs';
+import { ADMIN, BASE } from './rows.mjs';
+
+const PASSWORD = 'secret';
+const START_LIMIT_MS = 60_000;
+/** An anonymous bind, and what its success looks like: message 1, bindResponse, success. */
+const BIND = Buffer.from('300c020101600702010304008000', 'hex');
+
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function answers(port) {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(BIND));
+    socket.once('data', (data) => {
+      socket.destroy();
+      resolve(data[0] === 0x30);
+    });
+    socket.once('error', () => resolve(false));
+    socket.once('close', () => resolve(false));
+  });
+}
+
+/** Runs a program to its end; seconds it took. */
+function timed(program, args, options = {}) {
+  const start = performance.now();
+  const run = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26, ...options });
+  if (run.error) throw run.error;
+  if (run.status !== 0) throw new Error(`${program} ${args.join(' ')} failed:\n${run.stdout}${run.stderr}`);
+  return (performance.now() - start) / 1000;
+}
+
+/** A server that is loaded from a file, started and stopped. A subclass says with which programs. */
+class Server {
+  constructor(folder) {
+    this.folder = folder;
+  }
+
+  get password() {
+    return PASSWORD;
+  }
+
+  /** Starts it; milliseconds until it answers a bind. */
+  async start() {
+    this.port = await freePort();
+    const start = performance.now();
+    const { program, args, env } = this.command();
+    this.process = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
+    let said = '';
+    for (const stream of [this.process.stdout, this.process.stderr])
+      stream.on('data', (data) => (said = (said + data).slice(-4000)));
+    this.ended = new Promise((resolve) => this.process.once('exit', resolve));
+    while (!(await answers(this.port))) {
+      if (this.process.exitCode !== null) throw new Error(`${this.name} ended at once:\n${said}`);
+      if (performance.now() - start > START_LIMIT_MS) throw new Error(`${this.name} does not answer:\n${said}`);
+      await sleep(2);
+    }
+    return performance.now() - start;
+  }
+
+  async stop() {
+    if (!this.process || this.process.exitCode !== null) return;
+    this.process.kill('SIGTERM');
+    const killer = setTimeout(() => this.process.kill('SIGKILL'), 10_000);
+    await this.ended;
+    clearTimeout(killer);
+  }
+
+  memory() {
+    return privateMemory(this.process.pid);
+  }
+
+  empty() {
+    rmSync(this.folder, { recursive: true, force: true });
+    mkdirSync(this.folder, { recursive: true });
+  }
+}
+
+export class Rowan extends Server {
+  name = 'Rowan';
+
+  constructor(folder, root) {
+    super(folder);
+    this.rowan = join(root, 'scripts/rowan');
+    this.data = join(folder, 'data');
+    this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
+  }
+
+  run(...args) {
+    return timed(process.execPath, [this.rowan, ...args], { env: { ...process.env, ROWAN_ADMIN_PASSWORD: PASSWORD } });
+  }
+
+  /** Seconds to load `file` into an empty directory. */
+  load(file) {
+    this.empty();
+    this.run('init', '--data', this.data, '--suffix', BASE, '--admin-dn', ADMIN);
+    return this.run('import', '--data', this.data, file);
+  }
+
+  addMiddleIndex() {
+    this.run('index', 'add', 'cn', '--substring', '--data', this.data);
+  }
+
+  command() {
+    const args = [
+      ...this.nodeFlags,
+      this.rowan,
+      'serve',
+      '--data',
+      this.data,
+      '--listen',
+      `ldap://127.0.0.1:${this.port}`,
+    ];
+    return { program: process.execPath, args: [...args, ...ROWAN_FLAGS], env: {} };
+  }
+}
+
+/** As slapd.conf has it: anybody reads, no limit on results, passwords stay as they are stored. */
+const ROWAN_FLAGS = [
+  '--access-anonymous',
+  'read',
+  '--passwords-upgrade-at-bind',
+  'false',
+  '--limits-search-size-limit',
+  '0',
+  '--log-level',
+  'error',
+];
+
+export class Slapd extends Server {
+  name = 'slapd';
+
+  constructor(folder, root) {
+    super(folder);
+    this.template = join(root, 'scripts/load/slapd.conf');
+    this.conf = join(folder, 'slapd.conf');
+  }
+
+  load(file) {
+    this.empty();
+    writeFileSync(this.conf, readFileSync(this.template, 'utf8').replaceAll('DIR', this.folder));
+    return timed('slapadd', ['-q', '-f', this.conf, '-l', file]);
+  }
+
+  /** slapd.conf has a `sub` index on cn. */
+  addMiddleIndex() {}
+
+  command() {
+    return { program: 'slapd', args: ['-f', this.conf, '-h', `ldap://127.0.0.1:${this.port}/`, '-d', '0'], env: {} };
+  }
+}

@@ -1,0 +1,70 @@
+import { type Command, Option } from 'commander';
+import type { Scope } from '../../ldap/types.js';
+import type { Explanation } from '../../partition/types.js';
+import { withDirectory } from '../directory.js';
+import { formatCount } from '../exit.js';
+import { readFilter } from '../filter.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { EVERYTHING } from '../view.js';
+
+const EXAMPLES = `
+Examples:
+  Which index answers this search, and how many rows does it look at?
+    rowan explain --data data --base dc=example,dc=com '(&(objectClass=person)(mail=ada@example.com))'
+
+  One level below an entry:
+    rowan explain --data data --base ou=people,dc=example,dc=com --scope one '(title=*engineer*)'
+`;
+
+const PLANS: Readonly<Record<string, string>> = {
+  base: 'base: the base entry alone',
+  index: 'index: candidates from an index, each read and compared',
+  scope: 'scope: the entries below the base, one level after another',
+  table: 'table: every entry of the suffix',
+};
+
+function formatExplanation(explanation: Explanation): string {
+  const lines = [`plan        ${PLANS[explanation.plan] ?? explanation.plan}`];
+  for (const { term, count, taken, why } of explanation.terms) {
+    const size = count === undefined ? 'not counted' : formatCount(count);
+    lines.push(`${taken ? '  taken   ' : '  left    '}  ${term}: ${size}${why === '' ? '' : ` (${why})`}`);
+  }
+  if (explanation.storeFilter !== undefined) lines.push(`row filter  ${explanation.storeFilter}`);
+  lines.push(`candidates  ${formatCount(explanation.candidates)}`);
+  lines.push(`rows read   ${formatCount(explanation.looked)}`);
+  lines.push(`entries     ${formatCount(explanation.entries)}`);
+  if (explanation.advice !== undefined) lines.push(`advice      ${explanation.advice}`);
+  return `${lines.join('\n')}\n`;
+}
+
+interface ExplainOptions {
+  readonly base: string;
+  readonly scope: Scope;
+}
+
+export function addExplain(program: Command): void {
+  directoryCommand(program, 'explain', 'show how a search is answered')
+    .argument('<filter>', 'as RFC 4515 writes it')
+    .requiredOption('--base <dn>', 'where the search starts')
+    .addOption(
+      new Option('--scope <scope>', 'how far it goes').choices(['base', 'one', 'sub', 'subordinate']).default('sub'),
+    )
+    .addHelpText('after', EXAMPLES)
+    .action((filter: string, options: ExplainOptions, command: Command) => {
+      const parsed = readFilter(filter);
+      return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
+        const explanation = await partition.explain({
+          base: schema.parseDn(options.base),
+          scope: options.scope,
+          deref: 'never',
+          filter: parsed,
+          view: EVERYTHING,
+          manageDsaIT: true,
+          sizeLimit: 0,
+          deadline: Number.POSITIVE_INFINITY,
+          lookLimit: Number.POSITIVE_INFINITY,
+        });
+        process.stdout.write(formatExplanation(explanation));
+      });
+    });
+}

@@ -1,0 +1,110 @@
+import type { Command } from 'commander';
+import { type OpenDirectory, withDirectory } from '../directory.js';
+import { CliError, formatCount } from '../exit.js';
+import { Importer, type ImportOutcome } from '../import/importer.js';
+import { ImportJournal } from '../import/journal.js';
+import { RejectsFile } from '../import/rejects.js';
+import { type InputFile, openInput, RecordSource } from '../import/source.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { startProgress } from '../progress.js';
+
+const EXAMPLES = `
+Examples:
+  Load a file; it ends at the first record that is refused, and what came before stays:
+    rowan import --data data people.ldif
+
+  Go on after faults; refused records go to people.ldif.rejects with line and reason:
+    rowan import --data data --continue people.ldif
+
+  From a program, beside a running server:
+    zcat backup.ldif.gz | rowan import --data data -
+
+Content records (entries) and change records (changetype: add, delete, modify, modrdn) may be mixed. Passwords in the
+clear are stored as {SSHA512}. When an import was killed, the same command takes it up where it ended.
+`;
+
+interface ImportFlags {
+  readonly continue?: boolean;
+  readonly rejects?: string;
+  readonly resume?: boolean;
+  readonly allowUrls?: boolean;
+}
+
+function rejectsPath(file: string, flags: ImportFlags): string {
+  return flags.rejects ?? `${file === '-' ? 'stdin' : file}.rejects`;
+}
+
+/** What an interrupted import left, or a start from the beginning where `--resume` asks for it. */
+function resumption(journal: ImportJournal | undefined, flags: ImportFlags): { done: number } | undefined {
+  if (flags.resume === false) return undefined;
+  const found = journal?.read();
+  if (found) process.stderr.write('import: an earlier import of this file was interrupted; going on with it\n');
+  return found ?? (flags.resume ? { done: 0 } : undefined);
+}
+
+async function importFile(directory: OpenDirectory, input: InputFile, path: string, flags: ImportFlags): Promise<void> {
+  const journal = input.fingerprint && new ImportJournal(directory.data, input.fingerprint);
+  const resume = resumption(journal, flags);
+  const rejects = new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
+  const source = new RecordSource(
+    input.chunks,
+    flags.allowUrls ? { allowUrls: (url) => url.protocol === 'file:' } : {},
+  );
+  const progress = startProgress('import', 'records');
+  const size = input.fingerprint?.size;
+  const importer = new Importer(directory.partition, source, rejects, journal, {
+    continue: flags.continue === true,
+    resume,
+    onProgress: (records, phase) => {
+      progress.phase(phase === 'entries' ? 'import' : phase);
+      progress.update(records, size === undefined ? undefined : source.consumed / Math.max(1, size));
+    },
+  });
+  const start = performance.now();
+  const outcome = await importer.run();
+  progress.finish();
+  printOutcome(outcome, (performance.now() - start) / 1000);
+  judge(outcome, input, rejects);
+}
+
+function printOutcome(outcome: ImportOutcome, seconds: number): void {
+  const parts = [`loaded ${formatCount(outcome.loaded)} entries`];
+  if (outcome.changed > 0) parts.push(`applied ${formatCount(outcome.changed)} changes`);
+  if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
+  if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
+  const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
+  process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
+  if (outcome.hashed > 0)
+    process.stdout.write(`${formatCount(outcome.hashed)} passwords came in the clear and are stored as {SSHA512}\n`);
+}
+
+function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): void {
+  const { stoppedAt } = outcome;
+  if (stoppedAt) {
+    const reason = stoppedAt.reason.replace(/[\s.]+$/, '');
+    throw new CliError(
+      `${input.name}, record at line ${stoppedAt.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
+    );
+  }
+  if (outcome.rejected > 0)
+    throw new CliError(`${formatCount(outcome.rejected)} records were refused: see ${rejects.path}`);
+}
+
+export function addImport(program: Command): void {
+  directoryCommand(program, 'import', 'load LDIF: entries and changes')
+    .argument('<file>', 'LDIF file, or - for standard input')
+    .option('--continue', 'go on after records that are refused')
+    .option('--rejects <file>', 'where refused records go (default: FILE.rejects)')
+    .option(
+      '--resume',
+      'take entries that exist for loaded, as after an interrupted import (found out by itself for files)',
+    )
+    .option('--no-resume', 'start from the beginning, although an import of this file was interrupted')
+    .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")
+    .addHelpText('after', EXAMPLES)
+    .action((file: string, flags: ImportFlags, command: Command) => {
+      const settings = settingsOf(command);
+      const input = openInput(file);
+      return withDirectory(settings, {}, (directory) => importFile(directory, input, file, flags));
+    });
+}

@@ -1,0 +1,66 @@
+import { existsSync, readdirSync } from 'node:fs';
+import type { Command } from 'commander';
+import { createDirectory } from '../directory.js';
+import { CliError, UsageError } from '../exit.js';
+import { collect, directoryCommand, settingsOf } from '../options.js';
+import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
+
+const EXAMPLES = `
+Examples:
+  Create a directory; the administrator's password is asked for, or made up and shown when there is no terminal:
+    rowan init --data /var/lib/rowan --suffix dc=example,dc=com --admin-dn cn=admin,dc=example,dc=com
+
+  From a script, with a password that no process list shows:
+    rowan init --data data --suffix dc=example,dc=com --admin-dn cn=admin,dc=example,dc=com --admin-password-file pw
+    ROWAN_ADMIN_PASSWORD=… rowan init --data data --suffix o=a --suffix o=b --admin-dn cn=admin,o=a
+`;
+
+interface InitOptions {
+  readonly suffix: readonly string[];
+  readonly adminDn: string;
+  readonly adminPasswordFile?: string;
+}
+
+export interface NewPassword {
+  readonly password: Buffer;
+  /** Made here: the user has to be told. */
+  readonly generated: boolean;
+}
+
+/** From the file, `ROWAN_ADMIN_PASSWORD`, the terminal, or made up, in this order. */
+async function adminPassword(adminDn: string, file: string | undefined): Promise<NewPassword> {
+  if (file !== undefined) return { password: readPasswordFile(file), generated: false };
+  const given = process.env.ROWAN_ADMIN_PASSWORD;
+  if (given !== undefined) {
+    if (given === '') throw new UsageError('ROWAN_ADMIN_PASSWORD is set but empty');
+    return { password: Buffer.from(given), generated: false };
+  }
+  if (canPrompt()) return { password: await promptNewPassword(adminDn), generated: false };
+  return { password: Buffer.from(generatePassword()), generated: true };
+}
+
+function refuseExisting(folder: string): void {
+  if (!existsSync(folder)) return;
+  const content = readdirSync(folder);
+  if (content.length === 0) return;
+  throw new CliError(`${folder} exists already and is not empty; choose another --data, or serve what is there`);
+}
+
+export function addInit(program: Command): void {
+  directoryCommand(program, 'init', 'create a directory')
+    .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collect)
+    .requiredOption('--admin-dn <dn>', 'DN the administrator binds with; it needs no entry')
+    .option('--admin-password-file <file>', "file that holds the administrator's password")
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: InitOptions, command: Command) => {
+      const settings = settingsOf(command);
+      refuseExisting(settings.data);
+      const { password, generated } = await adminPassword(options.adminDn, options.adminPasswordFile);
+      await createDirectory(settings, { suffixes: options.suffix, adminDn: options.adminDn, adminPassword: password });
+      process.stdout.write(
+        `created ${settings.data} for ${options.suffix.join(' and ')}\nadministrator: ${options.adminDn}\n`,
+      );
+      if (generated)
+        process.stdout.write(`password: ${password.toString()}   (shown this once; "rowan passwd" sets another)\n`);
+    });
+}

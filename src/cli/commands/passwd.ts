@@ -1,0 +1,60 @@
+import type { Command } from 'commander';
+import { hashPassword } from '../../password/index.js';
+import { type OpenDirectory, withDirectory } from '../directory.js';
+import { CliError } from '../exit.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, readPasswordInput } from '../secrets.js';
+
+const EXAMPLES = `
+Examples:
+  Set the administrator's password; it is asked for on a terminal:
+    rowan passwd --data data
+
+  Set a user's, from a script:
+    printf '%s' "$NEW" | rowan passwd --data data uid=ada,ou=people,dc=example,dc=com
+    rowan passwd --data data --password-file pw uid=ada,ou=people,dc=example,dc=com
+
+  Make one up and show it:
+    rowan passwd --data data --generate uid=ada,ou=people,dc=example,dc=com
+
+A running server honours the new password at once.
+`;
+
+interface PasswdOptions {
+  readonly passwordFile?: string;
+  readonly generate?: boolean;
+}
+
+async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> {
+  if (options.passwordFile !== undefined) return readPasswordFile(options.passwordFile);
+  if (options.generate) return Buffer.from(generatePassword());
+  return canPrompt() ? promptNewPassword(dn) : readPasswordInput();
+}
+
+async function setPassword({ partition, schema }: OpenDirectory, dn: string, stored: Buffer): Promise<void> {
+  const { adminDn } = partition.settings;
+  const name = schema.parseDn(dn);
+  if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
+  const change = { operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const;
+  await partition.modify(name, [change], { dn: adminDn });
+}
+
+export function addPasswd(program: Command): void {
+  directoryCommand(program, 'passwd', "set the administrator's or an entry's password")
+    .argument('[dn]', 'whose password; without it the administrator')
+    .option('--password-file <file>', 'file that holds the new password')
+    .option('--generate', 'make a password up and show it')
+    .addHelpText('after', EXAMPLES)
+    .action((given: string | undefined, options: PasswdOptions, command: Command) => {
+      if (options.generate && options.passwordFile !== undefined) {
+        throw new CliError('give either --generate or --password-file', { exitCode: 2 });
+      }
+      return withDirectory(settingsOf(command), {}, async (directory) => {
+        const dn = given ?? directory.partition.settings.adminDn;
+        const password = await newPassword(options, dn);
+        await setPassword(directory, dn, await hashPassword(password));
+        process.stdout.write(`password of ${dn} is set\n`);
+        if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);
+      });
+    });
+}

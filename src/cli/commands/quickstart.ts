@@ -1,0 +1,70 @@
+import { existsSync, rmSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import { createDirectory, withDirectory } from '../directory.js';
+import { CliError } from '../exit.js';
+import { Importer } from '../import/importer.js';
+import { RejectsFile } from '../import/rejects.js';
+import { openInput, RecordSource } from '../import/source.js';
+import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { generatePassword } from '../secrets.js';
+import { serve } from './serve.js';
+
+const SUFFIX = 'dc=example,dc=com';
+const ADMIN = `cn=admin,${SUFFIX}`;
+const SAMPLE = fileURLToPath(new URL('../../../../scripts/sample.ldif', import.meta.url));
+
+async function loadSample(settings: Settings): Promise<number> {
+  return withDirectory(settings, {}, async ({ partition }) => {
+    const source = new RecordSource(openInput(SAMPLE).chunks, {});
+    const rejects = new RejectsFile(`${settings.data}/sample.rejects`, false);
+    const options = { continue: false, resume: undefined, onProgress: () => undefined };
+    const { loaded, stoppedAt } = await new Importer(partition, source, rejects, undefined, options).run();
+    if (stoppedAt) throw new CliError(`the sample directory, line ${stoppedAt.line}: ${stoppedAt.reason}`);
+    return loaded;
+  });
+}
+
+/** Makes the sample directory; the administrator's password. What a failure left half made is removed. */
+async function createSample(settings: Settings): Promise<string> {
+  const password = generatePassword();
+  try {
+    await createDirectory(settings, { suffixes: [SUFFIX], adminDn: ADMIN, adminPassword: Buffer.from(password) });
+    const entries = await loadSample(settings);
+    process.stdout.write(`Created ${settings.data} with a sample directory of ${entries} entries.\n`);
+  } catch (error) {
+    rmSync(settings.data, { recursive: true, force: true });
+    throw error;
+  }
+  return password;
+}
+
+function greet(urls: readonly string[], password: string | undefined): void {
+  const secret =
+    password === undefined
+      ? 'as shown when it was created (npx rowan passwd sets another)'
+      : `${password}   (shown this once)`;
+  process.stdout.write(`
+Rowan listens on ${urls.join(' ')}
+  administrator  ${ADMIN}
+  password       ${secret}
+
+Try, in another terminal:
+  ldapsearch -x -H ${urls[0]} -D ${ADMIN} -W -b ${SUFFIX} '(title=*engineer*)'
+  npx rowan --help
+
+Ctrl-C ends it.
+`);
+}
+
+/** What `npm start` runs. */
+export function addQuickstart(program: Command): void {
+  const command = directoryCommand(program, 'quickstart', 'serve a sample directory, made when there is none', {
+    hidden: true,
+  });
+  addServerOptions(command).action(async (_options: object, self: Command) => {
+    const settings = settingsOf(self, 'data');
+    const password = existsSync(settings.data) ? undefined : await createSample(settings);
+    await serve(settings, (urls) => greet(urls, password));
+  });
+}

@@ -1,0 +1,72 @@
+import { InvalidArgumentError } from 'commander';
+import { LdapError } from '../ldap/error.js';
+import { StoreError } from '../store/errors.js';
+
+/** What a command's process ends with. */
+export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const;
+
+/** A command cannot do what it was asked; `message` is the one line that the user sees. */
+export class CliError extends Error {
+  override readonly name: string = 'CliError';
+  readonly exitCode: number;
+
+  constructor(message: string, options: { exitCode?: number; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.exitCode = options.exitCode ?? ExitCode.failure;
+  }
+}
+
+/** The command line itself is wrong: exit code 2. */
+export class UsageError extends CliError {
+  override readonly name = 'UsageError';
+
+  constructor(message: string) {
+    super(message, { exitCode: ExitCode.usage });
+  }
+}
+
+const SYSTEM_ERRORS: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EADDRINUSE: 'the address is in use already; is another server running?',
+  EADDRNOTAVAIL: 'this machine does not have that address',
+  EEXIST: 'exists already',
+  EISDIR: 'is a folder, not a file',
+  ENOENT: 'no such file or folder',
+  ENOSPC: 'no room left on the device',
+  ENOTDIR: 'is not a folder',
+  EPERM: 'not permitted',
+};
+
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && 'syscall' in error;
+}
+
+/** For people: one line; a configuration with several mistakes has one for each. */
+export function describeError(error: unknown): string {
+  if (error instanceof LdapError) return `${error.message} (${error.result})`;
+  if (error instanceof CliError || error instanceof StoreError) return error.message;
+  if (isSystemError(error)) {
+    const why = SYSTEM_ERRORS[error.code ?? ''] ?? error.message;
+    const where = error.path ?? (error as { address?: string }).address;
+    return where === undefined ? why : `${where}: ${why}`;
+  }
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Prints the error (and the stack under `ROWAN_DEBUG`), and returns the exit code that goes with it. */
+export function reportError(error: unknown): number {
+  for (const line of describeError(error).split('\n')) process.stderr.write(`rowan: ${line}\n`);
+  if (process.env.ROWAN_DEBUG && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
+  return error instanceof CliError ? error.exitCode : ExitCode.failure;
+}
+
+/** For options and arguments that are counts. */
+export function parseCount(text: string): number {
+  if (!/^\d{1,12}$/.test(text)) throw new InvalidArgumentError('a whole number is wanted.');
+  return Number(text);
+}
+
+/** `1234567` as `1,234,567`. */
+export function formatCount(count: number): string {
+  return Math.round(count).toLocaleString('en-US');
+}

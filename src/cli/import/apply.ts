@@ -1,0 +1,44 @@
+import { LdapError } from '../../ldap/error.js';
+import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../../ldif/index.js';
+import type { Partition } from '../../partition/index.js';
+import type { Actor } from '../../partition/types.js';
+import type { ClearPasswords } from './passwords.js';
+
+export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
+
+/** RFC 3296. An import treats referrals as entries with or without it. */
+const MANAGE_DSA_IT = '2.16.840.1.113730.3.4.2';
+const OPTIONS = { manageDsaIT: true } as const;
+
+function checkControls(controls: readonly LdifControl[]): void {
+  const unknown = controls.find((control) => control.critical && control.oid !== MANAGE_DSA_IT);
+  if (unknown)
+    throw new LdapError(
+      'unavailableCriticalExtension',
+      `control ${unknown.oid} is critical, and an import does not know it`,
+    );
+}
+
+/** Carries one change record out. Throws `LdapError` when it is refused; nothing has changed then. */
+export async function applyChange(
+  partition: Partition,
+  record: ChangeRecord,
+  actor: Actor,
+  passwords: ClearPasswords,
+): Promise<void> {
+  checkControls(record.controls);
+  const dn = partition.schema.parseDn(record.dn);
+  switch (record.kind) {
+    case 'add':
+      await partition.add(dn, passwords.attributes(record.attributes), actor, OPTIONS);
+      return;
+    case 'delete':
+      return partition.delete(dn, actor, OPTIONS);
+    case 'modify':
+      return partition.modify(dn, passwords.changes(record.changes), actor, OPTIONS);
+    case 'modrdn': {
+      const { newRdn, deleteOldRdn, newSuperior } = record;
+      return partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actor, OPTIONS);
+    }
+  }
+}

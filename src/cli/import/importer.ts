@@ -1,0 +1,172 @@
+import { LdapError } from '../../ldap/error.js';
+import type { LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
+import type { Partition } from '../../partition/index.js';
+import type { Actor, LoadEntry, LoadReject } from '../../partition/types.js';
+import { applyChange, type ChangeRecord } from './apply.js';
+import type { ImportJournal } from './journal.js';
+import { ClearPasswords } from './passwords.js';
+import type { Rejected, RejectsFile } from './rejects.js';
+import type { RecordSource } from './source.js';
+
+const JOURNAL_MS = 200;
+
+export interface ImportOptions {
+  /** Goes on after a record that is refused. */
+  readonly continue: boolean;
+  /** Takes up an import that was interrupted: records before byte `done` are passed over, entries that exist count as done. */
+  readonly resume: { readonly done: number } | undefined;
+  readonly onProgress: (records: number, phase: string) => void;
+}
+
+export interface ImportOutcome {
+  loaded: number;
+  changed: number;
+  rejected: number;
+  /** Entries that an interrupted import had loaded. */
+  existing: number;
+  hashed: number;
+  /** The record that ended it. */
+  stoppedAt: { readonly line: number; readonly reason: string } | undefined;
+}
+
+function isContent(record: LdifRecord): record is LdifContent | LdifFailure {
+  return record.kind === 'content' || record.kind === 'error';
+}
+
+function isChange(record: LdifRecord): boolean {
+  return !isContent(record);
+}
+
+/** The record that a load entry was made from. */
+function recordOf(entry: LoadEntry): Rejected {
+  if (!('text' in entry) || !Buffer.isBuffer(entry.text))
+    throw new TypeError('the loader gave back an entry that it was not given');
+  return { line: entry.line, text: entry.text };
+}
+
+/** Imports the records of a source: runs of content through the bulk loader, change records one after another. */
+export class Importer {
+  readonly #partition: Partition;
+  readonly #source: RecordSource;
+  readonly #rejects: RejectsFile;
+  readonly #journal: ImportJournal | undefined;
+  readonly #options: ImportOptions;
+  readonly #actor: Actor;
+  readonly #passwords = new ClearPasswords();
+  readonly #outcome: ImportOutcome = {
+    loaded: 0,
+    changed: 0,
+    rejected: 0,
+    existing: 0,
+    hashed: 0,
+    stoppedAt: undefined,
+  };
+  #journalled = performance.now();
+
+  constructor(
+    partition: Partition,
+    source: RecordSource,
+    rejects: RejectsFile,
+    journal: ImportJournal | undefined,
+    options: ImportOptions,
+  ) {
+    this.#partition = partition;
+    this.#source = source;
+    this.#rejects = rejects;
+    this.#journal = journal;
+    this.#options = options;
+    this.#actor = { dn: partition.settings.adminDn, system: true };
+  }
+
+  async run(): Promise<ImportOutcome> {
+    this.#journal?.write(this.#options.resume?.done ?? 0);
+    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+      await this.#loadContent();
+      await this.#applyChanges();
+    }
+    await this.#source.close();
+    this.#rejects.close();
+    this.#journal?.remove();
+    return { ...this.#outcome, hashed: this.#passwords.hashed };
+  }
+
+  #passedOver(record: LdifRecord): boolean {
+    return this.#options.resume !== undefined && record.offset < this.#options.resume.done;
+  }
+
+  #reject(record: Rejected, reason: string): void {
+    this.#outcome.rejected++;
+    this.#rejects.write(record, reason);
+    if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
+  }
+
+  /** Batches for the bulk loader until a change record comes, the file ends, or a record is refused that ends it all. */
+  async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
+    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+      const records = this.#source.takeWhile(isContent);
+      if (records.length === 0) return;
+      yield this.#prepare(records);
+    }
+  }
+
+  #prepare(records: readonly LdifRecord[]): LoadEntry[] {
+    const entries: LoadEntry[] = [];
+    for (const record of records) {
+      if (this.#outcome.stoppedAt) break;
+      if (this.#passedOver(record)) continue;
+      if (record.kind === 'error') this.#reject(record, record.reason);
+      else if (record.kind === 'content') {
+        const attributes = this.#passwords.attributes(record.attributes);
+        entries.push(attributes === record.attributes ? record : { ...record, attributes });
+      }
+    }
+    return entries;
+  }
+
+  async #loadContent(): Promise<void> {
+    const before = this.#outcome.loaded;
+    const { loaded } = await this.#partition.load(this.#contentBatches(), this.#actor, {
+      // An interrupted import meets entries that exist and goes on; #refuse tells them from what is wrong.
+      continue: this.#options.continue || this.#options.resume !== undefined,
+      onReject: (reject) => this.#refuse(reject),
+      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, progress.phase),
+    });
+    this.#outcome.loaded = before + loaded;
+  }
+
+  #refuse({ entry, reason, result }: LoadReject): void {
+    if (this.#options.resume && result === 'entryAlreadyExists') this.#outcome.existing++;
+    else this.#reject(recordOf(entry), reason);
+  }
+
+  async #applyChanges(): Promise<void> {
+    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+      const changes = this.#source.takeWhile(isChange);
+      if (changes.length === 0) return;
+      for (const change of changes) {
+        if (this.#outcome.stoppedAt) return;
+        if (!this.#passedOver(change)) await this.#apply(change as ChangeRecord);
+      }
+    }
+  }
+
+  async #apply(change: ChangeRecord): Promise<void> {
+    this.#note(change.offset);
+    try {
+      await applyChange(this.#partition, change, this.#actor, this.#passwords);
+      this.#outcome.changed++;
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      this.#reject(change, `${error.result}: ${error.message}`);
+    }
+    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes');
+  }
+
+  /** Notes from time to time how far it is: what comes before byte `done` will not be done again. */
+  #note(done: number): void {
+    const now = performance.now();
+    if (!this.#journal || now - this.#journalled < JOURNAL_MS) return;
+    this.#journalled = now;
+    this.#journal.write(done);
+  }
+}

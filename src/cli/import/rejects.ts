@@ -1,0 +1,42 @@
+import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
+import { formatComment } from '../../ldif/index.js';
+
+export interface Rejected {
+  /** First line of the record in its file. */
+  readonly line: number;
+  /** The record as it stands there. */
+  readonly text: Buffer;
+}
+
+/**
+ * The records that were refused, as LDIF that can be corrected and imported: each after a comment with its line and the
+ * reason. The file is made at the first of them, for its owner alone, since it may hold passwords.
+ */
+export class RejectsFile {
+  readonly path: string;
+  readonly #append: boolean;
+  #fd: number | undefined;
+  count = 0;
+
+  /** `append`: keeps what an interrupted import has written. */
+  constructor(path: string, append: boolean) {
+    this.path = path;
+    this.#append = append;
+  }
+
+  write(record: Rejected, reason: string): void {
+    if (this.#fd === undefined) {
+      this.#fd = openSync(this.path, this.#append ? 'a' : 'w', 0o600);
+      fchmodSync(this.#fd, 0o600);
+    }
+    this.count++;
+    const comment = formatComment(`line ${record.line}: ${reason.replaceAll(/[\r\n]+/g, ' ')}`);
+    const end = record.text.at(-1) === 0x0a ? '\n' : '\n\n';
+    writeSync(this.#fd, Buffer.concat([comment, record.text, Buffer.from(end)]));
+  }
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+}

@@ -1,0 +1,64 @@
+import type { Logger } from 'pino';
+import type { Partition } from '../partition/index.js';
+import type { Config } from '../server/settings/index.js';
+
+/** How often indexes that are not finished are looked for, and old history is cleared away. */
+const INDEX_MS = 60_000;
+const HISTORY_MS = 3_600_000;
+
+/**
+ * What a serving process does beside serving: finishes indexes whose building was interrupted, and removes change
+ * records and deleted entries that are older than the configuration keeps them.
+ */
+export class Maintenance {
+  readonly #partition: Partition;
+  readonly #config: Config;
+  readonly #log: Logger;
+  #timers: NodeJS.Timeout[] = [];
+  #running: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(partition: Partition, config: Config, log: Logger) {
+    this.#partition = partition;
+    this.#config = config;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#queue('indexes', () => this.#indexes());
+    this.#queue('history', () => this.#history());
+    this.#timers = [
+      setInterval(() => this.#queue('indexes', () => this.#indexes()), INDEX_MS),
+      setInterval(() => this.#queue('history', () => this.#history()), HISTORY_MS),
+    ];
+  }
+
+  /** Resolves when what is under way has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#running;
+  }
+
+  #queue(name: string, task: () => Promise<void>): void {
+    this.#running = this.#running.then(async () => {
+      if (this.#stopped) return;
+      try {
+        await task();
+      } catch (error) {
+        this.#log.error({ err: error, task: name }, 'maintenance failed; it is tried again later');
+      }
+    });
+  }
+
+  async #indexes(): Promise<void> {
+    if (this.#partition.indexes().every((index) => index.state === 'ready')) return;
+    await this.#partition.buildIndexes();
+    this.#log.info('indexes that were not finished are complete');
+  }
+
+  async #history(): Promise<void> {
+    const removed = await this.#partition.maintain(this.#config.history);
+    this.#log.debug({ removed }, 'old history cleared');
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Rowan in a program of your own: a directory over a store, served to LDAP clients or mounted on a plain ldapjs server.
+ * These names are kept stable; whatever else lies below `src` may change. docs/embedding.md has an example.
+ */
+export { LdapError, ResultCode, type ResultName, resultName } from './ldap/error.js';
+export { formatFilter, parseFilter } from './ldap/filter-text.js';
+export type { Change, DerefAliases, Filter, PartialAttribute, Scope } from './ldap/types.js';
+export { formatEntry, LdifParser, type LdifRecord, readLdif } from './ldif/index.js';
+export { initDirectory, Partition } from './partition/index.js';
+export type {
+  Actor,
+  Breach,
+  DeletedEntry,
+  Directory,
+  DirectorySettings,
+  Entry,
+  Explanation,
+  Hit,
+  IndexInfo,
+  LoadEntry,
+  SearchOutcome,
+  SearchParams,
+  SearchSink,
+  View,
+} from './partition/types.js';
+export { hashPassword, isHashed, verifyPassword } from './password/index.js';
+export { type Dn, Schema, SchemaError, type SchemaOptions } from './schema/index.js';
+export { mount, RowanServer } from './server/index.js';
+export { type Config, makeConfig } from './server/settings/index.js';
+export type { Store } from './store/contract.js';
+export { StoreError, type StoreErrorCode } from './store/errors.js';
+export { openLmdbStore } from './store/lmdb/index.js';
+export { openMemoryStore } from './store/memory/index.js';

@@ -1,0 +1,352 @@
+import type { Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { LdapError, ResultCode, type ResultName } from '../../ldap/error.js';
+import { decodeRequest } from '../../protocol/decode.js';
+import { encodeResponse, writeDisconnection, writeResult } from '../../protocol/encode.js';
+import { ProtocolError } from '../../protocol/error.js';
+import { Framer } from '../../protocol/framing.js';
+import type { DecodeLimits } from '../../protocol/limits.js';
+import type { ExtendedRequest, Request, RequestMessage } from '../../protocol/messages.js';
+import { ExtendedOid } from '../../protocol/oids.js';
+import { responseOp } from '../../protocol/tags.js';
+import type { ReplyEntry } from '../context.js';
+import { readControls } from '../controls.js';
+import type { Selection } from '../entry/selection.js';
+import { chain, isPromise, type Maybe } from '../maybe.js';
+import { abandon } from '../operations/abandon.js';
+import type { Outcome } from '../outcome.js';
+import { type AnsweredRequest, perform } from '../perform.js';
+import type { Services } from '../services.js';
+import { Session } from '../session.js';
+import { stillHolds } from '../validity.js';
+import { Deadlines } from './deadlines.js';
+import { failureOutcome } from './failure.js';
+import { Operation, type OperationOwner } from './operation.js';
+import { OutstandingOperations } from './operations.js';
+import { Output } from './output.js';
+import { acceptTls, isEncrypted } from './tls.js';
+
+/** What a connection needs of its server. */
+export interface ConnectionOwner {
+  readonly services: Services;
+  /** For StartTLS; undefined when the server has no certificate. */
+  readonly secureContext: SecureContext | undefined;
+  readonly decodeLimits: DecodeLimits;
+  connectionClosed(connection: Connection): void;
+}
+
+/** Requests of one connection that are begun before others get their turn. */
+const TURN = 64;
+
+type State = 'open' | 'draining' | 'closing' | 'closed';
+
+/**
+ * One client: bytes become messages, messages operations, outcomes bytes. Requests begin in the order in which they came;
+ * those that have to wait for something go on side by side. A bind or StartTLS begins when everything before it has ended, and
+ * what comes after it waits (RFC 4511 §4.2.1, §4.14).
+ */
+export class Connection implements OperationOwner {
+  readonly services: Services;
+  readonly session = new Session();
+  readonly #owner: ConnectionOwner;
+  readonly #operations = new OutstandingOperations();
+  readonly #output: Output;
+  #socket: Socket;
+  #framer: Framer;
+  #state: State = 'open';
+  /** A request that has to wait until all others have ended. */
+  #waiting: RequestMessage | undefined;
+  /** A bind or a TLS handshake is under way: nothing else begins. */
+  #barrier = false;
+  #paused = false;
+  /** The rest of what has arrived is taken up in another turn. */
+  #turnScheduled = false;
+  #messages = 0;
+  readonly #since: Deadlines;
+
+  constructor(socket: Socket, owner: ConnectionOwner) {
+    this.#owner = owner;
+    this.services = owner.services;
+    const { limits } = this.services.config;
+    this.#since = new Deadlines(limits);
+    this.#socket = socket;
+    this.#framer = new Framer({ maxMessageBytes: limits.messageBytes });
+    this.#output = new Output(socket, limits.unsentBytes);
+    this.#listen(socket);
+  }
+
+  get encrypted(): boolean {
+    return isEncrypted(this.#socket);
+  }
+
+  get confidential(): boolean {
+    return this.encrypted || this.#socket.remoteAddress === undefined;
+  }
+
+  get outstanding(): number {
+    return this.#operations.size;
+  }
+
+  #listen(socket: Socket): void {
+    socket.setNoDelay(true);
+    socket.on('data', this.#onData);
+    socket.on('error', this.#onError);
+    socket.on('close', this.#onClose);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#since.active = performance.now();
+    this.#framer.push(chunk);
+    if (!this.#turnScheduled) this.#process();
+  };
+
+  readonly #onError = (error: NodeJS.ErrnoException): void => {
+    this.services.log.debug({ code: error.code }, 'connection failed');
+    this.destroy();
+  };
+
+  readonly #onClose = (): void => {
+    this.#state = 'closed';
+    this.#operations.abortAll();
+    this.#output.close();
+    this.#owner.connectionClosed(this);
+  };
+
+  /** Begins what has arrived, as far as it may. Everything answered on the way goes out with one write. */
+  #process(): void {
+    this.#turnScheduled = false;
+    this.#output.held = true;
+    let left = TURN;
+    while (this.#mayBegin()) {
+      if (left-- === 0) {
+        this.#turnScheduled = true;
+        setImmediate(() => this.#process());
+        break;
+      }
+      const message = this.#waiting ?? this.#next();
+      if (!message) break;
+      this.#waiting = this.#mustWait(message.request) ? message : undefined;
+      if (this.#waiting) break;
+      this.#begin(message);
+    }
+    this.#output.held = false;
+    this.#output.flush();
+    this.#steerReading();
+  }
+
+  #mayBegin(): boolean {
+    if (this.#state !== 'open' || this.#barrier) return false;
+    return this.#operations.size < this.services.config.limits.requestsInFlight && !this.#output.full;
+  }
+
+  #mustWait(request: Request): boolean {
+    return request.op === 'bind' && this.#operations.size > 0;
+  }
+
+  /** Reads from the socket only while what it brings may begin. */
+  #steerReading(): void {
+    const open = this.#state === 'open';
+    const stop = open && (this.#turnScheduled || this.#waiting !== undefined || !this.#mayBegin());
+    if (stop !== this.#paused && this.#state !== 'closed') {
+      this.#paused = stop;
+      if (stop) this.#socket.pause();
+      else this.#socket.resume();
+    }
+    if (open && this.#output.full) void chain(this.#output.room(), () => this.#goOn());
+    if (stop || this.#framer.pending === 0) this.#since.partial = 0;
+    else if (this.#since.partial === 0) this.#since.partial = this.#since.active;
+  }
+
+  #goOn(): void {
+    if (this.#paused && !this.#turnScheduled) this.#process();
+  }
+
+  /** The next message; undefined until more arrives or when the connection ends over it. */
+  #next(): RequestMessage | undefined {
+    for (;;) {
+      try {
+        const frame = this.#framer.next();
+        if (!frame) return undefined;
+        this.#since.partial = 0;
+        const message = decodeRequest(frame.buffer, frame.start, frame.end, this.#owner.decodeLimits);
+        this.#messages++;
+        return message;
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        this.#refuse(error);
+        if (this.#state !== 'open') return undefined;
+      }
+    }
+  }
+
+  /** A message that cannot be decoded (RFC 4511 §4.1.1). Whoever does not speak LDAP at all gets no answer. */
+  #refuse(error: ProtocolError): void {
+    const op = error.op && responseOp(error.op);
+    if (error.messageId !== undefined && op)
+      this.#answer(error.messageId, error.op!, failureOutcome(error, this.services.log));
+    if (!error.fatal && op) return;
+    if (this.#messages === 0 && error.messageId === undefined) {
+      this.services.log.debug({ reason: error.message }, 'connection refused');
+      this.destroy();
+    } else this.disconnect('protocolError', error.message);
+  }
+
+  #begin({ id, request, controls }: RequestMessage): void {
+    this.services.statistics.operations[request.op]++;
+    if (request.op === 'unbind') return this.#close();
+    if (request.op === 'abandon') return abandon(this.#operations, request);
+    try {
+      if (this.#operations.has(id)) throw new LdapError('protocolError', `messageID ${id} is in use`);
+      const operation = new Operation(this, id, request.op, readControls(request.op, controls));
+      const outcome = this.#run(operation, request);
+      if (isPromise(outcome)) this.#await(operation, outcome);
+      else this.#answer(id, request.op, outcome, request);
+    } catch (error) {
+      this.#fail(id, request.op, error);
+    }
+  }
+
+  #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
+    if (request.op === 'bind' || this.session.identity.kind === 'anonymous')
+      return perform(operation, request, operation);
+    return chain(stillHolds(this.services, this.session), (holds) => {
+      if (!holds) throw new SessionEnded();
+      return perform(operation, request, operation);
+    });
+  }
+
+  #await(operation: Operation, outcome: Promise<Outcome>): void {
+    this.#operations.add(operation);
+    if (operation.op === 'bind') this.#barrier = true;
+    outcome.then(
+      (result) => this.#ended(operation, result.code, () => this.#answer(operation.id, operation.op, result)),
+      (error) => {
+        const code = error instanceof LdapError ? error.code : ResultCode.other;
+        this.#ended(operation, code, () => this.#fail(operation.id, operation.op, error));
+      },
+    );
+  }
+
+  #ended(operation: Operation, code: number, answer: () => void): void {
+    if (operation.op === 'bind') this.#barrier = false;
+    this.#operations.end(operation, code);
+    if (!operation.silent) answer();
+    if (this.#state === 'draining') this.drain();
+    else this.#goOn();
+  }
+
+  #fail(id: number, op: Request['op'], error: unknown): void {
+    if (error instanceof SessionEnded) this.disconnect('strongerAuthRequired', error.message);
+    else if (error instanceof PlainBytes) this.disconnect('protocolError', error.message);
+    else this.#answer(id, op, failureOutcome(error, this.services.log));
+  }
+
+  #answer(id: number, op: Request['op'], outcome: Outcome, request?: Request): void {
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    this.#since.active = performance.now();
+    const response = responseOp(op)!;
+    const { writer } = this.#output;
+    if (response === 'extendedResponse') encodeResponse(writer, { id, response: { op: response, ...outcome } });
+    else writeResult(writer, id, response, outcome, outcome.controls);
+    if (this.#since.handshake > 0 && isStartTls(request)) this.#encrypt().catch((error: Error) => this.#onError(error));
+  }
+
+  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    this.services.statistics.entriesSent++;
+    const done = this.services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
+    return isPromise(done) ? done.then(() => this.#output.room()) : this.#output.room();
+  }
+
+  sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
+    encodeResponse(this.#output.writer, { id: messageId, response: { op: 'searchReference', urls } });
+    return this.#output.room();
+  }
+
+  cancel(target: number, own: number): Maybe<void> {
+    return this.#operations.cancel(target, own);
+  }
+
+  startTls(): void {
+    if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
+    if (this.#framer.pending > 0) throw new PlainBytes();
+    this.#barrier = true;
+    this.#since.handshake = performance.now();
+  }
+
+  /** The response has been written. What the plain socket brings before it has left was not sent under TLS: the connection ends. */
+  async #encrypt(): Promise<void> {
+    await this.#output.drained();
+    if (this.#state !== 'open') return;
+    const plain = this.#socket;
+    if (plain.readableLength > 0 || this.#framer.pending > 0)
+      return this.disconnect('protocolError', new PlainBytes().message);
+    plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
+    const socket = acceptTls(plain, this.#owner.secureContext!);
+    this.#socket = socket;
+    this.#output.moveTo(socket);
+    this.#framer = new Framer({ maxMessageBytes: this.services.config.limits.messageBytes });
+    socket.once('secure', () => {
+      this.#since.handshake = 0;
+      this.#barrier = false;
+      this.#process();
+    });
+    this.#paused = false;
+    this.#listen(socket);
+  }
+
+  /** Lets operations end, then says goodbye. */
+  drain(): void {
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    this.#state = 'draining';
+    if (this.#operations.size === 0) this.disconnect('unavailable', 'the server is shutting down');
+  }
+
+  /** Sends a Notice of Disconnection (RFC 4511 §4.4.1) and ends the connection. */
+  disconnect(result: ResultName, message: string): void {
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    writeDisconnection(this.#output.writer, ResultCode[result], message);
+    this.#close();
+  }
+
+  /** Ends the connection when what was written has gone. */
+  #close(): void {
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    this.#state = 'closing';
+    this.#since.closing = performance.now();
+    this.#operations.abortAll();
+    chain(this.#output.drained(), () => void this.#socket.end());
+  }
+
+  destroy(): void {
+    this.#state = 'closed';
+    this.#operations.abortAll();
+    this.#output.close();
+    this.#socket.destroy();
+  }
+
+  /** Ends the connection when one of its times is up. */
+  sweep(now: number): void {
+    const expiry = this.#since.expired(now, this.#output.sentAt, this.#operations.size > 0);
+    if (!expiry) return;
+    this.services.log.info({ reason: expiry.why }, 'connection ended');
+    if (expiry.tell) this.disconnect('unavailable', expiry.why);
+    else this.destroy();
+  }
+}
+
+function isStartTls(request: Request | undefined): request is ExtendedRequest {
+  return request?.op === 'extended' && request.oid === ExtendedOid.startTls;
+}
+
+/** What the session was bound with does not hold any more. */
+class SessionEnded extends Error {
+  constructor() {
+    super('the entry that this connection is bound as was deleted or its password changed; bind again');
+  }
+}
+
+class PlainBytes extends Error {
+  constructor() {
+    super('StartTLS: nothing may be sent before the handshake');
+  }
+}

@@ -1,0 +1,39 @@
+import type { Config } from '../settings/index.js';
+
+/** Why a connection is to end: it is cut off at once, or told so first. */
+export type Expiry = { readonly tell: false; readonly why: string } | { readonly tell: true; readonly why: string };
+
+/** A connection that was said goodbye to and does not go. */
+const CLOSING_SECONDS = 5;
+
+/**
+ * What a connection is waiting for and since when, as `performance.now()`; 0: for nothing. There are no timers: the
+ * server asks every connection every so often.
+ */
+export class Deadlines {
+  readonly #limits: Config['limits'];
+  /** Last sign of life. */
+  active = performance.now();
+  /** The first bytes of a message came. */
+  partial = 0;
+  /** A TLS handshake began. */
+  handshake = 0;
+  /** The connection was to be closed. */
+  closing = 0;
+
+  constructor(limits: Config['limits']) {
+    this.#limits = limits;
+  }
+
+  /** `sent`: when the client was last given bytes that it has not taken, or 0; `working`: operations are outstanding. */
+  expired(now: number, sent: number, working: boolean): Expiry | undefined {
+    const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
+    const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;
+    if (over(this.handshake, bindSeconds)) return { tell: false, why: 'the TLS handshake was not finished' };
+    if (over(sent, slowReaderSeconds)) return { tell: false, why: 'the client does not read' };
+    if (over(this.closing, CLOSING_SECONDS)) return { tell: false, why: 'the client did not close' };
+    if (over(this.partial, bindSeconds)) return { tell: true, why: 'a message was begun and not finished' };
+    if (!working && over(this.active, idleSeconds)) return { tell: true, why: 'idle for too long' };
+    return undefined;
+  }
+}

@@ -1,0 +1,58 @@
+import { LdapError } from '../../ldap/error.js';
+import type { Request } from '../../protocol/messages.js';
+import type { Context, ReplyEntry, SearchReply, Transport } from '../context.js';
+import type { RequestControls } from '../controls.js';
+import type { Selection } from '../entry/selection.js';
+import type { Maybe } from '../maybe.js';
+import type { Services } from '../services.js';
+import type { Session } from '../session.js';
+
+/** What an operation needs of its connection. */
+export interface OperationOwner extends Transport {
+  readonly services: Services;
+  readonly session: Session;
+  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
+  sendReference(messageId: number, urls: readonly string[]): Maybe<void>;
+}
+
+/** An operation of a connection from its request to its response. */
+export class Operation implements Context, SearchReply {
+  readonly owner: OperationOwner;
+  readonly id: number;
+  readonly op: Request['op'];
+  readonly controls: RequestControls;
+  aborted = false;
+  /** Abandoned: no response follows. */
+  silent = false;
+  /** Called when it has ended, with its result code. */
+  onEnd: ((code: number) => void) | undefined;
+
+  constructor(owner: OperationOwner, id: number, op: Request['op'], controls: RequestControls) {
+    this.owner = owner;
+    this.id = id;
+    this.op = op;
+    this.controls = controls;
+  }
+
+  get services(): Services {
+    return this.owner.services;
+  }
+
+  get session(): Session {
+    return this.owner.session;
+  }
+
+  get transport(): Transport {
+    return this.owner;
+  }
+
+  entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    if (this.aborted) throw new LdapError('canceled', 'canceled');
+    return this.owner.sendEntry(this.id, entry, selection, typesOnly);
+  }
+
+  reference(urls: readonly string[]): Maybe<void> {
+    if (this.aborted) throw new LdapError('canceled', 'canceled');
+    return this.owner.sendReference(this.id, urls);
+  }
+}

@@ -1,0 +1,139 @@
+import type { Socket } from 'node:net';
+import { Writer } from '../../protocol/writer.js';
+import type { Maybe } from '../maybe.js';
+
+/** A piece is handed to the socket alone, so that each one taken by the peer counts as progress. */
+const PIECE = 64 * 1024;
+const MAX_POOLED = 16;
+
+/** Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no buffer. */
+const pool: Writer[] = [];
+
+/**
+ * The way out of a connection. Replies are written into one buffer and go to the socket together, at the end of the tick
+ * or at `flush`. At most one piece is with the socket at a time; the others wait here, where they are counted.
+ */
+export class Output {
+  #socket: Socket;
+  #writer: Writer | undefined;
+  readonly #pieces: Buffer[] = [];
+  #queued = 0;
+  #inSocket = 0;
+  #scheduled = false;
+  #closed = false;
+  readonly #limit: number;
+  /** Wait until there is room again. */
+  #waiting: (() => void)[] = [];
+  /** Wait until nothing is left. */
+  #draining: (() => void)[] = [];
+  /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
+  sentAt = 0;
+  /** The owner flushes when it has processed what arrived; until then no flush is scheduled. */
+  held = false;
+
+  constructor(socket: Socket, limit: number) {
+    this.#socket = socket;
+    this.#limit = limit;
+  }
+
+  /** Bytes that the peer has not taken. */
+  get unsent(): number {
+    return this.#queued + this.#inSocket + (this.#writer?.length ?? 0);
+  }
+
+  get full(): boolean {
+    return this.unsent > this.#limit;
+  }
+
+  /** To write the next message with. Not to be kept beyond it. */
+  get writer(): Writer {
+    if (!this.#writer) {
+      this.#writer = pool.pop() ?? new Writer();
+      if (!this.held) this.#schedule();
+    }
+    return this.#writer;
+  }
+
+  /** After each message of many: keeps pieces small, and asks the caller to wait while the peer does not read. */
+  room(): Maybe<void> {
+    if (this.#writer && this.#writer.length >= PIECE) this.flush();
+    if (!this.full || this.#closed) return;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    process.nextTick(flushLater, this);
+  }
+
+  flush(): void {
+    this.#scheduled = false;
+    const writer = this.#writer;
+    if (!writer) return;
+    this.#writer = undefined;
+    const bytes = writer.take();
+    if (pool.length < MAX_POOLED) pool.push(writer);
+    if (bytes.length === 0 || this.#closed) return;
+    if (this.#inSocket > 0) {
+      this.#pieces.push(bytes);
+      this.#queued += bytes.length;
+    } else this.#send(bytes);
+  }
+
+  #send(bytes: Buffer): void {
+    this.#inSocket = bytes.length;
+    this.sentAt = performance.now();
+    this.#socket.write(bytes, this.#sent);
+  }
+
+  readonly #sent = (): void => {
+    this.#inSocket = 0;
+    this.sentAt = 0;
+    const next = this.#pieces.shift();
+    if (next && !this.#closed) {
+      this.#queued -= next.length;
+      this.#send(next);
+    }
+    if (!this.full) this.#waiting = wake(this.#waiting);
+    if (this.unsent === 0) this.#draining = wake(this.#draining);
+  };
+
+  /** Resolves when everything written so far is with the kernel, or the connection is gone. */
+  drained(): Maybe<void> {
+    this.flush();
+    if (this.#closed || this.unsent === 0) return;
+    return new Promise((resolve) => this.#draining.push(resolve));
+  }
+
+  /** Goes on with another socket over the same connection (StartTLS). Everything must be drained. */
+  moveTo(socket: Socket): void {
+    this.#socket = socket;
+  }
+
+  /** Nothing more is sent; whoever waits for room goes on. */
+  close(): void {
+    this.#closed = true;
+    this.#pieces.length = 0;
+    this.#queued = 0;
+    this.#inSocket = 0;
+    this.sentAt = 0;
+    if (this.#writer) {
+      this.#writer.take();
+      if (pool.length < MAX_POOLED) pool.push(this.#writer);
+      this.#writer = undefined;
+    }
+    this.#waiting = wake(this.#waiting);
+    this.#draining = wake(this.#draining);
+  }
+}
+
+function wake(waiting: (() => void)[]): (() => void)[] {
+  if (waiting.length === 0) return waiting;
+  for (const resolve of waiting) resolve();
+  return [];
+}
+
+function flushLater(output: Output): void {
+  output.flush();
+}

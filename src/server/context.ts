@@ -1,0 +1,45 @@
+import type { Hit } from '../partition/types.js';
+import type { RequestControls } from './controls.js';
+import type { Selection } from './entry/selection.js';
+import type { Maybe } from './maybe.js';
+import type { Services } from './services.js';
+import type { Session } from './session.js';
+
+/** An entry on its way to a client. */
+export interface ReplyEntry extends Pick<Hit, 'id' | 'row' | 'dn'> {
+  /** Absent where the row itself holds every attribute: root DSE, cn=Subschema, cn=Monitor. */
+  readonly hasSubordinates?: Hit['hasSubordinates'];
+  readonly numSubordinates?: Hit['numSubordinates'];
+}
+
+/** Where a search puts what it finds. A promise pauses the search until it resolves: back-pressure. */
+export interface SearchReply {
+  entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
+  reference(urls: readonly string[]): Maybe<void>;
+}
+
+/** What an operation may know of and do to the connection that it came through. */
+export interface Transport {
+  /** The bytes travel under TLS. */
+  readonly encrypted: boolean;
+  /** Nobody listens in: TLS, or a socket of this machine. */
+  readonly confidential: boolean;
+  /** Operations that have begun and not ended, this one not counted. */
+  readonly outstanding: number;
+  /** Takes up TLS after the response has been sent; throws `LdapError` where that cannot be (RFC 4511 §4.14). */
+  startTls(): void;
+  /** Ends operation `target` with `canceled` for operation `own` (RFC 3909); resolves when it has ended. Throws or rejects with the result code. */
+  cancel(target: number, own: number): Maybe<void>;
+}
+
+/** What every operation is given beside its request. */
+export interface Context {
+  /** messageID. */
+  readonly id: number;
+  readonly services: Services;
+  readonly session: Session;
+  readonly transport: Transport;
+  readonly controls: RequestControls;
+  /** Set when the operation is abandoned or canceled, or its connection is gone. */
+  readonly aborted: boolean;
+}

@@ -1,0 +1,212 @@
+import { DescriptionTable, type StoredDescription } from '../../partition/descriptions.js';
+import { largeQualifiers } from '../../partition/tables.js';
+import { OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
+import { Writer } from '../../protocol/writer.js';
+import type { ReplyEntry } from '../context.js';
+import { isPromise, type Maybe } from '../maybe.js';
+import { writeComputed } from './computed.js';
+import { type LargeValues, writeWithLargeValues } from './large-values.js';
+import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
+import type { Selection } from './selection.js';
+
+/** Longer values are copied by the runtime, shorter ones by a loop: the call costs as much as so many bytes. */
+const LOOP = 96;
+
+/** Hands out the writer that the next message goes to. */
+export interface WriterSource {
+  readonly writer: Writer;
+}
+
+/**
+ * Parts of the plan of the entry at hand, `STRIDE` numbers an attribute: offset of its first cell, offset after its last
+ * one, bytes of its SET's content, its name's index in `names`. One for the process: a plan lives within one call.
+ */
+let plan = new Int32Array(64 * 4);
+const STRIDE = 4;
+
+/**
+ * Writes entries from packed rows straight into BER (RFC 4511 §4.5.2): one pass over the row's headers works out what goes
+ * and how long it is, a second one writes it. Nothing is allocated per cell.
+ */
+export class EntryEncoder {
+  readonly table: DescriptionTable;
+  readonly #large: LargeValues;
+  /** By `StoredDescription.number`: the OCTET STRING with the name that is shown. */
+  readonly #names: Buffer[] = [];
+
+  constructor(table: DescriptionTable, large: LargeValues) {
+    this.table = table;
+    this.#large = large;
+  }
+
+  /** Appends the SearchResultEntry. A promise where something has to be fetched first; the entry's buffers must live until then. */
+  encode(
+    output: WriterSource,
+    messageId: number,
+    entry: ReplyEntry,
+    selection: Selection,
+    typesOnly: boolean,
+  ): Maybe<void> {
+    const tail =
+      selection.computed && entry.hasSubordinates ? writeComputed(entry, selection.computed, typesOnly) : EMPTY;
+    if (isPromise(tail))
+      return tail.then((bytes) => this.#withTail(output, messageId, entry, selection, typesOnly, bytes));
+    return this.#withTail(output, messageId, entry, selection, typesOnly, tail);
+  }
+
+  #withTail(
+    output: WriterSource,
+    messageId: number,
+    entry: ReplyEntry,
+    selection: Selection,
+    typesOnly: boolean,
+    tail: Buffer,
+  ): Maybe<void> {
+    const large = typesOnly ? undefined : largeQualifiers(entry.row);
+    if (large) {
+      const wanted = { entry, selection, tail, large, table: this.table, values: this.#large };
+      return writeWithLargeValues(output, messageId, wanted);
+    }
+    const { row } = entry;
+    const count = this.#planRow(row, selection, typesOnly);
+    this.#write(output.writer, messageId, entry, count, typesOnly, tail);
+  }
+
+  /** Fills `plan`; returns how many attributes it holds. */
+  #planRow(row: Buffer, selection: Selection, typesOnly: boolean): number {
+    const end = row.length;
+    let count = 0;
+    let at = 0;
+    while (at < end && row[at]! < UP_ATTRIBUTES) at = nextCell(row, at);
+    while (at < end && row[at] === UP_ATTRIBUTES) {
+      const first = at;
+      const qualifier = (row[at + 1]! << 8) | row[at + 2]!;
+      const name = at + CELL_HEADER;
+      const nameEnd = name + qualifier - INDEX_BYTES;
+      let content = 0;
+      do {
+        const length = valueLength(row, at);
+        content += headerBytes(length) + length;
+        at += CELL_HEADER + qualifier + length;
+      } while (at < end && sameName(row, name, nameEnd, at, qualifier));
+      if (at > end) throw new RangeError(`packed row of ${end} bytes is cut`);
+      const stored = this.table.intern(row, name, nameEnd);
+      if (!selection.takes(stored)) continue;
+      if ((count + 1) * STRIDE > plan.length) plan = grown(plan);
+      const slot = count++ * STRIDE;
+      plan[slot] = first;
+      plan[slot + 1] = at;
+      plan[slot + 2] = typesOnly ? 0 : content;
+      plan[slot + 3] = this.#nameOf(stored, count);
+    }
+    return count;
+  }
+
+  /** Index in `names`. Descriptions that the table does not keep have no number of their own: theirs is `nth` in this entry. */
+  #nameOf(stored: StoredDescription, nth: number): number {
+    const index = stored.number < DescriptionTable.MAX ? stored.number : DescriptionTable.MAX + nth;
+    if (this.#names[index] === undefined || index >= DescriptionTable.MAX) this.#names[index] = nameElement(stored);
+    return index;
+  }
+
+  #write(writer: Writer, messageId: number, entry: ReplyEntry, count: number, typesOnly: boolean, tail: Buffer): void {
+    let list = tail.length;
+    for (let slot = 0; slot < count * STRIDE; slot += STRIDE) {
+      const set = plan[slot + 2]!;
+      const body = this.#names[plan[slot + 3]!]!.length + headerBytes(set) + set;
+      list += headerBytes(body) + body;
+    }
+    const operation = headerBytes(entry.dn.length) + entry.dn.length + headerBytes(list) + list;
+    const message = integerBytes(messageId) + headerBytes(operation) + operation;
+    writer.reserve(headerBytes(message) + message);
+    writer.header(SEQUENCE, message);
+    writer.integer(0x02, messageId);
+    writer.header(opTags.searchEntry, operation);
+    writer.octetString(OCTET_STRING, entry.dn);
+    writer.header(SEQUENCE, list);
+    const { buffer } = writer;
+    let { at } = writer;
+    for (let slot = 0; slot < count * STRIDE; slot += STRIDE) {
+      const name = this.#names[plan[slot + 3]!]!;
+      const set = plan[slot + 2]!;
+      at = putHeader(buffer, at, SEQUENCE, name.length + headerBytes(set) + set);
+      for (let i = 0; i < name.length; i++) buffer[at++] = name[i]!;
+      at = putHeader(buffer, at, SET, set);
+      if (!typesOnly) at = putValues(buffer, at, entry.row, plan[slot]!, plan[slot + 1]!);
+    }
+    writer.at = at;
+    if (tail.length > 0) writer.raw(tail);
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** The OCTET STRING with a description as clients are shown it: the schema's spelling of the type, then the options. */
+function nameElement(stored: StoredDescription): Buffer {
+  const writer = new Writer();
+  writer.text(OCTET_STRING, stored.description.text);
+  return Buffer.from(writer.take());
+}
+
+function nextCell(row: Buffer, at: number): number {
+  const next = at + CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + valueLength(row, at);
+  if (next > row.length) throw new RangeError(`packed row of ${row.length} bytes is cut at offset ${at}`);
+  return next;
+}
+
+function valueLength(row: Buffer, at: number): number {
+  return ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
+}
+
+/** Whether the cell at `at` holds another value of the description in `row[name, nameEnd)`. */
+function sameName(row: Buffer, name: number, nameEnd: number, at: number, qualifier: number): boolean {
+  if (row[at] !== UP_ATTRIBUTES || ((row[at + 1]! << 8) | row[at + 2]!) !== qualifier) return false;
+  const shift = at + CELL_HEADER - name;
+  for (let i = name; i < nameEnd; i++) if (row[i] !== row[i + shift]) return false;
+  return true;
+}
+
+function putValues(buffer: Buffer, at: number, row: Buffer, from: number, to: number): number {
+  for (let cell = from; cell < to; ) {
+    const length = valueLength(row, cell);
+    const value = cell + CELL_HEADER + ((row[cell + 1]! << 8) | row[cell + 2]!);
+    at = putHeader(buffer, at, OCTET_STRING, length);
+    if (length > LOOP) row.copy(buffer, at, value, value + length);
+    else for (let i = 0; i < length; i++) buffer[at + i] = row[value + i]!;
+    at += length;
+    cell = value + length;
+  }
+  return at;
+}
+
+/** Bytes of the identifier and length octets before `length` content octets. */
+function headerBytes(length: number): number {
+  if (length < 0x80) return 2;
+  if (length < 0x100) return 3;
+  if (length < 0x10000) return 4;
+  return length < 0x1000000 ? 5 : 6;
+}
+
+/** Bytes of the INTEGER element of a number that is not negative. */
+function integerBytes(value: number): number {
+  if (value < 0x80) return 3;
+  if (value < 0x8000) return 4;
+  return value < 0x800000 ? 5 : 6;
+}
+
+function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
+  buffer[at++] = tag;
+  if (length > 0x7f) {
+    const octets = headerBytes(length) - 2;
+    buffer[at++] = 0x80 | octets;
+    for (let shift = (octets - 1) * 8; shift > 0; shift -= 8) buffer[at++] = length >>> shift;
+  }
+  buffer[at++] = length;
+  return at;
+}
+
+function grown(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(numbers.length * 2);
+  larger.set(numbers);
+  return larger;
+}

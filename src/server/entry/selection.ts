@@ -1,0 +1,147 @@
+import type { StoredDescription } from '../../partition/descriptions.js';
+import { descriptionMatches } from '../../schema/describer.js';
+import type { Schema } from '../../schema/schema.js';
+import type { AttributeDescription, AttributeType } from '../../schema/types.js';
+
+/** Attributes that are worked out when asked for; no row holds them. */
+export interface Computed {
+  readonly entryDN: boolean;
+  readonly subschemaSubentry: boolean;
+  readonly hasSubordinates: boolean;
+  readonly numSubordinates: boolean;
+}
+
+const UNDECIDED = 0;
+const TAKEN = 1;
+const LEFT = 2;
+
+/**
+ * Which attributes of an entry a search returns (RFC 4511 §4.5.1.8): the compiled form of its attribute list. Whether a
+ * description is selected is worked out once and remembered by its number. Secrets never are.
+ */
+export class Selection {
+  readonly #userAttributes: boolean;
+  readonly #operationalAttributes: boolean;
+  readonly #descriptions: readonly AttributeDescription[];
+  readonly #types: ReadonlySet<AttributeType>;
+  #decisions = new Uint8Array(256);
+  /** Undefined when none is selected. */
+  readonly computed: Computed | undefined;
+
+  constructor(parts: SelectionParts) {
+    this.#userAttributes = parts.userAttributes;
+    this.#operationalAttributes = parts.operationalAttributes;
+    this.#descriptions = parts.descriptions;
+    this.#types = parts.types;
+    this.computed = this.#computedOf();
+  }
+
+  /** Whether the attribute is to be returned. */
+  takes(stored: StoredDescription): boolean {
+    const { number } = stored;
+    const decision = number < this.#decisions.length ? this.#decisions[number]! : UNDECIDED;
+    return decision === UNDECIDED ? this.#decide(stored) : decision === TAKEN;
+  }
+
+  #decide(stored: StoredDescription): boolean {
+    const taken = this.#selects(stored.description);
+    const { number } = stored;
+    if (number >= MAX_REMEMBERED) return taken;
+    if (number >= this.#decisions.length) {
+      const larger = new Uint8Array(Math.max(2 * this.#decisions.length, number + 1));
+      larger.set(this.#decisions);
+      this.#decisions = larger;
+    }
+    this.#decisions[number] = taken ? TAKEN : LEFT;
+    return taken;
+  }
+
+  #selects(found: AttributeDescription): boolean {
+    const { type } = found;
+    if (type.secret) return false;
+    if (type.operational ? this.#operationalAttributes : this.#userAttributes) return true;
+    if (this.#types.has(type)) return true;
+    return this.#descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
+  }
+
+  #asksFor(name: string): boolean {
+    return (
+      this.#operationalAttributes || this.#descriptions.some((d) => d.options.length === 0 && d.type.name === name)
+    );
+  }
+
+  #computedOf(): Computed | undefined {
+    const computed = {
+      entryDN: this.#asksFor('entryDN'),
+      subschemaSubentry: this.#asksFor('subschemaSubentry'),
+      hasSubordinates: this.#asksFor('hasSubordinates'),
+      numSubordinates: this.#asksFor('numSubordinates'),
+    };
+    return Object.values(computed).includes(true) ? computed : undefined;
+  }
+}
+
+/** Beyond it the description table gives the same number to several. */
+const MAX_REMEMBERED = 65_536;
+
+export interface SelectionParts {
+  readonly userAttributes: boolean;
+  readonly operationalAttributes: boolean;
+  readonly descriptions: readonly AttributeDescription[];
+  /** From `@class`. */
+  readonly types: ReadonlySet<AttributeType>;
+}
+
+/**
+ * Reads an attribute list. Empty and `*`: all user attributes; `+`: all operational ones (RFC 3673); `1.1`: none, when alone;
+ * `@class`: those of an object class (RFC 4529). Names that the schema does not know select nothing.
+ */
+export function parseSelection(schema: Schema, names: readonly string[]): SelectionParts {
+  const descriptions = new Map<string, AttributeDescription>();
+  const types = new Set<AttributeType>();
+  let userAttributes = names.length === 0;
+  let operationalAttributes = false;
+  for (const name of names) {
+    if (name === '*') userAttributes = true;
+    else if (name === '+') operationalAttributes = true;
+    else if (name.startsWith('@')) for (const type of schema.expandClass(name.slice(1)) ?? []) types.add(type);
+    else {
+      const description = schema.describe(name);
+      if (description) descriptions.set(description.text, description);
+    }
+  }
+  return { userAttributes, operationalAttributes, descriptions: [...descriptions.values()], types };
+}
+
+const MAX_CACHED = 500;
+const MAX_CACHED_NAMES = 64;
+const MAX_CACHED_LENGTH = 1024;
+
+/** Compiled attribute lists: searches repeat them. */
+export class Selections {
+  readonly #schema: Schema;
+  readonly #all: Selection;
+  readonly #cached = new Map<string, Selection>();
+
+  constructor(schema: Schema) {
+    this.#schema = schema;
+    this.#all = this.#compile([]);
+  }
+
+  of(names: readonly string[]): Selection {
+    if (names.length === 0 || (names.length === 1 && names[0] === '*')) return this.#all;
+    if (names.length > MAX_CACHED_NAMES) return this.#compile(names);
+    const key = names.length === 1 ? names[0]! : names.join('\0');
+    const cached = this.#cached.get(key);
+    if (cached) return cached;
+    const selection = this.#compile(names);
+    if (key.length > MAX_CACHED_LENGTH) return selection;
+    if (this.#cached.size >= MAX_CACHED) this.#cached.delete(this.#cached.keys().next().value!);
+    this.#cached.set(key, selection);
+    return selection;
+  }
+
+  #compile(names: readonly string[]): Selection {
+    return new Selection(parseSelection(this.#schema, names));
+  }
+}

@@ -1,0 +1,164 @@
+import ldapjs from 'ldapjs';
+import { type Logger, pino } from 'pino';
+import { LdapError } from '../../ldap/error.js';
+import type { Partition } from '../../partition/index.js';
+import { decodeRequest } from '../../protocol/decode.js';
+import type { Request } from '../../protocol/messages.js';
+import { ExtendedOid } from '../../protocol/oids.js';
+import { failureOutcome } from '../connection/failure.js';
+import { isEncrypted } from '../connection/tls.js';
+import type { Context, Transport } from '../context.js';
+import { readControls } from '../controls.js';
+import type { Outcome } from '../outcome.js';
+import { perform } from '../perform.js';
+import { createServices, type Services } from '../services.js';
+import { ANONYMOUS, Session } from '../session.js';
+import { type Config, makeConfig } from '../settings/index.js';
+import { stillHolds } from '../validity.js';
+import type {
+  LdapjsHandler,
+  LdapjsRequest,
+  LdapjsResponse,
+  LdapjsServer,
+  MountedConnection,
+} from './ldapjs-objects.js';
+import { LdapjsReply, sendOutcome } from './reply.js';
+
+/** Who an ldapjs connection is for us, and the `bindDN` that goes with it. */
+interface MountedSession {
+  readonly session: Session;
+  bindDN: unknown;
+}
+
+const EVERYWHERE = '';
+
+/**
+ * Serves a partition from a plain ldapjs server, by route handlers at the root of its tree: the same operations as
+ * `RowanServer`, with what ldapjs leaves to them. There is no StartTLS, abandon or cancel there, requests behind a bind do not
+ * wait for it, and passwords must be valid UTF-8 (docs/server.md). Routes that the program adds for longer DNs go before these.
+ */
+export function mount(
+  server: ldapjs.Server,
+  partition: Partition,
+  config: Config = makeConfig(),
+  log: Logger = pino({ level: 'silent' }),
+): void {
+  const services = createServices(partition, config, log);
+  const mounted = server as unknown as LdapjsServer;
+  const handler = makeHandler(services);
+  mounted.search(EVERYWHERE, handler);
+  mounted.bind(EVERYWHERE, handler);
+  mounted.add(EVERYWHERE, handler);
+  mounted.del(EVERYWHERE, handler);
+  mounted.modify(EVERYWHERE, handler);
+  mounted.modifyDN(EVERYWHERE, handler);
+  mounted.compare(EVERYWHERE, handler);
+  mounted.exop(ExtendedOid.whoAmI, handler);
+  mounted.exop(ExtendedOid.passwordModify, handler);
+  mounted.on('error', (error) => log.debug({ error: error.message }, 'ldapjs'));
+}
+
+function makeHandler(services: Services): LdapjsHandler {
+  const sessions = new WeakMap<MountedConnection, MountedSession>();
+  return (request, response, next) => {
+    const mounted = sessionOf(sessions, request.connection);
+    answer(services, mounted, request, response).then(
+      (goOn) => goOn && next(),
+      (error: Error) => next(error),
+    );
+  };
+}
+
+/** The session of a connection. Binds that ldapjs answers itself (the anonymous one) and other handlers' change `bindDN`: ours ends then. */
+function sessionOf(
+  sessions: WeakMap<MountedConnection, MountedSession>,
+  connection: MountedConnection,
+): MountedSession {
+  let mounted = sessions.get(connection);
+  if (!mounted) {
+    mounted = { session: new Session(), bindDN: connection.ldap.bindDN };
+    sessions.set(connection, mounted);
+    // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
+    connection.setNoDelay(true);
+  }
+  if (mounted.bindDN !== connection.ldap.bindDN) {
+    mounted.session.identity = ANONYMOUS;
+    mounted.bindDN = connection.ldap.bindDN;
+  }
+  return mounted;
+}
+
+/** Whether the handlers behind this one are to be called. */
+async function answer(
+  services: Services,
+  mounted: MountedSession,
+  request: LdapjsRequest,
+  response: LdapjsResponse,
+): Promise<boolean> {
+  let outcome: Outcome;
+  try {
+    outcome = await run(services, mounted, request, response);
+  } catch (error) {
+    outcome = failureOutcome(error, services.log);
+  }
+  sendOutcome(response, outcome);
+  if (request.type !== 'BindRequest') return true;
+  showIdentity(mounted, request.connection);
+  return false;
+}
+
+/** Tells other handlers who has bound, as ldapjs would do after `next()` if its own way of doing so did not fail. */
+function showIdentity(mounted: MountedSession, connection: MountedConnection): void {
+  const { identity } = mounted.session;
+  connection.ldap.bindDN = ldapjs.parseDN(identity.kind === 'anonymous' ? 'cn=anonymous' : identity.dn);
+  mounted.bindDN = connection.ldap.bindDN;
+}
+
+async function run(
+  services: Services,
+  { session }: MountedSession,
+  message: LdapjsRequest,
+  response: LdapjsResponse,
+): Promise<Outcome> {
+  const bytes = message.toBer().buffer;
+  const { id, request, controls } = decodeRequest(bytes, 0, bytes.length);
+  services.statistics.operations[request.op]++;
+  if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
+  await requireSession(services, session, request);
+  const { connection } = message;
+  const context: Context = {
+    id,
+    services,
+    session,
+    transport: transportOf(connection),
+    controls: readControls(request.op, controls),
+    get aborted() {
+      return connection.destroyed;
+    },
+  };
+  return perform(context, request, new LdapjsReply(services, response, id, connection));
+}
+
+async function requireSession(services: Services, session: Session, request: Request): Promise<void> {
+  if (request.op === 'bind' || (await stillHolds(services, session))) return;
+  session.identity = ANONYMOUS;
+  throw new LdapError(
+    'strongerAuthRequired',
+    'the entry that was bound as was deleted or its password changed; bind again',
+  );
+}
+
+function transportOf(connection: MountedConnection): Transport {
+  const encrypted = isEncrypted(connection);
+  return {
+    encrypted,
+    confidential: encrypted || connection.remoteAddress === undefined,
+    outstanding: 0,
+    startTls: () => {
+      throw new LdapError('protocolError', 'StartTLS is not supported');
+    },
+    cancel: () => {
+      throw new LdapError('protocolError', 'cancel is not supported');
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import ldapjs from 'ldapjs';
+import { decodePagedResults } from '../../protocol/controls/paged-results.js';
+import { decodeResponse } from '../../protocol/decode-response.js';
+import type { Control } from '../../protocol/messages.js';
+import { ControlOid } from '../../protocol/oids.js';
+import { context } from '../../protocol/tags.js';
+import { Writer } from '../../protocol/writer.js';
+import type { ReplyEntry, SearchReply } from '../context.js';
+import type { Selection } from '../entry/selection.js';
+import { chain, type Maybe } from '../maybe.js';
+import type { Outcome } from '../outcome.js';
+import type { Services } from '../services.js';
+import type { LdapjsResponse, MountedConnection } from './ldapjs-objects.js';
+
+/** ldapjs knows no back-pressure: beyond so many bytes that its socket has not sent, a search waits. */
+const MAX_UNSENT = 1024 * 1024;
+
+/** Makes ldapjs's SearchEntry and SearchReference messages of what a search finds. */
+export class LdapjsReply implements SearchReply {
+  readonly #services: Services;
+  readonly #response: LdapjsResponse;
+  readonly #messageId: number;
+  readonly #connection: MountedConnection;
+
+  constructor(services: Services, response: LdapjsResponse, messageId: number, connection: MountedConnection) {
+    this.#services = services;
+    this.#response = response;
+    this.#messageId = messageId;
+    this.#connection = connection;
+  }
+
+  entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    const writer = new Writer();
+    const encoded = this.#services.encoder.encode({ writer }, this.#messageId, entry, selection, typesOnly);
+    return chain(encoded, () => this.#send(writer.take()));
+  }
+
+  #send(message: Buffer): Maybe<void> {
+    const { response } = decodeResponse(message);
+    if (response.op !== 'searchEntry') throw new TypeError(`${response.op} is no entry`);
+    const attributes = response.attributes.map(
+      ({ type, values }) => new ldapjs.Attribute({ type, values: [...values] as never }),
+    );
+    this.#response.send(this.#response.createSearchEntry({ objectName: response.dn, attributes }));
+    return this.#room();
+  }
+
+  reference(urls: readonly string[]): Maybe<void> {
+    this.#response.send(this.#response.createSearchReference([...urls]));
+    return this.#room();
+  }
+
+  #room(): Maybe<void> {
+    const socket = this.#connection;
+    if (socket.writableLength < MAX_UNSENT || socket.destroyed) return;
+    return new Promise((resolve) => {
+      const go = (): void => {
+        socket.off('drain', go).off('close', go);
+        resolve();
+      };
+      socket.on('drain', go).on('close', go);
+    });
+  }
+}
+
+/** Ends an ldapjs response with an outcome. */
+export function sendOutcome(response: LdapjsResponse, outcome: Outcome): void {
+  response.matchedDN = outcome.matchedDN;
+  response.diagnosticMessage = outcome.message;
+  for (const url of outcome.referrals ?? []) response.addReferral(url);
+  for (const control of outcome.controls ?? []) response.addControl(ldapjsControl(control));
+  if (outcome.oid !== undefined || outcome.value !== undefined) writeExtended(response, outcome);
+  response.end(outcome.code);
+}
+
+/** ldapjs would write the value as text; this is its hook for responses that have more than a result. */
+function writeExtended(response: LdapjsResponse, { oid, value }: Outcome): void {
+  response._writeResponse = (ber) => {
+    if (oid !== undefined) ber.writeString(oid, context(10));
+    if (value !== undefined && value.length > 0) ber.writeBuffer(value, context(11));
+    else if (value !== undefined) ber.writeString('', context(11));
+    return ber;
+  };
+}
+
+/** ldapjs writes the values of its own controls as bytes, those of others as text. */
+function ldapjsControl({ oid, critical, value }: Control): unknown {
+  const controls = ldapjs as unknown as Record<string, new (options: object) => unknown>;
+  if (oid !== ControlOid.pagedResults) return new controls.Control!({ type: oid, criticality: critical, value });
+  return new controls.PagedResultsControl!({ criticality: critical, value: decodePagedResults(value) });
+}

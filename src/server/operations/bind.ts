@@ -1,0 +1,68 @@
+import { ResultCode } from '../../ldap/error.js';
+import type { BindRequest } from '../../protocol/messages.js';
+import type { Dn } from '../../schema/types.js';
+import { requireConfidential } from '../access.js';
+import type { Context } from '../context.js';
+import { chain, type Maybe } from '../maybe.js';
+import { type Outcome, outcome, SUCCESS } from '../outcome.js';
+import { ANONYMOUS } from '../session.js';
+import { printable } from '../text.js';
+
+/** One answer for every failure: it does not tell a wrong password from a user that does not exist. */
+const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
+
+const NOBODY = Buffer.alloc(16);
+
+/**
+ * RFC 4511 §4.2, RFC 4513 §5.1. Whatever comes of it, the identity of an earlier bind is gone. A failure costs the same
+ * work whether the user exists or not (`PasswordVerifier`).
+ */
+export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
+  const { services, session } = context;
+  session.identity = ANONYMOUS;
+  const { version, name, authentication } = request;
+  if (version !== 3) return outcome('protocolError', `LDAP version ${version} is not supported; 3 is`);
+  if (authentication.method === 'sasl') {
+    return outcome(
+      'authMethodNotSupported',
+      `SASL mechanism '${printable(authentication.mechanism)}' is not supported`,
+    );
+  }
+  const { password } = authentication;
+  if (password.length === 0) return bindWithoutPassword(name);
+  requireConfidential(context);
+  const dn = services.schema.parseDn(name);
+  if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, password);
+  return bindUser(context, dn, password);
+}
+
+/** RFC 4513 §5.1.1, §5.1.2: a DN without a password would be taken for success by careless applications. */
+function bindWithoutPassword(name: string): Outcome {
+  if (name === '') return SUCCESS;
+  return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
+}
+
+function bindAdmin({ services, session }: Context, password: Buffer): Maybe<Outcome> {
+  return chain(services.partition.adminPassword(), (stored) =>
+    chain(services.passwords.verifier.verify(NOBODY, [stored], password), (matched) => {
+      if (!matched) return REFUSED;
+      session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
+      return SUCCESS;
+    }),
+  );
+}
+
+function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
+  const { services } = context;
+  return chain(services.partition.findRow(dn), (found) => {
+    const { version, passwords } = found ? services.credentials.ofRow(found.row) : { version: 0n, passwords: [] };
+    const id = found?.id ?? NOBODY;
+    return chain(services.passwords.verifier.verify(id, passwords, password), (matched) => {
+      if (!matched) return REFUSED;
+      const copies = passwords.map((value) => Buffer.from(value));
+      context.session.identity = { kind: 'user', dn: dn.text, id, version, passwords: copies };
+      services.passwords.considerUpgrade(dn.text, id, matched, password);
+      return SUCCESS;
+    });
+  });
+}

@@ -1,0 +1,12 @@
+import type { DeleteRequest } from '../../protocol/messages.js';
+import { actorOf, requireAdmin } from '../access.js';
+import type { Context } from '../context.js';
+import { type Outcome, SUCCESS } from '../outcome.js';
+
+/** RFC 4511 §4.8. */
+export async function deleteEntry({ services, session, controls }: Context, request: DeleteRequest): Promise<Outcome> {
+  requireAdmin(session, 'delete entries');
+  const dn = services.schema.parseDn(request.dn);
+  await services.partition.delete(dn, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+  return SUCCESS;
+}

@@ -1,0 +1,32 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { ExtendedRequest } from '../../../protocol/messages.js';
+import { ExtendedOid } from '../../../protocol/oids.js';
+import type { Context } from '../../context.js';
+import type { Maybe } from '../../maybe.js';
+import type { Outcome } from '../../outcome.js';
+import type { Config } from '../../settings/index.js';
+import { cancel } from './cancel.js';
+import { passwordModify } from './password-modify.js';
+import { startTls } from './start-tls.js';
+import { whoAmI } from './who-am-i.js';
+
+/** RFC 4511 §4.12: an extended operation by its OID. */
+export function extended(context: Context, request: ExtendedRequest): Maybe<Outcome> {
+  switch (request.oid) {
+    case ExtendedOid.whoAmI:
+      return whoAmI(context, request);
+    case ExtendedOid.startTls:
+      return startTls(context, request);
+    case ExtendedOid.passwordModify:
+      return passwordModify(context, request);
+    case ExtendedOid.cancel:
+      return cancel(context, request);
+    default:
+      throw new LdapError('protocolError', `extended operation ${request.oid} is not supported`);
+  }
+}
+
+/** For the root DSE. */
+export function supportedExtensions(config: Config): string[] {
+  return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
+}

@@ -1,0 +1,11 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { Context } from '../../context.js';
+import { type Outcome, SUCCESS } from '../../outcome.js';
+
+/** RFC 4532: the authorization identity, empty for anonymous. */
+export function whoAmI({ session }: Context, request: ExtendedRequest): Outcome {
+  if (request.value !== undefined) throw new LdapError('protocolError', 'who am I: the request has no value');
+  const { dn } = session;
+  return { ...SUCCESS, value: Buffer.from(dn === '' ? '' : `dn:${dn}`) };
+}

@@ -1,0 +1,114 @@
+import { LdapError } from '../../ldap/error.js';
+import type { Hit, SearchOutcome, SearchParams, SearchSink } from '../../partition/types.js';
+import { encodePagedResults } from '../../protocol/controls/paged-results.js';
+import type { SearchRequest } from '../../protocol/messages.js';
+import { ControlOid } from '../../protocol/oids.js';
+import type { Dn } from '../../schema/types.js';
+import { requireRead, VIEW } from '../access.js';
+import type { Context, SearchReply } from '../context.js';
+import type { Selection } from '../entry/selection.js';
+import { isPromise, type Maybe } from '../maybe.js';
+import { type Outcome, SUCCESS } from '../outcome.js';
+import type { PagePosition } from '../paging.js';
+import { searchVirtual } from './search-virtual.js';
+
+/** RFC 4511 §4.5. */
+export function search(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
+  const { services, session, controls } = context;
+  const base = services.schema.parseDn(request.base);
+  const selection = services.selections.of(request.attributes);
+  const virtual = services.virtual.find(base, request.scope);
+  if (virtual) return searchVirtual(context, request, virtual, selection, reply);
+  requireRead(services, session);
+  const from = controls.paged && startOfPage(context, request, base);
+  if (controls.paged?.size === 0) return endOfPages();
+  const params = paramsOf(context, request, base, from);
+  const found = services.partition.search(params, new Sink(reply, selection, request.typesOnly));
+  if (isPromise(found)) return found.then((outcome) => finish(context, request, params, from, outcome));
+  return finish(context, request, params, from, found);
+}
+
+/** Hands entries on with what the search selects of them. */
+class Sink implements SearchSink {
+  readonly #reply: SearchReply;
+  readonly #selection: Selection;
+  readonly #typesOnly: boolean;
+
+  constructor(reply: SearchReply, selection: Selection, typesOnly: boolean) {
+    this.#reply = reply;
+    this.#selection = selection;
+    this.#typesOnly = typesOnly;
+  }
+
+  entry(hit: Hit): Maybe<void> {
+    return this.#reply.entry(hit, this.#selection, this.#typesOnly);
+  }
+
+  reference(urls: readonly string[]): Maybe<void> {
+    return this.#reply.reference(urls);
+  }
+}
+
+function startOfPage(context: Context, request: SearchRequest, base: Dn): PagePosition | undefined {
+  const { services, session, controls } = context;
+  const cookie = controls.paged!.cookie;
+  return cookie.length === 0 ? undefined : services.pages.open(cookie, request, base, session.dn);
+}
+
+/** The smaller of two limits of which 0 means none. */
+function smaller(a: number, b: number): number {
+  return a === 0 ? b : b === 0 ? a : Math.min(a, b);
+}
+
+/** The server's limit counts in each page, the client's in all of them together. */
+function paramsOf(context: Context, request: SearchRequest, base: Dn, from: PagePosition | undefined): SearchParams {
+  const { services, session, controls } = context;
+  const limits = session.isAdmin ? services.config.limits.admin : services.config.limits.search;
+  const seconds = smaller(request.timeLimit, limits.timeLimitSeconds);
+  const left = request.sizeLimit === 0 ? 0 : request.sizeLimit - (from?.sent ?? 0);
+  if (left < 0 || (left === 0 && request.sizeLimit > 0)) {
+    throw new LdapError('sizeLimitExceeded', `the search asked for ${request.sizeLimit} entries at most`);
+  }
+  const pageSize = controls.paged && smaller(controls.paged.size, limits.sizeLimit);
+  return {
+    base,
+    scope: request.scope,
+    deref: services.config.aliases.dereference ? request.deref : 'never',
+    filter: request.filter,
+    view: VIEW,
+    manageDsaIT: controls.manageDsaIT,
+    sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
+    deadline: seconds === 0 ? Number.POSITIVE_INFINITY : Date.now() + seconds * 1000,
+    lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
+    signal: context,
+    resume: from?.resume,
+    pageSize,
+  };
+}
+
+function finish(
+  context: Context,
+  request: SearchRequest,
+  params: SearchParams,
+  from: PagePosition | undefined,
+  found: SearchOutcome,
+): Outcome {
+  const { services, session, controls } = context;
+  services.slowSearches.consider(params, found);
+  if (!controls.paged) return SUCCESS;
+  const sent = (from?.sent ?? 0) + found.entries;
+  const cookie = found.resume
+    ? services.pages.seal({ resume: found.resume, sent }, request, params.base, session.dn)
+    : Buffer.alloc(0);
+  return paged(cookie);
+}
+
+/** A size of 0: the client wants no more entries (RFC 2696 §3). No estimate is made: 0 says so. */
+function endOfPages(): Outcome {
+  return paged(Buffer.alloc(0));
+}
+
+function paged(cookie: Buffer): Outcome {
+  const value = encodePagedResults({ size: 0, cookie });
+  return { ...SUCCESS, controls: [{ oid: ControlOid.pagedResults, critical: false, value }] };
+}

@@ -1,0 +1,154 @@
+import { readFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import type { Logger } from 'pino';
+import { ResultCode } from '../ldap/error.js';
+import type { Partition } from '../partition/index.js';
+import { writeDisconnection } from '../protocol/encode.js';
+import { type DecodeLimits, defaultLimits } from '../protocol/limits.js';
+import { Writer } from '../protocol/writer.js';
+import { Connection, type ConnectionOwner } from './connection/connection.js';
+import { parseListenUrl } from './listen-url.js';
+import { type Listener, openListener, type TlsMaterial } from './listener.js';
+import { createServices, type Services } from './services.js';
+import type { Config } from './settings/index.js';
+
+/** Handshakes and refusals that may be under way above the configured number of connections. */
+const SPARE_CONNECTIONS = 256;
+const LONGEST_SWEEP_SECONDS = 1;
+
+/** The directory server: listens, keeps the connections, and ends them in order. */
+export class RowanServer implements ConnectionOwner {
+  readonly services: Services;
+  readonly #config: Config;
+  readonly decodeLimits: DecodeLimits;
+  readonly #connections = new Set<Connection>();
+  #listeners: Listener[] = [];
+  #sweeper: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
+  #onEmpty: (() => void) | undefined;
+  secureContext: SecureContext | undefined;
+
+  constructor(partition: Partition, config: Config, log: Logger) {
+    this.#config = config;
+    this.services = createServices(partition, config, log);
+    const { filterDepth, filterNodes, controls } = config.limits;
+    this.decodeLimits = {
+      ...defaultLimits,
+      maxFilterDepth: filterDepth,
+      maxFilterNodes: filterNodes,
+      maxControls: controls,
+    };
+  }
+
+  /** Opens every configured URL, or none. Resolves with the URLs as clients use them. */
+  async listen(): Promise<string[]> {
+    const addresses = this.#config.listen.map(parseListenUrl);
+    const tls = await readTls(this.#config);
+    if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
+    const { limits } = this.#config;
+    const options = {
+      tls,
+      handshakeSeconds: limits.bindSeconds,
+      maxConnections: limits.connections + SPARE_CONNECTIONS,
+      log: this.services.log,
+      onConnection: (socket: Socket) => this.#accept(socket),
+    };
+    try {
+      for (const address of addresses) this.#listeners.push(await openListener(address, options));
+    } catch (error) {
+      this.#stopListening();
+      throw error;
+    }
+    this.#startSweeping();
+    return this.#listeners.map((listener) => listener.url);
+  }
+
+  /** Reads certificate and key anew, for handshakes from now on; the old ones stay when the new cannot be used. False without TLS. */
+  async renewCertificate(): Promise<boolean> {
+    const tls = await readTls(this.#config);
+    if (!tls) return false;
+    this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
+    for (const listener of this.#listeners) listener.renew(tls);
+    return true;
+  }
+
+  #stopListening(): void {
+    for (const listener of this.#listeners) listener.close();
+    this.#listeners = [];
+  }
+
+  #startSweeping(): void {
+    const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#config.limits;
+    const times = [bindSeconds, slowReaderSeconds, idleSeconds].filter((seconds) => seconds > 0);
+    const every = Math.min(LONGEST_SWEEP_SECONDS, ...times.map((seconds) => seconds / 4));
+    this.#sweeper = setInterval(() => this.#sweep(), every * 1000).unref();
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const connection of this.#connections) connection.sweep(now);
+  }
+
+  #accept(socket: Socket): void {
+    const { statistics, config } = this.services;
+    if (this.#connections.size >= config.limits.connections || this.#closing) {
+      statistics.connectionsRefused++;
+      refuse(socket, this.#closing ? 'unavailable' : 'busy');
+      return;
+    }
+    statistics.connectionsTotal++;
+    this.#connections.add(new Connection(socket, this));
+    statistics.connectionsCurrent = this.#connections.size;
+  }
+
+  connectionClosed(connection: Connection): void {
+    this.#connections.delete(connection);
+    this.services.statistics.connectionsCurrent = this.#connections.size;
+    if (this.#connections.size === 0) this.#onEmpty?.();
+  }
+
+  /**
+   * Stops accepting, lets what has begun be answered, tells each client goodbye, and resolves when all connections are gone:
+   * after `shutdownSeconds` at the latest. The partition stays open. Safe to call twice.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#stopListening();
+    const empty = new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+    for (const connection of this.#connections) connection.drain();
+    const late = setTimeout(() => {
+      for (const connection of this.#connections) connection.destroy();
+    }, this.#config.shutdownSeconds * 1000);
+    if (this.#connections.size > 0) await empty;
+    clearTimeout(late);
+    clearInterval(this.#sweeper);
+    await this.services.passwords.settled();
+  }
+}
+
+async function readTls({ tls }: Config): Promise<TlsMaterial | undefined> {
+  if (tls.cert === undefined || tls.key === undefined) return undefined;
+  const [certificate, key, ca] = await Promise.all([
+    readFile(tls.cert),
+    readFile(tls.key),
+    tls.ca === undefined ? undefined : readFile(tls.ca),
+  ]);
+  return { certificate, key, ca, minVersion: tls.minVersion };
+}
+
+/** Tells a client that there is no room for it (RFC 4511 §4.4.1). */
+function refuse(socket: Socket, result: 'busy' | 'unavailable'): void {
+  const writer = new Writer();
+  const message = result === 'busy' ? 'too many connections' : 'the server is shutting down';
+  writeDisconnection(writer, ResultCode[result], message);
+  socket.on('error', () => socket.destroy());
+  socket.end(writer.take());
+  socket.setTimeout(1000, () => socket.destroy());
+}

@@ -1,0 +1,64 @@
+import type { Scope } from '../../ldap/types.js';
+import type { Partition } from '../../partition/index.js';
+import type { Dn } from '../../schema/types.js';
+import type { Config } from '../settings/index.js';
+import type { Statistics } from '../statistics.js';
+import { monitorAttributes } from './monitor.js';
+import { rootDseAttributes } from './root-dse.js';
+import { subschemaAttributes } from './subschema.js';
+
+export interface VirtualEntry {
+  readonly name: string;
+  /** DN, UTF-8. */
+  readonly dn: Buffer;
+  /** Who may read it: anybody, or bound clients. */
+  readonly readers: 'anybody' | 'bound';
+  /** Packed master row, as of now. */
+  row(): Buffer;
+}
+
+/** Attributes by name; a value is text or bytes. */
+export type VirtualAttributes = readonly (readonly [type: string, values: readonly string[]])[];
+
+/** The entries that the server makes up itself (RFC 4512 §5.1, §4.2; cn=Monitor). */
+export class VirtualEntries {
+  readonly #partition: Partition;
+  readonly #rootDse: VirtualEntry;
+  readonly #named = new Map<string, VirtualEntry>();
+
+  constructor(partition: Partition, config: Config, statistics: Statistics) {
+    this.#partition = partition;
+    const { schema } = partition;
+    const subschema = this.#pack(subschemaAttributes(schema, new Date(statistics.startedAt)));
+    this.#rootDse = {
+      name: 'the root DSE',
+      dn: Buffer.alloc(0),
+      readers: 'anybody',
+      row: () => this.#pack(rootDseAttributes(partition.settings, config)),
+    };
+    this.#add({ name: 'cn=Subschema', dn: Buffer.from('cn=Subschema'), readers: 'anybody', row: () => subschema });
+    this.#add({
+      name: 'cn=Monitor',
+      dn: Buffer.from('cn=Monitor'),
+      readers: 'bound',
+      row: () => this.#pack(monitorAttributes(statistics)),
+    });
+  }
+
+  #add(entry: VirtualEntry): void {
+    this.#named.set(this.#partition.schema.parseDn(entry.name).norm.toString('latin1'), entry);
+  }
+
+  #pack(attributes: VirtualAttributes): Buffer {
+    const known = attributes.filter(([type, values]) => values.length > 0 && this.#partition.schema.describe(type));
+    return this.#partition.virtualRow(
+      known.map(([type, values]) => ({ type, values: values.map((v) => Buffer.from(v)) })),
+    );
+  }
+
+  /** The virtual entry that a search with this base means. The root DSE is one for a base search only. */
+  find(base: Dn, scope: Scope): VirtualEntry | undefined {
+    if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
+    return base.rdns.length === 1 ? this.#named.get(base.norm.toString('latin1')) : undefined;
+  }
+}

@@ -1,0 +1,145 @@
+import type { QualifierMatch, StoreFilter } from './contract.js';
+import { StoreError } from './errors.js';
+import { CELL_HEADER } from './row.js';
+
+/**
+ * Tells whether the packed row in `row[0..end)` matches; `end` is the row's length when the buffer is longer (a scan
+ * evaluates rows in the engine's own read buffer). Allocates nothing. A row whose lengths point past its end throws
+ * `corrupt`, unless the answer was known before the damaged cell.
+ */
+export type RowTest = (row: Buffer, end?: number) => boolean;
+
+/** Compiles a filter once per scan into a test of packed rows. */
+export function compileFilter(filter: StoreFilter): RowTest {
+  const test = compile(filter);
+  return (row, end = row.length) => test(row, end);
+}
+
+type Test = (row: Buffer, end: number) => boolean;
+/** Tests the qualifier in `row[start..stop)`. */
+type QualifierTest = (row: Buffer, start: number, stop: number) => boolean;
+
+function compile(filter: StoreFilter): Test {
+  switch (filter.op) {
+    case 'hasColumn':
+      return hasColumn(filter.family, filter.qualifier, undefined);
+    case 'columnEquals':
+      return hasColumn(filter.family, filter.qualifier, filter.value);
+    case 'anyColumn':
+      return anyColumn(filter.family, compileMatch(filter.match));
+    case 'and':
+      return every(filter.of.map(compile));
+    case 'or':
+      return some(filter.of.map(compile));
+    case 'not': {
+      const test = compile(filter.of);
+      return (row, end) => !test(row, end);
+    }
+  }
+}
+
+function every(tests: readonly Test[]): Test {
+  return (row, end) => {
+    for (let i = 0; i < tests.length; i++) if (!tests[i]!(row, end)) return false;
+    return true;
+  };
+}
+
+function some(tests: readonly Test[]): Test {
+  return (row, end) => {
+    for (let i = 0; i < tests.length; i++) if (tests[i]!(row, end)) return true;
+    return false;
+  };
+}
+
+/** One cell by name and, if given, by value. Lengths are compared before bytes, bytes from the end: names share prefixes. */
+function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined): Test {
+  const n = qualifier.length;
+  return (row, end) => {
+    let at = 0;
+    while (at < end) {
+      const q = (row[at + 1]! << 8) | row[at + 2]!;
+      const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
+      if (q === n) {
+        const f = row[at]!;
+        if (f === family && sameBytes(row, at + CELL_HEADER, qualifier)) {
+          return value === undefined || (v === value.length && sameBytes(row, at + CELL_HEADER + q, value));
+        }
+        if (f > family) return false;
+      }
+      at += CELL_HEADER + q + v;
+    }
+    if (at !== end) cut(end);
+    return false;
+  };
+}
+
+function anyColumn(family: number, matches: QualifierTest): Test {
+  return (row, end) => {
+    let at = 0;
+    while (at < end) {
+      const f = row[at]!;
+      if (f > family) return false;
+      const q = (row[at + 1]! << 8) | row[at + 2]!;
+      const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
+      const start = at + CELL_HEADER;
+      if (f === family && start + q <= end && matches(row, start, start + q)) return true;
+      at = start + q + v;
+    }
+    if (at !== end) cut(end);
+    return false;
+  };
+}
+
+function compileMatch(match: QualifierMatch): QualifierTest {
+  if ('from' in match) {
+    const { from, to } = match;
+    return (row, start, stop) => compareBytes(row, start, stop, from) >= 0 && compareBytes(row, start, stop, to) < 0;
+  }
+  if (!('any' in match)) {
+    const { prefix } = match;
+    return (row, start, stop) => stop - start >= prefix.length && sameBytes(row, start, prefix);
+  }
+  const head = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
+  const { any, final } = match;
+  const tail = final?.length ?? 0;
+  return (row, start, stop) => {
+    if (stop - start < head.length + tail || !sameBytes(row, start, head)) return false;
+    if (final && !sameBytes(row, stop - tail, final)) return false;
+    let at = start + head.length;
+    for (let i = 0; i < any.length; i++) {
+      const part = any[i]!;
+      at = find(row, at, stop - tail, part);
+      if (at < 0) return false;
+      at += part.length;
+    }
+    return true;
+  };
+}
+
+function sameBytes(row: Buffer, at: number, bytes: Buffer): boolean {
+  for (let i = bytes.length - 1; i >= 0; i--) if (row[at + i] !== bytes[i]) return false;
+  return true;
+}
+
+function compareBytes(row: Buffer, start: number, stop: number, bytes: Buffer): number {
+  const n = stop - start;
+  const m = bytes.length;
+  const shorter = Math.min(n, m);
+  for (let i = 0; i < shorter; i++) {
+    const d = row[start + i]! - bytes[i]!;
+    if (d !== 0) return d;
+  }
+  return n - m;
+}
+
+/** Offset of the first occurrence of `part` within `row[from..to)`, or -1. */
+function find(row: Buffer, from: number, to: number, part: Buffer): number {
+  const last = to - part.length;
+  for (let at = from; at <= last; at++) if (sameBytes(row, at, part)) return at;
+  return -1;
+}
+
+function cut(end: number): never {
+  throw new StoreError('corrupt', `packed row of ${end} bytes is cut inside a cell`);
+}

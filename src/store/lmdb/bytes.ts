@@ -1,0 +1,48 @@
+/**
+ * `getBinaryFast` and decoders get LMDB's shared read buffer: one large Buffer whose `length` is set to the value's
+ * size at each read. Its elements are the truth, its methods are not (they see the real length).
+ */
+interface SharedBytes extends Buffer {
+  isGlobal?: boolean;
+  maxLength?: number;
+}
+
+let shared: Buffer | undefined;
+let plain: Buffer = Buffer.alloc(0);
+
+/** A plain Buffer over the same memory, from its start; longer than the value. Good until the next read. */
+export function viewOf(bytes: Buffer): Buffer {
+  if (bytes === shared) return plain;
+  const { isGlobal, maxLength } = bytes as SharedBytes;
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, isGlobal ? maxLength! : bytes.byteLength);
+  if (isGlobal) {
+    shared = bytes;
+    plain = view;
+  }
+  return view;
+}
+
+/** Copies up to a quarter of a slab share one: an allocation costs more than the copy. */
+const SLAB = 32 * 1024;
+
+let slab = Buffer.allocUnsafeSlow(SLAB);
+let used = 0;
+
+/** A Buffer of the caller's own; its bytes are anything. */
+export function allocate(length: number): Buffer {
+  if (length > SLAB >> 2) return Buffer.allocUnsafeSlow(length);
+  if (used + length > SLAB) {
+    slab = Buffer.allocUnsafeSlow(SLAB);
+    used = 0;
+  }
+  const out = slab.subarray(used, used + length);
+  used += (length + 7) & ~7;
+  return out;
+}
+
+/** The first `length` bytes of a value as a Buffer of the caller's own. */
+export function copyOf(bytes: Buffer, length: number): Buffer {
+  const out = allocate(length);
+  viewOf(bytes).copy(out, 0, 0, length);
+  return out;
+}

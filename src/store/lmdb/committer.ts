@@ -1,0 +1,179 @@
+import type { Plan } from '../contract.js';
+import { StoreError } from '../errors.js';
+import { Stage, type StageSink, type StageSource } from '../stage.js';
+import { afterPrefix } from '../tables.js';
+import { copyOf } from './bytes.js';
+import type { Environment } from './environment.js';
+import { toStoreError } from './errors.js';
+import { Pairs } from './pairs.js';
+import type { LmdbTable } from './table.js';
+
+/** A batch takes no more plans after so many steps, … */
+const BATCH_STEPS = 2048;
+/** … or so many milliseconds of staging: the event loop stands still meanwhile. */
+const BATCH_MS = 15;
+
+interface Job {
+  readonly plan: Plan;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** What became of a job once its batch is durable. */
+interface Outcome {
+  readonly job: Job;
+  readonly error: unknown;
+}
+
+/**
+ * Group commit. Plans that arrive while one batch is written and flushed make up the next; each batch is one LMDB
+ * transaction and one flush. Within it, each plan sees those before it, and one whose guard fails is left out alone.
+ */
+export class Committer {
+  /** Transactions written and plans decided so far. */
+  readonly stats = { batches: 0, plans: 0 };
+  readonly #env: Environment;
+  readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
+  #queue: Job[] = [];
+  #running: Promise<void> | undefined;
+
+  constructor(env: Environment, exclusive: <R>(task: () => Promise<R>) => Promise<R>) {
+    this.#env = env;
+    this.#exclusive = exclusive;
+  }
+
+  commit(plan: Plan): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ plan, resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Resolves when nothing is waiting and nothing is being written. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length) await this.#exclusive(() => this.#batch());
+    this.#running = undefined;
+  }
+
+  async #batch(): Promise<void> {
+    const outcomes: Outcome[] = [];
+    try {
+      await this.#env.transact(() => this.#writeBatch(outcomes));
+    } catch (error) {
+      // A transaction that could not begin has taken no plan: then the first one hears of it, or it would never end.
+      const jobs = outcomes.length ? outcomes.map((outcome) => outcome.job) : this.#queue.splice(0, 1);
+      for (const job of jobs) job.reject(error);
+      return;
+    }
+    this.stats.batches++;
+    this.stats.plans += outcomes.length;
+    for (const { job, error } of outcomes) {
+      if (error === undefined) job.resolve();
+      else job.reject(error);
+    }
+    if (!this.#env.isCurrent()) this.#env.refresh();
+  }
+
+  /** Inside the write transaction. Leaves the queue alone when the tables have changed: they are reopened first. */
+  #writeBatch(outcomes: Outcome[]): void {
+    if (!this.#env.isCurrent()) return;
+    const stage = new Stage(new EnvironmentSource(this.#env));
+    const deadline = performance.now() + BATCH_MS;
+    let steps = 0;
+    let taken = 0;
+    for (const job of this.#queue) {
+      if (taken > 0 && (steps >= BATCH_STEPS || performance.now() > deadline)) break;
+      taken++;
+      steps += job.plan.steps.length;
+      outcomes.push({ job, error: this.#stage(stage, job.plan) });
+    }
+    this.#queue.splice(0, taken);
+    stage.drain(new EnvironmentSink(this.#env));
+  }
+
+  #stage(stage: Stage<LmdbTable>, plan: Plan): unknown {
+    try {
+      stage.apply(plan);
+      return undefined;
+    } catch (error) {
+      return toStoreError(error, this.#env.folder);
+    }
+  }
+}
+
+/** Reads inside the write transaction. */
+export class EnvironmentSource implements StageSource<LmdbTable> {
+  readonly maxKey: number;
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+    this.maxKey = env.maxKey;
+  }
+
+  table(name: string): LmdbTable {
+    const table = this.#env.tables.get(name);
+    if (!table) throw new StoreError('noTable', `table ${name} does not exist`);
+    return table;
+  }
+
+  row(table: LmdbTable, key: Buffer): Buffer | undefined {
+    const suffix = table.spec.suffixBytes;
+    if (suffix !== undefined) {
+      const cut = key.length - suffix;
+      return new Pairs(table, undefined).mark(key.subarray(0, cut), key.subarray(cut));
+    }
+    const bytes = table.rows.getBinaryFast(key);
+    return bytes && copyOf(bytes, bytes.length);
+  }
+
+  cell(table: LmdbTable, family: number, key: Buffer): Buffer | undefined {
+    const bytes = table.cells.get(family)!.getBinaryFast(key);
+    return bytes && copyOf(bytes, bytes.length);
+  }
+
+  cellKeys(table: LmdbTable, family: number, prefix: Buffer): Buffer[] {
+    return [...table.cells.get(family)!.getKeys({ start: prefix, end: afterPrefix(prefix)! })];
+  }
+
+  lastAppended(table: LmdbTable): bigint {
+    return this.#env.lastAppended(table.id);
+  }
+}
+
+/** Writes inside the write transaction. Every length was checked before: what fails here is LMDB, and fails the batch. */
+export class EnvironmentSink implements StageSink<LmdbTable> {
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  row(table: LmdbTable, key: Buffer, row: Buffer | undefined): void {
+    const suffix = table.spec.suffixBytes;
+    if (suffix !== undefined) {
+      const prefix = key.subarray(0, key.length - suffix);
+      const value = key.subarray(key.length - suffix);
+      if (row) table.rows.putSync(prefix, value);
+      else table.rows.removeSync(prefix, value);
+    } else if (row) {
+      table.rows.putSync(key, row);
+    } else {
+      table.rows.removeSync(key);
+    }
+  }
+
+  cell(table: LmdbTable, family: number, key: Buffer, value: Buffer | undefined): void {
+    const db = table.cells.get(family)!;
+    if (value) db.putSync(key, value);
+    else db.removeSync(key);
+  }
+
+  appended(table: LmdbTable, last: bigint): void {
+    this.#env.putAppended(table.id, last);
+  }
+}

@@ -1,0 +1,28 @@
+import type { Store } from '../contract.js';
+import { openEnvironment } from './environment.js';
+import { toStoreError } from './errors.js';
+import { prepareFolder } from './folder.js';
+import { LmdbStore } from './store.js';
+
+export interface LmdbOptions {
+  /** Opens an existing store without ever writing to it. */
+  readonly readOnly?: boolean;
+  /** False: an absent store is an error. Defaults to true, with `readOnly` to false. */
+  readonly create?: boolean;
+}
+
+/**
+ * Opens the store in `folder`, which several processes may do at once. Errors: `format` (data of a newer version, of
+ * something else, or none and `create` is false), `corrupt`, `permission`, `full`; each names the folder and what helps.
+ */
+export async function openLmdbStore(folder: string, options: LmdbOptions = {}): Promise<Store> {
+  const readOnly = options.readOnly ?? false;
+  try {
+    await prepareFolder(folder, options.create ?? !readOnly, readOnly);
+    return new LmdbStore(openEnvironment(folder, readOnly), readOnly);
+  } catch (error) {
+    throw toStoreError(error, folder);
+  }
+}
+
+export type { LmdbStore } from './store.js';

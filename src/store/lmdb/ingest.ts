@@ -1,0 +1,81 @@
+import { Worker } from 'node:worker_threads';
+import type { LoadTable, Plan } from '../contract.js';
+import { StoreError, type StoreErrorCode } from '../errors.js';
+import { type PackedTable, packTable } from './ingest-codec.js';
+
+export interface IngestRequest {
+  readonly id: number;
+  readonly tables: readonly PackedTable[];
+  readonly plan: Plan;
+}
+
+export interface IngestReply {
+  readonly id: number;
+  readonly error?: { readonly code: StoreErrorCode | undefined; readonly message: string };
+}
+
+interface Waiting {
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Hands bulk batches to a thread of their own (`ingest-worker.ts`), which lives from the first batch to `close`. */
+export class Ingester {
+  readonly #folder: string;
+  #worker: Worker | undefined;
+  readonly #waiting = new Map<number, Waiting>();
+  /** Batches are written in the order given; this one ends last. */
+  #last: Promise<void> = Promise.resolve();
+  #id = 0;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
+    const packed = tables.map(packTable);
+    this.#worker ??= this.#start();
+    const worker = this.#worker;
+    const id = ++this.#id;
+    const written = new Promise<void>((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      const request: IngestRequest = { id, tables: packed, plan };
+      worker.postMessage(
+        request,
+        packed.map((table) => table.bytes.buffer as ArrayBuffer),
+      );
+    });
+    this.#last = written.catch(() => undefined);
+    return written;
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./ingest-worker.js', import.meta.url), { workerData: { folder: this.#folder } });
+    worker.on('message', (reply: IngestReply) => this.#settle(reply));
+    worker.on('error', (error) => this.#fail(error));
+    worker.on('exit', () => this.#fail(new Error('the writing thread has ended')));
+    return worker;
+  }
+
+  #settle({ id, error }: IngestReply): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (!error) waiting?.resolve();
+    else waiting?.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
+  }
+
+  #fail(error: Error): void {
+    this.#worker = undefined;
+    for (const { reject } of this.#waiting.values()) {
+      reject(new StoreError('unavailable', 'a bulk batch could not be written', { cause: error, applied: 'unknown' }));
+    }
+    this.#waiting.clear();
+  }
+
+  /** A thread that is stopped within a transaction would leave the write lock behind, so it finishes what it has. */
+  async close(): Promise<void> {
+    await this.#last;
+    await this.#worker?.terminate();
+    this.#worker = undefined;
+  }
+}

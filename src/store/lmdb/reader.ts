@@ -1,0 +1,215 @@
+import type { Transaction } from 'lmdb';
+import type { Batch, Cell, KeyRange, Reader, Scan, ScanOptions } from '../contract.js';
+import { compileFilter } from '../filter.js';
+import { EMPTY, packSorted } from '../row.js';
+import { afterPrefix, cellKey, MARK_ROW, noTable } from '../tables.js';
+import { copyOf } from './bytes.js';
+import type { Environment } from './environment.js';
+import { scanPairs } from './pair-scan.js';
+import { Pairs } from './pairs.js';
+import { Collector, countRows, type ScanShape, scanRows } from './rows.js';
+import { getFast, type LmdbTable } from './table.js';
+
+/** Reads at once, from the state of this tick or, with a transaction, from that of its snapshot. */
+export class LmdbReader implements Reader {
+  protected readonly env: Environment;
+  readonly #transaction: Transaction | undefined;
+  readonly #options: { transaction: Transaction } | undefined;
+
+  constructor(env: Environment, transaction?: Transaction) {
+    this.env = env;
+    this.#transaction = transaction;
+    this.#options = transaction && { transaction };
+  }
+
+  /** Throws `closed` when reading is over. */
+  protected checkOpen(): void {
+    this.env.checkOpen();
+  }
+
+  get(name: string, key: Buffer): Buffer | undefined {
+    const table = this.env.table(name);
+    try {
+      return this.#get(table, key);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  #get(table: LmdbTable, key: Buffer): Buffer | undefined {
+    if (key.length > this.env.maxKey || key.length === 0) return undefined;
+    const suffix = table.spec.suffixBytes;
+    if (suffix !== undefined) return this.#mark(table, key, suffix);
+    const bytes = getFast(table.rows, key, this.#transaction);
+    if (bytes) return copyOf(bytes, bytes.length);
+    this.env.recheck(table);
+    return undefined;
+  }
+
+  #mark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
+    const cut = key.length - suffix;
+    if (cut < 1) return undefined;
+    const row = new Pairs(table, this.#transaction).mark(key.subarray(0, cut), key.subarray(cut));
+    if (!row) this.env.recheck(table);
+    return row;
+  }
+
+  getMany(name: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const table = this.env.table(name);
+    const rows = new Array<Buffer | undefined>(keys.length);
+    try {
+      for (let i = 0; i < keys.length; i++) rows[i] = this.#get(table, keys[i]!);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+    return rows;
+  }
+
+  getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
+    const table = this.env.table(name);
+    const db = table.cells.get(family);
+    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const start = cellKey(key, prefix);
+    if (start.length > this.env.maxKey) return undefined;
+    const cells: Cell[] = [];
+    try {
+      const end = afterPrefix(start)!;
+      for (const { key: found, value } of db.getRange({ start, end, ...this.#options })) {
+        cells.push({ family, qualifier: found.subarray(2 + key.length), value });
+      }
+      if (cells.length === 0) this.env.recheck(table);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+    return cells.length ? packSorted(cells) : undefined;
+  }
+
+  scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
+    return new LmdbScan(this.env, () => this.checkOpen(), this.env.table(name), range, options, this.#transaction);
+  }
+
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
+    const table = this.env.table(name);
+    const pairs = pairsOf(table, this.#transaction);
+    if (prefix.length === 0 || prefix.length > this.env.maxKey) return EMPTY;
+    try {
+      const found = pairs.postings(prefix, limit, after);
+      if (found.length === 0) this.env.recheck(table);
+      return found;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  postingCount(name: string, prefix: Buffer, cap: number): number {
+    const table = this.env.table(name);
+    const pairs = pairsOf(table, this.#transaction);
+    if (prefix.length === 0 || prefix.length > this.env.maxKey) return 0;
+    try {
+      const size = pairs.size(prefix);
+      if (size === 0) this.env.recheck(table);
+      return Math.min(size, cap);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  count(name: string, range: KeyRange, cap: number): number {
+    const table = this.env.table(name);
+    try {
+      const count =
+        table.spec.suffixBytes === undefined
+          ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
+          : pairsOf(table, this.#transaction).count(range, cap);
+      if (count === 0) this.env.recheck(table);
+      return count;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+}
+
+function pairsOf(table: LmdbTable, transaction: Transaction | undefined): Pairs {
+  if (table.spec.suffixBytes === undefined) throw new TypeError(`table ${table.spec.name} has no suffixBytes`);
+  return new Pairs(table, transaction);
+}
+
+/** Holds no LMDB cursor between batches: each goes on after the last key looked at. */
+class LmdbScan implements Scan {
+  readonly #env: Environment;
+  readonly #checkOpen: () => void;
+  readonly #table: LmdbTable;
+  readonly #range: KeyRange;
+  readonly #shape: ScanShape;
+  readonly #transaction: Transaction | undefined;
+  #after: Buffer | undefined;
+  #left: number;
+  #done = false;
+
+  constructor(
+    env: Environment,
+    checkOpen: () => void,
+    table: LmdbTable,
+    range: KeyRange,
+    options: ScanOptions,
+    transaction: Transaction | undefined,
+  ) {
+    this.#env = env;
+    this.#checkOpen = checkOpen;
+    this.#table = table;
+    this.#range = range;
+    this.#transaction = transaction;
+    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
+    const test = options.filter && compileFilter(options.filter);
+    this.#shape = { test, reverse: options.reverse ?? false, keysOnly: options.keysOnly ?? false };
+    if (this.#left <= 0 || (table.spec.suffixBytes !== undefined && test && !test(MARK_ROW))) this.#done = true;
+  }
+
+  next(): Batch | undefined {
+    if (this.#done) return undefined;
+    this.#checkOpen();
+    try {
+      if (!this.#transaction && !this.#env.isCurrent()) this.#env.refresh();
+      if (this.#table.dropped) throw noTable(this.#table.spec.name);
+      return this.#batch();
+    } catch (error) {
+      this.#done = true;
+      throw this.#env.failure(error);
+    }
+  }
+
+  #batch(): Batch {
+    let collector: Collector;
+    if (this.#table.spec.suffixBytes === undefined) {
+      collector = new Collector(this.#shape, this.#left);
+      this.#after = scanRows(
+        this.#table,
+        this.#range,
+        this.#after,
+        this.#shape,
+        collector,
+        this.#transaction,
+        this.#env.maxKey,
+      );
+    } else {
+      const found = scanPairs(
+        this.#table,
+        this.#range,
+        this.#after,
+        this.#shape,
+        this.#left,
+        this.#transaction,
+        this.#env.maxKey,
+      );
+      collector = found.collector;
+      this.#after = found.resume;
+    }
+    this.#left -= collector.keys.length;
+    if (!this.#after || this.#left <= 0) this.#done = true;
+    return collector.batch();
+  }
+
+  close(): void {
+    this.#done = true;
+  }
+}

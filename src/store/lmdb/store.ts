@@ -1,0 +1,173 @@
+import type { Transaction } from 'lmdb';
+import type { LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { StoreError } from '../errors.js';
+import { checkSpec, sameSpec } from '../tables.js';
+import { Committer } from './committer.js';
+import type { Environment } from './environment.js';
+import { Ingester } from './ingest.js';
+import { LmdbReader } from './reader.js';
+import { type LmdbTable, openTable } from './table.js';
+
+/** The LMDB engine. Reads answer at once; writers of one process take turns here, those of several by LMDB's lock. */
+export class LmdbStore extends LmdbReader implements Store {
+  readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
+  readonly #readOnly: boolean;
+  readonly #committer: Committer;
+  readonly #ingester: Ingester;
+  readonly #snapshots = new Set<LmdbSnapshot>();
+  #turn: Promise<unknown> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  constructor(env: Environment, readOnly: boolean) {
+    super(env);
+    this.#readOnly = readOnly;
+    this.#committer = new Committer(env, (task) => this.#exclusive(task));
+    this.#ingester = new Ingester(env.folder);
+  }
+
+  /** `batches` is the number of transactions (and flushes) that `commit` took for `plans` plans. */
+  get stats(): { readonly batches: number; readonly plans: number } {
+    return this.#committer.stats;
+  }
+
+  async createTable(spec: TableSpec): Promise<void> {
+    this.#checkWritable();
+    const wanted = checkSpec(spec);
+    await this.#exclusive(() => this.#create(wanted));
+  }
+
+  async #create(spec: TableSpec): Promise<void> {
+    const { env } = this;
+    let created: LmdbTable | undefined;
+    await this.#transaction(() => {
+      const found = env.entries().get(spec.name);
+      if (!found) {
+        env.root.resetReadTxn();
+        created = openTable(env.root, spec, env.addEntry(spec));
+      } else if (!sameSpec(found.spec, spec)) {
+        throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+      }
+    });
+    if (created) env.tables.set(spec.name, created);
+    env.refresh();
+  }
+
+  async dropTable(name: string): Promise<void> {
+    this.#checkWritable();
+    await this.#exclusive(async () => {
+      const { env } = this;
+      if (!env.isCurrent()) env.refresh();
+      const table = env.tables.get(name);
+      if (!table) return;
+      await this.#transaction(() => {
+        if (env.entries().get(name)?.id !== table.id) return;
+        table.rows.clearSync();
+        for (const cells of table.cells.values()) cells.clearSync();
+        env.removeEntry(name, table.id);
+      });
+      env.refresh();
+    });
+  }
+
+  async tables(): Promise<TableSpec[]> {
+    this.checkOpen();
+    const entries = [...this.env.entries().values()];
+    return entries.map((entry) => entry.spec).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  snapshot(): Snapshot {
+    this.checkOpen();
+    // A database opened after the snapshot is unknown to it, so all are opened before.
+    if (!this.env.isCurrent()) this.env.refresh();
+    const snapshot = new LmdbSnapshot(this.env, this.env.root.useReadTransaction(), () => {
+      this.#snapshots.delete(snapshot);
+    });
+    this.#snapshots.add(snapshot);
+    return snapshot;
+  }
+
+  async commit(plan: Plan): Promise<void> {
+    this.#checkWritable();
+    await this.#committer.commit(plan);
+  }
+
+  async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
+    this.#checkWritable();
+    // Written by a thread of its own, which takes LMDB's lock like another process.
+    await this.#ingester.ingest(tables, plan);
+  }
+
+  async flush(): Promise<void> {
+    this.#checkWritable();
+    await this.#exclusive(() => this.#sync());
+  }
+
+  async #sync(): Promise<void> {
+    const sync = this.env.root as unknown as { sync(callback: (error: Error | null) => void): void };
+    const error = await new Promise<Error | null | undefined>((resolve) => sync.sync(resolve));
+    if (error) throw await this.env.commitFailure(error, 0);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.env.closed = true;
+    await this.#committer.idle();
+    await this.#turn;
+    this.env.tables.clear();
+    await this.#ingester.close();
+    for (const snapshot of this.#snapshots) snapshot.close();
+    await this.env.close();
+  }
+
+  /** One durable write transaction outside the group commit. What throws in it has written nothing. */
+  async #transaction(action: () => void): Promise<void> {
+    let failure: unknown;
+    await this.env.transact(() => {
+      try {
+        action();
+      } catch (error) {
+        failure = error;
+      }
+    });
+    if (failure) throw this.env.failure(failure);
+  }
+
+  #exclusive<R>(task: () => Promise<R>): Promise<R> {
+    const result = this.#turn.then(task);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  #checkWritable(): void {
+    this.checkOpen();
+    if (this.#readOnly) throw new StoreError('permission', `store in ${this.env.folder} was opened to read only`);
+  }
+}
+
+class LmdbSnapshot extends LmdbReader implements Snapshot {
+  readonly #held: Transaction;
+  readonly #released: () => void;
+  #closed = false;
+
+  constructor(env: Environment, transaction: Transaction, released: () => void) {
+    super(env, transaction);
+    this.#held = transaction;
+    this.#released = released;
+  }
+
+  protected override checkOpen(): void {
+    super.checkOpen();
+    if (this.#closed) throw new StoreError('closed', 'snapshot is closed');
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#held.done();
+    this.#released();
+  }
+}

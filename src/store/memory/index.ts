@@ -1,0 +1,220 @@
+import type { LoadRow, LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { StoreError } from '../errors.js';
+import { nextCell, qualifierStart, valueStart } from '../row.js';
+import { checkKey, Stage, type StageSink, type StageSource } from '../stage.js';
+import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
+import { MemoryReader, type MemoryTable } from './reader.js';
+import { Tree } from './tree.js';
+
+/** Longest key, bytes; HBase's limit. */
+const MAX_KEY = 0x7fff;
+
+/** A store in this process's memory, for tests and trials. Every call takes effect at once; nothing survives. */
+export function openMemoryStore(): Store {
+  return new MemoryStore();
+}
+
+class MemoryStore extends MemoryReader implements Store {
+  readonly supports = { atomicPlan: true, snapshot: true, processes: false, durable: false } as const;
+  readonly #tables = new Map<string, MemoryTable>();
+  #closed = false;
+
+  async createTable(spec: TableSpec): Promise<void> {
+    this.#checkOpen();
+    const wanted = checkSpec(spec);
+    const found = this.#tables.get(wanted.name);
+    if (found) {
+      if (sameSpec(found.spec, wanted)) return;
+      throw new StoreError('conflict', `table ${wanted.name} exists with another spec`);
+    }
+    const cells = new Map<number, Tree>();
+    for (const [family, { separate }] of wanted.families.entries()) if (separate) cells.set(family, new Tree());
+    this.#tables.set(wanted.name, { spec: wanted, rows: new Tree(), cells, appended: 0n, dropped: false });
+  }
+
+  async dropTable(name: string): Promise<void> {
+    this.#checkOpen();
+    const table = this.#tables.get(name);
+    if (table) table.dropped = true;
+    this.#tables.delete(name);
+  }
+
+  async tables(): Promise<TableSpec[]> {
+    this.#checkOpen();
+    return [...this.#tables.values()].map((table) => table.spec).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  snapshot(): Snapshot {
+    this.#checkOpen();
+    return new MemorySnapshot(this.#tables);
+  }
+
+  async commit(plan: Plan): Promise<void> {
+    this.#checkOpen();
+    this.#apply(plan);
+  }
+
+  #apply(plan: Plan): void {
+    const stage = new Stage(new TableSource((name) => this.table(name)));
+    stage.apply(plan);
+    stage.drain(SINK);
+  }
+
+  async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
+    // The plan may count in rows that are loaded, so they are there first; what fails takes them away again.
+    const before = tables.map(({ table: name }) => [this.table(name), forked(this.table(name))] as const);
+    try {
+      for (const table of tables) this.#load(table);
+      this.#apply(plan);
+    } catch (error) {
+      for (const [table, saved] of before) restore(table, saved);
+      throw error;
+    }
+  }
+
+  #load({ table: name, rows, absent, append }: LoadTable): void {
+    const table = this.table(name);
+    let last: Buffer | undefined;
+    for (const row of rows) {
+      if (append) {
+        appendRow(table, row.row);
+        continue;
+      }
+      checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
+      if (last && Buffer.compare(last, row.key) >= 0) throw new TypeError('rows to load must rise by key');
+      last = row.key;
+      if (absent && table.rows.get(row.key))
+        throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
+      loadRow(table, row);
+    }
+  }
+
+  async flush(): Promise<void> {
+    this.#checkOpen();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#tables.clear();
+  }
+
+  protected override table(name: string): MemoryTable {
+    const table = this.#tables.get(name);
+    if (table) return table;
+    this.#checkOpen();
+    throw noTable(name);
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new StoreError('closed', 'store is closed');
+  }
+}
+
+/** The table as it stands, apart from what happens to it later. */
+function forked(table: MemoryTable): MemoryTable {
+  const cells = new Map([...table.cells].map(([family, tree]) => [family, tree.fork()]));
+  return { ...table, rows: table.rows.fork(), cells };
+}
+
+/** Makes the table what `forked` kept of it. */
+function restore(table: MemoryTable, saved: MemoryTable): void {
+  table.rows.restore(saved.rows);
+  for (const [family, tree] of table.cells) tree.restore(saved.cells.get(family)!);
+}
+
+class MemorySnapshot extends MemoryReader implements Snapshot {
+  readonly #tables = new Map<string, MemoryTable>();
+  #closed = false;
+
+  constructor(tables: ReadonlyMap<string, MemoryTable>) {
+    super();
+    for (const [name, table] of tables) this.#tables.set(name, forked(table));
+  }
+
+  protected override table(name: string): MemoryTable {
+    if (this.#closed) throw new StoreError('closed', 'snapshot is closed');
+    const table = this.#tables.get(name);
+    if (!table) throw noTable(name);
+    return table;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#tables.clear();
+  }
+}
+
+class TableSource implements StageSource<MemoryTable> {
+  readonly maxKey = MAX_KEY;
+  readonly table: (name: string) => MemoryTable;
+
+  constructor(table: (name: string) => MemoryTable) {
+    this.table = table;
+  }
+
+  row(table: MemoryTable, key: Buffer): Buffer | undefined {
+    return table.rows.get(key);
+  }
+
+  cell(table: MemoryTable, family: number, key: Buffer): Buffer | undefined {
+    return table.cells.get(family)!.get(key);
+  }
+
+  cellKeys(table: MemoryTable, family: number, prefix: Buffer): Buffer[] {
+    const keys: Buffer[] = [];
+    table.cells.get(family)!.forward(prefix, false, (key) => {
+      if (!key.subarray(0, prefix.length).equals(prefix)) return false;
+      keys.push(key);
+      return true;
+    });
+    return keys;
+  }
+
+  lastAppended(table: MemoryTable): bigint {
+    return table.appended;
+  }
+}
+
+/** Keys and values are copied in: a caller may reuse its buffers once `commit` has resolved. */
+const SINK: StageSink<MemoryTable> = {
+  row(table, key, row) {
+    if (row) table.rows.set(Buffer.from(key), row);
+    else table.rows.delete(key);
+  },
+  cell(table, family, key, value) {
+    const tree = table.cells.get(family)!;
+    if (value) tree.set(key, Buffer.from(value));
+    else tree.delete(key);
+  },
+  appended(table, last) {
+    table.appended = last;
+  },
+};
+
+function appendRow(table: MemoryTable, row: Buffer): void {
+  const key = Buffer.allocUnsafe(8);
+  key.writeBigUInt64BE(++table.appended);
+  table.rows.set(key, Buffer.from(row));
+}
+
+function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
+  const suffix = table.spec.suffixBytes;
+  if (suffix !== undefined) {
+    for (let at = 0; at < row.length; at += suffix)
+      table.rows.set(Buffer.concat([key, row.subarray(at, at + suffix)]), MARK_ROW);
+    return;
+  }
+  table.rows.set(Buffer.from(key), Buffer.from(row));
+  const source = new TableSource(() => table);
+  for (const [family, tree] of table.cells) {
+    for (const found of source.cellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(found);
+  }
+  if (!separate) return;
+  for (let at = 0; at < separate.length; at = nextCell(separate, at)) {
+    const tree = table.cells.get(separate[at]!);
+    if (!tree) throw new TypeError(`family ${separate[at]} of table ${table.spec.name} is not separate`);
+    const value = valueStart(separate, at);
+    const qualifier = separate.subarray(qualifierStart(at), value);
+    tree.set(cellKey(key, qualifier), Buffer.from(separate.subarray(value, nextCell(separate, at))));
+  }
+}

@@ -1,0 +1,158 @@
+import type { Batch, Cell, KeyRange, Reader, Scan, ScanOptions, TableSpec } from '../contract.js';
+import { compileFilter, type RowTest } from '../filter.js';
+import { packSorted } from '../row.js';
+import { cellKey, noTable } from '../tables.js';
+import type { Tree } from './tree.js';
+
+/** A scan ends a batch after so many rows looked at. */
+const BATCH_ROWS = 1000;
+
+export interface MemoryTable {
+  readonly spec: TableSpec;
+  readonly rows: Tree;
+  /** By family number, the separate ones: value by `cellKey`. */
+  readonly cells: ReadonlyMap<number, Tree>;
+  appended: bigint;
+  dropped: boolean;
+}
+
+/** Reads the tables of the store or of a snapshot. Buffers are copied on the way out: the caller may do with them as it likes. */
+export abstract class MemoryReader implements Reader {
+  /** The table, or `noTable`, or `closed`. */
+  protected abstract table(name: string): MemoryTable;
+
+  get(name: string, key: Buffer): Buffer | undefined {
+    const row = this.table(name).rows.get(key);
+    return row && Buffer.from(row);
+  }
+
+  getMany(name: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    return keys.map((key) => this.get(name, key));
+  }
+
+  getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
+    const tree = this.table(name).cells.get(family);
+    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const cells: Cell[] = [];
+    const start = cellKey(key, prefix);
+    tree.forward(start, false, (found, value) => {
+      if (!startsWith(found, start)) return false;
+      cells.push({ family, qualifier: found.subarray(2 + key.length), value });
+      return true;
+    });
+    return cells.length ? packSorted(cells) : undefined;
+  }
+
+  scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
+    const table = this.table(name);
+    return new MemoryScan(() => this.table(name) === table && !table.dropped, table, range, options);
+  }
+
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
+    const suffix = this.#suffix(name);
+    const found: Buffer[] = [];
+    if (limit > 0) {
+      this.#eachPosting(name, prefix, after, (key) => {
+        found.push(key.subarray(prefix.length));
+        return found.length < limit;
+      });
+    }
+    return Buffer.concat(found, found.length * suffix);
+  }
+
+  postingCount(name: string, prefix: Buffer, cap: number): number {
+    this.#suffix(name);
+    let count = 0;
+    if (cap > 0) this.#eachPosting(name, prefix, undefined, () => ++count < cap);
+    return count;
+  }
+
+  count(name: string, range: KeyRange, cap: number): number {
+    let count = 0;
+    if (cap <= 0) return 0;
+    this.table(name).rows.forward(range.from, false, (key) => {
+      if (range.to && Buffer.compare(key, range.to) >= 0) return false;
+      return ++count < cap;
+    });
+    return count;
+  }
+
+  #suffix(name: string): number {
+    const suffix = this.table(name).spec.suffixBytes;
+    if (suffix === undefined) throw new TypeError(`table ${name} has no suffixBytes`);
+    return suffix;
+  }
+
+  /** Keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
+  #eachPosting(name: string, prefix: Buffer, after: Buffer | undefined, visit: (key: Buffer) => boolean): void {
+    const suffix = this.#suffix(name);
+    if (after && after.length !== suffix) throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffix}`);
+    const from = after ? Buffer.concat([prefix, after]) : prefix;
+    this.table(name).rows.forward(from, after !== undefined, (key) => {
+      if (!startsWith(key, prefix)) return false;
+      return key.length !== prefix.length + suffix || visit(key);
+    });
+  }
+}
+
+class MemoryScan implements Scan {
+  readonly #there: () => boolean;
+  readonly #table: MemoryTable;
+  readonly #range: KeyRange;
+  readonly #test: RowTest | undefined;
+  readonly #reverse: boolean;
+  readonly #keysOnly: boolean;
+  #left: number;
+  #after: Buffer | undefined;
+  #done = false;
+
+  constructor(there: () => boolean, table: MemoryTable, range: KeyRange, options: ScanOptions) {
+    this.#there = there;
+    this.#table = table;
+    this.#range = range;
+    this.#test = options.filter && compileFilter(options.filter);
+    this.#reverse = options.reverse ?? false;
+    this.#keysOnly = options.keysOnly ?? false;
+    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
+    if (this.#left <= 0) this.#done = true;
+  }
+
+  next(): Batch | undefined {
+    if (this.#done) return undefined;
+    if (!this.#there()) {
+      this.#done = true;
+      throw noTable(this.#table.spec.name);
+    }
+    const keys: Buffer[] = [];
+    const rows: (Buffer | undefined)[] = [];
+    let scanned = 0;
+    const { from, to } = this.#range;
+    const visit = (key: Buffer, row: Buffer): boolean => {
+      if (this.#reverse ? from && Buffer.compare(key, from) < 0 : to && Buffer.compare(key, to) >= 0) {
+        this.#done = true;
+        return false;
+      }
+      scanned++;
+      this.#after = key;
+      if (!this.#test || this.#test(row)) {
+        keys.push(Buffer.from(key));
+        rows.push(this.#keysOnly ? undefined : Buffer.from(row));
+        if (--this.#left <= 0) this.#done = true;
+      }
+      return !this.#done && scanned < BATCH_ROWS;
+    };
+    const ended = this.#reverse
+      ? this.#table.rows.backward(this.#after ?? to, visit)
+      : this.#table.rows.forward(this.#after ?? from, this.#after !== undefined, visit);
+    if (ended) this.#done = true;
+    return { keys, rows, scanned };
+  }
+
+  close(): void {
+    this.#done = true;
+  }
+}
+
+function startsWith(key: Buffer, prefix: Buffer): boolean {
+  return key.length >= prefix.length && key.compare(prefix, 0, prefix.length, 0, prefix.length) === 0;
+}

@@ -1,0 +1,250 @@
+import type { AppendStep, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
+import { type Edit, editRow, editsOf, guardHolds } from './edit.js';
+import { StoreError } from './errors.js';
+import { cellValue, packRow } from './row.js';
+import { cellKey, MARK_ROW } from './tables.js';
+
+/** A table as an engine holds it. */
+export interface StagedTable {
+  readonly spec: TableSpec;
+}
+
+/** What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own. */
+export interface StageSource<T extends StagedTable> {
+  /** Longest key the engine takes, bytes. */
+  readonly maxKey: number;
+  table(name: string): T;
+  row(table: T, key: Buffer): Buffer | undefined;
+  /** The cell of a separate family under `cellKey(rowKey, qualifier)`. */
+  cell(table: T, family: number, key: Buffer): Buffer | undefined;
+  /** Keys of a separate family that start with `prefix`. */
+  cellKeys(table: T, family: number, prefix: Buffer): Buffer[];
+  /** The greatest number ever appended to the table, 0 when none. */
+  lastAppended(table: T): bigint;
+}
+
+/** Receives what a batch changed, each row, cell and number once; undefined means it goes. */
+export interface StageSink<T extends StagedTable> {
+  row(table: T, key: Buffer, row: Buffer | undefined): void;
+  cell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
+  appended(table: T, last: bigint): void;
+}
+
+interface Slot {
+  readonly key: Buffer;
+  value: Buffer | undefined;
+  /** False while `value` was neither read nor written: index rows are written unread. */
+  known: boolean;
+  dirty: boolean;
+}
+
+interface Pending {
+  readonly rows: Map<string, Slot>;
+  /** By family number; only separate families. */
+  readonly cells: Map<number, Map<string, Slot>>;
+  appended: bigint | undefined;
+}
+
+/**
+ * The changes of a batch of plans before any of them is written. Each plan sees those before it; one that fails is
+ * taken back alone. A row that many plans change is read once and written once.
+ */
+export class Stage<T extends StagedTable> {
+  readonly #source: StageSource<T>;
+  readonly #tables = new Map<T, Pending>();
+  #undo: (() => void)[] = [];
+
+  constructor(source: StageSource<T>) {
+    this.#source = source;
+  }
+
+  /** Stages one plan, or throws (`guard` with the step's index, …) with nothing of it staged. */
+  apply(plan: Plan): void {
+    this.#undo = [];
+    let index = 0;
+    try {
+      for (; index < plan.steps.length; index++) this.#step(plan.steps[index]!, index);
+    } catch (error) {
+      for (const undo of this.#undo.reverse()) undo();
+      throw error;
+    }
+  }
+
+  drain(sink: StageSink<T>): void {
+    for (const [table, pending] of this.#tables) {
+      for (const slot of pending.rows.values()) if (slot.dirty) sink.row(table, slot.key, slot.value);
+      for (const [family, cells] of pending.cells) {
+        for (const slot of cells.values()) if (slot.dirty) sink.cell(table, family, slot.key, slot.value);
+      }
+      if (pending.appended !== undefined) sink.appended(table, pending.appended);
+    }
+  }
+
+  #step(step: PlanStep, index: number): void {
+    if ('append' in step) this.#append(step);
+    else this.#row(step, index);
+  }
+
+  #append(step: AppendStep): void {
+    const table = this.#source.table(step.table);
+    const pending = this.#pending(table);
+    const before = pending.appended;
+    const next = (before ?? this.#source.lastAppended(table)) + 1n;
+    const key = Buffer.allocUnsafe(8);
+    key.writeBigUInt64BE(next);
+    this.#undo.push(() => {
+      pending.appended = before;
+    });
+    pending.appended = next;
+    const slot = this.#slot(pending.rows, key);
+    this.#write(slot, packRow(step.append));
+  }
+
+  #row(step: RowStep, index: number): void {
+    const table = this.#source.table(step.table);
+    const pending = this.#pending(table);
+    checkStep(step, table.spec, this.#source.maxKey);
+    const slot = this.#slot(pending.rows, step.key);
+    for (const guard of step.guards ?? []) {
+      const value = table.spec.families[guard.family]?.separate
+        ? this.#readCell(table, pending, guard.family, cellKey(step.key, guard.qualifier))
+        : this.#cellOf(table, slot, guard.family, guard.qualifier);
+      if (!guardHolds(guard, value)) {
+        throw new StoreError('guard', `guard ${guard.op} of step ${index} on ${step.table} failed`, { step: index });
+      }
+    }
+    if (table.spec.suffixBytes !== undefined) this.#mark(step, slot);
+    else this.#change(table, pending, slot, step);
+  }
+
+  /** Index rows: there or not. */
+  #mark(step: RowStep, slot: Slot): void {
+    if (step.put?.length) this.#write(slot, MARK_ROW);
+    else if (step.deleteRow || step.delete?.length) this.#write(slot, undefined);
+  }
+
+  #change(table: T, pending: Pending, slot: Slot, step: RowStep): void {
+    if (step.deleteRow) {
+      for (const [family, spec] of table.spec.families.entries()) {
+        if (spec.separate) this.#deleteCells(table, pending, family, step.key);
+      }
+    }
+    const families = table.spec.families;
+    const separate = (family: number) => families[family]?.separate === true;
+    for (const name of step.delete ?? []) {
+      if (separate(name.family)) this.#writeCell(pending, name.family, cellKey(step.key, name.qualifier), undefined);
+    }
+    for (const cell of step.put ?? []) {
+      if (separate(cell.family)) this.#writeCell(pending, cell.family, cellKey(step.key, cell.qualifier), cell.value);
+    }
+    if (!step.deleteRow && !step.put?.length && !step.delete?.length && !step.add?.length) return;
+    const row = step.deleteRow ? undefined : this.#readRow(table, slot);
+    const edits: Edit[] = editsOf(step, row, (family) => !separate(family));
+    if (edits.length || step.deleteRow) this.#write(slot, editRow(row, edits));
+  }
+
+  #deleteCells(table: T, pending: Pending, family: number, key: Buffer): void {
+    const prefix = cellKey(key, Buffer.alloc(0));
+    for (const found of this.#source.cellKeys(table, family, prefix))
+      this.#writeCell(pending, family, found, undefined);
+    for (const slot of pending.cells.get(family)?.values() ?? []) {
+      if (slot.value && slot.key.subarray(0, prefix.length).equals(prefix)) this.#write(slot, undefined);
+    }
+  }
+
+  #cellOf(table: T, slot: Slot, family: number, qualifier: Buffer): Buffer | undefined {
+    const row = this.#readRow(table, slot);
+    return row && cellValue(row, family, qualifier);
+  }
+
+  #readRow(table: T, slot: Slot): Buffer | undefined {
+    if (!slot.known) {
+      slot.value = this.#source.row(table, slot.key);
+      slot.known = true;
+    }
+    return slot.value;
+  }
+
+  #readCell(table: T, pending: Pending, family: number, key: Buffer): Buffer | undefined {
+    const slot = this.#cellSlot(pending, family, key);
+    if (!slot.known) {
+      slot.value = this.#source.cell(table, family, key);
+      slot.known = true;
+    }
+    return slot.value;
+  }
+
+  #writeCell(pending: Pending, family: number, key: Buffer, value: Buffer | undefined): void {
+    if (key.length > this.#source.maxKey) {
+      throw new StoreError(
+        'limit',
+        `row key and qualifier of ${key.length} bytes; ${this.#source.maxKey} are the most`,
+      );
+    }
+    this.#write(this.#cellSlot(pending, family, key), value);
+  }
+
+  #write(slot: Slot, value: Buffer | undefined): void {
+    const { value: before, known, dirty } = slot;
+    this.#undo.push(() => {
+      slot.value = before;
+      slot.known = known;
+      slot.dirty = dirty;
+    });
+    slot.value = value;
+    slot.known = true;
+    slot.dirty = true;
+  }
+
+  #pending(table: T): Pending {
+    let pending = this.#tables.get(table);
+    if (!pending) {
+      pending = { rows: new Map(), cells: new Map(), appended: undefined };
+      this.#tables.set(table, pending);
+    }
+    return pending;
+  }
+
+  #cellSlot(pending: Pending, family: number, key: Buffer): Slot {
+    let cells = pending.cells.get(family);
+    if (!cells) {
+      cells = new Map();
+      pending.cells.set(family, cells);
+    }
+    return this.#slot(cells, key);
+  }
+
+  #slot(slots: Map<string, Slot>, key: Buffer): Slot {
+    const name = key.toString('latin1');
+    let slot = slots.get(name);
+    if (!slot) {
+      slot = { key, value: undefined, known: false, dirty: false };
+      slots.set(name, slot);
+    }
+    return slot;
+  }
+}
+
+/** Lengths that depend on data give `limit`; what no caller may ever ask gives a TypeError. */
+function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
+  checkKey(step.key, spec, maxKey);
+  const families = spec.families.length;
+  for (const name of [step.guards, step.delete, step.put, step.add].flatMap((list) => list ?? [])) {
+    if (!(name.family < families)) throw new TypeError(`table ${spec.name} has no family ${name.family}`);
+  }
+  if (spec.suffixBytes === undefined) return;
+  const marks = [...(step.put ?? []), ...(step.delete ?? [])];
+  if (step.add?.length || marks.some((c) => c.qualifier.length || ('value' in c && (c.value as Buffer).length))) {
+    throw new TypeError(`a row of ${spec.name} is the cell MARK and nothing else`);
+  }
+}
+
+/** A key's length must suit the engine, and a key of a table with `suffixBytes` is a non-empty prefix and the suffix. */
+export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
+  if (key.length > maxKey) {
+    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name}; ${maxKey} are the most`);
+  }
+  if (key.length <= (spec.suffixBytes ?? 0)) {
+    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name} is too short`);
+  }
+}

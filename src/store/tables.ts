@@ -1,0 +1,58 @@
+import type { TableSpec } from './contract.js';
+import { StoreError } from './errors.js';
+import { MARK, packSorted } from './row.js';
+
+/** The packed row of every key in a table with `suffixBytes`. */
+export const MARK_ROW = packSorted([MARK]);
+
+/** Checks a spec that a caller gives; a wrong one is a programming mistake. Returns a copy of the known fields only. */
+export function checkSpec(spec: TableSpec): TableSpec {
+  if (!/^[a-z0-9_.]{1,200}$/.test(spec.name)) throw new TypeError(`table name "${spec.name}": 1 to 200 of a-z 0-9 _ .`);
+  if (spec.families.length < 1 || spec.families.length > 256) throw new TypeError('a table has 1 to 256 families');
+  if (new Set(spec.families.map((f) => f.name)).size !== spec.families.length) {
+    throw new TypeError(`two families of table ${spec.name} have one name`);
+  }
+  const suffix = spec.suffixBytes;
+  if (suffix !== undefined && !(Number.isInteger(suffix) && suffix >= 1 && suffix <= 255)) {
+    throw new TypeError('suffixBytes is 1 to 255');
+  }
+  if (suffix !== undefined && spec.families.some((f) => f.separate)) {
+    throw new TypeError('a table with suffixBytes has no separate family');
+  }
+  return {
+    name: spec.name,
+    families: spec.families.map((f) => (f.separate ? { name: f.name, separate: true } : { name: f.name })),
+    ...(suffix !== undefined && { suffixBytes: suffix }),
+    ...(spec.rising && { rising: true }),
+  };
+}
+
+/** Both specs as `checkSpec` returns them. */
+export function sameSpec(a: TableSpec, b: TableSpec): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+export function noTable(name: string): StoreError {
+  return new StoreError('noTable', `table ${name} does not exist`);
+}
+
+/** Key of a separate cell: row key length (u16), row key, qualifier. Rows and their cells never overlap. */
+export function cellKey(key: Buffer, qualifier: Buffer): Buffer {
+  const out = Buffer.allocUnsafe(2 + key.length + qualifier.length);
+  out.writeUInt16BE(key.length);
+  out.set(key, 2);
+  out.set(qualifier, 2 + key.length);
+  return out;
+}
+
+/** The smallest key that is greater than every key that starts with `prefix`; undefined when there is none. */
+export function afterPrefix(prefix: Buffer): Buffer | undefined {
+  for (let i = prefix.length - 1; i >= 0; i--) {
+    if (prefix[i]! < 0xff) {
+      const out = Buffer.from(prefix.subarray(0, i + 1));
+      out[i]!++;
+      return out;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,135 @@
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { ADMIN, PASSWORD, rowan, rowanDoes, Sandbox, SUFFIX } from './rowan.js';
+
+describe('cli: init', () => {
+  const sandbox = new Sandbox();
+  const init = (data: string, ...more: string[]): string[] => [
+    'init',
+    '--data',
+    data,
+    '--suffix',
+    SUFFIX,
+    '--admin-dn',
+    ADMIN,
+    ...more,
+  ];
+
+  after(() => sandbox.remove());
+
+  it('makes a directory that only its owner reads, and never prints a password it was given', async () => {
+    const data = sandbox.path('given');
+    const out = await rowanDoes(init(data), { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
+    expect(out).to.contain(data).and.contain(ADMIN).and.not.contain(PASSWORD);
+    expect(statSync(data).mode & 0o077).to.equal(0);
+    expect(await rowanDoes(['check', '--data', data])).to.equal('no breach found\n');
+  });
+
+  it('makes a password up where nobody can be asked, and shows it', async () => {
+    const out = await rowanDoes(init(sandbox.path('generated')));
+    expect(out).to.match(/^password: [A-Za-z0-9_-]{20} {3}\(shown this once/m);
+  });
+
+  it('reads the password from a file', async () => {
+    writeFileSync(sandbox.path('pw'), `${PASSWORD}\n`);
+    const out = await rowanDoes(init(sandbox.path('file'), '--admin-password-file', sandbox.path('pw')));
+    expect(out).not.to.contain('password:');
+  });
+
+  it('takes several suffixes', async () => {
+    const data = sandbox.path('two');
+    await rowanDoes([...init(data), '--suffix', 'o=other']);
+    writeFileSync(sandbox.path('o.ldif'), 'dn: o=other\nobjectClass: organization\no: other\n');
+    await rowanDoes(['import', '--data', data, sandbox.path('o.ldif')]);
+    expect(await rowanDoes(['export', '--data', data, '--base', 'o=other', '--no-operational'])).to.contain(
+      'dn: o=other\n',
+    );
+  });
+
+  it('refuses a folder that holds something', async () => {
+    const folder = sandbox.path('full');
+    mkdirSync(folder);
+    writeFileSync(`${folder}/something`, '');
+    const refused = await rowan(init(folder));
+    expect(refused).to.include({ code: 1, stdout: '' });
+    expect(refused.stderr).to.equal(
+      `rowan: ${folder} exists already and is not empty; choose another --data, or serve what is there\n`,
+    );
+    const twice = sandbox.path('twice');
+    await rowanDoes(init(twice));
+    expect((await rowan(init(twice))).code).to.equal(1);
+  });
+
+  for (const [what, args, message] of [
+    ['a malformed suffix', ['--suffix', 'nonsense', '--admin-dn', ADMIN], /^rowan: .*\(invalidDNSyntax\)\n$/],
+    ['an unknown attribute in the DN', ['--suffix', 'dcc=x', '--admin-dn', ADMIN], /^rowan: .*dcc.*\n$/],
+    ['an empty password', [], /^rowan: .*empty.*\n$/],
+  ] as const) {
+    it(`refuses ${what}, and leaves no folder`, async () => {
+      const data = sandbox.path('refused');
+      const given = args.length > 0 ? ['init', '--data', data, ...args] : init(data);
+      const refused = await rowan(given, { env: { ROWAN_ADMIN_PASSWORD: args.length > 0 ? PASSWORD : '' } });
+      expect(refused.code).to.be.greaterThan(0);
+      expect(refused.stderr).to.match(message);
+      expect(existsSync(data)).to.equal(false);
+    });
+  }
+});
+
+describe('cli: the command line', () => {
+  it('teaches by example', async () => {
+    for (const command of [
+      'init',
+      'serve',
+      'import',
+      'export',
+      'check',
+      'repair',
+      'index',
+      'deleted',
+      'explain',
+      'passwd',
+      'config',
+    ]) {
+      const { code, stdout } = await rowan([command, '--help']);
+      expect(code, command).to.equal(0);
+      expect(stdout.match(new RegExp(`rowan ${command} `, 'g'))?.length, command).to.be.greaterThan(1);
+    }
+  }).timeout(60_000);
+
+  it('does not list what npm start runs', async () => {
+    expect(await rowanDoes(['--help'])).not.to.contain('quickstart');
+  });
+
+  for (const [what, args, message] of [
+    ['an unknown command', ['servee'], "unknown command 'servee'"],
+    ['an unknown option', ['check', '--dta', 'x'], "unknown option '--dta'"],
+    ['a missing argument', ['import', '--data', 'x'], "missing required argument 'file'"],
+    ['a missing option', ['init', '--data', 'x'], "required option '--suffix <dn>'"],
+    [
+      'purging without saying what',
+      ['deleted', 'purge', '--data', 'x'],
+      "give either '--older-than <days>' or '--all'",
+    ],
+    ['a filter that is none', ['explain', '--data', 'x', '--base', 'o=x', '(uid=x'], 'filter, at character 7'],
+  ] as const) {
+    it(`${what} is a usage error`, async () => {
+      const ended = await rowan([...args]);
+      expect(ended).to.include({ code: 2, stdout: '' });
+      expect(ended.stderr).to.contain(`rowan: `).and.contain(message);
+    });
+  }
+
+  it('a folder without a directory is one clear line', async () => {
+    const ended = await rowan(['check', '--data', '/nowhere/at/all']);
+    expect(ended).to.include({ code: 1, stdout: '' });
+    expect(ended.stderr)
+      .to.match(/^rowan: .*\/nowhere\/at\/all.*\n$/)
+      .and.not.contain('    at ');
+  });
+
+  it('shows the stack to who debugs', async () => {
+    const ended = await rowan(['check', '--data', '/nowhere/at/all'], { env: { ROWAN_DEBUG: '1' } });
+    expect(ended.stderr).to.match(/\n {4}at /);
+  });
+});

@@ -1,0 +1,272 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { connect as tlsConnect } from 'node:tls';
+import { expect } from 'chai';
+import { Client } from 'ldapts';
+import { makeCertificate, needs } from '../require.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  heard,
+  LAUNCHER,
+  PASSWORD,
+  PEOPLE,
+  PEOPLE_SCRIPT,
+  rowan,
+  rowanDoes,
+  run,
+  Sandbox,
+  SUFFIX,
+  serve,
+  startRowan,
+} from './rowan.js';
+
+describe('cli: serve', () => {
+  const sandbox = new Sandbox();
+
+  before(() => sandbox.initSample());
+  after(() => sandbox.remove());
+
+  async function bound(url: string, dn = ADMIN, password = PASSWORD): Promise<Client> {
+    const client = new Client({ url, timeout: 10_000 });
+    await client.bind(dn, password);
+    return client;
+  }
+
+  it('prints one line when ready, answers, and ends in order at SIGTERM', async () => {
+    const server = await serve(sandbox.data);
+    let out = '';
+    server.process.stdout?.on('data', (data) => (out += data));
+    expect(server.ready).to.match(/^rowan ready: ldap:\/\/127\.0\.0\.1:\d+ pid \d+ suffixes dc=example,dc=com$/);
+    expect(server.ready).to.contain(`pid ${server.process.pid} `);
+    const client = await bound(server.url);
+    await client.unbind();
+    expect(await server.stop()).to.equal(0);
+    expect(out).to.equal('');
+  });
+
+  it('answers what it has begun before it ends', async () => {
+    const server = await serve(sandbox.data);
+    const client = await bound(server.url);
+    const writes = Array.from({ length: 20 }, (_, i) =>
+      client
+        .add(`uid=drain${i},${PEOPLE}`, { objectClass: ['inetOrgPerson'], uid: `drain${i}`, cn: 'x', sn: 'x' })
+        .then(
+          () => i,
+          () => undefined,
+        ),
+    );
+    await writes[0];
+    expect(await server.stop()).to.equal(0);
+    const acknowledged = (await Promise.all(writes)).filter((i) => i !== undefined);
+    const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(uid=drain*)']);
+    for (const i of acknowledged) expect(found).to.contain(`dn: uid=drain${i},`);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
+  });
+
+  it('a second signal ends it at once', async () => {
+    const child = startRowan([
+      'serve',
+      '--data',
+      sandbox.data,
+      '--listen',
+      'ldap://127.0.0.1:0',
+      '--shutdown-seconds',
+      '600',
+    ]);
+    const ready = await heard(child, 'rowan ready');
+    // Half a request keeps the connection busy.
+    const socket = createConnection(Number(/:(\d+) /.exec(ready)?.[1]), '127.0.0.1');
+    socket.on('error', () => undefined);
+    await new Promise((resolve) => socket.once('connect', resolve));
+    await new Promise((resolve) => socket.write(Buffer.from('300c0201', 'hex'), resolve));
+    const stopping = heard(child, 'stopping');
+    child.kill('SIGTERM');
+    await stopping;
+    child.kill('SIGTERM');
+    expect(await exited(child)).to.be.oneOf([0, 1]);
+    socket.destroy();
+  });
+
+  it('a port that is taken is one clear line', async () => {
+    const server = await serve(sandbox.data);
+    const second = await rowan(['serve', '--data', sandbox.data, '--listen', server.url]);
+    expect(second).to.include({ code: 1, stdout: '' });
+    expect(second.stderr).to.match(/^rowan: .*in use.*\n$/);
+    await server.stop();
+  });
+
+  it('takes settings from file, variable and flag, in rising order', async () => {
+    const file = sandbox.path('rowan.yaml');
+    writeFileSync(file, 'access:\n  anonymous: read\nlog:\n  level: warn\nlimits:\n  connections: 5\n');
+    const env = { ROWAN_LOG_LEVEL: 'error', ROWAN_LIMITS_CONNECTIONS: '6' };
+    const shown = await rowanDoes(['config', '--config', file, '--limits-connections', '7'], { env });
+    expect(shown).to.match(/^ {2}anonymous: read # rowan\.yaml:2$/m);
+    expect(shown).to.match(/^ {2}level: error # ROWAN_LOG_LEVEL$/m);
+    expect(shown).to.match(/^ {2}connections: 7 # --limits-connections$/m);
+    const server = await serve(sandbox.data, ['--config', file]);
+    const anonymous = new Client({ url: server.url });
+    expect((await anonymous.search(ADA, { scope: 'base' })).searchEntries).to.have.length(1);
+    await anonymous.unbind();
+    await server.stop();
+  });
+
+  it('a mistake in the file is named with its line', async () => {
+    const file = sandbox.path('wrong.yaml');
+    writeFileSync(file, `data: ${sandbox.data}\nlisten:\n  - ldap://127.0.0.1:0\nlimit:\n  connections: 5\n`);
+    const ended = await rowan(['serve', '--config', file]);
+    expect(ended).to.include({ code: 2, stdout: '' });
+    expect(ended.stderr).to.match(/^rowan: .*4.*limit.*\n/);
+  });
+
+  it('a password that is set while it runs counts at once', async () => {
+    const server = await serve(sandbox.data);
+    await rowanDoes(['passwd', '--data', sandbox.data, ADA], { input: 'new secret\n' });
+    await (await bound(server.url, ADA, 'new secret')).unbind();
+    writeFileSync(sandbox.path('pw'), 'another\n');
+    await rowanDoes(['passwd', '--data', sandbox.data, '--password-file', sandbox.path('pw')]);
+    await (await bound(server.url, ADMIN, 'another')).unbind();
+    const refused = await bound(server.url, ADMIN, PASSWORD).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(refused).to.be.instanceOf(Error);
+    await rowanDoes(['passwd', '--data', sandbox.data], { input: PASSWORD });
+    await server.stop();
+  });
+
+  it('reads the certificate anew at SIGHUP', async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(sandbox.folder);
+    const server = await serve(sandbox.data, ['--listen', 'ldaps://127.0.0.1:0', '--tls-cert', cert, '--tls-key', key]);
+    const serial = (): Promise<string> =>
+      new Promise((resolve, reject) => {
+        const socket = tlsConnect({ port: server.port, host: '127.0.0.1', ca: readFileSync(cert) }, () => {
+          resolve(socket.getPeerCertificate().serialNumber);
+          socket.destroy();
+        });
+        socket.once('error', reject);
+      });
+    const before = await serial();
+    makeCertificate(sandbox.folder);
+    const told = heard(server.process, 'the certificate was read anew');
+    server.process.kill('SIGHUP');
+    await told;
+    expect(await serial()).not.to.equal(before);
+    await server.stop();
+  });
+});
+
+describe('cli: beside a server', () => {
+  const sandbox = new Sandbox();
+
+  before(async () => {
+    await sandbox.initSample();
+    await sandbox.serve();
+  });
+  after(() => sandbox.remove());
+
+  const does = (...args: string[]): Promise<string> => rowanDoes([...args, '--data', sandbox.data]);
+
+  it('explain says how a search is answered, and which index would help', async () => {
+    const indexed = await does('explain', '--base', SUFFIX, '(&(objectClass=person)(uid=ada))');
+    expect(indexed)
+      .to.match(/^plan +index/m)
+      .and.match(/^ +taken +uid.*: 1 /m)
+      .and.match(/^entries +1$/m);
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '200']);
+    await rowanDoes(['import', '--data', sandbox.data, '--resume', '-'], { input: stdout });
+    const scanned = await does('explain', '--base', SUFFIX, '(employeeNumber=7)');
+    expect(scanned)
+      .to.match(/^entries +1$/m)
+      .and.match(/^advice +.*rowan index add employeeNumber/m);
+  });
+
+  it('index add, list and drop', async () => {
+    expect(await does('index', 'add', 'employeeNumber')).to.match(/^index on employeeNumber is ready/);
+    expect(await does('index', 'list')).to.match(/^employeeNumber +2\.16\.840\.1\.113730\.3\.1\.3 +ready/m);
+    expect(await does('explain', '--base', SUFFIX, '(employeeNumber=7)')).to.match(/^plan +index/m);
+    expect(await does('check')).to.equal('no breach found\n');
+    await does('index', 'drop', 'employeeNumber');
+    expect(await does('index', 'list')).not.to.contain('employeeNumber');
+    const unknown = await rowan(['index', 'add', 'employeNumber', '--data', sandbox.data]);
+    expect(unknown.code).to.equal(1);
+    expect(unknown.stderr).to.contain("did you mean 'employeeNumber'?");
+  });
+
+  it('deleted list, restore and purge', async () => {
+    const dn = `uid=kwame,${PEOPLE}`;
+    const before = await does('export', '--base', dn);
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: `dn: ${dn}\nchangetype: delete\n` });
+    const listed = await does('deleted', 'list');
+    expect(listed).to.contain(dn).and.contain(`(by ${ADMIN})`);
+    const id = /^\S+/.exec(listed)![0];
+    expect(await does('deleted', 'restore', id)).to.equal(`restored ${dn}\n`);
+    const without = (text: string): string => text.replaceAll(/^(?:entryCSN|modif).*\n/gm, '');
+    expect(without(await does('export', '--base', dn))).to.equal(without(before));
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: `dn: ${dn}\nchangetype: delete\n` });
+    expect(await does('deleted', 'purge', '--older-than', '1')).to.equal('purged: 0\n');
+    expect(await does('deleted', 'purge', '--all')).to.equal('purged: 1\n');
+    expect(await does('deleted', 'list')).to.equal('');
+    expect(await does('check')).to.equal('no breach found\n');
+  });
+
+  it('repair of what is sound has nothing to do', async () => {
+    expect(await does('repair')).to.equal('nothing to repair\n');
+  });
+
+  it('export writes parents before children, whatever moved', async () => {
+    const input = `dn: ou=new,${SUFFIX}\nobjectClass: organizationalUnit\nou: new\n\ndn: ou=groups,${SUFFIX}\nchangetype: modrdn\nnewrdn: ou=groups\ndeleteoldrdn: 0\nnewsuperior: ou=new,${SUFFIX}\n`;
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input });
+    for (const filter of [[], ['--filter', '(objectClass=*)']]) {
+      const dns = [...(await does('export', ...filter)).replaceAll('\n ', '').matchAll(/^dn: (.*)$/gm)].map(
+        (match) => match[1]!,
+      );
+      expect(dns.length).to.be.greaterThan(20);
+      for (const [i, dn] of dns.entries()) {
+        const parent = dn.slice(dn.indexOf(',') + 1);
+        if (dn !== SUFFIX) expect(dns.indexOf(parent), dn).to.be.within(0, i - 1);
+      }
+    }
+  });
+});
+
+describe('cli: npm start and the launcher', () => {
+  const sandbox = new Sandbox();
+  after(() => sandbox.remove());
+
+  it('quickstart makes a sample directory once, and says how to bind', async () => {
+    const args = ['quickstart', '--data', sandbox.data, '--listen', 'ldap://127.0.0.1:0'];
+    const say = async (): Promise<string> => {
+      const child = startRowan(args);
+      const said = await heard(child, 'Ctrl-C ends it.');
+      const password = /password +(\S{20}) /.exec(said)?.[1];
+      if (password) {
+        const client = new Client({ url: /ldap:\/\/\S+/.exec(said)![0] });
+        await client.bind(ADMIN, password);
+        expect((await client.search(SUFFIX, { filter: '(uid=*)' })).searchEntries).to.have.length(12);
+        await client.unbind();
+      }
+      child.kill('SIGINT');
+      expect(await exited(child)).to.equal(0);
+      return said;
+    };
+    expect(await say())
+      .to.match(/^Created /)
+      .and.match(/shown this once/);
+    expect(await say()).not.to.match(/Created|this once/);
+  });
+
+  it('scripts/rowan starts it from any folder', async () => {
+    const ended = await run(process.execPath, [LAUNCHER, '--version'], { cwd: sandbox.folder });
+    const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
+      version: string;
+    };
+    expect(ended).to.include({ code: 0, stdout: `${version}\n` });
+    expect(execFileSync('sh', ['-c', 'test -x "$0" && head -c 19 "$0"', LAUNCHER]).toString()).to.equal(
+      '#!/usr/bin/env node',
+    );
+  });
+});

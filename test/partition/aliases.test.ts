@@ -1,0 +1,160 @@
+import { expect } from 'chai';
+import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
+
+const PEOPLE = `ou=people,${SUFFIX}`;
+const STAFF = `ou=staff,${SUFFIX}`;
+const ALL = '(objectClass=*)';
+
+for (const engine of ENGINES) {
+  describe(`aliases and referrals (${engine})`, () => {
+    let fixture: Fixture;
+
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      await fixture.unit('people');
+      await fixture.unit('staff');
+      await fixture.person('ann', PEOPLE);
+      await fixture.person('bob', STAFF);
+    });
+    afterEach(async () => {
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
+    const alias = (dn: string, target: string) =>
+      fixture.add(dn, { objectClass: ['alias', 'extensibleObject'], cn: dn.split(/[=,]/)[1]!, aliasedObjectName: target });
+    const referral = (dn: string, ...ref: string[]) => fixture.add(dn, { objectClass: ['referral', 'extensibleObject'], ou: dn.split(/[=,]/)[1]!, ref }, undefined, true);
+
+    describe('aliases', () => {
+      it('are entries like others when nothing is dereferenced', async () => {
+        await alias(`cn=link,${PEOPLE}`, STAFF);
+        expect(await fixture.find(ALL, { base: PEOPLE })).to.deep.equal([`cn=ann,${PEOPLE}`, `cn=link,${PEOPLE}`, PEOPLE]);
+        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, scope: 'base' })).to.deep.equal([`cn=link,${PEOPLE}`]);
+        expect(await fixture.find('(objectClass=alias)', { deref: 'finding' })).to.deep.equal([`cn=link,${PEOPLE}`]);
+      });
+
+      it('are followed in searching, in finding, and in both', async () => {
+        await alias(`cn=link,${PEOPLE}`, STAFF);
+        const whole = [`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, PEOPLE, STAFF];
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal(whole);
+        expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching', scope: 'one' })).to.deep.equal([`cn=ann,${PEOPLE}`, STAFF]);
+        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([`cn=bob,${STAFF}`, STAFF]);
+        expect(await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([`cn=bob,${STAFF}`]);
+        expect(await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'always', scope: 'base' })).to.deep.equal([`cn=bob,${STAFF}`]);
+        await refused('noSuchObject', fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'searching' }));
+        expect(await fixture.find(ALL, { deref: 'always' })).to.deep.equal([...whole, SUFFIX].sort());
+      });
+
+      it('in a circle end with loopDetect or are passed over, and nothing falls', async () => {
+        await alias(`cn=one,${SUFFIX}`, `cn=two,${SUFFIX}`);
+        await alias(`cn=two,${SUFFIX}`, `cn=one,${SUFFIX}`);
+        await alias(`cn=self,${SUFFIX}`, `cn=self,${SUFFIX}`);
+        await alias(`cn=below,${SUFFIX}`, `cn=x,cn=below,${SUFFIX}`);
+        for (const cn of ['one', 'self', 'below']) {
+          await refused('loopDetect', fixture.find(ALL, { base: `cn=${cn},${SUFFIX}`, deref: 'finding' }));
+          await refused('loopDetect', fixture.find(ALL, { base: `cn=a,cn=${cn},${SUFFIX}`, deref: 'always' }));
+        }
+        await refused('loopDetect', fixture.find(ALL, { deref: 'searching' }));
+        expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=ann,${PEOPLE}`]);
+      });
+
+      it('that lead into each other’s subtree give each entry once', async () => {
+        await alias(`cn=to-staff,${PEOPLE}`, STAFF);
+        await alias(`cn=to-people,${STAFF}`, PEOPLE);
+        await alias(`cn=to-top,${STAFF}`, SUFFIX);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, SUFFIX, PEOPLE, STAFF].sort());
+        expect(await fixture.find(ALL, { deref: 'searching' })).to.have.length(5);
+      });
+
+      it('whose entry is gone lead nowhere', async () => {
+        await alias(`cn=lost,${PEOPLE}`, `cn=nobody,${SUFFIX}`);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=ann,${PEOPLE}`, PEOPLE]);
+        await refused('noSuchObject', fixture.find(ALL, { base: `cn=lost,${PEOPLE}`, deref: 'finding' }));
+      });
+
+      it('appear and go while the directory is open', async () => {
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.have.length(2);
+        await alias(`cn=link,${PEOPLE}`, STAFF);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.have.length(4);
+        await fixture.modify(`cn=link,${PEOPLE}`, change('replace', 'aliasedObjectName', SUFFIX));
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.have.length(5);
+        await fixture.delete(`cn=link,${PEOPLE}`);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.have.length(2);
+      });
+
+      it('page like others', async () => {
+        await alias(`cn=link,${PEOPLE}`, STAFF);
+        for (const pageSize of [1, 2, 3]) {
+          const found: string[] = [];
+          let resume: Buffer | undefined;
+          do {
+            const page = await fixture.search({ base: PEOPLE, deref: 'always', pageSize, ...(resume ? { resume } : {}) });
+            found.push(...page.dns);
+            resume = page.outcome.resume;
+          } while (resume);
+          expect(found.sort()).to.deep.equal([`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, PEOPLE, STAFF]);
+        }
+      });
+
+      it('named by their class’s OID are aliases too', async () => {
+        await fixture.add(`cn=link,${PEOPLE}`, { objectClass: ['2.5.6.1', 'extensibleObject'], cn: 'link', aliasedObjectName: STAFF });
+        expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
+      });
+    });
+
+    describe('referrals', () => {
+      const URL = 'ldap://other.example/ou=far,dc=example,dc=com';
+      const FAR = `ou=far,${SUFFIX}`;
+
+      it('come back as references from searches that pass them', async () => {
+        await referral(FAR, URL, 'ldap://third.example/');
+        const sub = await fixture.search({});
+        expect(sub.dns).to.not.include(FAR);
+        expect(sub.references).to.deep.equal([['ldap://other.example/ou=far,dc=example,dc=com??sub', 'ldap://third.example/ou=far,dc=example,dc=com??sub']]);
+        const one = await fixture.search({ scope: 'one' });
+        expect(one.references[0]![0]).to.match(/\?\?base$/);
+        expect((await fixture.search({ base: PEOPLE })).references).to.deep.equal([]);
+      });
+
+      it('end operations at and below them with a referral', async () => {
+        await referral(FAR, URL);
+        const below = `cn=x,${FAR}`;
+        for (const operation of [
+          () => fixture.search({ base: FAR }),
+          () => fixture.search({ base: FAR, scope: 'base' }),
+          () => fixture.modify(FAR, change('add', 'description', 'x')),
+          () => fixture.delete(FAR),
+          () => fixture.rename(FAR, 'ou=b'),
+          () => fixture.partition.compare(fixture.dn(FAR), 'ou', Buffer.from('far'), { hides: () => false }),
+        ]) {
+          const error = await refused('referral', operation());
+          expect(error.referrals[0]).to.match(/^ldap:\/\/other\.example\/ou=far,dc=example,dc=com/);
+        }
+        for (const operation of [() => fixture.search({ base: below }), () => fixture.person('x', FAR), () => fixture.delete(below)]) {
+          const error = await refused('referral', operation());
+          expect(error.referrals[0]).to.match(/^ldap:\/\/other\.example\/cn=x,ou=far,dc=example,dc=com/);
+        }
+      });
+
+      it('are entries like others under ManageDsaIT', async () => {
+        await referral(FAR, URL);
+        const found = await fixture.search({ manageDsaIT: true });
+        expect(found.dns).to.include(FAR);
+        expect(found.references).to.deep.equal([]);
+        const options = { manageDsaIT: true };
+        await fixture.partition.modify(fixture.dn(FAR), [change('replace', 'ref', 'ldap://new.example/')], { dn: '' }, options);
+        await fixture.partition.rename(fixture.dn(FAR), { newRdn: 'ou=farther', deleteOldRdn: true, newSuperior: undefined }, { dn: '' }, options);
+        expect((await fixture.search({})).references).to.deep.equal([['ldap://new.example/ou=farther,dc=example,dc=com??sub']]);
+        await fixture.partition.delete(fixture.dn(`ou=farther,${SUFFIX}`), { dn: '' }, options);
+        expect((await fixture.search({})).references).to.deep.equal([]);
+      });
+
+      it('with odd URLs harm nothing', async () => {
+        await referral(FAR, 'ldap://h/%zz', 'http://other/', 'nonsense label with spaces', 'ldap://h/ou=%20x label', 'ldap:///');
+        expect((await fixture.search({})).references[0]).to.have.length(5);
+        await refused('referral', fixture.search({ base: FAR }));
+      });
+    });
+  });
+}

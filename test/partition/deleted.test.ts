@@ -1,0 +1,187 @@
+import { expect } from 'chai';
+import { CHANGES_TABLE } from '../../src/partition/tables.js';
+import { cellValue } from '../../src/store/row.js';
+import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+
+const PEOPLE = `ou=people,${SUFFIX}`;
+const ANN = `cn=ann,${PEOPLE}`;
+
+for (const engine of ENGINES) {
+  describe(`deleted entries and history (${engine})`, () => {
+    let fixture: Fixture;
+    let ann: Buffer;
+    let people: Buffer;
+
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      people = await fixture.unit('people');
+      ann = await fixture.person('ann', PEOPLE, { mail: 'ann@x', 'description;lang-de': 'Text' });
+    });
+    afterEach(async () => {
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
+    async function deleted() {
+      const found = [];
+      for await (const entry of fixture.partition.deletedEntries()) found.push(entry);
+      return found;
+    }
+
+    it('are listed with DN, time and deleter', async () => {
+      const before = Date.now();
+      await fixture.delete(ANN);
+      const [entry, ...more] = await deleted();
+      expect(more).to.deep.equal([]);
+      expect([uuidText(entry!.id), entry!.dn, entry!.by]).to.deep.equal([uuidText(ann), ANN, 'cn=admin,dc=example,dc=com']);
+      expect(entry!.time).to.be.within(before, Date.now());
+    });
+
+    it('come back with entryUUID, values and a higher version', async () => {
+      await fixture.modify(ANN, change('add', 'title', 'x'));
+      const before = await fixture.read(ANN);
+      await fixture.delete(ANN);
+      expect(await fixture.partition.restore(ann, SYSTEM)).to.equal(ANN);
+      const after = await fixture.read(ANN);
+      expect(after.id.equals(ann)).to.equal(true);
+      expect(after.version > before.version).to.equal(true);
+      const stamps = ['entryCSN', 'modifyTimestamp', 'modifiersName'];
+      const plain = (entry: typeof after) => entry.attributes.filter((a) => !stamps.includes(a.description)).map((a) => [a.description, a.values.map(String)]);
+      expect(plain(after)).to.deep.equal(plain(before));
+      expect(await fixture.find('(mail=ann@x)')).to.deep.equal([ANN]);
+      expect(await deleted()).to.deep.equal([]);
+      await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM));
+    });
+
+    it('come back below their parent wherever that is now', async () => {
+      await fixture.delete(ANN);
+      await fixture.unit('there');
+      await fixture.rename(PEOPLE, 'ou=folk', { newSuperior: `ou=there,${SUFFIX}` });
+      expect(await fixture.partition.restore(ann, SYSTEM)).to.equal(`cn=ann,ou=folk,ou=there,${SUFFIX}`);
+      expect(await fixture.counts(`ou=there,${SUFFIX}`)).to.deep.equal([1, 2]);
+    });
+
+    it('are refused while their parent is gone or their name is taken', async () => {
+      await fixture.delete(ANN);
+      await fixture.delete(PEOPLE);
+      await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM), /parent .* is gone/);
+      await fixture.unit('people');
+      await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM), /parent .* is gone/);
+      await refused('entryAlreadyExists', fixture.partition.restore(people, SYSTEM), /there is an entry 'ou=people/);
+      await fixture.delete(PEOPLE);
+      await fixture.partition.restore(people, SYSTEM);
+      await fixture.person('ann', PEOPLE);
+      await refused('entryAlreadyExists', fixture.partition.restore(ann, SYSTEM));
+      await refused('noSuchObject', fixture.partition.restore(Buffer.alloc(16, 3), SYSTEM), /no deleted entry/);
+    });
+
+    it('a suffix comes back too', async () => {
+      const { id } = await fixture.read(SUFFIX);
+      for (const dn of [ANN, PEOPLE, SUFFIX]) await fixture.delete(dn);
+      expect(await fixture.partition.restore(id, SYSTEM)).to.equal(SUFFIX);
+      await fixture.partition.restore(people, SYSTEM);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await fixture.find('(cn=ann)')).to.deep.equal([ANN]);
+    });
+
+    it('two restores at once: one of them wins', async () => {
+      await fixture.delete(ANN);
+      const both = await Promise.allSettled([fixture.partition.restore(ann, SYSTEM), fixture.partition.restore(ann, SYSTEM)]);
+      expect(both.filter((r) => r.status === 'fulfilled')).to.have.length(1);
+      for (const r of both) if (r.status === 'rejected') expect(['noSuchObject', 'entryAlreadyExists']).to.include(r.reason.result);
+    });
+
+    it('of one entryUUID, deleted twice, is the later one', async () => {
+      await fixture.delete(ANN);
+      await fixture.add(ANN, { objectClass: 'person', sn: 'anew', entryUUID: uuidText(ann) }, SYSTEM);
+      await refused('entryAlreadyExists', fixture.partition.restore(ann, SYSTEM));
+      await fixture.delete(ANN);
+      await fixture.expectClean();
+      expect(await deleted()).to.have.length(1);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await fixture.values(ANN, 'mail')).to.deep.equal([]);
+      expect(await fixture.values(ANN, 'sn')).to.deep.equal(['anew']);
+    });
+
+    it('are purged by time and then gone for good', async () => {
+      await fixture.delete(ANN);
+      expect(await fixture.partition.purge(Date.now() - 60_000)).to.equal(0);
+      expect(await fixture.partition.purge(Date.now() + 60_000)).to.equal(1);
+      expect(await deleted()).to.deep.equal([]);
+      await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM));
+    });
+
+    it('are purged in any number, also while some are restored', async () => {
+      const ids = [];
+      for (let n = 0; n < 300; n++) ids.push(await fixture.person(`p${n}`, PEOPLE));
+      await Promise.all(ids.map((_, n) => fixture.delete(`cn=p${n},${PEOPLE}`)));
+      const some = ids.slice(0, 10).map((id) => fixture.partition.restore(id, SYSTEM));
+      const [purged] = await Promise.all([fixture.partition.purge(Date.now() + 1), Promise.allSettled(some)]);
+      const back = (await Promise.allSettled(some)).filter((r) => r.status === 'fulfilled').length;
+      expect(purged + back).to.equal(300);
+      expect(await deleted()).to.deep.equal([]);
+      expect((await fixture.counts(PEOPLE))[0]).to.equal(1 + back);
+    });
+
+    async function records(): Promise<Record<string, string>[]> {
+      const found: Record<string, string>[] = [];
+      const scan = fixture.store.scan(CHANGES_TABLE.name, {});
+      for (let batch = await scan.next(); batch; batch = await scan.next()) {
+        for (const row of batch.rows) {
+          const cell = (name: string) => cellValue(row!, 0, Buffer.from(name))?.toString() ?? '';
+          found.push({ op: cell('op'), dn: cell('dn'), newDn: cell('newDn'), by: cell('by'), csn: cell('csn'), attributes: cell('attributes') });
+        }
+      }
+      return found;
+    }
+
+    it('change records say what was done, in the order of their entryCSNs', async () => {
+      await fixture.modify(ANN, change('add', 'userPassword', 'very secret'));
+      await fixture.rename(ANN, 'cn=anna');
+      await fixture.delete(`cn=anna,${PEOPLE}`);
+      await fixture.partition.restore(ann, SYSTEM);
+      const found = (await records()).slice(-5);
+      expect(found.map((r) => [r.op, r.dn, r.newDn])).to.deep.equal([
+        ['add', ANN, ''],
+        ['modify', ANN, ''],
+        ['rename', ANN, `cn=anna,${PEOPLE}`],
+        ['delete', `cn=anna,${PEOPLE}`, ''],
+        ['restore', `cn=anna,${PEOPLE}`, ''],
+      ]);
+      const csns = found.map((r) => r.csn!);
+      expect([...csns].sort()).to.deep.equal(csns);
+      expect(found[1]!.attributes).to.match(/userPassword/);
+      expect(JSON.stringify(found)).to.not.match(/very secret/);
+    });
+
+    it('change records are trimmed by time, but for the last', async () => {
+      const all = await records();
+      expect(await fixture.partition.maintain({ changesDays: 1, deletedDays: 1 })).to.deep.equal({ purged: 0, trimmed: 0 });
+      await fixture.delete(ANN);
+      const done = await fixture.partition.maintain({ changesDays: -1, deletedDays: -1 });
+      expect(done).to.deep.equal({ purged: 1, trimmed: all.length });
+      expect((await records()).map((r) => r.op)).to.deep.equal(['delete']);
+      await fixture.person('bob', PEOPLE);
+      expect((await records()).map((r) => r.op)).to.deep.equal(['delete', 'add']);
+    });
+  });
+
+  describe(`the clock jumps (${engine})`, () => {
+    it('back by a day: entryCSN still rises, over a restart too', async () => {
+      let now = Date.now();
+      const fixture = await openFixture(engine, { now: () => now });
+      const csns: string[] = [];
+      for (const step of [0, -86_400_000, -1000, 2 * 86_400_000, -86_400_000]) {
+        now += step;
+        await fixture.modify(SUFFIX, change('replace', 'description', String(now)));
+        csns.push((await fixture.values(SUFFIX, 'entryCSN'))[0]!);
+      }
+      expect([...new Set(csns)].sort()).to.deep.equal(csns);
+      const { Partition } = await import('../../src/partition/index.js');
+      const again = await Partition.open(fixture.store, fixture.partition.schema, { now: () => now });
+      await again.modify(fixture.dn(SUFFIX), [change('replace', 'description', 'x')], { dn: '' });
+      expect((await fixture.values(SUFFIX, 'entryCSN'))[0]! > csns.at(-1)!).to.equal(true);
+      await fixture.close();
+    });
+  });
+}

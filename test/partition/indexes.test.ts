@@ -1,0 +1,138 @@
+import { expect } from 'chai';
+import { Partition } from '../../src/partition/index.js';
+import { indexTable } from '../../src/partition/tables.js';
+import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
+
+const PEOPLE = `ou=people,${SUFFIX}`;
+
+for (const engine of ENGINES) {
+  describe(`indexes (${engine})`, () => {
+    let fixture: Fixture;
+    const COUNT = 600;
+
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      await fixture.unit('people');
+      await Promise.all(Array.from({ length: COUNT }, (_, n) => fixture.person(`p${n}`, PEOPLE, { employeeNumber: String(n % 50) })));
+    });
+    afterEach(async () => {
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
+    const plan = async (filter: string) => (await fixture.partition.explain(fixture.params({ filter }))).plan;
+    const state = (attribute: string) => fixture.partition.indexes().find((i) => i.attribute === attribute)?.state;
+
+    it('added, built, used, dropped', async () => {
+      const wanted = await fixture.find('(employeeNumber=7)');
+      expect(await plan('(employeeNumber=7)')).to.equal('table');
+      await fixture.partition.addIndex('employeeNumber', {});
+      expect(state('employeeNumber')).to.equal('building');
+      expect(await plan('(employeeNumber=7)')).to.equal('table');
+      const told: number[] = [];
+      await fixture.partition.buildIndexes((done) => told.push(done));
+      expect(told.at(-1)).to.equal(COUNT + 2);
+      expect(state('employeeNumber')).to.equal('ready');
+      expect(await plan('(employeeNumber=7)')).to.equal('index');
+      expect(await fixture.find('(employeeNumber=7)')).to.deep.equal(wanted);
+      await fixture.partition.dropIndex('EMPLOYEENUMBER');
+      expect(await plan('(employeeNumber=7)')).to.equal('table');
+      expect((await fixture.store.tables()).map((t) => t.name)).to.not.include(indexTable('2.16.840.1.113730.3.1.3').name);
+      await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'employeeNumber', '99'));
+    });
+
+    it('built while others write', async () => {
+      let stop = false;
+      let writes = 0;
+      const writer = async (k: number): Promise<void> => {
+        for (let n = k; !stop; n += 4) {
+          const dn = `cn=p${n % COUNT},${PEOPLE}`;
+          await fixture.modify(dn, change('replace', 'employeeNumber', `w${n}`), change('replace', 'title', 't'));
+          if (n % 5 === 0) await fixture.delete(dn).then(() => fixture.person(`p${n % COUNT}`, PEOPLE, { employeeNumber: 'again' }));
+          writes++;
+        }
+      };
+      const writers = [0, 1, 2, 3].map(writer);
+      await fixture.partition.addIndex('employeeNumber', { substring: true });
+      await Promise.all([fixture.partition.buildIndexes(), fixture.partition.buildIndexes()]);
+      stop = true;
+      await Promise.all(writers);
+      expect(writes).to.be.greaterThan(0);
+      expect(state('employeeNumber')).to.equal('ready');
+    });
+
+    it('goes on where a builder stopped', async () => {
+      await fixture.partition.addIndex('employeeNumber', {});
+      let seen = 0;
+      const died = fixture.partition.buildIndexes((done) => {
+        seen = done;
+        throw new Error('the builder dies');
+      });
+      await died.then(() => expect.fail('it goes on'), (error) => expect(error.message).to.equal('the builder dies'));
+      expect(state('employeeNumber')).to.equal('building');
+      const told: number[] = [];
+      const again = await Partition.open(fixture.store, fixture.partition.schema);
+      await again.maintain({ changesDays: 30, deletedDays: 30 });
+      await again.buildIndexes((done) => told.push(done));
+      expect(told).to.deep.equal([]);
+      expect(seen).to.be.greaterThan(0);
+      expect(again.indexes().find((i) => i.attribute === 'employeeNumber')?.state).to.equal('ready');
+      await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'employeeNumber', '99'));
+      expect(await fixture.find('(employeeNumber=99)')).to.deep.equal([`cn=p1,${PEOPLE}`]);
+    });
+
+    it('becomes one with substrings and serves meanwhile', async () => {
+      await fixture.partition.addIndex('sn', { substring: true });
+      expect(state('sn')).to.equal('building');
+      expect(await plan('(sn=p7)')).to.equal('index');
+      expect(await plan('(sn=*p59*)')).to.equal('table');
+      await fixture.partition.buildIndexes();
+      expect(await plan('(sn=*p59*)')).to.equal('index');
+      expect(await fixture.find('(sn=*p59*)')).to.have.length(11);
+      await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
+    });
+
+    it('dropped and added again while it is built', async () => {
+      await fixture.partition.addIndex('employeeNumber', {});
+      let dropped: Promise<void> | undefined;
+      await fixture.partition.buildIndexes(() => {
+        dropped ??= fixture.partition.dropIndex('employeeNumber').then(() => fixture.partition.addIndex('employeeNumber', { substring: true }));
+      });
+      await dropped;
+      await fixture.partition.buildIndexes();
+      expect(state('employeeNumber')).to.equal('ready');
+      expect(await fixture.find('(employeeNumber=*49*)')).to.have.length(COUNT / 50);
+    });
+
+    it('two of one attribute at once: one is told that it exists or is busy', async () => {
+      const both = await Promise.allSettled([fixture.partition.addIndex('title', {}), fixture.partition.addIndex('title', {})]);
+      expect(both.filter((r) => r.status === 'fulfilled')).to.have.length(1);
+      for (const r of both) if (r.status === 'rejected') expect(['busy', 'entryAlreadyExists']).to.include(r.reason.result);
+      await fixture.partition.buildIndexes();
+    });
+
+    it('refuses what cannot help', async () => {
+      const { partition } = fixture;
+      await refused('undefinedAttributeType', partition.addIndex('titel', {}), /did you mean/);
+      await refused('entryAlreadyExists', partition.addIndex('cn', {}));
+      await refused('entryAlreadyExists', partition.addIndex('entryUUID', {}));
+      for (const name of ['userPassword', 'jpegPhoto', 'entryDN', 'hasSubordinates', 'cn;lang-de']) await refused('unwillingToPerform', partition.addIndex(name, {}), /cannot be indexed/);
+      await refused('unwillingToPerform', partition.addIndex('seeAlso', { substring: true }), /substrings rule/);
+      await refused('noSuchObject', partition.dropIndex('title'));
+      for (const name of ['objectClass', 'entryUUID']) await refused('unwillingToPerform', partition.dropIndex(name), /needs/);
+    });
+
+    it('another front end of the same store follows', async () => {
+      const other = await Partition.open(fixture.store, fixture.partition.schema);
+      await fixture.partition.addIndex('employeeNumber', {});
+      await other.modify(fixture.dn(`cn=p1,${PEOPLE}`), [change('replace', 'employeeNumber', '99')], { dn: '' });
+      await fixture.partition.buildIndexes();
+      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '99')], { dn: '' });
+      const found: string[] = [];
+      await other.search(fixture.params({ filter: '(employeeNumber=99)' }), { entry: (hit) => void found.push(hit.dn.toString()), reference: () => undefined });
+      expect(found).to.have.length(2);
+      await fixture.partition.dropIndex('employeeNumber');
+      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '98')], { dn: '' });
+    });
+  });
+}

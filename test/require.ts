@@ -1,0 +1,74 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+
+/** Programs that some tests need and a machine may lack: how to find out, and how to get them. */
+interface Part {
+  readonly present: () => boolean;
+  readonly remedy: string;
+}
+
+function runs(program: string, ...args: string[]): boolean {
+  const run = spawnSync(program, args, { stdio: 'ignore' });
+  return run.error === undefined && run.status === 0;
+}
+
+function onPath(program: string): boolean {
+  return runs('sh', '-c', 'command -v "$0"', program);
+}
+
+const parts = {
+  'ldap-utils': { present: () => onPath('ldapsearch') && onPath('ldapmodify'), remedy: 'apt-get install ldap-utils' },
+  'python3-ldap3': {
+    present: () => runs('/usr/bin/python3', '-c', 'import ldap3'),
+    remedy: 'apt-get install python3-ldap3',
+  },
+  openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
+} satisfies Record<string, Part>;
+
+export type PartName = keyof typeof parts;
+
+const known = new Map<PartName, boolean>();
+const missing = new Map<PartName, string[]>();
+
+function isPresent(name: PartName): boolean {
+  let present = known.get(name);
+  if (present === undefined) {
+    present = parts[name].present();
+    known.set(name, present);
+  }
+  return present;
+}
+
+/**
+ * Leaves out the running test, or all tests of the hook's suite, when a program it needs is not there. Under
+ * `ROWAN_TEST_REQUIRE=all` that is a failure. `npm test` says at its end what was left out.
+ */
+export function needs(context: Mocha.Context, ...names: PartName[]): void {
+  const absent = names.filter((name) => !isPresent(name));
+  if (absent.length === 0) return;
+  const remedies = absent.map((name) => `${name} (${parts[name].remedy})`).join(', ');
+  if (process.env.ROWAN_TEST_REQUIRE === 'all') throw new Error(`needs ${remedies}, and ROWAN_TEST_REQUIRE=all is set`);
+  const title = (context.currentTest ?? context.test)?.fullTitle() ?? 'a test';
+  for (const name of absent) missing.set(name, [...(missing.get(name) ?? []), title]);
+  context.skip();
+}
+
+/** What `needs` left out: the part, how to get it, and the tests or hooks that wanted it. */
+export function leftOut(): { part: PartName; remedy: string; tests: readonly string[] }[] {
+  return [...missing].map(([part, tests]) => ({ part, remedy: parts[part].remedy, tests }));
+}
+
+/** A self-signed certificate for `localhost` and 127.0.0.1, valid for two days, made by openssl in `folder`. */
+export function makeCertificate(folder: string, name = 'server'): { cert: string; key: string } {
+  const cert = `${folder}/${name}.crt`;
+  const key = `${folder}/${name}.key`;
+  execFileSync(
+    'openssl',
+    [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+      ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'],
+      ...['-keyout', key, '-out', cert],
+    ],
+    { stdio: 'ignore' },
+  );
+  return { cert, key };
+}

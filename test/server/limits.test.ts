@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { ADMIN, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
+import { RawClient, searchRequest, simpleBind } from './raw-client.js';
+
+const large = { type: 'present', attribute: 'objectClass' } as const;
+
+describe('server: limits', () => {
+  let running: Running | undefined;
+  afterEach(async () => {
+    await running?.stop();
+    running = undefined;
+  });
+
+  async function open(): Promise<RawClient> {
+    return RawClient.open(running!.port);
+  }
+
+  async function admin(): Promise<RawClient> {
+    const client = await open();
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    return client;
+  }
+
+  it('connections above the number are refused with busy; when one goes, another may come', async () => {
+    running = await start({ 'limits.connections': 3 });
+    const clients = [await open(), await open(), await open()];
+    for (const client of clients) expect((await client.search('')).code).to.equal(0);
+    const refused = await open();
+    expect((await refused.notice())?.code).to.equal(51);
+    await refused.ended();
+    const gone = clients.pop()!;
+    gone.socket.end();
+    await gone.ended();
+    while (running.server.services.statistics.connectionsCurrent > 2) await new Promise(setImmediate);
+    const next = await open();
+    expect((await next.search('')).code).to.equal(0);
+    for (const client of [...clients, next]) client.close();
+  });
+
+  it('an idle connection is told so and closed', async () => {
+    running = await start({ 'limits.idleSeconds': 1 });
+    const client = await open();
+    expect((await client.notice())?.message).to.contain('idle');
+    await client.ended();
+  }).timeout(5000);
+
+  it('a byte a second, and half a message, end after their time', async () => {
+    running = await start({ 'limits.bindSeconds': 1 });
+    const dripping = await admin();
+    const halved = await admin();
+    const bytes = encodeRequest({ id: 99, request: searchRequest(''), controls: [] });
+    halved.write(bytes.subarray(0, 10));
+    let sent = 0;
+    const timer = setInterval(() => dripping.write(bytes.subarray(sent, ++sent)), 200);
+    expect((await halved.notice())?.message).to.contain('not finished');
+    expect((await dripping.notice())?.message).to.contain('not finished');
+    clearInterval(timer);
+    expect(dripping.hasHeardOf(99)).to.equal(false);
+  }).timeout(5000);
+
+  it('a client that does not read pauses its search; memory stays bounded; others are served; then it is dropped', async () => {
+    running = await start({ 'limits.unsentBytes': 64 * 1024, 'limits.slowReaderSeconds': 1 }, 10);
+    const value = 'x'.repeat(50_000);
+    const changes = [{ operation: 'add', attribute: { type: 'description', values: [Buffer.from(value)] } } as const];
+    const writer = await admin();
+    for (let n = 0; n < 10; n++)
+      expect((await writer.request({ op: 'modify', dn: personDn(`p${n}`), changes })).code).to.equal(0);
+    const lazy = connect(running.port, '127.0.0.1');
+    lazy.pause();
+    const searches = Array.from({ length: 200 }, (_, i) =>
+      encodeRequest({ id: i + 2, request: searchRequest(PEOPLE, { scope: 'one', filter: large }), controls: [] }),
+    );
+    const bind = encodeRequest({ id: 1, request: simpleBind(ADMIN.dn, ADMIN.password), controls: [] });
+    lazy.write(Buffer.concat([bind, ...searches]));
+    lazy.on('error', () => undefined);
+    let most = 0;
+    const dropped = (): boolean => running!.server.services.statistics.connectionsCurrent === 1;
+    while (!dropped()) {
+      expect((await writer.search(SUFFIX)).code).to.equal(0);
+      most = Math.max(most, running.server.services.statistics.entriesSent);
+    }
+    // 2,000 entries of 50 KB were asked for; the socket buffers of the system take some of them.
+    expect(most).to.be.lessThan(1500);
+    lazy.destroy();
+    writer.close();
+  }).timeout(15_000);
+
+  it('a client that reads slowly gets everything', async () => {
+    running = await start({ 'limits.unsentBytes': 64 * 1024 }, 10);
+    const changes = [
+      { operation: 'add', attribute: { type: 'description', values: [Buffer.from('x'.repeat(60_000))] } } as const,
+    ];
+    const client = await admin();
+    for (let n = 0; n < 10; n++) await client.request({ op: 'modify', dn: personDn(`p${n}`), changes });
+    const ids = client.sendTogether(Array.from({ length: 20 }, () => searchRequest(PEOPLE, { scope: 'one' })));
+    const timer = setInterval(() => (client.socket.isPaused() ? client.socket.resume() : client.socket.pause()), 5);
+    for (const id of ids) expect((await client.answer(id)).entries).to.have.length(10);
+    clearInterval(timer);
+    client.close();
+  }).timeout(10_000);
+
+  it('ten thousand requests at once are all answered, while others keep their share', async () => {
+    running = await start({ 'limits.requestsInFlight': 50 }, 5);
+    const greedy = await admin();
+    const other = await admin();
+    const requests = Array.from({ length: 10_000 }, (_, i) => searchRequest(personDn(`p${i % 5}`)));
+    const ids = greedy.sendTogether(requests);
+    let rounds = 0;
+    const last = greedy.answer(ids.at(-1)!).then(() => true);
+    let done = false;
+    void last.then(() => {
+      done = true;
+    });
+    while (!done) {
+      expect((await other.search(SUFFIX)).code).to.equal(0);
+      rounds++;
+    }
+    expect(rounds).to.be.greaterThan(20);
+    for (const id of ids.slice(0, 5)) expect((await greedy.answer(id)).entries).to.have.length(1);
+    greedy.close();
+    other.close();
+  }).timeout(20_000);
+
+  it('five hundred connections at once', async () => {
+    running = await start({}, 5);
+    const clients = await Promise.all(Array.from({ length: 500 }, () => open()));
+    const codes = await Promise.all(clients.map((client, i) => client.bind(personDn(`p${i % 5}`), `secret-${i % 5}`)));
+    expect(codes.every((code) => code === 0)).to.equal(true);
+    const answers = await Promise.all(clients.map((client) => client.search(SUFFIX)));
+    expect(answers.every((answer) => answer.entries.length === 1)).to.equal(true);
+    for (const client of clients) client.close();
+  }).timeout(20_000);
+
+  it('unbind with requests in flight ends the connection', async () => {
+    running = await start({}, 5);
+    const client = await admin();
+    client.sendTogether([searchRequest(SUFFIX, { scope: 'sub' }), { op: 'unbind' }, searchRequest('')]);
+    await client.ended();
+    expect(client.hasHeardOf(4)).to.equal(false);
+  });
+
+  it('used-up file descriptors: old connections are served, accepting goes on afterwards', async () => {
+    const script = fileURLToPath(new URL('./few-descriptors.js', import.meta.url));
+    const child = spawn('sh', ['-c', 'ulimit -n 60 && exec "$0" "$1"', process.execPath, script], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    try {
+      const port = Number(String((await once(child.stdout, 'data'))[0]));
+      const old = await RawClient.open(port);
+      expect(await old.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+      const crowd: Socket[] = Array.from({ length: 100 }, () =>
+        connect(port, '127.0.0.1').on('error', () => undefined),
+      );
+      const refused = crowd.map(
+        (socket) => new Promise<void>((resolve) => socket.resume().once('close', () => resolve())),
+      );
+      await Promise.race(refused);
+      expect((await old.search(SUFFIX)).code).to.equal(0);
+      for (const socket of crowd) socket.destroy();
+      await Promise.all(refused);
+      for (;;) {
+        const fresh = await RawClient.open(port).catch(() => undefined);
+        const code = await fresh?.bind(ADMIN.dn, ADMIN.password).catch(() => undefined);
+        fresh?.close();
+        if (code === 0) break;
+      }
+      old.close();
+    } finally {
+      child.kill();
+    }
+  }).timeout(20_000);
+});

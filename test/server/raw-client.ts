@@ -1,0 +1,153 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { decodeResponse } from '../../src/protocol/decode-response.js';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { Framer } from '../../src/protocol/framing.js';
+import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/messages.js';
+
+type Final = Extract<Response, { code: number }>;
+
+/** How an operation was answered. */
+export interface Answer {
+  readonly final: Final;
+  readonly code: number;
+  readonly controls: readonly Control[];
+  readonly entries: readonly { readonly dn: string; readonly attributes: ReadonlyMap<string, readonly Buffer[]> }[];
+  readonly references: readonly (readonly string[])[];
+}
+
+const NOTHING = { type: 'present', attribute: 'objectClass' } as const;
+
+/** A search for everything at `base`; say what differs. */
+export function searchRequest(base: string, parts: Partial<SearchRequest> = {}): SearchRequest {
+  const limits = { sizeLimit: 0, timeLimit: 0, typesOnly: false } as const;
+  return { op: 'search', base, scope: 'base', deref: 'never', ...limits, filter: NOTHING, attributes: [], ...parts };
+}
+
+export function simpleBind(name: string, password: string | Buffer): Request {
+  return { op: 'bind', version: 3, name, authentication: { method: 'simple', password: Buffer.from(password) } };
+}
+
+/** An LDAP client that sends what it is told, however wrong, and keeps all that comes back. */
+export class RawClient {
+  socket: Socket;
+  #framer = new Framer({ maxMessageBytes: 256 * 1024 * 1024 });
+  #messages: ResponseMessage[] = [];
+  #id = 0;
+  #wake: (() => void)[] = [];
+  closed = false;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.listenTo(socket);
+  }
+
+  static async open(port: number): Promise<RawClient> {
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    return new RawClient(socket);
+  }
+
+  /** Goes on with another socket: TLS over the first one. */
+  listenTo(socket: Socket): void {
+    this.socket = socket;
+    socket.setNoDelay(true);
+    socket.on('data', (chunk: Buffer) => {
+      this.#framer.push(chunk);
+      for (let frame = this.#framer.next(); frame; frame = this.#framer.next()) {
+        this.#messages.push(decodeResponse(frame.buffer, frame.start, frame.end));
+      }
+      this.#awake();
+    });
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      if (socket !== this.socket) return;
+      this.closed = true;
+      this.#awake();
+    });
+  }
+
+  #awake(): void {
+    const waiting = this.#wake;
+    this.#wake = [];
+    for (const wake of waiting) wake();
+  }
+
+  /** Resolves with the first thing that `find` gives; undefined when the connection ends before. */
+  async #until<T>(find: () => T | undefined): Promise<T | undefined> {
+    for (;;) {
+      const found = find();
+      if (found !== undefined) return found;
+      if (this.closed) return undefined;
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
+    }
+  }
+
+  nextId(): number {
+    return ++this.#id;
+  }
+
+  write(bytes: Buffer): void {
+    this.socket.write(bytes);
+  }
+
+  /** Sends a request; its messageID. */
+  send(request: Request, controls: readonly Control[] = []): number {
+    const id = this.nextId();
+    this.write(encodeRequest({ id, request, controls }));
+    return id;
+  }
+
+  /** Sends all in one write. */
+  sendTogether(requests: readonly Request[]): number[] {
+    const ids = requests.map(() => this.nextId());
+    this.write(Buffer.concat(requests.map((request, i) => encodeRequest({ id: ids[i]!, request, controls: [] }))));
+    return ids;
+  }
+
+  /** The answer to request `id`. Throws when the connection ends without it. */
+  async answer(id: number): Promise<Answer> {
+    const isFinal = (m: ResponseMessage): boolean => m.id === id && 'code' in m.response;
+    const last = await this.#until(() => this.#messages.find(isFinal));
+    if (!last) throw new Error(`the connection ended before request ${id} was answered`);
+    const mine = this.#messages.filter((m) => m.id === id);
+    this.#messages = this.#messages.filter((m) => m.id !== id);
+    const final = last.response as Final;
+    const entries = mine.flatMap(({ response: r }) =>
+      r.op === 'searchEntry' ? [{ dn: r.dn, attributes: new Map(r.attributes.map((a) => [a.type, a.values])) }] : [],
+    );
+    const references = mine.flatMap(({ response: r }) => (r.op === 'searchReference' ? [r.urls] : []));
+    return { final, code: final.code, controls: last.controls ?? [], entries, references };
+  }
+
+  request(request: Request, controls: readonly Control[] = []): Promise<Answer> {
+    return this.answer(this.send(request, controls));
+  }
+
+  async bind(name: string, password: string): Promise<number> {
+    return (await this.request(simpleBind(name, password))).code;
+  }
+
+  search(base: string, parts: Partial<SearchRequest> = {}, controls: readonly Control[] = []): Promise<Answer> {
+    return this.request(searchRequest(base, parts), controls);
+  }
+
+  /** The unsolicited notification that ends the connection; undefined when it ends without one. */
+  async notice(): Promise<Final | undefined> {
+    const found = await this.#until(() => this.#messages.find((m) => m.id === 0));
+    return found?.response as Final | undefined;
+  }
+
+  /** Whether anything of operation `id` has come so far. */
+  hasHeardOf(id: number): boolean {
+    return this.#messages.some((m) => m.id === id);
+  }
+
+  async ended(): Promise<void> {
+    await this.#until(() => (this.closed ? true : undefined));
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}

@@ -1,0 +1,134 @@
+import { expect } from 'chai';
+import { ExtendedOid } from '../../../src/protocol/oids.js';
+import { type RawClient, simpleBind } from '../raw-client.js';
+import { type SuiteDirectory, texts } from './directory.js';
+
+async function whoIs(client: RawClient): Promise<string> {
+  const { final } = await client.request({ op: 'extended', oid: ExtendedOid.whoAmI, value: undefined });
+  return final.op === 'extendedResponse' ? String(final.value ?? '') : final.op;
+}
+
+/** RFC 4511 §4.2, RFC 4513 §5.1. */
+export function bindSuite(directory: SuiteDirectory): void {
+  describe('bind', () => {
+    let dn: string;
+    let client: RawClient;
+    before(async () => {
+      dn = await directory.addPerson('binder', { userPassword: 'right' });
+      client = await directory.connect();
+    });
+
+    it('as the administrator, in whatever spelling of its DN', async () => {
+      const { adminDn, adminPassword } = directory.served;
+      expect(await client.bind(adminDn.toUpperCase().replace(/,/g, ' , '), adminPassword)).to.equal(0);
+      expect(await whoIs(client)).to.equal(`dn:${adminDn}`);
+    });
+
+    it('as a user', async () => {
+      expect(await client.bind(dn, 'right')).to.equal(0);
+      expect(await whoIs(client)).to.equal(`dn:${dn}`);
+    });
+
+    it('anonymously', async () => {
+      await client.bind(dn, 'right');
+      expect(await client.bind('', '')).to.equal(0);
+      expect(await whoIs(client)).to.equal('');
+    });
+
+    it('with a wrong password, as nobody, or as an entry without a password: one and the same answer', async () => {
+      const answers = [];
+      for (const [name, password] of [
+        [dn, 'wrong'],
+        [`uid=nobody,${directory.people}`, 'right'],
+        [directory.people, 'right'],
+        [directory.served.adminDn, 'right'],
+        ['dc=elsewhere', 'right'],
+      ] as const) {
+        answers.push((await client.request(simpleBind(name, password))).final);
+      }
+      expect(answers[0]!.code).to.equal(49);
+      for (const answer of answers) expect(answer).to.deep.equal(answers[0]);
+    });
+
+    it('that fails leaves the connection anonymous', async () => {
+      await client.bind(dn, 'right');
+      await client.bind(dn, 'wrong');
+      expect(await whoIs(client)).to.equal('');
+      expect((await client.search(dn)).code).to.equal(50);
+    });
+
+    it('with a DN and no password is refused with 53', async () => {
+      await client.bind(dn, 'right');
+      expect(await client.bind(dn, '')).to.equal(53);
+      expect(await whoIs(client)).to.equal('');
+    });
+
+    it('takes any of several passwords', async () => {
+      const several = await directory.addPerson('several', { userPassword: ['first one', 'second one'] });
+      expect(await client.bind(several, 'first one')).to.equal(0);
+      expect(await client.bind(several, 'second one')).to.equal(0);
+      expect(await client.bind(several, 'third one')).to.equal(49);
+    });
+
+    it('takes passwords of bytes that are not text', async function () {
+      directory.needs(this, 'binaryValues');
+      const bytes = Buffer.from([0xff, 0x00, 0x80, 0x7f]);
+      const binary = await directory.addPerson('binary');
+      const change = { operation: 'add', attribute: { type: 'userPassword', values: [bytes] } } as const;
+      expect((await directory.admin.request({ op: 'modify', dn: binary, changes: [change] })).code).to.equal(0);
+      expect((await client.request(simpleBind(binary, bytes))).code).to.equal(0);
+    });
+
+    it('with version 2 is a protocol error, with SASL not supported', async function () {
+      directory.needs(this, 'strictParser');
+      const simple = { method: 'simple', password: Buffer.from('right') } as const;
+      expect((await client.request({ op: 'bind', version: 2, name: dn, authentication: simple })).code).to.equal(2);
+      const sasl = { method: 'sasl', mechanism: 'X-UNKNOWN', credentials: undefined } as const;
+      expect((await client.request({ op: 'bind', version: 3, name: '', authentication: sasl })).code).to.equal(7);
+    });
+
+    it('a password changed since ends what the bind may do', async () => {
+      const other = await directory.addPerson('changed', { userPassword: 'before' });
+      const bound = await directory.connectAs(other, 'before');
+      expect((await bound.search(other)).code).to.equal(0);
+      const change = {
+        operation: 'replace',
+        attribute: { type: 'userPassword', values: [Buffer.from('after')] },
+      } as const;
+      await directory.admin.request({ op: 'modify', dn: other, changes: [change] });
+      const answer = await bound.search(other).catch(() => undefined);
+      if (answer) expect(answer.code).to.equal(8);
+      else expect((await bound.notice())?.code).to.equal(8);
+    });
+
+    it('another attribute changed since does not', async () => {
+      const other = await directory.addPerson('touched', { userPassword: 'same' });
+      const bound = await directory.connectAs(other, 'same');
+      const change = {
+        operation: 'replace',
+        attribute: { type: 'description', values: [Buffer.from('new')] },
+      } as const;
+      await directory.admin.request({ op: 'modify', dn: other, changes: [change] });
+      expect(texts(await bound.search(other), 'description')).to.deep.equal(['new']);
+      expect(await whoIs(bound)).to.equal(`dn:${other}`);
+    });
+
+    it('a user renamed stays bound, a user deleted does not', async () => {
+      const other = await directory.addPerson('moving', { userPassword: 'kept' });
+      const bound = await directory.connectAs(other, 'kept');
+      const rename = {
+        op: 'modifyDN',
+        dn: other,
+        newRdn: 'uid=moved',
+        deleteOldRdn: true,
+        newSuperior: undefined,
+      } as const;
+      expect((await directory.admin.request(rename)).code).to.equal(0);
+      expect(await whoIs(bound)).to.equal(`dn:uid=moved,${directory.people}`);
+      await directory.admin.request({ op: 'delete', dn: `uid=moved,${directory.people}` });
+      const answer = await bound.search(directory.suffix).catch(() => undefined);
+      if (answer) expect(answer.code).to.equal(8);
+      else expect((await bound.notice())?.code).to.equal(8);
+    });
+  });
+}

@@ -1,0 +1,212 @@
+import { expect } from 'chai';
+import type { Filter } from '../../../src/ldap/types.js';
+import { decodePagedResults, encodePagedResults } from '../../../src/protocol/controls/paged-results.js';
+import { ControlOid } from '../../../src/protocol/oids.js';
+import type { Answer } from '../raw-client.js';
+import { names, type SuiteDirectory, texts } from './directory.js';
+
+const equal = (attribute: string, value: string): Filter => ({ type: 'equal', attribute, value: Buffer.from(value) });
+const dns = (answer: Answer): string[] => answer.entries.map((entry) => entry.dn).sort();
+
+/** RFC 4511 §4.5. */
+export function searchSuite(directory: SuiteDirectory): void {
+  describe('search', () => {
+    let team: string;
+    let ada: string;
+    before(async () => {
+      team = `ou=team,${directory.suffix}`;
+      await directory.add(team, { objectClass: 'organizationalUnit', ou: 'team' });
+      ada = `uid=ada,${team}`;
+      for (const uid of ['ada', 'bea', 'cleo']) {
+        const extra = { mail: `${uid}@example.com`, 'sn;lang-de': `${uid} auf Deutsch`, userPassword: `of ${uid}` };
+        await directory.add(`uid=${uid},${team}`, {
+          objectClass: 'inetOrgPerson',
+          uid,
+          cn: `The ${uid}`,
+          sn: uid,
+          ...extra,
+        });
+      }
+    });
+
+    it('each scope', async () => {
+      expect(dns(await directory.admin.search(team, { scope: 'base' }))).to.deep.equal([team]);
+      expect(dns(await directory.admin.search(team, { scope: 'one' })))
+        .to.have.length(3)
+        .and.include(ada);
+      expect(dns(await directory.admin.search(team, { scope: 'sub' })))
+        .to.have.length(4)
+        .and.include(team);
+    });
+
+    it('filters', async () => {
+      const { admin } = directory;
+      const find = async (filter: Filter): Promise<string[]> => dns(await admin.search(team, { scope: 'sub', filter }));
+      expect(await find(equal('uid', 'ADA'))).to.deep.equal([ada]);
+      expect(
+        await find({ type: 'and', filters: [equal('sn', 'ada'), { type: 'not', filter: equal('uid', 'bea') }] }),
+      ).to.deep.equal([ada]);
+      const substring = {
+        type: 'substring',
+        attribute: 'mail',
+        initial: Buffer.from('a'),
+        any: [],
+        final: undefined,
+      } as const;
+      expect(await find(substring)).to.deep.equal([ada]);
+      expect(await find({ type: 'or', filters: [equal('nosuchattribute', 'x'), equal('uid', 'ada')] })).to.deep.equal([
+        ada,
+      ]);
+      expect(await find({ type: 'not', filter: equal('nosuchattribute', 'x') })).to.deep.equal([]);
+    });
+
+    it('a filter on a password is Undefined, for the administrator too', async () => {
+      const present = { type: 'present', attribute: 'userPassword' } as const;
+      expect(dns(await directory.admin.search(team, { scope: 'sub', filter: present }))).to.deep.equal([]);
+      expect(
+        dns(await directory.admin.search(team, { scope: 'sub', filter: { type: 'not', filter: present } })),
+      ).to.deep.equal([]);
+    });
+
+    it('no such object, with what there is of the way', async () => {
+      const answer = await directory.admin.search(`uid=x,ou=nowhere,${team}`);
+      expect(answer.code).to.equal(32);
+      expect(answer.final.matchedDN).to.equal(team);
+    });
+
+    it('all user attributes by default, no operational ones, no password', async () => {
+      const found = names(await directory.admin.search(ada));
+      expect(found).to.have.members(['objectClass', 'uid', 'cn', 'sn', 'sn;lang-de', 'mail']);
+      expect(names(await directory.admin.search(ada, { attributes: ['*'] }))).to.have.members(found);
+    });
+
+    it('operational attributes by + and by name', async () => {
+      const operational = names(await directory.admin.search(ada, { attributes: ['+'] }));
+      const stored = [
+        'entryUUID',
+        'entryCSN',
+        'createTimestamp',
+        'creatorsName',
+        'modifyTimestamp',
+        'modifiersName',
+        'structuralObjectClass',
+      ];
+      const computed = ['entryDN', 'subschemaSubentry', 'hasSubordinates', 'numSubordinates'];
+      expect(operational)
+        .to.include.members([...stored, ...computed])
+        .and.not.include('cn');
+      for (const name of [...stored, ...computed]) {
+        expect(names(await directory.admin.search(ada, { attributes: [name] })), name).to.deep.equal([name]);
+      }
+    });
+
+    it('hasSubordinates and numSubordinates tell the truth', async () => {
+      const asked = { attributes: ['hasSubordinates', 'numSubordinates', 'entryDN'] };
+      const above = await directory.admin.search(team, asked);
+      expect([texts(above, 'hasSubordinates'), texts(above, 'numSubordinates')]).to.deep.equal([['TRUE'], ['3']]);
+      const below = await directory.admin.search(ada, asked);
+      expect([texts(below, 'hasSubordinates'), texts(below, 'numSubordinates')]).to.deep.equal([['FALSE'], ['0']]);
+      expect(texts(below, 'entryDN')).to.deep.equal([ada]);
+    });
+
+    it('none by 1.1, the rest of the list wins over it', async () => {
+      expect(names(await directory.admin.search(ada, { attributes: ['1.1'] }))).to.deep.equal([]);
+      expect(names(await directory.admin.search(ada, { attributes: ['1.1', 'uid'] }))).to.deep.equal(['uid']);
+    });
+
+    it('by OID', async function () {
+      directory.needs(this, 'oidSelection');
+      expect(names(await directory.admin.search(ada, { attributes: ['2.5.4.3'] }))).to.deep.equal(['cn']);
+    });
+
+    it('by class', async () => {
+      const select = async (...attributes: string[]): Promise<string[]> =>
+        names(await directory.admin.search(ada, { attributes }));
+      expect(await select('@person')).to.have.members(['objectClass', 'cn', 'sn', 'sn;lang-de']);
+      expect(await select('@noSuchClass')).to.deep.equal([]);
+    });
+
+    it('by supertype, any case; unknown names and dn do no harm', async () => {
+      const select = async (...attributes: string[]): Promise<string[]> =>
+        names(await directory.admin.search(ada, { attributes }));
+      expect(await select('name')).to.have.members(['cn', 'sn', 'sn;lang-de']);
+      expect(await select('MAIL', 'mail', 'dn', 'noSuchAttribute')).to.deep.equal(['mail']);
+      expect(await select('userPassword')).to.deep.equal([]);
+    });
+
+    it('by options', async () => {
+      const select = async (...attributes: string[]): Promise<string[]> =>
+        names(await directory.admin.search(ada, { attributes }));
+      expect(await select('sn')).to.have.members(['sn', 'sn;lang-de']);
+      expect(await select('sn;lang-de')).to.deep.equal(['sn;lang-de']);
+      expect(await select('sn;lang-fr')).to.deep.equal([]);
+    });
+
+    it('types only', async () => {
+      const answer = await directory.admin.search(ada, { typesOnly: true, attributes: ['*', 'entryDN'] });
+      expect(names(answer)).to.include.members(['cn', 'mail', 'entryDN']);
+      for (const values of answer.entries[0]!.attributes.values()) expect(values).to.deep.equal([]);
+    });
+
+    it('ten thousand names', async () => {
+      const attributes = Array.from({ length: 10_000 }, (_, i) => `x-attribute-${i}`);
+      expect(names(await directory.admin.search(ada, { attributes: [...attributes, 'uid'] }))).to.deep.equal(['uid']);
+    });
+
+    it('a size limit gives so many and 4', async () => {
+      const answer = await directory.admin.search(team, { scope: 'sub', sizeLimit: 2 });
+      expect([answer.code, answer.entries.length]).to.deep.equal([4, 2]);
+      expect((await directory.admin.search(team, { scope: 'sub', sizeLimit: 4 })).code).to.equal(0);
+    });
+
+    it('in pages', async () => {
+      const seen: string[] = [];
+      let cookie = Buffer.alloc(0);
+      for (let pages = 1; ; pages++) {
+        const value = encodePagedResults({ size: 3, cookie });
+        const answer = await directory.admin.search(team, { scope: 'sub' }, [
+          { oid: ControlOid.pagedResults, critical: true, value },
+        ]);
+        expect(answer.code, answer.final.message).to.equal(0);
+        seen.push(...answer.entries.map((entry) => entry.dn));
+        cookie = decodePagedResults(answer.controls[0]?.value).cookie as Buffer<ArrayBuffer>;
+        if (cookie.length === 0) break;
+        expect(pages).to.be.lessThan(3);
+      }
+      expect(seen.sort()).to.deep.equal(dns(await directory.admin.search(team, { scope: 'sub' })));
+    });
+
+    it('an unknown critical control is refused with 12, another ignored', async () => {
+      const control = { oid: '1.2.3.4.5', value: undefined };
+      expect((await directory.admin.search(ada, {}, [{ ...control, critical: true }])).code).to.equal(12);
+      expect((await directory.admin.search(ada, {}, [{ ...control, critical: false }])).code).to.equal(0);
+    });
+
+    it('values of all bytes and of more than 64 KiB come back as they were', async function () {
+      directory.needs(this, 'binaryValues');
+      const large = Buffer.alloc(200_000, 'large ');
+      const values = [Buffer.from(Array.from({ length: 256 }, (_, i) => i)), large];
+      const dn = await directory.addPerson('large');
+      const change = { operation: 'add', attribute: { type: 'jpegPhoto', values } } as const;
+      expect((await directory.admin.request({ op: 'modify', dn, changes: [change] })).code).to.equal(0);
+      const answer = await directory.admin.search(dn, { attributes: ['jpegPhoto', 'uid'] });
+      expect(
+        answer.entries[0]!.attributes.get('jpegPhoto')!.map((v) => v.equals(values[0]!) || v.equals(large)),
+      ).to.deep.equal([true, true]);
+      expect(names(await directory.admin.search(dn, { attributes: ['uid'] }))).to.deep.equal(['uid']);
+    });
+
+    it('referral entries are references, or entries under ManageDsaIT', async () => {
+      const dn = `cn=elsewhere,${team}`;
+      const url = 'ldap://elsewhere.example.com/ou=x';
+      await directory.add(dn, { objectClass: ['referral', 'extensibleObject'], cn: 'elsewhere', ref: url });
+      const found = await directory.admin.search(team, { scope: 'one' });
+      expect(found.references).to.have.length(1);
+      expect(dns(found)).not.to.include(dn);
+      expect((await directory.admin.search(dn)).code).to.equal(10);
+      const manage = [{ oid: ControlOid.manageDsaIT, critical: true, value: undefined }];
+      expect(texts(await directory.admin.search(dn, { attributes: ['ref'] }, manage), 'ref')).to.deep.equal([url]);
+      expect((await directory.admin.request({ op: 'delete', dn }, manage)).code).to.equal(0);
+    });
+  });
+}

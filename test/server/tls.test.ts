@@ -1,0 +1,172 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import { expect } from 'chai';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { ExtendedOid } from '../../src/protocol/oids.js';
+import { makeCertificate, needs } from '../require.js';
+import { ADMIN, emptyPartition, personDn, type Running, SUFFIX, start } from './directory.js';
+import { RawClient, searchRequest, simpleBind } from './raw-client.js';
+
+const START_TLS = { op: 'extended', oid: ExtendedOid.startTls, value: undefined } as const;
+
+describe('server: TLS and ldapi', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rowan-tls-'));
+  const path = join(folder, 'socket');
+  const ldapi = `ldapi://${encodeURIComponent(path)}`;
+  let running: Running;
+  let ca: Buffer;
+
+  before(async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(folder);
+    ca = readFileSync(cert);
+    const listen = ['ldap://127.0.0.1:0', 'ldaps://127.0.0.1:0', ldapi];
+    running = await start(
+      { listen, 'tls.cert': cert, 'tls.key': key, 'limits.bindSeconds': 1, 'passwords.requireTls': true },
+      2,
+    );
+  });
+  after(async () => {
+    await running?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const ldapsPort = (): number => Number(new URL(running.urls[1]!).port);
+
+  async function openTls(): Promise<RawClient> {
+    const socket = connectTls({ host: '127.0.0.1', port: ldapsPort(), ca, servername: 'localhost' });
+    await once(socket, 'secureConnect');
+    return new RawClient(socket);
+  }
+
+  /** StartTLS on a plain connection. */
+  async function upgrade(client: RawClient): Promise<void> {
+    expect((await client.request(START_TLS)).code).to.equal(0);
+    const plain = client.socket;
+    plain.removeAllListeners();
+    const socket = connectTls({ socket: plain, ca, servername: 'localhost' });
+    await once(socket, 'secureConnect');
+    client.listenTo(socket);
+  }
+
+  it('ldaps', async () => {
+    const client = await openTls();
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    expect((await client.search(SUFFIX, { scope: 'sub' })).entries).to.have.length(4);
+    client.close();
+  });
+
+  it('ldapi', async () => {
+    const socket = connect(path);
+    await once(socket, 'connect');
+    const client = new RawClient(socket);
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    expect(statSync(path).mode & 0o777).to.equal(0o666);
+    client.close();
+  });
+
+  it('StartTLS, told in the root DSE', async () => {
+    const client = await RawClient.open(running.port);
+    const dse = await client.search('', { attributes: ['supportedExtension'] });
+    expect(dse.entries[0]!.attributes.get('supportedExtension')!.map(String)).to.include(ExtendedOid.startTls);
+    await upgrade(client);
+    expect(await client.bind(personDn('p0'), 'secret-0')).to.equal(0);
+    expect((await client.search(SUFFIX)).entries).to.have.length(1);
+    expect((await client.request(START_TLS)).code, 'a second one').to.equal(1);
+    client.close();
+  });
+
+  it('passwords.requireTls refuses a plain bind with 13', async () => {
+    const client = await RawClient.open(running.port);
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(13);
+    expect(await client.bind('', '')).to.equal(0);
+    client.close();
+  });
+
+  it('StartTLS with a value is refused with 2', async () => {
+    const client = await RawClient.open(running.port);
+    expect((await client.request({ ...START_TLS, value: Buffer.from('x') })).code).to.equal(2);
+    client.close();
+  });
+
+  it('plain requests sent behind StartTLS are not taken as if they were encrypted', async () => {
+    const client = await RawClient.open(running.port);
+    const [, injected] = client.sendTogether([START_TLS, simpleBind(ADMIN.dn, ADMIN.password)]);
+    expect((await client.notice())?.code).to.equal(2);
+    await client.ended();
+    expect(client.hasHeardOf(injected!)).to.equal(false);
+  });
+
+  it('plain requests sent after the response break the handshake', async () => {
+    const client = await RawClient.open(running.port);
+    expect((await client.request(START_TLS)).code).to.equal(0);
+    client.socket.removeAllListeners('data');
+    const heard: Buffer[] = [];
+    client.socket.on('data', (chunk: Buffer) => heard.push(chunk));
+    client.write(encodeRequest({ id: 9, request: searchRequest(''), controls: [] }));
+    await client.ended();
+    expect(Buffer.concat(heard).includes('objectClass')).to.equal(false);
+  });
+
+  it('the identity of before stays over StartTLS, and a bind replaces it', async () => {
+    const plain = await start(
+      { 'tls.cert': join(folder, 'server.crt'), 'tls.key': join(folder, 'server.key') },
+      0,
+      running.partition,
+    );
+    const client = await RawClient.open(plain.port);
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    await upgrade(client);
+    expect((await client.search(SUFFIX)).code).to.equal(0);
+    expect(await client.bind(personDn('p1'), 'wrong')).to.equal(49);
+    expect((await client.search(SUFFIX)).code).to.equal(50);
+    client.close();
+    await plain.stop();
+  });
+
+  it('half a handshake is ended after its time, ldaps and StartTLS', async () => {
+    const raw = connect(ldapsPort(), '127.0.0.1');
+    raw.write(Buffer.from('1603010200010001fc0303', 'hex'));
+    const client = await RawClient.open(running.port);
+    expect((await client.request(START_TLS)).code).to.equal(0);
+    client.write(Buffer.from('1603010200010001fc0303', 'hex'));
+    await Promise.all([once(raw.resume(), 'close'), client.ended()]);
+  }).timeout(10_000);
+
+  it('StartTLS without a certificate is not offered', async () => {
+    const bare = await start({}, 0, running.partition);
+    const client = await RawClient.open(bare.port);
+    expect((await client.request(START_TLS)).code).to.equal(2);
+    expect((await client.search('')).code, 'the connection goes on').to.equal(0);
+    client.close();
+    await bare.stop();
+  });
+
+  it('a stale socket file is replaced, a living one is not', async () => {
+    const partition = await emptyPartition();
+    await start({ listen: [ldapi] }, 0, partition).then(
+      () => expect.fail('listened twice'),
+      (error: Error) => expect(error.message).to.contain(ldapi).and.contain('in use'),
+    );
+  });
+
+  it('an address in use, an unknown one and a wrong URL are named', async () => {
+    const partition = await emptyPartition();
+    for (const [url, why] of [
+      [running.url, 'in use'],
+      ['ldap://192.0.2.1:1389', 'no such address'],
+      ['ldap://127.0.0.1:99999', '65535'],
+      ['ldapi://relative', 'absolute path'],
+      [`ldapi://${encodeURIComponent(join(folder, 'none', 'socket'))}`, 'does not exist'],
+    ] as const) {
+      await start({ listen: [url] }, 0, partition).then(
+        () => expect.fail(`listened on ${url}`),
+        (error: Error) => expect(error.message).to.contain(url).and.contain(why),
+      );
+    }
+  });
+});

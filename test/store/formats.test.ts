@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { open } from 'lmdb';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { cellCounter, MARK, packRow, packSorted, unpackRow } from '../../src/store/row.js';
+import { cell } from './suite/fixture.js';
+
+const DOCS = join(import.meta.dirname, '../../../docs/formats');
+
+/** The bytes of the block "```hex NAME" in a format page; what follows a # is comment. */
+function example(page: string, name: string): Buffer {
+  const text = readFileSync(join(DOCS, page), 'utf8');
+  const block = new RegExp('^```hex ' + name + '\\n(.*?)^```', 'ms').exec(text)?.[1];
+  if (block === undefined) throw new Error(`${page} has no example ${name}`);
+  return Buffer.from(block.replace(/#.*$/gm, '').replace(/\s/g, ''), 'hex');
+}
+
+describe('examples in docs/formats', () => {
+  it('packed-row.md', () => {
+    const row = example('packed-row.md', 'packed-row');
+    const cells = [
+      { ...cell(0, 'id', ''), value: Buffer.from([0xca, 0xfe]) },
+      cell(1, '2.5.4.3', ''),
+      { ...cell(1, '2.5.4.3=ann', ''), value: Buffer.alloc(4) },
+    ];
+    expect(unpackRow(row)).to.deep.equal(cells);
+    expect(packRow([...cells].reverse())).to.deep.equal(row);
+    expect(packSorted([MARK])).to.deep.equal(example('packed-row.md', 'mark'));
+    expect(cellCounter(example('packed-row.md', 'counter'), 0, Buffer.from('n'))).to.equal(-2n);
+  });
+
+  it('lmdb.md: what a store writes is what the page shows', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'rowan-format-'));
+    const uuid = example('lmdb.md', 'pair-value');
+    const indexKey = Buffer.concat([example('lmdb.md', 'pair-key'), uuid]);
+    const photo = { family: 1, qualifier: Buffer.from('photo\0\0\0\x01'), value: Buffer.from('a chunk') };
+    const store = await openLmdbStore(folder);
+    await store.createTable({ name: 'master', families: [{ name: 'a' }, { name: 'large', separate: true }] });
+    await store.createTable({ name: 'changes', families: [{ name: 'c' }], rising: true });
+    await store.createTable({ name: 'index_2.5.4.3', families: [{ name: 'i' }], suffixBytes: 16 });
+    const append = { table: 'changes', append: [cell(0, 'q', '')] };
+    const steps = [
+      { table: 'master', key: uuid, put: [cell(0, 'q', 'v'), photo] },
+      { table: 'index_2.5.4.3', key: indexKey, put: [MARK] },
+      ...[append, append, append],
+    ];
+    await store.commit({ steps, decisive: 0 });
+    await store.close();
+
+    const binary = { encoding: 'binary', keyEncoding: 'binary' } as const;
+    const root = open<Buffer, Buffer>({ path: folder, noSubdir: false, maxDbs: 20, pageSize: 8192, ...binary });
+    const records = (name: string, options = {}) =>
+      [...root.openDB<Buffer, Buffer>(name, { ...binary, ...options }).getRange({})].map(({ key, value }) => [
+        key,
+        value,
+      ]);
+    const catalog = new Map(records('catalog').map(([key, value]) => [key!.toString(), value!]));
+    expect(catalog.get('table:index_2.5.4.3')).to.deep.equal(example('lmdb.md', 'catalog-table'));
+    expect(catalog.get('appended:2')).to.deep.equal(example('lmdb.md', 'appended-key'));
+    expect([catalog.get('nextId'), catalog.get('generation')]).to.deep.equal([numbered(3), numbered(3)]);
+    expect(records('t1')).to.deep.equal([[uuid, packRow([cell(0, 'q', 'v')])]]);
+    expect(records('t1:1')).to.deep.equal([[example('lmdb.md', 'cell-key'), photo.value]]);
+    expect(records('t2').at(-1)![0]).to.deep.equal(example('lmdb.md', 'appended-key'));
+    expect(records('t3', { dupSort: true, dupFixed: true })).to.deep.equal([[example('lmdb.md', 'pair-key'), uuid]]);
+    await root.close();
+    await rm(folder, { recursive: true });
+  });
+});
+
+function numbered(n: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(n));
+  return bytes;
+}
