@@ -116,6 +116,10 @@ async function inTurns(servers, turn) {
   return servers.map((server) => taken.get(server));
 }
 
+/** Each turn that adds people takes numbers of its own. */
+const NEW_A_TURN = 10_000_000;
+let firstNew = options.entries;
+
 const results = [];
 function add(result) {
   results.push(result);
@@ -155,11 +159,10 @@ async function measureStart(servers) {
 }
 
 async function measureRow(servers, row) {
-  let first = options.entries;
   for (const depth of row.depths) {
     const turns = await inTurns(servers, async (server) => {
-      first += row.grows ? 10_000_000 : 0;
-      return drive(server, row, depth, first);
+      if (row.grows) firstNew += NEW_A_TURN;
+      return drive(server, row, depth, firstNew);
     });
     const of = (key) => turns.map((list) => median(list.map((one) => one[key])));
     const [rowan, slapd] = of(row.perEntry ? 'entries' : 'ops');

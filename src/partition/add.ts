@@ -11,7 +11,20 @@ import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
 import { newUuid, parseUuid, uuidText } from './uuid.js';
-import { changeStep, checkDraft, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, refuseServerAttributes, refuseServerNames, retrying, setDefault, type WriteContext } from './write.js';
+import {
+  changeStep,
+  checkDraft,
+  commitSteps,
+  countSteps,
+  impliedOf,
+  indexSteps,
+  isSpecial,
+  refuseServerAttributes,
+  refuseServerNames,
+  retrying,
+  setDefault,
+  type WriteContext,
+} from './write.js';
 
 /** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
 export async function add(
@@ -31,7 +44,13 @@ export async function add(
 }
 
 /** Adds an entry that `prepareEntry` has completed and checked. */
-export async function addPrepared(context: WriteContext, draft: Draft, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<Buffer> {
+export async function addPrepared(
+  context: WriteContext,
+  draft: Draft,
+  dn: Dn,
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<Buffer> {
   const id = entryId(draft);
   let tries = 0;
   return retrying(context, async () => {
@@ -52,7 +71,8 @@ export function entryId(draft: Draft): Buffer {
 /** A guard failed: is the entryUUID, which a privileged writer may bring, another entry's? */
 async function refuseTakenId(context: WriteContext, id: Buffer): Promise<void> {
   const row = context.store.get(MASTER_TABLE.name, id);
-  if (isPromise(row) ? await row : row) throw new LdapError('entryAlreadyExists', 'there is an entry with this entryUUID already');
+  if (isPromise(row) ? await row : row)
+    throw new LdapError('entryAlreadyExists', 'there is an entry with this entryUUID already');
 }
 
 /** Completes a new entry (superclasses, RDN values, operational attributes) and checks all of it. */
@@ -76,13 +96,17 @@ export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor:
 async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): Promise<Node> {
   const { store, shared } = context;
   const existing = findEntry(context, store, dn);
-  if (isPromise(existing) ? await existing : existing) throw new LdapError('entryAlreadyExists', 'there is an entry with this name already');
+  if (isPromise(existing) ? await existing : existing)
+    throw new LdapError('entryAlreadyExists', 'there is an entry with this name already');
   if (shared.suffixNorms.has(dn.norm.toString('latin1'))) return ROOT;
   const found = findEntry(context, store, tail(dn, 1));
   const parent = isPromise(found) ? await found : found;
   if (!parent) return throwNoSuchObject(context, store, dn, options.manageDsaIT);
   const special = specialClass(context, parent.row);
-  if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it', { matchedDN: parent.node.dn.toString() });
+  if (special === 'alias')
+    throw new LdapError('namingViolation', 'an alias entry has no entries below it', {
+      matchedDN: parent.node.dn.toString(),
+    });
   // A referral object takes the place of what would be below it (RFC 3296 §5.3).
   if (special === 'referral' && !options.manageDsaIT) return throwNoSuchObject(context, context.store, dn);
   return parent.node;
@@ -97,10 +121,22 @@ export function newNode(dn: Dn, parent: Node, id: Buffer): { node: Node; upRdn: 
 }
 
 /** The plan of one add. Its first step decides: the name is free and now taken. */
-export function addSteps(context: WriteContext, draft: Draft, dn: Dn, parent: Node, id: Buffer, actor: Actor): PlanStep[] {
+export function addSteps(
+  context: WriteContext,
+  draft: Draft,
+  dn: Dn,
+  parent: Node,
+  id: Buffer,
+  actor: Actor,
+): PlanStep[] {
   const { node, upRdn } = newNode(dn, parent, id);
   const implied = impliedOf(context, draft);
-  const { cells, separate } = entryCells(draft, { parentId: parent.id, normRdn: node.normRdn, upRdn, version: counterBytes(1n) });
+  const { cells, separate } = entryCells(draft, {
+    parentId: parent.id,
+    normRdn: node.normRdn,
+    upRdn,
+    version: counterBytes(1n),
+  });
   return [
     {
       table: TREE_TABLE.name,

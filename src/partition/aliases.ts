@@ -3,7 +3,16 @@ import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { attributeValues } from './entry.js';
-import { findEntry, type Located, referralTo, referralUrls, requireEntry, specialClass, tail, type Context } from './locate.js';
+import {
+  type Context,
+  findEntry,
+  type Located,
+  referralTo,
+  referralUrls,
+  requireEntry,
+  specialClass,
+  tail,
+} from './locate.js';
 import { isWithin, makeNode, type Node, ROOT } from './nodes.js';
 import type { Area, SearchContext } from './search.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';
@@ -66,7 +75,8 @@ async function resolveSlowly(context: SearchContext, params: SearchParams): Prom
 
 /** Finds `dn` where any name on the way, or the entry itself, may be an alias (RFC 4511 §4.5.1.3 derefFindingBaseObj). */
 async function followPath(context: SearchContext, dn: Dn, manageDsaIT: boolean, followed: number): Promise<Located> {
-  if (followed > MAX_ALIASES) throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
+  if (followed > MAX_ALIASES)
+    throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
   for (let from = dn.rdns.length - 1; from >= 0; from--) {
     const read = findEntry(context, context.store, tail(dn, from));
     const found = isPromise(read) ? await read : read;
@@ -90,14 +100,19 @@ function aliasTarget(context: Context, row: Buffer): string | undefined {
 export async function aliasTargets(context: SearchContext, reader: Reader, areas: readonly Area[]): Promise<Area[]> {
   const all = [...areas];
   for (let i = 0; i < all.length; i++) {
-    if (all.length > 10_000) throw new LdapError('adminLimitExceeded', 'the search leads through more than 10,000 aliases');
+    if (all.length > 10_000)
+      throw new LdapError('adminLimitExceeded', 'the search leads through more than 10,000 aliases');
     const area = all[i]!;
     if (area.scope === 'base') continue;
     for (const alias of await entriesOfClass(context, reader, 'alias', area)) {
       const target = await followAlias(context, alias);
       if (!target) continue;
       const scope = area.scope === 'one' ? 'base' : 'sub';
-      const known = all.some((a) => (a.scope === scope || a.scope === 'sub') && (a.scope === 'base' ? a.node.id.equals(target.id) : isWithin(target, a.node)));
+      const known = all.some(
+        (a) =>
+          (a.scope === scope || a.scope === 'sub') &&
+          (a.scope === 'base' ? a.node.id.equals(target.id) : isWithin(target, a.node)),
+      );
       if (!known) all.push({ node: target, scope });
     }
   }
@@ -136,7 +151,12 @@ async function entriesOfClass(context: Context, reader: Reader, name: string, ar
 }
 
 /** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). Resolves with whether there were any. */
-export async function emitReferences(context: SearchContext, reader: Reader, areas: readonly Area[], sink: SearchSink): Promise<boolean> {
+export async function emitReferences(
+  context: SearchContext,
+  reader: Reader,
+  areas: readonly Area[],
+  sink: SearchSink,
+): Promise<boolean> {
   let gave = false;
   for (const area of areas) {
     if (area.scope === 'base') continue;

@@ -12,8 +12,10 @@ import { cutMark, gramPrefix, PRESENCE_PREFIX, Q, TREE } from './tables.js';
 export class BulkRows implements ImpliedSink {
   #scratch = Buffer.allocUnsafe(16 * 1024);
   #at = 0;
-  /** Offset of each cell in `scratch`, and one more for the end. */
-  #starts: number[] = [];
+  /** Offset of each cell in `scratch`, and one more for the end; `order` their numbers, sorted. */
+  #starts = new Int32Array(256);
+  #order = new Int32Array(256);
+  #count = 0;
   #id: Buffer = Buffer.alloc(0);
   readonly #postings = new Map<Index, Map<string, Buffer[]>>();
 
@@ -21,7 +23,7 @@ export class BulkRows implements ImpliedSink {
   begin(id: Buffer): void {
     this.#id = id;
     this.#at = 0;
-    this.#starts = [];
+    this.#count = 0;
     this.#cell(TREE.treeInfo, Q.id, undefined, id.length);
     this.#scratch.set(id, this.#at);
     this.#at += id.length;
@@ -29,20 +31,25 @@ export class BulkRows implements ImpliedSink {
 
   /** The packed tree row. Cells come nearly sorted; an insertion puts the few others in their place. */
   end(): Buffer {
+    const count = this.#count;
     const starts = this.#starts;
-    const count = starts.length;
-    starts.push(this.#at);
-    const order = Array.from({ length: count }, (_, i) => i);
-    for (let i = 1; i < count; i++) {
+    const order = this.#order;
+    starts[count] = this.#at;
+    let moved = false;
+    for (let i = 0; i < count; i++) {
       let at = i;
       for (; at > 0 && this.#compare(starts[order[at - 1]!]!, starts[i]!) > 0; at--) order[at] = order[at - 1]!;
       order[at] = i;
+      moved ||= at < i;
     }
+    if (!moved) return Buffer.from(this.#scratch.subarray(0, this.#at));
     const row = Buffer.allocUnsafe(this.#at);
     let to = 0;
-    for (const cell of order) {
-      const end = starts[cell + 1]!;
-      for (let from = starts[cell]!; from < end; ) row[to++] = this.#scratch[from++]!;
+    for (let i = 0; i < count; ) {
+      const first = order[i]!;
+      let last = first;
+      while (++i < count && order[i] === last + 1) last++;
+      to += this.#scratch.copy(row, to, starts[first]!, starts[last + 1]!);
     }
     return row;
   }
@@ -65,7 +72,8 @@ export class BulkRows implements ImpliedSink {
     if (end > this.#scratch.length) this.#grow(end);
     const s = this.#scratch;
     let at = this.#at;
-    this.#starts.push(at);
+    if (this.#count + 1 >= this.#starts.length) this.#growCells();
+    this.#starts[this.#count++] = at;
     s[at] = family;
     s[at + 1] = qualifier >>> 8;
     s[at + 2] = qualifier;
@@ -86,6 +94,13 @@ export class BulkRows implements ImpliedSink {
     const larger = Buffer.allocUnsafe(length * 2);
     this.#scratch.copy(larger, 0, 0, this.#at);
     this.#scratch = larger;
+  }
+
+  #growCells(): void {
+    const starts = new Int32Array(this.#starts.length * 2);
+    starts.set(this.#starts);
+    this.#starts = starts;
+    this.#order = new Int32Array(starts.length);
   }
 
   presence(oid: Buffer): void {

@@ -23,12 +23,15 @@ export async function compare(
   if (isPromise(fresh)) await fresh;
   const description = schema.requireDescription(attribute);
   const { node, row } = await requireEntry(context, store, dn, options.manageDsaIT ?? false);
-  if (view.hides(description.type)) throw new LdapError('insufficientAccessRights', `attribute '${attribute}' may not be compared`);
-  if (!description.type.equality) throw new LdapError('inappropriateMatching', `attribute '${attribute}' has no equality rule`);
+  if (view.hides(description.type))
+    throw new LdapError('insufficientAccessRights', `attribute '${attribute}' may not be compared`);
+  if (!description.type.equality)
+    throw new LdapError('inappropriateMatching', `attribute '${attribute}' has no equality rule`);
   const { filter, needs } = compiler.compile({ type: 'equal', attribute, value }, view);
   const large = needs.values ? await readAllLarge(store, MASTER_TABLE.name, node.id, row) : undefined;
   const result = evaluate(filter, { row, dn: node.dn, hasSubordinates: false, numSubordinates: 0, large });
-  if (result === UNDEFINED) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${attribute}'`);
+  if (result === UNDEFINED)
+    throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${attribute}'`);
   if (result !== TRUE && !matchingDescriptions(context, row, description)) {
     throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute}'`);
   }

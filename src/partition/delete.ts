@@ -10,7 +10,16 @@ import { type Located, requireEntry } from './locate.js';
 import { nodeTreeKey } from './nodes.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, isSpecial, retrying, type WriteContext } from './write.js';
+import {
+  changeStep,
+  commitSteps,
+  countSteps,
+  impliedOf,
+  indexSteps,
+  isSpecial,
+  retrying,
+  type WriteContext,
+} from './write.js';
 
 /** Deletes a leaf entry (RFC 4511 §4.8). Its rows are kept in table `deleted` until they are restored or purged. */
 export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
@@ -27,7 +36,10 @@ async function refuseNonLeaf(context: WriteContext, { node }: Located): Promise<
   const row = isPromise(read) ? await read : read;
   const count = row && cellValue(row, TREE.treeInfo, Q.oneLevelCount);
   if (count && count.readBigInt64BE() > 0n) {
-    throw new LdapError('notAllowedOnNonLeaf', `the entry has ${count.readBigInt64BE()} entries right below it; delete them first`);
+    throw new LdapError(
+      'notAllowedOnNonLeaf',
+      `the entry has ${count.readBigInt64BE()} entries right below it; delete them first`,
+    );
   }
 }
 
@@ -50,7 +62,14 @@ async function deleteSteps(context: WriteContext, { node, row }: Located, actor:
     {
       table: MASTER_TABLE.name,
       key: node.id,
-      guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: cellValue(row, MASTER.treeInfo, Q.version)! }],
+      guards: [
+        {
+          op: 'equals',
+          family: MASTER.treeInfo,
+          qualifier: Q.version,
+          value: cellValue(row, MASTER.treeInfo, Q.version)!,
+        },
+      ],
       deleteRow: true,
     },
     context.shared.guardStep(isSpecial(draft)),
@@ -67,7 +86,11 @@ async function wholeDraft(context: WriteContext, { node, row }: Located): Promis
   return draftWithLarge(context, row, large);
 }
 
-export function draftWithLarge(context: Pick<WriteContext, 'descriptions'>, row: Buffer, large: ReadonlyMap<string, Buffer> | undefined): Draft {
+export function draftWithLarge(
+  context: Pick<WriteContext, 'descriptions'>,
+  row: Buffer,
+  large: ReadonlyMap<string, Buffer> | undefined,
+): Draft {
   const draft = draftFromRow(context.descriptions, row, undefined);
   if (!large) return draft;
   for (const attribute of draft.attributes.values()) {

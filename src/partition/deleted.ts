@@ -7,10 +7,33 @@ import { draftWithLarge } from './delete.js';
 import { type Draft, entryCells } from './entry.js';
 import { readAllLarge } from './large.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
-import { DELETED, DELETED_TABLE, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, PURGE_TABLE, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES, upRdnOf } from './tables.js';
+import {
+  DELETED,
+  DELETED_TABLE,
+  MASTER,
+  MASTER_TABLE,
+  normRdnOf,
+  PURGE_TABLE,
+  parentIdOf,
+  Q,
+  ROOT_ID,
+  TREE,
+  TREE_TABLE,
+  UUID_BYTES,
+  upRdnOf,
+} from './tables.js';
 import type { Actor, DeletedEntry } from './types.js';
 import { uuidText } from './uuid.js';
-import { changeStep, commitSteps, countSteps, impliedOf, indexSteps, retrying, stampModified, type WriteContext } from './write.js';
+import {
+  changeStep,
+  commitSteps,
+  countSteps,
+  impliedOf,
+  indexSteps,
+  retrying,
+  stampModified,
+  type WriteContext,
+} from './write.js';
 
 /** Qualifiers of family `deletion`. */
 export const DELETION = { dn: Buffer.from('dn'), time: Buffer.from('time'), by: Buffer.from('by') } as const;
@@ -38,8 +61,14 @@ export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry
 function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
   const about = (qualifier: Buffer) => cellValue(row, DELETED.deletion, qualifier);
   const time = about(DELETION.time);
-  if (time?.length !== 8) throw new StoreError('corrupt', `deleted entry ${uuidText(id)} has no time; run \`rowan check\``);
-  return { id, dn: about(DELETION.dn)?.toString() ?? '', time: Number(time.readBigUInt64BE()), by: about(DELETION.by)?.toString() ?? '' };
+  if (time?.length !== 8)
+    throw new StoreError('corrupt', `deleted entry ${uuidText(id)} has no time; run \`rowan check\``);
+  return {
+    id,
+    dn: about(DELETION.dn)?.toString() ?? '',
+    time: Number(time.readBigUInt64BE()),
+    by: about(DELETION.by)?.toString() ?? '',
+  };
 }
 
 /**
@@ -51,7 +80,11 @@ export async function restore(context: WriteContext, id: Buffer, actor: Actor): 
   return retrying(context, async () => {
     const read = context.store.get(DELETED_TABLE.name, id);
     const row = isPromise(read) ? await read : read;
-    if (!row) throw new LdapError('noSuchObject', 'no deleted entry has this entryUUID; it was purged, restored or never deleted');
+    if (!row)
+      throw new LdapError(
+        'noSuchObject',
+        'no deleted entry has this entryUUID; it was purged, restored or never deleted',
+      );
     const parent = await parentFor(context, row);
     const node: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdnOf(row), parent.dn) };
     await refuseTaken(context, node);
@@ -68,20 +101,31 @@ async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
   const was = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
   if (parentId.equals(ROOT_ID)) {
     if (context.shared.suffixNorms.has(normRdnOf(row).toString('latin1'))) return ROOT;
-    throw new LdapError('unwillingToPerform', `'${was}' is not a suffix of this directory any more; add the suffix first`);
+    throw new LdapError(
+      'unwillingToPerform',
+      `'${was}' is not a suffix of this directory any more; add the suffix first`,
+    );
   }
   const read = context.store.get(MASTER_TABLE.name, parentId);
   const found = (isPromise(read) ? await read : read) ? context.nodes.byId(parentId) : undefined;
   const parent = isPromise(found) ? await found : found;
   if (parent) return parent;
-  throw new LdapError('noSuchObject', `the parent of '${was}' (entryUUID ${uuidText(parentId)}) is gone; restore it first`);
+  throw new LdapError(
+    'noSuchObject',
+    `the parent of '${was}' (entryUUID ${uuidText(parentId)}) is gone; restore it first`,
+  );
 }
 
 async function refuseTaken(context: WriteContext, node: Node): Promise<void> {
   const tree = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
-  if (isPromise(tree) ? await tree : tree) throw new LdapError('entryAlreadyExists', `there is an entry '${node.dn.toString()}' already; rename or delete it first`);
+  if (isPromise(tree) ? await tree : tree)
+    throw new LdapError(
+      'entryAlreadyExists',
+      `there is an entry '${node.dn.toString()}' already; rename or delete it first`,
+    );
   const master = context.store.get(MASTER_TABLE.name, node.id);
-  if (isPromise(master) ? await master : master) throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID exists already');
+  if (isPromise(master) ? await master : master)
+    throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID exists already');
 }
 
 function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Draft, actor: Actor): PlanStep[] {
@@ -89,7 +133,12 @@ function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Dra
   const implied = impliedOf(context, draft);
   // Above the version it had: whoever remembers that one sees that the entry has changed.
   const version = counterBytes((cellValue(row, MASTER.treeInfo, Q.version)?.readBigInt64BE() ?? 0n) + 1n);
-  const { cells, separate } = entryCells(draft, { parentId: node.parent!.id, normRdn: node.normRdn, upRdn: upRdnOf(row), version });
+  const { cells, separate } = entryCells(draft, {
+    parentId: node.parent!.id,
+    normRdn: node.normRdn,
+    upRdn: upRdnOf(row),
+    version,
+  });
   const time = cellValue(row, DELETED.deletion, DELETION.time)!;
   return [
     {
@@ -158,7 +207,8 @@ export async function purge(context: WriteContext, before: number): Promise<numb
       const next = scan.next();
       const batch = isPromise(next) ? await next : next;
       if (!batch) return purged;
-      for (let at = 0; at < batch.keys.length; at += PURGED_TOGETHER) purged += await purgeKeys(context, batch.keys.slice(at, at + PURGED_TOGETHER));
+      for (let at = 0; at < batch.keys.length; at += PURGED_TOGETHER)
+        purged += await purgeKeys(context, batch.keys.slice(at, at + PURGED_TOGETHER));
     }
   } finally {
     scan.close();

@@ -55,7 +55,10 @@ export class DescriptionTable {
     const text = bytes.toString('latin1', start, end);
     const description = this.#schema.describe(text);
     if (!description) {
-      throw new StoreError('corrupt', `a row holds attribute '${text.slice(0, 100)}', which is not in the schema; load the schema that defines it`);
+      throw new StoreError(
+        'corrupt',
+        `a row holds attribute '${text.slice(0, 100)}', which is not in the schema; load the schema that defines it`,
+      );
     }
     const stored = { number: this.#all.length, text: Buffer.from(text, 'latin1'), description };
     if (this.#all.length >= DescriptionTable.MAX) return stored;

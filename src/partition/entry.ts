@@ -7,7 +7,7 @@ import type { Cell } from '../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import { INDEX_BYTES } from './descriptions.js';
-import { LARGE_VALUE, chunkCells } from './large.js';
+import { chunkCells, LARGE_VALUE } from './large.js';
 import { MASTER, Q } from './tables.js';
 
 /** One value of an attribute while an entry is being written. */
@@ -92,7 +92,11 @@ export function draftFromAttributes(schema: Schema, given: readonly PartialAttri
   return draft;
 }
 
-export function draftFromRow(descriptions: DescriptionTable, row: Buffer, large: ReadonlySet<string> | undefined): Draft {
+export function draftFromRow(
+  descriptions: DescriptionTable,
+  row: Buffer,
+  large: ReadonlySet<string> | undefined,
+): Draft {
   const draft = new Draft();
   for (let at = 0; at < row.length; ) {
     const next = nextCell(row, at);
@@ -149,7 +153,11 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
       if (value.stored || value.bytes.length > largeAbove) {
         large.push(qualifier);
         if (!value.stored) separate.push(...chunkCells(qualifier, value.bytes));
-        values.push({ family: MASTER.upAttributes, qualifier, value: value.stored ? value.bytes : largePointer(value.bytes) });
+        values.push({
+          family: MASTER.upAttributes,
+          qualifier,
+          value: value.stored ? value.bytes : largePointer(value.bytes),
+        });
       } else {
         values.push({ family: MASTER.upAttributes, qualifier, value: value.bytes });
       }
@@ -192,7 +200,11 @@ function largeList(qualifiers: readonly Buffer[]): Buffer {
 }
 
 /** Values of every attribute of the type `name` (any options) in a packed row, views. Small values only. */
-export function attributeValues(context: { readonly schema: Schema; readonly descriptions: DescriptionTable }, row: Buffer, name: string): Buffer[] {
+export function attributeValues(
+  context: { readonly schema: Schema; readonly descriptions: DescriptionTable },
+  row: Buffer,
+  name: string,
+): Buffer[] {
   const type = context.schema.attribute(name);
   const found: Buffer[] = [];
   if (!type) return found;
@@ -227,7 +239,12 @@ export function completeClasses(schema: Schema, draft: Draft): void {
     }
   };
   for (const value of attribute.values) visit(value.bytes.toString('latin1'));
-  if (missing.length > 0) draft.append(description, attribute.text, missing.map((name) => Buffer.from(name)));
+  if (missing.length > 0)
+    draft.append(
+      description,
+      attribute.text,
+      missing.map((name) => Buffer.from(name)),
+    );
 }
 
 /** Adds the values of the RDN that the entry does not have (RFC 4511 §4.7 asks clients to give them; like others, Rowan adds them). */
@@ -235,7 +252,12 @@ export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const description = schema.requireDescription(ava.type.name);
     const attribute = draft.get(description);
-    if (attribute?.values.some((v) => sameValue(ava.type.equality?.normalize(v.bytes), ava.norm) || v.bytes.equals(ava.value))) continue;
+    if (
+      attribute?.values.some(
+        (v) => sameValue(ava.type.equality?.normalize(v.bytes), ava.norm) || v.bytes.equals(ava.value),
+      )
+    )
+      continue;
     draft.append(description, description.text, [Buffer.from(ava.value)]);
   }
 }

@@ -14,7 +14,9 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
   const { filter, needs } = context.compiler.compile(params.filter, params.view);
   const node = await resolveBase(context, params);
   const considered: { term: Term; count: number | undefined; why: string }[] = [];
-  const plan = await planIndexes(filter, context.shared.indexes, context.store, (term, count, why) => considered.push({ term, count, why }));
+  const plan = await planIndexes(filter, context.shared.indexes, context.store, (term, count, why) =>
+    considered.push({ term, count, why }),
+  );
   const area = { node, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
   const run = new SearchRun(context, params, { entry: () => undefined, reference: () => undefined }, filter, needs);
@@ -26,7 +28,10 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
     terms: considered.map(({ term, count, why }) => ({
       term: termText(term),
       count,
-      taken: chosen === 'index' && plan !== undefined && plan.term.split(' ').includes(term.types.map((t) => t.name).join(',')),
+      taken:
+        chosen === 'index' &&
+        plan !== undefined &&
+        plan.term.split(' ').includes(term.types.map((t) => t.name).join(',')),
       why,
     })),
     storeFilter: scanned ? (typeof translated === 'string' ? translated : storeFilterText(translated)) : undefined,
@@ -51,10 +56,10 @@ function adviceFor(context: SearchContext, filter: CompiledFilter): string | und
     const middle = part.lookup.kind === 'pattern' && !part.lookup.initial;
     for (const type of part.types) {
       const index = context.shared.indexes.of(type);
-      if (!index || (middle && !index.substring)) names.add(`rowan index add ${type.name}${middle ? ' --substring' : ''}`);
+      if (!index || (middle && !index.substring))
+        names.add(`rowan index add ${type.name}${middle ? ' --substring' : ''}`);
     }
   };
   visit(filter);
   return names.size > 0 ? [...names].join('; ') : undefined;
 }
-

@@ -147,7 +147,8 @@ export class FilterCompiler {
       default: {
         const wanted = this.#schema.describe(filter.attribute);
         if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
-        if (wanted.type.secret || view.hides(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+        if (wanted.type.secret || view.hides(wanted.type))
+          return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
         return this.#attributeTerm(filter, wanted, view, needs);
       }
     }
@@ -173,7 +174,9 @@ export class FilterCompiler {
         const bound = rule.normalizeAssertion(filter.value);
         if (!bound) return undefinedTerm(`the value asked of '${wanted.text}' is not of its syntax`);
         const up = filter.type === 'greaterOrEqual';
-        const lookup: Lookup | undefined = sharesForms(type.equality, rule) ? { kind: up ? 'from' : 'upTo', norm: bound } : undefined;
+        const lookup: Lookup | undefined = sharesForms(type.equality, rule)
+          ? { kind: up ? 'from' : 'upTo', norm: bound }
+          : undefined;
         const test = (value: Buffer): boolean => {
           const norm = rule.normalize(value);
           if (!norm) return false;
@@ -221,7 +224,9 @@ export class FilterCompiler {
       if (!norm) return bad();
       any.push(norm);
     }
-    const lookup: Lookup | undefined = sharesForms(wanted.type.equality, rule) ? { kind: 'pattern', initial, any, final } : undefined;
+    const lookup: Lookup | undefined = sharesForms(wanted.type.equality, rule)
+      ? { kind: 'pattern', initial, any, final }
+      : undefined;
     const test = (value: Buffer): boolean => {
       const norm = rule.normalize(value);
       return norm !== undefined && hasParts(norm, initial, any, final);
@@ -231,20 +236,29 @@ export class FilterCompiler {
 
   #extensible(filter: Extract<Filter, { type: 'extensible' }>, view: View, needs: Needs): CompiledFilter {
     const rule = filter.rule === undefined ? undefined : this.#schema.rule(filter.rule);
-    if (filter.rule !== undefined && !rule) return undefinedTerm(`matching rule '${filter.rule.slice(0, 100)}' is not known`);
+    if (filter.rule !== undefined && !rule)
+      return undefinedTerm(`matching rule '${filter.rule.slice(0, 100)}' is not known`);
     if (filter.attribute === undefined) {
       if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
       return this.#anyAttributeTerm(filter, rule, view, needs);
     }
     const wanted = this.#schema.describe(filter.attribute);
     if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
-    if (wanted.type.secret || view.hides(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+    if (wanted.type.secret || view.hides(wanted.type))
+      return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
     const term = this.#ruleTerm(filter, wanted, view, needs, rule ?? wanted.type.equality, filter.value);
     if (!filter.dnAttributes || term.kind !== 'term') return term;
-    const test = ruleTest((rule ?? wanted.type.equality)!, (rule ?? wanted.type.equality)!.normalizeAssertion(filter.value)!);
+    const test = ruleTest(
+      (rule ?? wanted.type.equality)!,
+      (rule ?? wanted.type.equality)!.normalizeAssertion(filter.value)!,
+    );
     needs.dn = true;
     const inDn = (candidate: Candidate) =>
-      this.#dnValues(candidate.dn, (type) => wanted.options.length === 0 && type !== undefined && isOrBelow(type, wanted.type), test);
+      this.#dnValues(
+        candidate.dn,
+        (type) => wanted.options.length === 0 && type !== undefined && isOrBelow(type, wanted.type),
+        test,
+      );
     return {
       ...term,
       lookup: undefined,
@@ -257,7 +271,12 @@ export class FilterCompiler {
   }
 
   /** `(:rule:=value)`: every attribute the rule applies to. */
-  #anyAttributeTerm(filter: Extract<Filter, { type: 'extensible' }>, rule: MatchingRule, view: View, needs: Needs): CompiledFilter {
+  #anyAttributeTerm(
+    filter: Extract<Filter, { type: 'extensible' }>,
+    rule: MatchingRule,
+    view: View,
+    needs: Needs,
+  ): CompiledFilter {
     const norm = rule.normalizeAssertion(filter.value);
     if (!norm) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
     const test = ruleTest(rule, norm);
@@ -377,7 +396,12 @@ function ruleTest(rule: MatchingRule, assertion: Buffer): (value: Buffer) => boo
 }
 
 /** Parts of a substrings assertion in a normal form: in order, without overlap (RFC 4517 §4.2.6). */
-export function hasParts(norm: Buffer, initial: Buffer | undefined, any: readonly Buffer[], final: Buffer | undefined): boolean {
+export function hasParts(
+  norm: Buffer,
+  initial: Buffer | undefined,
+  any: readonly Buffer[],
+  final: Buffer | undefined,
+): boolean {
   let from = 0;
   let to = norm.length;
   if (initial) {
@@ -397,7 +421,12 @@ export function hasParts(norm: Buffer, initial: Buffer | undefined, any: readonl
 }
 
 /** Attributes that are computed when read (RFC 5020, RFC 4512 §4.2, X.501 hasSubordinates). */
-function computedTerm(filter: Filter, type: AttributeType, test: ((value: Buffer) => boolean) | undefined, needs: Needs): CompiledFilter {
+function computedTerm(
+  filter: Filter,
+  type: AttributeType,
+  test: ((value: Buffer) => boolean) | undefined,
+  needs: Needs,
+): CompiledFilter {
   const name = type.name.toLowerCase();
   if (name === 'entrydn') needs.dn = true;
   if (name.endsWith('subordinates')) needs.subordinates = true;

@@ -1,9 +1,18 @@
-import type { AttributeType } from '../schema/types.js';
+import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
 import type { Draft, DraftAttribute } from './entry.js';
 import type { Index, IndexSet } from './indexes.js';
-import { cutMark, cutNorm, equalityPrefix, gramPrefix, normQualifier, oidBytes, PRESENCE_PREFIX, TREE } from './tables.js';
+import {
+  cutMark,
+  cutNorm,
+  equalityPrefix,
+  gramPrefix,
+  normQualifier,
+  oidBytes,
+  PRESENCE_PREFIX,
+  TREE,
+} from './tables.js';
 
 /** What a master row implies in the other tables: its tree row's normAttributes and its index rows. Forms come cut. */
 export interface ImpliedSink {
@@ -39,7 +48,12 @@ export function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
 }
 
 /** Of all attributes of one type, each thing once. Secrets imply nothing. */
-export function implyType(type: AttributeType, attributes: readonly DraftAttribute[], index: Index | undefined, sink: ImpliedSink): void {
+export function implyType(
+  type: AttributeType,
+  attributes: readonly DraftAttribute[],
+  index: Index | undefined,
+  sink: ImpliedSink,
+): void {
   if (type.secret || attributes.length === 0) return;
   const oid = oidBytes(type.oid);
   sink.presence(oid);
@@ -48,7 +62,7 @@ export function implyType(type: AttributeType, attributes: readonly DraftAttribu
   if (!rule || rule.test) return;
   if (attributes.length === 1 && attributes[0]!.values.length === 1) {
     const [value] = attributes[0]!.values;
-    const norm = rule.normalize(value!.bytes);
+    const norm = type.operational ? repeatedNorm(type, rule, value!.bytes) : rule.normalize(value!.bytes);
     if (norm) implyNorm(type, oid, norm, value!.index, index, sink);
     if (norm && index?.substring) implyGrams([norm], index, sink);
     return;
@@ -66,10 +80,33 @@ export function implyType(type: AttributeType, attributes: readonly DraftAttribu
     }
   }
   for (const { norm, position } of norms.values()) implyNorm(type, oid, norm, position, index, sink);
-  if (index?.substring) implyGrams([...norms.values()].map((n) => n.norm), index, sink);
+  if (index?.substring)
+    implyGrams(
+      [...norms.values()].map((n) => n.norm),
+      index,
+      sink,
+    );
 }
 
-function implyNorm(type: AttributeType, oid: Buffer, norm: Buffer, position: number, index: Index | undefined, sink: ImpliedSink): void {
+const repeated = new Map<AttributeType, { readonly value: Buffer; readonly norm: Buffer | undefined }>();
+
+/** Operational values (timestamps, who did it) are often those of the entry before; their forms are worth keeping. */
+function repeatedNorm(type: AttributeType, rule: MatchingRule, value: Buffer): Buffer | undefined {
+  const known = repeated.get(type);
+  if (known?.value.equals(value)) return known.norm;
+  const norm = rule.normalize(value);
+  repeated.set(type, { value: Buffer.from(value), norm: norm && Buffer.from(norm) });
+  return norm;
+}
+
+function implyNorm(
+  type: AttributeType,
+  oid: Buffer,
+  norm: Buffer,
+  position: number,
+  index: Index | undefined,
+  sink: ImpliedSink,
+): void {
   const cut = cutNorm(norm);
   sink.norm(oid, cut, position);
   if (cut !== norm) sink.cut(type);

@@ -30,14 +30,21 @@ const NEEDED = new Set(['2.5.4.0', ENTRY_UUID_OID]);
  * Registers an index: from now on every writer keeps it. `buildIndexes` then adds what was there before, and only when
  * it is complete do searches use it. A plain index becomes one with substrings; it goes on serving meanwhile.
  */
-export async function addIndex(context: WriteContext, attribute: string, options: { readonly substring?: boolean }): Promise<void> {
+export async function addIndex(
+  context: WriteContext,
+  attribute: string,
+  options: { readonly substring?: boolean },
+): Promise<void> {
   const substring = options.substring ?? false;
   const type = indexable(context.schema, attribute, substring);
   await freshly(context, async () => {
     const known = context.shared.indexes.of(type);
     if (!known) return register(context, type, substring);
-    if (known.substring || !substring) throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
-    const records = recordsOf(context).map((r) => (r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r));
+    if (known.substring || !substring)
+      throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
+    const records = recordsOf(context).map((r) =>
+      r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
+    );
     await context.shared.setIndexes(records, [claimStep(type.oid, newClaim())]);
   });
 }
@@ -50,7 +57,8 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
   };
   if (options.length > 0) refuse('an index is of an attribute with all its options; leave them out');
   if (type.secret) refuse('its values are secret');
-  if (type.oid === ENTRY_UUID_OID) throw new LdapError('entryAlreadyExists', 'an entryUUID is looked up directly; it needs no index');
+  if (type.oid === ENTRY_UUID_OID)
+    throw new LdapError('entryAlreadyExists', 'an entryUUID is looked up directly; it needs no index');
   if (isComputed(type)) refuse('it is computed when it is read');
   if (!type.equality || type.equality.test) refuse('it has no equality rule whose values can be looked up');
   if (substring && !type.substrings) refuse('it has no substrings rule; add the index without substrings');
@@ -60,10 +68,19 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
 /** Makes the table anew and lists the index. */
 async function register(context: WriteContext, type: AttributeType, substring: boolean): Promise<void> {
   const claim = newClaim();
-  await context.store.commit({ steps: [{ ...claimStep(type.oid, claim), guards: [await claimGuard(context, type)] }, context.shared.guardStep(false)], decisive: 0 });
+  await context.store.commit({
+    steps: [
+      { ...claimStep(type.oid, claim), guards: [await claimGuard(context, type)] },
+      context.shared.guardStep(false),
+    ],
+    decisive: 0,
+  });
   await context.store.dropTable(indexTable(type.oid).name);
   await context.store.createTable(indexTable(type.oid));
-  await context.shared.setIndexes([...recordsOf(context), { oid: type.oid, substring, ready: false }], [ownClaim(type.oid, claim)]);
+  await context.shared.setIndexes(
+    [...recordsOf(context), { oid: type.oid, substring, ready: false }],
+    [ownClaim(type.oid, claim)],
+  );
 }
 
 /** Nobody else is making or dropping this index. */
@@ -71,7 +88,8 @@ async function claimGuard(context: WriteContext, type: AttributeType): Promise<N
   const qualifier = claimName(type.oid);
   const found = await buildCell(context, qualifier);
   if (!found) return { op: 'absent', family: 0, qualifier };
-  if (Date.now() - claimTime(found) < CLAIM_MS) throw new LdapError('busy', `the index of '${type.name}' is being added or dropped; try again in a minute`);
+  if (Date.now() - claimTime(found) < CLAIM_MS)
+    throw new LdapError('busy', `the index of '${type.name}' is being added or dropped; try again in a minute`);
   return { op: 'equals', family: 0, qualifier, value: found };
 }
 
@@ -91,7 +109,10 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   await context.store.dropTable(indexTable(oid).name);
   try {
-    await context.store.commit({ steps: [{ ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] }], decisive: 0 });
+    await context.store.commit({
+      steps: [{ ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] }],
+      decisive: 0,
+    });
   } catch (error) {
     // Somebody else took the claim over and finishes.
     if (!(error instanceof StoreError && error.code === 'guard')) throw error;
@@ -114,7 +135,10 @@ export async function claimUnfinished(context: WriteContext, type: AttributeType
     const index = context.shared.indexes.of(type);
     if (!index || isComplete(index)) return;
     const guards = [await claimGuard(context, type)];
-    await context.store.commit({ steps: [{ ...claimStep(type.oid, newClaim()), guards }, context.shared.guardStep(false)], decisive: 0 });
+    await context.store.commit({
+      steps: [{ ...claimStep(type.oid, newClaim()), guards }, context.shared.guardStep(false)],
+      decisive: 0,
+    });
   });
 }
 
@@ -157,7 +181,12 @@ function claimStep(oid: string, claim: Buffer): RowStep {
 
 /** Step that holds only while the claim does. */
 export function ownClaim(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
-  return { table: META_TABLE.name, key: BUILD_KEY, guards: [{ op: 'equals', family: 0, qualifier: claimName(oid), value: claim }], put };
+  return {
+    table: META_TABLE.name,
+    key: BUILD_KEY,
+    guards: [{ op: 'equals', family: 0, qualifier: claimName(oid), value: claim }],
+    put,
+  };
 }
 
 async function buildRow(context: WriteContext): Promise<Buffer | undefined> {

@@ -5,7 +5,16 @@ import { isPromise } from '../store/maybe.js';
 import { cellValue, MARK } from '../store/row.js';
 import { draftWithLarge } from './delete.js';
 import { byType, Implied, implyType } from './implied.js';
-import { buildCell, claimName, claimUnfinished, cursorName, freshly, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
+import {
+  buildCell,
+  claimName,
+  claimUnfinished,
+  cursorName,
+  freshly,
+  ownClaim,
+  recordsOf,
+  sweepClaims,
+} from './index-admin.js';
 import { type Index, isComplete } from './indexes.js';
 import { readAllLarge } from './large.js';
 import { keyAfter, MASTER, MASTER_TABLE, Q } from './tables.js';
@@ -70,7 +79,12 @@ async function build(context: WriteContext, index: Index, progress: Progress): P
 }
 
 /** Whether the claim still holds. */
-async function buildBatch(context: WriteContext, building: Building, keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<boolean> {
+async function buildBatch(
+  context: WriteContext,
+  building: Building,
+  keys: readonly Buffer[],
+  rows: readonly (Buffer | undefined)[],
+): Promise<boolean> {
   let steps: PlanStep[] = [];
   let first = 0;
   for (let i = 0; i < keys.length; i++) {
@@ -85,7 +99,12 @@ async function buildBatch(context: WriteContext, building: Building, keys: reado
 }
 
 /** Index rows of one entry, guarded by its version; none when it implies none. */
-async function entrySteps(context: WriteContext, index: Index, id: Buffer, row: Buffer | undefined): Promise<PlanStep[]> {
+async function entrySteps(
+  context: WriteContext,
+  index: Index,
+  id: Buffer,
+  row: Buffer | undefined,
+): Promise<PlanStep[]> {
   if (!row) return [];
   const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row);
   const attributes = byType(draftWithLarge(context, row, large)).get(index.type);
@@ -94,13 +113,25 @@ async function entrySteps(context: WriteContext, index: Index, id: Buffer, row: 
   if (implied.rows.size === 0) return [];
   const version = cellValue(row, MASTER.treeInfo, Q.version);
   if (!version) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);
-  const steps: PlanStep[] = [{ table: MASTER_TABLE.name, key: id, guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }] }];
-  for (const { prefix } of implied.rows.values()) steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
+  const steps: PlanStep[] = [
+    {
+      table: MASTER_TABLE.name,
+      key: id,
+      guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
+    },
+  ];
+  for (const { prefix } of implied.rows.values())
+    steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }
 
 /** Writes the rows of some entries; those that changed meanwhile are read again. Whether the claim still holds. */
-async function commitChunk(context: WriteContext, building: Building, keys: readonly Buffer[], made: PlanStep[]): Promise<boolean> {
+async function commitChunk(
+  context: WriteContext,
+  building: Building,
+  keys: readonly Buffer[],
+  made: PlanStep[],
+): Promise<boolean> {
   const { index, claim } = building;
   const cursor = { family: 0, qualifier: cursorName(index.type.oid), value: keys.at(-1)! };
   let steps = made;
@@ -112,10 +143,12 @@ async function commitChunk(context: WriteContext, building: Building, keys: read
       if (!(error instanceof StoreError && error.code === 'guard')) throw error;
       if (!(await buildCell(context, claimName(index.type.oid)))?.equals(claim)) return false;
       if (keys.length > 1 && tries === CHUNK_TRIES) {
-        for (const key of keys) if (!(await commitChunk(context, building, [key], await readSteps(context, index, [key])))) return false;
+        for (const key of keys)
+          if (!(await commitChunk(context, building, [key], await readSteps(context, index, [key])))) return false;
         return true;
       }
-      if (tries === ENTRY_TRIES) throw new LdapError('busy', 'an entry keeps changing while it is indexed; try again', { cause: error });
+      if (tries === ENTRY_TRIES)
+        throw new LdapError('busy', 'an entry keeps changing while it is indexed; try again', { cause: error });
       steps = await readSteps(context, index, keys);
     }
   }

@@ -68,10 +68,21 @@ export class IndexSet {
     this.bytes = bytes;
     this.list = parseRecords(bytes).map((record) => {
       const type = schema.attribute(record.oid);
-      if (!type) throw new StoreError('format', `index ${record.oid} is of an attribute that the schema does not define; load its schema file, or drop the index`);
+      if (!type)
+        throw new StoreError(
+          'format',
+          `index ${record.oid} is of an attribute that the schema does not define; load its schema file, or drop the index`,
+        );
       const { substring, ready } = record;
       const substringReady = substring && ready && record.substringReady !== false;
-      return { type, table: indexTable(record.oid).name, substring, ready, substringReady, presence: !EVERYWHERE.has(type.oid) };
+      return {
+        type,
+        table: indexTable(record.oid).name,
+        substring,
+        ready,
+        substringReady,
+        presence: !EVERYWHERE.has(type.oid),
+      };
     });
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
@@ -85,7 +96,12 @@ export class IndexSet {
     return [
       key,
       ...this.list.map(
-        (i): IndexInfo => ({ attribute: i.type.name, oid: i.type.oid, substring: i.substring, state: isComplete(i) ? 'ready' : 'building' }),
+        (i): IndexInfo => ({
+          attribute: i.type.name,
+          oid: i.type.oid,
+          substring: i.substring,
+          state: isComplete(i) ? 'ready' : 'building',
+        }),
       ),
     ];
   }

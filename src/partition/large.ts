@@ -33,9 +33,17 @@ export function chunkCount(pointer: Buffer): number {
 }
 
 /** The whole value behind `qualifier` of the entry `id`; `corrupt` when chunks are missing. */
-export function readLarge(reader: Reader, table: string, id: Buffer, qualifier: Buffer, pointer: Buffer): Maybe<Buffer> {
+export function readLarge(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+): Maybe<Buffer> {
   const cells = reader.getCells(table, id, MASTER.largeValues, qualifier);
-  return isPromise(cells) ? cells.then((c) => joinChunks(c, qualifier, pointer)) : joinChunks(cells, qualifier, pointer);
+  return isPromise(cells)
+    ? cells.then((c) => joinChunks(c, qualifier, pointer))
+    : joinChunks(cells, qualifier, pointer);
 }
 
 function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffer): Buffer {
@@ -52,12 +60,18 @@ function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffe
       at = next;
     }
   }
-  if (to !== value.length) throw new StoreError('corrupt', `a large value has ${to} of its ${value.length} bytes; run \`rowan check\``);
+  if (to !== value.length)
+    throw new StoreError('corrupt', `a large value has ${to} of its ${value.length} bytes; run \`rowan check\``);
   return value;
 }
 
 /** All large values of a row by latin-1 qualifier; undefined when it has none. */
-export async function readAllLarge(reader: Reader, table: string, id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer> | undefined> {
+export async function readAllLarge(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+): Promise<ReadonlyMap<string, Buffer> | undefined> {
   const qualifiers = largeQualifiers(row);
   if (!qualifiers) return undefined;
   const values = new Map<string, Buffer>();
@@ -66,7 +80,10 @@ export async function readAllLarge(reader: Reader, table: string, id: Buffer, ro
     const start = valueStart(row, at);
     const name = row.toString('latin1', qualifierStart(at), start);
     if (row[at] === MASTER.upAttributes && qualifiers.has(name)) {
-      values.set(name, await readLarge(reader, table, id, row.subarray(qualifierStart(at), start), row.subarray(start, next)));
+      values.set(
+        name,
+        await readLarge(reader, table, id, row.subarray(qualifierStart(at), start), row.subarray(start, next)),
+      );
     }
     at = next;
   }

@@ -90,7 +90,11 @@ export function tail(dn: Dn, from: number): Dn {
   const rdns = dn.rdns.slice(from);
   let start = 0;
   for (let i = 0; i < from; i++) start += dn.rdns[i]!.norm.length + 1;
-  return { rdns, text: rdns.map((r) => r.text).join(','), norm: rdns.length === 0 ? Buffer.alloc(0) : dn.norm.subarray(start) };
+  return {
+    rdns,
+    text: rdns.map((r) => r.text).join(','),
+    norm: rdns.length === 0 ? Buffer.alloc(0) : dn.norm.subarray(start),
+  };
 }
 
 /**
@@ -114,7 +118,9 @@ export async function throwNoSuchObject(context: Context, reader: Reader, dn: Dn
     throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
   }
   const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
-  throw new LdapError('noSuchObject', ancestor ? 'there is no entry with this name' : noContext(context), { matchedDN });
+  throw new LdapError('noSuchObject', ancestor ? 'there is no entry with this name' : noContext(context), {
+    matchedDN,
+  });
 }
 
 function noContext(context: Context): string {

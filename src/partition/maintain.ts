@@ -14,7 +14,10 @@ export interface Maintained {
 }
 
 /** Forgets deleted entries and change records that are older than they are kept, and finishes indexes left unfinished. */
-export async function maintain(context: WriteContext, keep: { readonly changesDays: number; readonly deletedDays: number }): Promise<Maintained> {
+export async function maintain(
+  context: WriteContext,
+  keep: { readonly changesDays: number; readonly deletedDays: number },
+): Promise<Maintained> {
   const now = Date.now();
   const purged = await purge(context, now - keep.deletedDays * DAY_MS);
   const trimmed = await trimChanges(context.store, now - keep.changesDays * DAY_MS);

@@ -4,18 +4,54 @@ import type { AttributeDescription, AttributeType, Dn, Rdn } from '../schema/typ
 import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
-import { completeClasses, type Draft, draftFromRow, type DraftAttribute, type DraftValue, entryCells, type TreeInfo, valueQualifier } from './entry.js';
+import {
+  completeClasses,
+  type Draft,
+  type DraftAttribute,
+  type DraftValue,
+  draftFromRow,
+  entryCells,
+  type TreeInfo,
+  valueQualifier,
+} from './entry.js';
 import { byType, Implied, implyType } from './implied.js';
 import { ENTRY_UUID_OID } from './indexes.js';
 import { chunkCount, chunkQualifier, readLarge } from './large.js';
 import { type Located, requireEntry } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
-import { largeQualifiers, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, TREE, TREE_TABLE, upRdnOf } from './tables.js';
+import {
+  largeQualifiers,
+  MASTER,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  Q,
+  TREE,
+  TREE_TABLE,
+  upRdnOf,
+} from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { changeStep, checkDraft, commitSteps, indexSteps, isSpecial, normCellChanges, refuseServerAttributes, retrying, stampModified, type WriteContext } from './write.js';
+import {
+  changeStep,
+  checkDraft,
+  commitSteps,
+  indexSteps,
+  isSpecial,
+  normCellChanges,
+  refuseServerAttributes,
+  retrying,
+  stampModified,
+  type WriteContext,
+} from './write.js';
 
 /** Changes an entry (RFC 4511 §4.6): all of the changes or none. */
-export async function modify(context: WriteContext, dn: Dn, changes: readonly Change[], actor: Actor, options: WriteOptions = {}): Promise<void> {
+export async function modify(
+  context: WriteContext,
+  dn: Dn,
+  changes: readonly Change[],
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   await retrying(context, async () => {
     const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
@@ -30,7 +66,14 @@ export async function modify(context: WriteContext, dn: Dn, changes: readonly Ch
     const csn = finishEdit(context, edit, rdn, actor, touched);
     const steps: PlanStep[] = [
       ...editSteps(context, edit, touched),
-      changeStep({ op: 'modify', id: found.node.id, dn: found.node.dn, by: actor.dn, csn, attributes: [...touched].map((t) => t.name) }),
+      changeStep({
+        op: 'modify',
+        id: found.node.id,
+        dn: found.node.dn,
+        by: actor.dn,
+        csn,
+        attributes: [...touched].map((t) => t.name),
+      }),
     ];
     await commitSteps(context, steps, 0);
   });
@@ -54,13 +97,19 @@ export async function loadLarge(context: WriteContext, edit: Edit, touched: Read
   for (const [key, attribute] of edit.after.attributes) {
     if (!touched.has(attribute.description.type) || !attribute.values.some((v) => v.stored)) continue;
     const values: DraftValue[] = [];
-    for (const value of attribute.values) values.push(value.stored ? await loadValue(context, edit, attribute, value) : value);
+    for (const value of attribute.values)
+      values.push(value.stored ? await loadValue(context, edit, attribute, value) : value);
     edit.after.attributes.set(key, { ...attribute, values });
     edit.before.attributes.set(key, { ...attribute, values });
   }
 }
 
-async function loadValue(context: WriteContext, edit: Edit, attribute: DraftAttribute, value: DraftValue): Promise<DraftValue> {
+async function loadValue(
+  context: WriteContext,
+  edit: Edit,
+  attribute: DraftAttribute,
+  value: DraftValue,
+): Promise<DraftValue> {
   const qualifier = valueQualifier(attribute.text, value.index);
   const bytes = readLarge(context.store, MASTER_TABLE.name, edit.node.id, qualifier, value.bytes);
   return { bytes: isPromise(bytes) ? await bytes : bytes, index: value.index };
@@ -71,7 +120,8 @@ function applyChange(context: WriteContext, draft: Draft, change: Change, actor:
   const { type, values } = change.attribute;
   const description = context.schema.requireDescription(type);
   refuseServerAttributes([{ description }], actor);
-  if (description.type.oid === ENTRY_UUID_OID) throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
+  if (description.type.oid === ENTRY_UUID_OID)
+    throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
   switch (change.operation) {
     case 'add':
       return addValues(draft, description, type, values);
@@ -116,18 +166,26 @@ function deleteValues(draft: Draft, description: AttributeDescription, text: str
 /** RFC 4525: adds an integer to every value. */
 function increment(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
   if (values.length !== 1) throw new LdapError('protocolError', `incrementing '${text}' needs exactly one value`);
-  if (description.type.syntax.oid !== INTEGER_SYNTAX) throw new LdapError('constraintViolation', `attribute '${text}' is not of the syntax Integer and cannot be incremented`);
+  if (description.type.syntax.oid !== INTEGER_SYNTAX)
+    throw new LdapError(
+      'constraintViolation',
+      `attribute '${text}' is not of the syntax Integer and cannot be incremented`,
+    );
   const attribute = draft.get(description);
   if (!attribute) throw new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
   const by = integer(values[0]!, text);
-  attribute.values = attribute.values.map((v) => ({ bytes: Buffer.from(String(integer(v.bytes, text) + by)), index: v.index }));
+  attribute.values = attribute.values.map((v) => ({
+    bytes: Buffer.from(String(integer(v.bytes, text) + by)),
+    index: v.index,
+  }));
 }
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
 function integer(value: Buffer, text: string): bigint {
   const digits = value.length <= 1000 ? value.toString('latin1') : '';
-  if (!/^-?\d+$/.test(digits)) throw new LdapError('invalidAttributeSyntax', `a value of '${text}' is not an integer of up to 1,000 digits`);
+  if (!/^-?\d+$/.test(digits))
+    throw new LdapError('invalidAttributeSyntax', `a value of '${text}' is not an integer of up to 1,000 digits`);
   return BigInt(digits);
 }
 
@@ -135,13 +193,27 @@ function integer(value: Buffer, text: string): bigint {
 function checkNaming(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));
-    if (attribute?.values.some((v) => ava.type.equality?.normalize(v.bytes)?.equals(ava.norm) ?? v.bytes.equals(ava.value))) continue;
-    throw new LdapError('notAllowedOnRDN', `the value of '${ava.type.name}' that names the entry cannot be removed; rename the entry instead`);
+    if (
+      attribute?.values.some(
+        (v) => ava.type.equality?.normalize(v.bytes)?.equals(ava.norm) ?? v.bytes.equals(ava.value),
+      )
+    )
+      continue;
+    throw new LdapError(
+      'notAllowedOnRDN',
+      `the value of '${ava.type.name}' that names the entry cannot be removed; rename the entry instead`,
+    );
   }
 }
 
 /** Checks the changed entry, stamps it and adds what the stamps touch to `touched`; gives the new entryCSN. */
-export function finishEdit(context: WriteContext, edit: Edit, rdn: Rdn, actor: Actor, touched: Set<AttributeType>): string {
+export function finishEdit(
+  context: WriteContext,
+  edit: Edit,
+  rdn: Rdn,
+  actor: Actor,
+  touched: Set<AttributeType>,
+): string {
   const structural = edit.before.text('structuralObjectClass');
   checkDraft(context, edit.after, rdn);
   const before = structural === undefined ? undefined : context.schema.objectClass(structural);
@@ -155,7 +227,12 @@ export function finishEdit(context: WriteContext, edit: Edit, rdn: Rdn, actor: A
 const STAMPS = ['entryCSN', 'modifyTimestamp', 'modifiersName', 'structuralObjectClass'];
 
 /** Steps for the master row, the tree row and the index rows of a changed entry; the first decides. Only cells that differ are written. */
-export function editSteps(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>, place?: TreeInfoChange): PlanStep[] {
+export function editSteps(
+  context: WriteContext,
+  edit: Edit,
+  touched: ReadonlySet<AttributeType>,
+  place?: TreeInfoChange,
+): PlanStep[] {
   const { before, after } = impliedChange(context, edit, touched);
   const { gone, come } = normCellChanges(before, after);
   const steps: PlanStep[] = [masterStep(edit, place)];
@@ -175,7 +252,11 @@ export function editSteps(context: WriteContext, edit: Edit, touched: ReadonlySe
 }
 
 /** Implied rows and cells of the touched types, before and after. */
-export function impliedChange(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>): { before: Implied; after: Implied } {
+export function impliedChange(
+  context: WriteContext,
+  edit: Edit,
+  touched: ReadonlySet<AttributeType>,
+): { before: Implied; after: Implied } {
   const imply = (draft: Draft): Implied => {
     const implied = new Implied();
     for (const [type, attributes] of byType(draft)) {
@@ -193,7 +274,13 @@ export type TreeInfoChange = Pick<TreeInfo, 'parentId' | 'normRdn' | 'upRdn'>;
 function masterStep(edit: Edit, place?: TreeInfoChange): RowStep {
   const { row } = edit;
   const version = cellValue(row, MASTER.treeInfo, Q.version)!;
-  const info = { parentId: parentIdOf(row), normRdn: normRdnOf(row), upRdn: upRdnOf(row), version: nextVersion(version), ...place };
+  const info = {
+    parentId: parentIdOf(row),
+    normRdn: normRdnOf(row),
+    upRdn: upRdnOf(row),
+    version: nextVersion(version),
+    ...place,
+  };
   const { cells, separate } = entryCells(edit.after, info);
   const old = new Map(unpackRow(row).map((cell) => [`${cell.family} ${cell.qualifier.toString('latin1')}`, cell]));
   const put = [];

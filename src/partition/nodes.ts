@@ -2,7 +2,18 @@ import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue } from '../store/row.js';
-import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID, TREE, TREE_TABLE, treeKey, upRdnOf } from './tables.js';
+import {
+  cutNorm,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  Q,
+  ROOT_ID,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+  upRdnOf,
+} from './tables.js';
 
 /** An entry's place in the tree: what of it is needed to name and to find what is below. */
 export interface Node {
@@ -88,7 +99,10 @@ export class NodeCache {
 
   /** As `byId`, of the id at `row[start, start + 16)`. */
   byIdAt(row: Buffer, start: number): Maybe<Node | undefined> {
-    return this.#byId.get(row.toString('latin1', start, start + 16)) ?? this.byId(Buffer.from(row.subarray(start, start + 16)));
+    return (
+      this.#byId.get(row.toString('latin1', start, start + 16)) ??
+      this.byId(Buffer.from(row.subarray(start, start + 16)))
+    );
   }
 
   #load(id: Buffer): Maybe<Node | undefined> {
@@ -121,7 +135,8 @@ export class NodeCache {
     if (cached) return cached;
     if (suffixes.has(key)) return this.#child(key, ROOT, cutNorm(Buffer.from(key, 'latin1')));
     const parent = this.byDn(dn, from + 1, suffixes);
-    if (isPromise(parent)) return parent.then((p) => p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm)) : undefined);
+    if (isPromise(parent))
+      return parent.then((p) => (p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm)) : undefined));
     return parent && parent !== ROOT ? this.#child(key, parent, cutNorm(dn.rdns[from]!.norm)) : undefined;
   }
 

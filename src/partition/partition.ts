@@ -5,7 +5,7 @@ import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import { add } from './add.js';
-import { load, type LoadOptions } from './bulk.js';
+import { type LoadOptions, load } from './bulk.js';
 import { check } from './check/check.js';
 import { repair } from './check/repair.js';
 import { compare } from './compare.js';
@@ -24,12 +24,27 @@ import { type Maintained, maintain } from './maintain.js';
 import { modify } from './modify.js';
 import { NodeCache } from './nodes.js';
 import { readById, toEntry, virtualRow } from './read.js';
-import { rename, type RenameTarget } from './rename.js';
-import { search, type SearchContext } from './search.js';
+import { type RenameTarget, rename } from './rename.js';
+import { type SearchContext, search } from './search.js';
 import { SharedState } from './shared.js';
 import { toLdapError } from './store-errors.js';
 import { MASTER, MASTER_TABLE, Q } from './tables.js';
-import type { Actor, Breach, DeletedEntry, Directory, DirectorySettings, Entry, Explanation, IndexInfo, LoadEntry, SearchOutcome, SearchParams, SearchSink, View, WriteOptions } from './types.js';
+import type {
+  Actor,
+  Breach,
+  DeletedEntry,
+  Directory,
+  DirectorySettings,
+  Entry,
+  Explanation,
+  IndexInfo,
+  LoadEntry,
+  SearchOutcome,
+  SearchParams,
+  SearchSink,
+  View,
+  WriteOptions,
+} from './types.js';
 import type { WriteContext } from './write.js';
 
 /** A directory over a store: what the server, the command line and embedding programs work with. */
@@ -110,7 +125,9 @@ export class Partition implements Directory {
   async largeValue(id: Buffer, qualifier: Buffer): Promise<Buffer> {
     const row = await this.store.get(MASTER_TABLE.name, id);
     const pointer = row && cellValue(row, MASTER.upAttributes, qualifier);
-    return pointer ? translated(Promise.resolve(readLarge(this.store, MASTER_TABLE.name, id, qualifier, pointer))) : Buffer.alloc(0);
+    return pointer
+      ? translated(Promise.resolve(readLarge(this.store, MASTER_TABLE.name, id, qualifier, pointer)))
+      : Buffer.alloc(0);
   }
 
   /** Three-valued: undefined is neither true nor false. For virtual entries. */
@@ -145,7 +162,11 @@ export class Partition implements Directory {
   }
 
   /** Loads entries in bulk; see `bulk.ts`. */
-  async load(entries: AsyncIterable<readonly LoadEntry[]>, actor: Actor, options: LoadOptions): Promise<{ loaded: number; rejected: number }> {
+  async load(
+    entries: AsyncIterable<readonly LoadEntry[]>,
+    actor: Actor,
+    options: LoadOptions,
+  ): Promise<{ loaded: number; rejected: number }> {
     return translated(load(this.context, entries, actor, options));
   }
 
@@ -226,4 +247,3 @@ async function translated<T>(result: Promise<T>): Promise<T> {
     throw toLdapError(error);
   }
 }
-

@@ -1,16 +1,11 @@
 import type { AttributeType } from '../schema/types.js';
-import type { KeyRange, Maybe, Reader } from '../store/contract.js';
+import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet } from './indexes.js';
+import type { Source } from './sources.js';
 import { boundRange } from './store-filter.js';
-import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, prefixEnd, PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
-
-/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or one id that is known. */
-export type Source =
-  | { readonly id: Buffer }
-  | { readonly table: string; readonly prefix: Buffer }
-  | { readonly table: string; readonly range: KeyRange };
+import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
 
 /** A part of the filter that indexes can answer: the union of `sources` holds every entry for which the filter is true. */
 export interface IndexPlan {
@@ -34,7 +29,12 @@ const POSTING_CAP = 1_000_000_000;
  * The cheapest index plan for the filter, or undefined where indexes cannot answer it: a term takes its own index
  * rows, an AND its best part, an OR the union of all its parts. Equality and presence counts are exact, ranges capped.
  */
-export function planIndexes(filter: CompiledFilter, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
+export function planIndexes(
+  filter: CompiledFilter,
+  indexes: IndexSet,
+  reader: Reader,
+  consider?: Consider,
+): Maybe<IndexPlan | undefined> {
   switch (filter.kind) {
     case 'undefined':
       return { sources: [], count: 0, term: '' };
@@ -50,8 +50,15 @@ export function planIndexes(filter: CompiledFilter, indexes: IndexSet, reader: R
 }
 
 /** As `planIndexes` for a part of a filter: counted, not read. */
-function planPart(filter: CompiledFilter, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
-  return filter.kind === 'term' ? planTerm(filter, indexes, reader, consider) : planIndexes(filter, indexes, reader, consider);
+function planPart(
+  filter: CompiledFilter,
+  indexes: IndexSet,
+  reader: Reader,
+  consider?: Consider,
+): Maybe<IndexPlan | undefined> {
+  return filter.kind === 'term'
+    ? planTerm(filter, indexes, reader, consider)
+    : planIndexes(filter, indexes, reader, consider);
 }
 
 /** Up to so many ids are read instead of counted. */
@@ -114,7 +121,11 @@ function planOr(
 }
 
 function union(a: IndexPlan, b: IndexPlan): IndexPlan {
-  return { sources: [...a.sources, ...b.sources], count: a.count + b.count, term: a.term ? `${a.term} ${b.term}` : b.term };
+  return {
+    sources: [...a.sources, ...b.sources],
+    count: a.count + b.count,
+    term: a.term ? `${a.term} ${b.term}` : b.term,
+  };
 }
 
 function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Consider): Maybe<IndexPlan | undefined> {
@@ -134,7 +145,8 @@ function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Cons
     if (!index.ready) return refuse(`the index of ${type.name} is being built`);
     if (term.lookup.kind === 'presence' && !index.presence) return refuse(`every entry has ${type.name}`);
     const sources = termSources(index, term.lookup);
-    if (sources.length === 0) return refuse(`the index of ${type.name} has no substring rows, or the part is shorter than three characters`);
+    if (sources.length === 0)
+      return refuse(`the index of ${type.name} has no substring rows, or the part is shorter than three characters`);
     choices.push(sources);
   }
   const name = term.types.map((type: AttributeType) => type.name).join(',');
@@ -182,7 +194,11 @@ function fewest(
   return found!;
 }
 
-function fewer(found: { source: Source; count: number } | undefined, source: Source, count: number): { source: Source; count: number } {
+function fewer(
+  found: { source: Source; count: number } | undefined,
+  source: Source,
+  count: number,
+): { source: Source; count: number } {
   return found && found.count <= count ? found : { source, count };
 }
 
@@ -224,41 +240,4 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
     for (let at = 0; at + 3 <= part.length; at += step) sources.push({ table, prefix: gramPrefix(part, at) });
   }
   return sources;
-}
-
-/** Ids of one source in rising order, of a prefix without a copy of the keys; `after` only of single prefixes. */
-export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
-  if ('id' in source) return source.id;
-  if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
-  return rangeIds(source, reader, limit);
-}
-
-async function rangeIds(source: Extract<Source, { range: KeyRange }>, reader: Reader, limit: number): Promise<Buffer> {
-  const scan = reader.scan(source.table, source.range, { keysOnly: true, limit });
-  const ids: Buffer[] = [];
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) break;
-      for (const key of batch.keys) ids.push(key.subarray(key.length - UUID_BYTES));
-    }
-  } finally {
-    scan.close();
-  }
-  return Buffer.concat(ids);
-}
-
-/** Sorts 16-byte ids and drops repeated ones. */
-export function sortIds(ids: Buffer): Buffer {
-  const n = ids.length / UUID_BYTES;
-  const order = Array.from({ length: n }, (_, i) => ids.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)).sort(Buffer.compare);
-  const sorted = Buffer.allocUnsafe(ids.length);
-  let to = 0;
-  for (let i = 0; i < n; i++) {
-    if (i > 0 && order[i]!.equals(order[i - 1]!)) continue;
-    sorted.set(order[i]!, to);
-    to += UUID_BYTES;
-  }
-  return sorted.subarray(0, to);
 }

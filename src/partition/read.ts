@@ -37,10 +37,17 @@ export async function toEntry(context: SearchContext, { node, row }: Located, wi
 }
 
 /** A packed master row of an entry that is in no table (root DSE, cn=Subschema, …), so that it is evaluated and encoded like any other. */
-export function virtualRow(context: Context, attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[]): Buffer {
+export function virtualRow(
+  context: Context,
+  attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
+): Buffer {
   const draft = draftFromAttributes(context.schema, attributes);
   const nothing = Buffer.alloc(0);
-  const { cells } = entryCells(draft, { parentId: ROOT_ID, normRdn: nothing, upRdn: nothing, version: Buffer.alloc(8) }, Number.POSITIVE_INFINITY);
+  const { cells } = entryCells(
+    draft,
+    { parentId: ROOT_ID, normRdn: nothing, upRdn: nothing, version: Buffer.alloc(8) },
+    Number.POSITIVE_INFINITY,
+  );
   return packRow(cells);
 }
 

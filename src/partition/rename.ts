@@ -10,7 +10,15 @@ import { type Edit, editSteps, finishEdit, impliedChange, loadLarge, openEdit } 
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { changeStep, commitSteps, countSteps, normCellChanges, refuseServerNames, retrying, type WriteContext } from './write.js';
+import {
+  changeStep,
+  commitSteps,
+  countSteps,
+  normCellChanges,
+  refuseServerNames,
+  retrying,
+  type WriteContext,
+} from './write.js';
 
 export interface RenameTarget {
   readonly newRdn: string;
@@ -22,7 +30,13 @@ export interface RenameTarget {
  * Renames or moves an entry with all that is below it (RFC 4511 §4.9). Children hang on the entryUUID, so the cost does
  * not grow with the subtree: one tree row, one master row and the counters of two ancestor chains.
  */
-export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, actor: Actor, options: WriteOptions = {}): Promise<void> {
+export async function rename(
+  context: WriteContext,
+  dn: Dn,
+  to: RenameTarget,
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<void> {
   const { schema, shared } = context;
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be renamed');
   const rdn = schema.parseRdn(to.newRdn);
@@ -31,7 +45,10 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
   await retrying(context, async () => {
     const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
     if (shared.suffixNorms.has(dn.norm.toString('latin1'))) {
-      throw new LdapError('unwillingToPerform', 'a suffix cannot be renamed; export it and import it under the new name');
+      throw new LdapError(
+        'unwillingToPerform',
+        'a suffix cannot be renamed; export it and import it under the new name',
+      );
     }
     const oldParent = found.node.parent!;
     const parent = superior ? await requireSuperior(context, superior, options.manageDsaIT ?? false) : oldParent;
@@ -44,7 +61,15 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
     const steps = [
       ...(await treeSteps(context, edit, touched, parent, place.normRdn)),
       ...editSteps(context, edit, touched, place),
-      changeStep({ op: 'rename', id: found.node.id, dn: found.node.dn, newDn, by: actor.dn, csn, attributes: [...touched].map((t) => t.name) }),
+      changeStep({
+        op: 'rename',
+        id: found.node.id,
+        dn: found.node.dn,
+        newDn,
+        by: actor.dn,
+        csn,
+        attributes: [...touched].map((t) => t.name),
+      }),
     ];
     await commitSteps(context, steps, 0);
     context.nodes.clear();
@@ -52,20 +77,25 @@ export async function rename(context: WriteContext, dn: Dn, to: RenameTarget, ac
 }
 
 async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT: boolean): Promise<Node> {
-  if (superior.rdns.length === 0) throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
+  if (superior.rdns.length === 0)
+    throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
   const found = findEntry(context, context.store, superior);
   const parent = isPromise(found) ? await found : found;
   if (!parent) return throwNoSuchObject(context, context.store, superior);
   const special = specialClass(context, parent.row);
   if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it');
-  if (special === 'referral' && !manageDsaIT) throw new LdapError('affectsMultipleDSAs', 'the new superior is held by another server');
+  if (special === 'referral' && !manageDsaIT)
+    throw new LdapError('affectsMultipleDSAs', 'the new superior is held by another server');
   return parent.node;
 }
 
 function refuseMove(node: Node, oldParent: Node, parent: Node): void {
   if (isWithin(parent, node)) throw new LdapError('unwillingToPerform', 'an entry cannot be moved below itself');
   if (suffixOf(oldParent) !== suffixOf(parent) && !suffixOf(oldParent).id.equals(suffixOf(parent).id)) {
-    throw new LdapError('affectsMultipleDSAs', 'an entry cannot be moved to another suffix; export it and import it there');
+    throw new LdapError(
+      'affectsMultipleDSAs',
+      'an entry cannot be moved to another suffix; export it and import it there',
+    );
   }
 }
 
@@ -76,13 +106,24 @@ function suffixOf(node: Node): Node {
 }
 
 /** Removes the old RDN's values when asked to and adds the new one's; gives the types touched. */
-async function renameValues(context: WriteContext, edit: Edit, oldRdn: Rdn, newRdn: Rdn, deleteOld: boolean): Promise<Set<AttributeType>> {
+async function renameValues(
+  context: WriteContext,
+  edit: Edit,
+  oldRdn: Rdn,
+  newRdn: Rdn,
+  deleteOld: boolean,
+): Promise<Set<AttributeType>> {
   const touched = new Set<AttributeType>();
   for (const ava of [...oldRdn.avas, ...newRdn.avas]) touched.add(ava.type);
   await loadLarge(context, edit, touched);
   for (const ava of newRdn.avas) {
-    if (ava.value.length === 0) throw new LdapError('invalidDNSyntax', `the new RDN gives '${ava.type.name}' an empty value`);
-    if (!ava.type.equality) throw new LdapError('namingViolation', `attribute '${ava.type.name}' has no equality rule and cannot name an entry`);
+    if (ava.value.length === 0)
+      throw new LdapError('invalidDNSyntax', `the new RDN gives '${ava.type.name}' an empty value`);
+    if (!ava.type.equality)
+      throw new LdapError(
+        'namingViolation',
+        `attribute '${ava.type.name}' has no equality rule and cannot name an entry`,
+      );
   }
   if (deleteOld) {
     for (const ava of oldRdn.avas) {
@@ -99,25 +140,45 @@ async function renameValues(context: WriteContext, edit: Edit, oldRdn: Rdn, newR
 }
 
 /** Moves the tree row: the new name is free and taken, the old row, with its counters as read, goes. */
-async function treeSteps(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>, parent: Node, normRdn: Buffer): Promise<PlanStep[]> {
+async function treeSteps(
+  context: WriteContext,
+  edit: Edit,
+  touched: ReadonlySet<AttributeType>,
+  parent: Node,
+  normRdn: Buffer,
+): Promise<PlanStep[]> {
   const { node } = edit;
   const oldKey = nodeTreeKey(node);
   const newKey = treeKey(parent.id, normRdn);
   const read = context.store.get(TREE_TABLE.name, oldKey);
   const row = isPromise(read) ? await read : read;
-  if (!row || !cellValue(row, TREE.treeInfo, Q.id)?.equals(node.id)) throw new StoreError('guard', 'the entry has been renamed meanwhile');
+  if (!row || !cellValue(row, TREE.treeInfo, Q.id)?.equals(node.id))
+    throw new StoreError('guard', 'the entry has been renamed meanwhile');
   const { before, after } = impliedChange(context, edit, touched);
   const { gone, come } = normCellChanges(before, after);
   const same: Guard[] = [
     { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id },
-    { op: 'counterEquals', family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: cellCounter(row, TREE.treeInfo, Q.oneLevelCount) },
-    { op: 'counterEquals', family: TREE.treeInfo, qualifier: Q.subLevelCount, value: cellCounter(row, TREE.treeInfo, Q.subLevelCount) },
+    {
+      op: 'counterEquals',
+      family: TREE.treeInfo,
+      qualifier: Q.oneLevelCount,
+      value: cellCounter(row, TREE.treeInfo, Q.oneLevelCount),
+    },
+    {
+      op: 'counterEquals',
+      family: TREE.treeInfo,
+      qualifier: Q.subLevelCount,
+      value: cellCounter(row, TREE.treeInfo, Q.subLevelCount),
+    },
   ];
   if (oldKey.equals(newKey)) return [{ table: TREE_TABLE.name, key: oldKey, guards: same, delete: gone, put: come }];
   const taken = context.store.get(TREE_TABLE.name, newKey);
-  if (isPromise(taken) ? await taken : taken) throw new LdapError('entryAlreadyExists', 'there is an entry with the new name already');
+  if (isPromise(taken) ? await taken : taken)
+    throw new LdapError('entryAlreadyExists', 'there is an entry with the new name already');
   const names = new Set([...gone, ...come].map((cell) => cell.qualifier.toString('latin1')));
-  const kept = unpackRow(row).filter((cell) => cell.family !== TREE.normAttributes || !names.has(cell.qualifier.toString('latin1')));
+  const kept = unpackRow(row).filter(
+    (cell) => cell.family !== TREE.normAttributes || !names.has(cell.qualifier.toString('latin1')),
+  );
   const free: Guard[] = [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.id }];
   const moved: RowStep[] = [
     { table: TREE_TABLE.name, key: newKey, guards: free, put: [...kept, ...come] },

@@ -84,7 +84,12 @@ async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> 
 }
 
 /** Looks at the tree rows of a range, considers their entries, and gives the ids of those that have children. */
-async function scanRange(run: SearchRun, range: KeyRange, filter: StoreFilter | undefined, kind: PlanKind): Promise<Buffer[]> {
+async function scanRange(
+  run: SearchRun,
+  range: KeyRange,
+  filter: StoreFilter | undefined,
+  kind: PlanKind,
+): Promise<Buffer[]> {
   const containers: Buffer[] = [];
   const scan = run.reader.scan(TREE_TABLE.name, range, { filter });
   try {

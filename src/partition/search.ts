@@ -5,12 +5,24 @@ import { chain, isPromise } from '../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../store/row.js';
 import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
 import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
+import { IdSet } from './id-set.js';
 import { readAllLarge } from './large.js';
 import { type Context, specialValue } from './locate.js';
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
-import { type IndexPlan, planIndexes, sortIds, sourceIds } from './plan.js';
+import { type IndexPlan, planIndexes } from './plan.js';
 import { scanArea } from './scan.js';
-import { largeQualifiers, MASTER, MASTER_TABLE, normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from './tables.js';
+import { idBatches, sortIds, sourceIds } from './sources.js';
+import {
+  largeQualifiers,
+  MASTER,
+  MASTER_TABLE,
+  normRdnOf,
+  Q,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+  UUID_BYTES,
+} from './tables.js';
 import type { Hit, SearchOutcome, SearchParams, SearchSink } from './types.js';
 
 export interface SearchContext extends Context {
@@ -36,7 +48,12 @@ export function search(context: SearchContext, params: SearchParams, sink: Searc
   return chain(context.shared.fresh(), () => searchOnce(context, params, sink, true));
 }
 
-function searchOnce(context: SearchContext, params: SearchParams, sink: SearchSink, mayRepeat: boolean): Maybe<SearchOutcome> {
+function searchOnce(
+  context: SearchContext,
+  params: SearchParams,
+  sink: SearchSink,
+  mayRepeat: boolean,
+): Maybe<SearchOutcome> {
   let run: SearchRun | undefined;
   const start = (): Maybe<SearchOutcome> =>
     chain(specials(context, context.store), () => {
@@ -95,7 +112,13 @@ export class SearchRun {
   #last: Resume | undefined;
   #referred = false;
   #turnBegan = performance.now();
-  readonly #candidate: Candidate = { row: Buffer.alloc(0), dn: Buffer.alloc(0), hasSubordinates: false, numSubordinates: 0, large: undefined };
+  readonly #candidate: Candidate = {
+    row: Buffer.alloc(0),
+    dn: Buffer.alloc(0),
+    hasSubordinates: false,
+    numSubordinates: 0,
+    large: undefined,
+  };
 
   constructor(context: SearchContext, params: SearchParams, sink: SearchSink, filter: CompiledFilter, needs: Needs) {
     this.context = context;
@@ -158,7 +181,10 @@ export class SearchRun {
 
   #searchArea(area: Area, resume: Resume | undefined): Maybe<void> {
     if (area.scope === 'base') return resume ? undefined : this.fetch(area.node.id);
-    if (resume) return resume.kind === 'i' ? this.#resumeIndex(resume.key) : scanArea(this, area, resume.kind as 's' | 't', resume.key);
+    if (resume)
+      return resume.kind === 'i'
+        ? this.#resumeIndex(resume.key)
+        : scanArea(this, area, resume.kind as 's' | 't', resume.key);
     const plan = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
     return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
   }
@@ -170,14 +196,19 @@ export class SearchRun {
   }
 
   async #chooseLong(area: Area, plan: IndexPlan | undefined): Promise<void> {
-    if ((await choosePlan(this.#reader, area, plan)) === 'index') return this.#withSnapshot(async () => this.#byIndex(plan!));
+    if ((await choosePlan(this.#reader, area, plan)) === 'index')
+      return this.#withSnapshot(async () => this.#byIndex(plan!));
     return this.#withSnapshot(async () => scanArea(this, area, wholeTable(area) ? 't' : 's', undefined));
   }
 
   async #resumeIndex(after: Buffer): Promise<void> {
     const planned = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
     const plan = isPromise(planned) ? await planned : planned;
-    if (!plan) throw new LdapError('unwillingToPerform', 'the index that this paged search was using is gone; start the search again');
+    if (!plan)
+      throw new LdapError(
+        'unwillingToPerform',
+        'the index that this paged search was using is gone; start the search again',
+      );
     return this.#withSnapshot(async () => this.#byIndex(plan, after));
   }
 
@@ -202,7 +233,20 @@ export class SearchRun {
       if (!isPromise(ids) && ids.length < BATCH * UUID_BYTES) return this.#fetchAll(ids);
       return this.#inBatches(ids, (last) => sourceIds(only, this.#reader, BATCH, last));
     }
-    return this.#gathered(plan, after);
+    return this.params.pageSize === undefined ? this.#streamed(plan) : this.#gathered(plan, after);
+  }
+
+  /** Several sources, or a range, as they come; entries that are indexed under several values are looked at once. */
+  async #streamed(plan: IndexPlan): Promise<void> {
+    const seen = new IdSet();
+    for (const source of plan.sources) {
+      for await (const ids of idBatches(source, this.#reader, BATCH)) {
+        const done = this.#fetchAll(ids, 0, seen);
+        if (isPromise(done)) await done;
+        const pause = this.breathe();
+        if (isPromise(pause)) await pause;
+      }
+    }
   }
 
   async #inBatches(first: Maybe<Buffer>, more: (last: Buffer) => Maybe<Buffer>): Promise<void> {
@@ -217,7 +261,7 @@ export class SearchRun {
     }
   }
 
-  /** The union of several sources, sorted; entries that are indexed under several values come once. */
+  /** The same for pages, which go on where the last one ended: sorted by id. */
   async #gathered(plan: IndexPlan, after?: Buffer): Promise<void> {
     const parts: Buffer[] = [];
     for (const source of plan.sources) {
@@ -227,7 +271,8 @@ export class SearchRun {
     }
     const ids = sortIds(Buffer.concat(parts));
     let from = 0;
-    if (after) while (from < ids.length && ids.compare(after, 0, UUID_BYTES, from, from + UUID_BYTES) <= 0) from += UUID_BYTES;
+    if (after)
+      while (from < ids.length && ids.compare(after, 0, UUID_BYTES, from, from + UUID_BYTES) <= 0) from += UUID_BYTES;
     for (; from < ids.length && !this.#resume; from += BATCH * UUID_BYTES) {
       const done = this.#fetchAll(ids.subarray(from, from + BATCH * UUID_BYTES));
       if (isPromise(done)) await done;
@@ -235,11 +280,12 @@ export class SearchRun {
     }
   }
 
-  #fetchAll(ids: Buffer, from = 0): Maybe<void> {
+  #fetchAll(ids: Buffer, from = 0, seen?: IdSet): Maybe<void> {
     for (let at = from; at < ids.length && !this.#resume; at += UUID_BYTES) {
+      if (seen && !seen.add(ids, at)) continue;
       const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
       const done = this.fetch(id, 'i', id);
-      if (isPromise(done)) return done.then(() => this.#fetchAll(ids, at + UUID_BYTES));
+      if (isPromise(done)) return done.then(() => this.#fetchAll(ids, at + UUID_BYTES, seen));
     }
   }
 
@@ -247,13 +293,17 @@ export class SearchRun {
   fetch(id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
     this.looked++;
     const row = this.#reader.get(MASTER_TABLE.name, id);
-    return isPromise(row) ? row.then((r) => r && this.consider(id, r, kind, key)) : row && this.consider(id, row, kind, key);
+    return isPromise(row)
+      ? row.then((r) => r && this.consider(id, r, kind, key))
+      : row && this.consider(id, row, kind, key);
   }
 
   /** Checks one candidate against scope and filter and hands it out; `key` is where a page that ends here goes on. */
   consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     const parent = this.context.nodes.byIdAt(row, parentIdOffset(row));
-    return isPromise(parent) ? parent.then((p) => this.#inScope(id, row, p, kind, key)) : this.#inScope(id, row, parent, kind, key);
+    return isPromise(parent)
+      ? parent.then((p) => this.#inScope(id, row, p, kind, key))
+      : this.#inScope(id, row, parent, kind, key);
   }
 
   #inScope(id: Buffer, row: Buffer, parent: Node | undefined, kind: PlanKind, key: Buffer): Maybe<void> {
@@ -277,14 +327,21 @@ export class SearchRun {
     const large = this.#needs.values ? await readAllLarge(this.#reader, MASTER_TABLE.name, id, row) : undefined;
     const count = this.#needs.subordinates ? childCount(this.#reader, row) : 0;
     const children = isPromise(count) ? await count : count;
-    const candidate: Candidate = { row, dn: dnOf(row, parent), hasSubordinates: children > 0, numSubordinates: children, large };
+    const candidate: Candidate = {
+      row,
+      dn: dnOf(row, parent),
+      hasSubordinates: children > 0,
+      numSubordinates: children,
+      large,
+    };
     if (evaluate(this.filter, candidate) === TRUE) await this.#give(id, row, parent, kind, key);
   }
 
   /** Aliases that were followed and referrals that became references are not entries of the result. */
   #isHidden(row: Buffer, flags: { readonly aliases: boolean; readonly referrals: boolean }): boolean {
     const { params, context } = this;
-    const derefs = flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
+    const derefs =
+      flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
     const refers = flags.referrals && !params.manageDsaIT;
     if (!derefs && !refers) return false;
     return isOfClass(context, row, derefs, refers);
@@ -326,7 +383,10 @@ export class SearchRun {
     const { params } = this;
     if (params.signal?.aborted) throw new LdapError('canceled', 'the search was ended');
     if (this.looked > params.lookLimit) {
-      throw new LdapError('adminLimitExceeded', `the search looked at ${this.looked} entries without an index that helps; ask for less, or have an index added`);
+      throw new LdapError(
+        'adminLimitExceeded',
+        `the search looked at ${this.looked} entries without an index that helps; ask for less, or have an index added`,
+      );
     }
     if (Date.now() > params.deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
     if (performance.now() - this.#turnBegan < TURN_MS) return;
@@ -407,7 +467,9 @@ function childCount(reader: Reader, row: Buffer): Maybe<number> {
   const at = parentIdOffset(row);
   const parentId = row.subarray(at, at + UUID_BYTES);
   const normRdn = normRdnOf(row);
-  return chain(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) => Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)));
+  return chain(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) =>
+    Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)),
+  );
 }
 
 function formatResume({ area, kind, key }: Resume): Buffer {

@@ -33,7 +33,8 @@ export async function initDirectory(
   settings: { readonly suffixes: readonly string[]; readonly adminDn: string; readonly adminPassword: Buffer },
   schema: Schema,
 ): Promise<void> {
-  if (settings.suffixes.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
+  if (settings.suffixes.length === 0)
+    throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
   const norms = new Set<string>();
   for (const suffix of settings.suffixes) {
     const dn = schema.parseDn(suffix);
@@ -41,7 +42,8 @@ export async function initDirectory(
     norms.add(dn.norm.toString('latin1'));
   }
   if (norms.size < settings.suffixes.length) throw new LdapError('unwillingToPerform', 'a suffix is given twice');
-  if (schema.parseDn(settings.adminDn).rdns.length === 0) throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
+  if (schema.parseDn(settings.adminDn).rdns.length === 0)
+    throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
   for (const table of FIXED_TABLES) await store.createTable(table);
   const records: IndexRecord[] = [];
   for (const name of DEFAULT_INDEXES) {
@@ -128,7 +130,11 @@ export class SharedState {
     if (row && this.#row?.equals(row)) return;
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
     const format = cellCounter(row, F, CELL.format);
-    if (format > FORMAT) throw new StoreError('format', `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`);
+    if (format > FORMAT)
+      throw new StoreError(
+        'format',
+        `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`,
+      );
     this.#settings = {
       suffixes: JSON.parse(need(row, CELL.suffixes).toString()) as string[],
       adminDn: need(row, CELL.adminDn).toString(),
@@ -167,14 +173,19 @@ export class SharedState {
   async addSuffix(text: string): Promise<void> {
     const dn = this.#schema.parseDn(text);
     if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
-    if (this.#suffixNorms.has(dn.norm.toString('latin1'))) throw new LdapError('entryAlreadyExists', `'${text}' is a suffix already`);
+    if (this.#suffixNorms.has(dn.norm.toString('latin1')))
+      throw new LdapError('entryAlreadyExists', `'${text}' is a suffix already`);
     const before = Buffer.from(JSON.stringify(this.#settings.suffixes));
     const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: before }];
     const value = Buffer.from(JSON.stringify([...this.#settings.suffixes, text]));
     await this.#commit(guards, [{ family: F, qualifier: CELL.suffixes, value }]);
   }
 
-  async #commit(guards: readonly Guard[], put: NonNullable<RowStep['put']>, add: NonNullable<RowStep['add']> = []): Promise<void> {
+  async #commit(
+    guards: readonly Guard[],
+    put: NonNullable<RowStep['put']>,
+    add: NonNullable<RowStep['add']> = [],
+  ): Promise<void> {
     await this.#store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put, add }], decisive: 0 });
     await this.refresh();
   }
@@ -188,7 +199,10 @@ export function sharedGuard(indexes: Buffer, moved: boolean): RowStep {
 }
 
 /** What the shared row of a snapshot says about indexes and suffixes (normalized, latin-1). */
-export function readShared(reader: Reader, schema: Schema): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
+export function readShared(
+  reader: Reader,
+  schema: Schema,
+): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
   return chain(reader.get(META_TABLE.name, KEY), (row) => {
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
     const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];

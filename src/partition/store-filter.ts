@@ -68,7 +68,8 @@ const family = TREE.normAttributes;
 function termFilter(type: AttributeType, lookup: Lookup): StoreFilter {
   const oid = oidBytes(type.oid);
   if (lookup.kind === 'presence') return { op: 'hasColumn', family, qualifier: oid };
-  if (lookup.kind === 'equality') return { op: 'hasColumn', family, qualifier: normQualifier(oid, cutNorm(lookup.norm)) };
+  if (lookup.kind === 'equality')
+    return { op: 'hasColumn', family, qualifier: normQualifier(oid, cutNorm(lookup.norm)) };
   const prefix = Buffer.concat([oid, EQUALS]);
   if (lookup.kind === 'pattern') return patternFilter(type, prefix, lookup);
   const { from, to } = boundRange(prefix, lookup);
@@ -80,7 +81,10 @@ const AFTER_FORM = Buffer.from([1]);
 const AFTER_ALL = Buffer.alloc(1, 0xff);
 
 /** Keys that start with `prefix` and hold forms at or above, at or below the bound; cut bounds widen. */
-export function boundRange(prefix: Buffer, lookup: { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }): { from: Buffer; to: Buffer | undefined } {
+export function boundRange(
+  prefix: Buffer,
+  lookup: { readonly kind: 'from' | 'upTo'; readonly norm: Buffer },
+): { from: Buffer; to: Buffer | undefined } {
   const bound = Buffer.concat([prefix, lookup.norm.subarray(0, MAX_NORM)]);
   if (lookup.kind === 'from') return { from: bound, to: prefixEnd(prefix) };
   // Behind the form itself an index key goes on with a zero byte and the id.
@@ -91,7 +95,8 @@ export function boundRange(prefix: Buffer, lookup: { readonly kind: 'from' | 'up
 function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Lookup, { kind: 'pattern' }>): StoreFilter {
   const { any, final } = lookup;
   const initial = lookup.initial?.subarray(0, MAX_NORM);
-  if (any.length === 0 && !final) return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
+  if (any.length === 0 && !final)
+    return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
   const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
   // What follows the first 512 bytes of a cut value is not there to be seen.
   return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMark(type.oid) }] };
@@ -102,7 +107,10 @@ export const HAS_CHILDREN: StoreFilter = {
   op: 'and',
   of: [
     { op: 'hasColumn', family: TREE.treeInfo, qualifier: Q.oneLevelCount },
-    { op: 'not', of: { op: 'columnEquals', family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: Buffer.alloc(8) } },
+    {
+      op: 'not',
+      of: { op: 'columnEquals', family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: Buffer.alloc(8) },
+    },
   ],
 };
 

@@ -55,7 +55,10 @@ export function cutNorm(norm: Buffer): Buffer {
   const cut = Buffer.allocUnsafe(MAX_NORM + 33);
   norm.copy(cut, 0, 0, MAX_NORM);
   cut[MAX_NORM] = 0x23;
-  createHash('sha256').update(norm).digest().copy(cut, MAX_NORM + 1);
+  createHash('sha256')
+    .update(norm)
+    .digest()
+    .copy(cut, MAX_NORM + 1);
   return cut;
 }
 
@@ -157,7 +160,8 @@ export function upRdnOf(row: Buffer): Buffer {
 /** Latin-1 texts of the qualifiers whose value lives in `largeValues`; undefined for a row that has none. */
 export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
   // `large` sorts before every other treeInfo qualifier, so the first cell decides.
-  if (row.length === 0 || row[0] !== MASTER.treeInfo || row[2] !== Q.large.length || row[7] !== Q.large[0]) return undefined;
+  if (row.length === 0 || row[0] !== MASTER.treeInfo || row[2] !== Q.large.length || row[7] !== Q.large[0])
+    return undefined;
   const list = cellValue(row, MASTER.treeInfo, Q.large);
   if (!list) return undefined;
   const found = new Set<string>();

@@ -146,7 +146,12 @@ export interface Explanation {
   /** `base`, `index`, `scope` or `table`. */
   readonly plan: string;
   /** One line a considered term: its text, its (capped) count, and whether it was taken. */
-  readonly terms: readonly { readonly term: string; readonly count: number | undefined; readonly taken: boolean; readonly why: string }[];
+  readonly terms: readonly {
+    readonly term: string;
+    readonly count: number | undefined;
+    readonly taken: boolean;
+    readonly why: string;
+  }[];
   /** Store filter as text where rows are scanned. */
   readonly storeFilter: string | undefined;
   readonly candidates: number;

@@ -33,7 +33,8 @@ export async function retrying<T>(context: WriteContext, attempt: () => Promise<
       return await attempt();
     } catch (error) {
       if (!(error instanceof StoreError && error.code === 'guard')) throw error;
-      if (tries === MAX_TRIES) throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+      if (tries === MAX_TRIES)
+        throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
       const again = context.shared.refresh();
       if (isPromise(again)) await again;
       // A parent that was renamed or removed meanwhile shows only when it is read again.
@@ -127,7 +128,8 @@ export function changeCells(record: ChangeRecord): Cell[] {
   const time = Buffer.allocUnsafe(8);
   time.writeBigUInt64BE(BigInt(Date.now()));
   const cells: Cell[] = [];
-  if (record.attributes) cells.push({ family: 0, qualifier: CHANGE.attributes, value: Buffer.from(record.attributes.join(',')) });
+  if (record.attributes)
+    cells.push({ family: 0, qualifier: CHANGE.attributes, value: Buffer.from(record.attributes.join(',')) });
   cells.push(
     { family: 0, qualifier: CHANGE.by, value: Buffer.from(record.by) },
     { family: 0, qualifier: CHANGE.csn, value: Buffer.from(record.csn) },
@@ -135,7 +137,10 @@ export function changeCells(record: ChangeRecord): Cell[] {
     { family: 0, qualifier: CHANGE.id, value: record.id },
   );
   if (record.newDn) cells.push({ family: 0, qualifier: CHANGE.newDn, value: record.newDn });
-  cells.push({ family: 0, qualifier: CHANGE.op, value: Buffer.from(record.op) }, { family: 0, qualifier: CHANGE.time, value: time });
+  cells.push(
+    { family: 0, qualifier: CHANGE.op, value: Buffer.from(record.op) },
+    { family: 0, qualifier: CHANGE.time, value: time },
+  );
   return cells;
 }
 
@@ -171,11 +176,19 @@ export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
 }
 
 /** Attributes that only the server writes are refused from others (RFC 4512 §4.1.2 NO-USER-MODIFICATION). */
-export function refuseServerAttributes(draft: Iterable<{ readonly description: { readonly type: { readonly noUserModification: boolean; readonly name: string } } }>, actor: Actor): void {
+export function refuseServerAttributes(
+  draft: Iterable<{
+    readonly description: { readonly type: { readonly noUserModification: boolean; readonly name: string } };
+  }>,
+  actor: Actor,
+): void {
   if (actor.system) return;
   for (const { description } of draft) {
     if (description.type.noUserModification) {
-      throw new LdapError('constraintViolation', `attribute '${description.type.name}' is kept by the server and cannot be written`);
+      throw new LdapError(
+        'constraintViolation',
+        `attribute '${description.type.name}' is kept by the server and cannot be written`,
+      );
     }
   }
 }
@@ -184,7 +197,11 @@ export function refuseServerAttributes(draft: Iterable<{ readonly description: {
 export function refuseServerNames(rdn: Rdn, actor: Actor): void {
   if (actor.system) return;
   for (const { type } of rdn.avas) {
-    if (type.noUserModification) throw new LdapError('constraintViolation', `attribute '${type.name}' is kept by the server and cannot be chosen by a name`);
+    if (type.noUserModification)
+      throw new LdapError(
+        'constraintViolation',
+        `attribute '${type.name}' is kept by the server and cannot be chosen by a name`,
+      );
   }
 }
 

@@ -46,6 +46,8 @@ export async function openListener(address: ListenAddress, options: ListenerOpti
   net.maxConnections = options.maxConnections;
   let listening = false;
   // ldapjs repeats the socket's errors, those of listening too: `listen` rejects with them.
+  // A handshake that fails or takes too long leaves its socket to us.
+  net.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
   server.on('error', (error) => {
     if (listening) warnRarely(options.log, address, error);
   });

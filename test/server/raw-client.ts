@@ -110,8 +110,9 @@ export class RawClient {
     const isFinal = (m: ResponseMessage): boolean => m.id === id && 'code' in m.response;
     const last = await this.#until(() => this.#messages.find(isFinal));
     if (!last) throw new Error(`the connection ended before request ${id} was answered`);
-    const mine = this.#messages.filter((m) => m.id === id);
-    this.#messages = this.#messages.filter((m) => m.id !== id);
+    const end = this.#messages.indexOf(last);
+    const mine = this.#messages.filter((m, i) => m.id === id && i <= end);
+    this.#messages = this.#messages.filter((m) => !mine.includes(m));
     const final = last.response as Final;
     const entries = mine.flatMap(({ response: r }) =>
       r.op === 'searchEntry' ? [{ dn: r.dn, attributes: new Map(r.attributes.map((a) => [a.type, a.values])) }] : [],

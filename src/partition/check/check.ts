@@ -13,12 +13,20 @@ import { checkTree } from './tree.js';
  * Reads one state where the engine offers it, so writers may go on meanwhile; on an engine without snapshots what is
  * written meanwhile may show as a breach. Holds 36 bytes and a few counters an entry in memory.
  */
-export async function check(context: WriteContext, onBreach: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
+export async function check(
+  context: WriteContext,
+  onBreach: (breach: Breach) => void,
+  onProgress?: (done: number) => void,
+): Promise<number> {
   return survey(context, ({ breach }) => onBreach(breach), onProgress);
 }
 
 /** One pass; a report may mend what it is told at once: what follows in the same pass still sees the state it began with. */
-export async function survey(context: WriteContext, report: Report, onProgress?: (done: number) => void): Promise<number> {
+export async function survey(
+  context: WriteContext,
+  report: Report,
+  onProgress?: (done: number) => void,
+): Promise<number> {
   const fresh = context.shared.refresh();
   if (isPromise(fresh)) await fresh;
   const snapshot = context.store.snapshot();

@@ -6,11 +6,23 @@ import { draftWithLarge } from '../delete.js';
 import { attributeValues, type Draft, valueQualifier } from '../entry.js';
 import { Implied, implyEntry } from '../implied.js';
 import { type Index, isComplete } from '../indexes.js';
-import { MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID, TREE, TREE_TABLE, treeKey, UUID_BYTES, upRdnOf } from '../tables.js';
+import {
+  MASTER,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  Q,
+  ROOT_ID,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+  UUID_BYTES,
+  upRdnOf,
+} from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { checkLarge } from './large.js';
 import { nameOf, placeSteps, uniqueRdn } from './place.js';
-import { nextVersion, shown, type Survey } from './survey.js';
+import { nextVersion, type Survey, shown } from './survey.js';
 
 /** An entry whose master row can be read. */
 interface EntryRow {
@@ -35,7 +47,10 @@ export async function checkEntries(survey: Survey): Promise<void> {
         const entry = await readEntry(survey, keys[i]!, rows[i]!);
         if (entry) entries.push(entry);
       }
-      const treeRows = await survey.getMany(TREE_TABLE.name, entries.map((entry) => entry.treeKey));
+      const treeRows = await survey.getMany(
+        TREE_TABLE.name,
+        entries.map((entry) => entry.treeKey),
+      );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
       await checkIndexRows(survey, entries);
       await survey.breathe(0);
@@ -55,7 +70,11 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
     const parentId = problem.parentId ?? ROOT_ID;
     survey.unreadable.add(key.toString('latin1'));
     survey.oneLevel[survey.ids.push(key, parentId)] = Number.NaN;
-    await survey.report('row', where, `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`);
+    await survey.report(
+      'row',
+      where,
+      `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`,
+    );
     return undefined;
   }
   const number = survey.ids.push(key, parentIdOf(row));
@@ -81,10 +100,13 @@ function unreadableWhy(survey: Survey, row: Buffer): { why: string; parentId: Bu
   try {
     checkRow(row);
     parentId = cellValue(row, MASTER.treeInfo, Q.parentId);
-    if (parentId?.length !== UUID_BYTES) return { why: 'the master row has no parentId of 16 bytes', parentId: undefined };
-    if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8) return { why: 'the master row has no version of 8 bytes', parentId };
+    if (parentId?.length !== UUID_BYTES)
+      return { why: 'the master row has no parentId of 16 bytes', parentId: undefined };
+    if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8)
+      return { why: 'the master row has no version of 8 bytes', parentId };
     for (const cell of unpackRow(row)) {
-      if (cell.family === MASTER.upAttributes && cell.qualifier.length <= 4) return { why: `cell ${shown(cell.qualifier)} names no attribute`, parentId };
+      if (cell.family === MASTER.upAttributes && cell.qualifier.length <= 4)
+        return { why: `cell ${shown(cell.qualifier)} names no attribute`, parentId };
     }
     draftWithLarge(survey.context, row, undefined);
     return undefined;
@@ -100,14 +122,29 @@ async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void>
   const upRdn = upRdnOf(row);
   const norm = nameOf(survey, parentId, upRdn);
   if (norm === undefined) {
-    if (parentId.equals(ROOT_ID)) return survey.report('parent', uuidText(id), `the entry stands at the root under '${shown(upRdn)}', which is no name; add the suffix it belongs to and import it`);
+    if (parentId.equals(ROOT_ID))
+      return survey.report(
+        'parent',
+        uuidText(id),
+        `the entry stands at the root under '${shown(upRdn)}', which is no name; add the suffix it belongs to and import it`,
+      );
     const rdn = uniqueRdn(survey, id, row);
     const fix = placeSteps(survey, id, row, parentId, Buffer.from(rdn.text), rdn.norm);
-    return survey.report('name', uuidText(id), `'${shown(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`, fix);
+    return survey.report(
+      'name',
+      uuidText(id),
+      `'${shown(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`,
+      fix,
+    );
   }
   if (norm.equals(normRdnOf(row))) return;
   const fix = placeSteps(survey, id, row, parentId, upRdn, norm);
-  await survey.report('name', uuidText(id), `normRdn ${shown(normRdnOf(row))} is not the normal form of '${shown(upRdn)}'; repair sets it`, fix);
+  await survey.report(
+    'name',
+    uuidText(id),
+    `normRdn ${shown(normRdnOf(row))} is not the normal form of '${shown(upRdn)}'; repair sets it`,
+    fix,
+  );
 }
 
 /** The attribute entryUUID says what the key says. */
@@ -117,9 +154,16 @@ async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffe
   if (found.length === 1 && found[0]!.toString('latin1').toLowerCase() === text) return;
   const description = survey.context.schema.requireDescription('entryUUID');
   const old = draft.get(description);
-  const gone = (old?.values ?? []).map((v) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(old!.text, v.index) }));
+  const gone = (old?.values ?? []).map((v) => ({
+    family: MASTER.upAttributes,
+    qualifier: valueQualifier(old!.text, v.index),
+  }));
   const put: Cell[] = [
-    { family: MASTER.upAttributes, qualifier: valueQualifier(old?.text ?? description.text, 0), value: Buffer.from(text) },
+    {
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(old?.text ?? description.text, 0),
+      value: Buffer.from(text),
+    },
     { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) },
   ];
   await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', [
@@ -131,10 +175,17 @@ async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffe
 async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
   const { id, treeKey: key } = entry;
   const where = uuidText(id);
-  if (!row) return survey.report('treeRow', where, 'the entry has no tree row, so its name does not find it; repair makes it', rebuilt(survey, entry));
+  if (!row)
+    return survey.report(
+      'treeRow',
+      where,
+      'the entry has no tree row, so its name does not find it; repair makes it',
+      rebuilt(survey, entry),
+    );
   const problem = rowProblem(row);
   if (problem) survey.foreign.add(key.toString('latin1'));
-  if (problem) return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuilt(survey, entry));
+  if (problem)
+    return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuilt(survey, entry));
   const owner = cellValue(row, TREE.treeInfo, Q.id);
   if (!owner?.equals(id)) return checkForeign(survey, entry, owner);
   survey.treeRows++;
@@ -147,7 +198,13 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
   const what = `${come.length} cells of normAttributes are missing or wrong and ${gone.length} are too many, the first is ${shown(example.qualifier)}`;
   await survey.report('normAttributes', where, `${what}; repair sets them as the entry implies`, [
     ...survey.guards(id, entry.version),
-    { table: TREE_TABLE.name, key, guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }], delete: gone, put: come },
+    {
+      table: TREE_TABLE.name,
+      key,
+      guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }],
+      delete: gone,
+      put: come,
+    },
   ]);
 }
 
@@ -157,11 +214,17 @@ async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | und
   const other = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
   if (!other || !treeKey(parentIdOf(other), normRdnOf(other)).equals(entry.treeKey)) {
     survey.foreign.add(entry.treeKey.toString('latin1'));
-    return survey.report('id', where, `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`, rebuilt(survey, entry));
+    return survey.report(
+      'id',
+      where,
+      `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`,
+      rebuilt(survey, entry),
+    );
   }
   const parentId = parentIdOf(entry.row);
   const message = `the entry has the same name as entry ${uuidText(owner!)}, which its name leads to`;
-  if (parentId.equals(ROOT_ID)) return survey.report('name', where, `${message}; a suffix has only one entry: repair cannot rename it`);
+  if (parentId.equals(ROOT_ID))
+    return survey.report('name', where, `${message}; a suffix has only one entry: repair cannot rename it`);
   const rdn = uniqueRdn(survey, entry.id, entry.row);
   const fix = placeSteps(survey, entry.id, entry.row, parentId, Buffer.from(rdn.text), rdn.norm);
   await survey.report('name', where, `${message}; repair renames it to '${rdn.text}'`, fix);
@@ -188,7 +251,10 @@ function counter(row: Buffer, qualifier: Buffer): number {
 function rebuilt(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
   if (!entry.implied) return undefined;
   const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells.values()];
-  return [...survey.guards(entry.id, entry.version, true), { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put }];
+  return [
+    ...survey.guards(entry.id, entry.version, true),
+    { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
+  ];
 }
 
 function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: Cell[] } {
@@ -216,15 +282,20 @@ async function checkIndexRows(survey: Survey, entries: readonly EntryRow[]): Pro
     }
   }
   for (const [index, list] of wanted) {
-    const rows = await survey.getMany(index.table, list.map(({ key }) => key));
+    const rows = await survey.getMany(
+      index.table,
+      list.map(({ key }) => key),
+    );
     let there = 0;
     for (const [i, { entry, key }] of list.entries()) {
       if (rows[i]) there++;
       else if (isComplete(index)) {
-        await survey.report('index', uuidText(entry.id), `row ${shown(key.subarray(0, -UUID_BYTES))} of the index of ${index.type.name} is missing; repair puts it`, [
-          ...survey.guards(entry.id, entry.version),
-          { table: index.table, key, put: [MARK] },
-        ]);
+        await survey.report(
+          'index',
+          uuidText(entry.id),
+          `row ${shown(key.subarray(0, -UUID_BYTES))} of the index of ${index.type.name} is missing; repair puts it`,
+          [...survey.guards(entry.id, entry.version), { table: index.table, key, put: [MARK] }],
+        );
       }
     }
     survey.indexRows.set(index, survey.indexRows.get(index)! + there);

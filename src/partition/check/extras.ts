@@ -7,7 +7,7 @@ import type { Index } from '../indexes.js';
 import { readAllLarge } from '../large.js';
 import { MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../tables.js';
 import { uuidText } from '../uuid.js';
-import { shown, type Survey } from './survey.js';
+import { type Survey, shown } from './survey.js';
 
 /** Tree and index rows that no entry implies. The rows that entries imply were counted, so most often a count is enough. */
 export async function checkExtras(survey: Survey): Promise<void> {
@@ -28,8 +28,15 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
       const master = known[i] ? masters[next++] : undefined;
       if (id && survey.unreadable.has(id.toString('latin1'))) continue;
       if (survey.foreign.has(key.toString('latin1')) || (master && placeOf(master).equals(key))) continue;
-      const what = id ? `it leads to ${id.toString('hex')}, which ${master ? 'stands elsewhere' : 'is no entry'}` : 'it leads nowhere';
-      await survey.report('treeRow', `tree ${shown(key)}`, `the tree row is no entry's: ${what}; repair removes it`, removal(survey, id, master, key));
+      const what = id
+        ? `it leads to ${id.toString('hex')}, which ${master ? 'stands elsewhere' : 'is no entry'}`
+        : 'it leads nowhere';
+      await survey.report(
+        'treeRow',
+        `tree ${shown(key)}`,
+        `the tree row is no entry's: ${what}; repair removes it`,
+        removal(survey, id, master, key),
+      );
     }
   });
 }
@@ -65,10 +72,15 @@ async function checkIndexExtras(survey: Survey, index: Index): Promise<void> {
       const prefix = key.subarray(0, key.length - UUID_BYTES);
       if (master && (await implies(survey, index, id, master, prefix))) continue;
       const what = master ? 'the entry does not imply it' : 'there is no such entry';
-      await survey.report('index', uuidText(id), `row ${shown(prefix)} of the index of ${index.type.name} is too many: ${what}; repair removes it`, [
-        ...survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version)),
-        { table: index.table, key, deleteRow: true },
-      ]);
+      await survey.report(
+        'index',
+        uuidText(id),
+        `row ${shown(prefix)} of the index of ${index.type.name} is too many: ${what}; repair removes it`,
+        [
+          ...survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version)),
+          { table: index.table, key, deleteRow: true },
+        ],
+      );
     }
   });
 }
@@ -81,4 +93,3 @@ async function implies(survey: Survey, index: Index, id: Buffer, master: Buffer,
   for (const row of implied.rows.values()) if (row.prefix.equals(prefix)) return true;
   return false;
 }
-

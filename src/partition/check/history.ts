@@ -18,7 +18,10 @@ export async function checkHistory(survey: Survey): Promise<void> {
   await survey.each(CHANGES_TABLE.name, false, async (keys, rows) => {
     for (const [i, key] of keys.entries()) {
       const problem = problemOf(rows[i]!);
-      if (problem) await survey.report('change', `change ${key.toString('hex')}`, `${problem}; repair removes it`, [{ table: CHANGES_TABLE.name, key, deleteRow: true }]);
+      if (problem)
+        await survey.report('change', `change ${key.toString('hex')}`, `${problem}; repair removes it`, [
+          { table: CHANGES_TABLE.name, key, deleteRow: true },
+        ]);
     }
   });
 }
@@ -28,19 +31,33 @@ async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<b
   const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
   const problem = problemOf(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
   if (problem) {
-    await survey.report('deleted', where, `the deleted entry cannot be read: ${problem}; repair forgets it`, [{ table: DELETED_TABLE.name, key, deleteRow: true }]);
+    await survey.report('deleted', where, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
+      { table: DELETED_TABLE.name, key, deleteRow: true },
+    ]);
     return false;
   }
   const time = cellValue(row, DELETED.deletion, DELETION.time);
   if (time?.length !== 8 || !cellValue(row, DELETED.deletion, DELETION.dn)) {
-    await survey.report('deleted', where, 'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored', setTime(key));
+    await survey.report(
+      'deleted',
+      where,
+      'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored',
+      setTime(key),
+    );
     return false;
   }
-  const same: PlanStep = { table: DELETED_TABLE.name, key, guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }] };
+  const same: PlanStep = {
+    table: DELETED_TABLE.name,
+    key,
+    guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
+  };
   await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
   const purge = purgeKey(time, key);
   if (await survey.get(PURGE_TABLE.name, purge)) return true;
-  await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [same, { table: PURGE_TABLE.name, key: purge, put: [MARK] }]);
+  await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
+    same,
+    { table: PURGE_TABLE.name, key: purge, put: [MARK] },
+  ]);
   return false;
 }
 
@@ -68,7 +85,12 @@ async function checkPurge(survey: Survey): Promise<void> {
       const row = rows[i];
       const time = row && !problemOf(row) ? cellValue(row, DELETED.deletion, DELETION.time) : undefined;
       if (time && purgeKey(time, ids[i]!).equals(key)) continue;
-      await survey.report('purge', uuidText(ids[i]!), 'a purge row belongs to no deleted entry of its time; repair removes it', [{ table: PURGE_TABLE.name, key, deleteRow: true }]);
+      await survey.report(
+        'purge',
+        uuidText(ids[i]!),
+        'a purge row belongs to no deleted entry of its time; repair removes it',
+        [{ table: PURGE_TABLE.name, key, deleteRow: true }],
+      );
     }
   });
 }

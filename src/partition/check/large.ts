@@ -5,7 +5,7 @@ import { cellValue, EMPTY, unpackRow } from '../../store/row.js';
 import { CHUNK, chunkQualifier } from '../large.js';
 import { largeQualifiers, MASTER } from '../tables.js';
 import { uuidText } from '../uuid.js';
-import { shown, type Survey } from './survey.js';
+import { type Survey, shown } from './survey.js';
 
 const POINTER_BYTES = 40;
 
@@ -17,13 +17,21 @@ export interface LargeValues {
 }
 
 /** Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. */
-export async function checkLarge(survey: Survey, table: string, id: Buffer, row: Buffer, guards: readonly PlanStep[]): Promise<LargeValues | undefined> {
+export async function checkLarge(
+  survey: Survey,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+  guards: readonly PlanStep[],
+): Promise<LargeValues | undefined> {
   const qualifiers = largeQualifiers(row);
   const read = survey.reader.getCells(table, id, MASTER.largeValues, EMPTY);
   const cells = isPromise(read) ? await read : read;
   if (!qualifiers && !cells) return undefined;
   const where = uuidText(id);
-  const chunks = new Map((cells ? unpackRow(cells) : []).map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
+  const chunks = new Map(
+    (cells ? unpackRow(cells) : []).map((cell) => [cell.qualifier.toString('latin1'), cell.value]),
+  );
   const values = new Map<string, Buffer>();
   let broken = false;
   for (const name of qualifiers ?? []) {
@@ -34,16 +42,27 @@ export async function checkLarge(survey: Survey, table: string, id: Buffer, row:
       values.set(name, value);
     } else {
       broken = true;
-      const what = pointer ? 'chunks are missing, too many, or not what its SHA-256 says' : 'it is listed and has no cell';
-      await survey.report('large', where, `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`);
+      const what = pointer
+        ? 'chunks are missing, too many, or not what its SHA-256 says'
+        : 'it is listed and has no cell';
+      await survey.report(
+        'large',
+        where,
+        `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
+      );
     }
   }
   if (chunks.size > 0 && !broken) {
-    const gone = [...chunks.keys()].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
-    await survey.report('large', where, `${chunks.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`, [
-      ...guards,
-      { table, key: id, delete: gone },
-    ]);
+    const gone = [...chunks.keys()].map((name) => ({
+      family: MASTER.largeValues,
+      qualifier: Buffer.from(name, 'latin1'),
+    }));
+    await survey.report(
+      'large',
+      where,
+      `${chunks.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`,
+      [...guards, { table, key: id, delete: gone }],
+    );
   }
   return { values, broken };
 }

@@ -38,7 +38,14 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
 }
 
 /** Gives an entry another place: its master row alone; the rows that follow from it are mended in the next pass. */
-export function placeSteps(survey: Survey, id: Buffer, row: Buffer, parentId: Buffer, upRdn: Buffer, normRdn: Buffer): PlanStep[] {
+export function placeSteps(
+  survey: Survey,
+  id: Buffer,
+  row: Buffer,
+  parentId: Buffer,
+  upRdn: Buffer,
+  normRdn: Buffer,
+): PlanStep[] {
   const version = cellValue(row, MASTER.treeInfo, Q.version);
   const treeInfo = (qualifier: Buffer, value: Buffer): Cell => ({ family: MASTER.treeInfo, qualifier, value });
   return [

@@ -16,7 +16,11 @@ const TOGETHER = 256;
  * one that comes too late is made again in the next pass. A clean directory is left as it is.
  * `onBreach` gets each breach that was mended and, at the end, each that cannot be.
  */
-export async function repair(context: WriteContext, onBreach?: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
+export async function repair(
+  context: WriteContext,
+  onBreach?: (breach: Breach) => void,
+  onProgress?: (done: number) => void,
+): Promise<number> {
   let mended = 0;
   for (let pass = 1; ; pass++) {
     const left: Breach[] = [];

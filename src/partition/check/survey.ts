@@ -1,5 +1,5 @@
-import { isPromise } from '../../store/maybe.js';
 import type { Guard, Maybe, PlanStep, Reader } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
 import { counterBytes } from '../../store/row.js';
 import type { Index, IndexSet } from '../indexes.js';
 import { sharedGuard } from '../shared.js';
@@ -85,7 +85,11 @@ export class Survey {
   }
 
   /** All batches of a table, in key order. */
-  async each(table: string, keysOnly: boolean, look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>): Promise<void> {
+  async each(
+    table: string,
+    keysOnly: boolean,
+    look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
+  ): Promise<void> {
     const scan = this.reader.scan(table, {}, { keysOnly });
     try {
       for (;;) {
@@ -123,6 +127,9 @@ export function nextVersion(version: Buffer | undefined): Buffer {
 
 /** A cell name or key for messages: printable characters as they are, at most 80. */
 export function shown(bytes: Buffer): string {
-  const text = bytes.subarray(0, 80).toString('latin1').replace(/[^\x20-\x7e]/g, (c) => `\\${c.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  const text = bytes
+    .subarray(0, 80)
+    .toString('latin1')
+    .replace(/[^\x20-\x7e]/g, (c) => `\\${c.charCodeAt(0).toString(16).padStart(2, '0')}`);
   return bytes.length > 80 ? `${text}…` : text;
 }

@@ -1,9 +1,9 @@
-import { cellValue, counterBytes } from '../../store/row.js';
-import { MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID, TREE, TREE_TABLE, treeKey, MASTER } from '../tables.js';
 import type { Guard, RowStep } from '../../store/contract.js';
+import { cellValue, counterBytes } from '../../store/row.js';
+import { MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID, TREE, TREE_TABLE, treeKey } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { placeSteps, uniqueRdn } from './place.js';
-import { shown, type Survey } from './survey.js';
+import { type Survey, shown } from './survey.js';
 
 /** Parents by entry number. */
 const AT_ROOT = -1;
@@ -16,7 +16,13 @@ export async function checkTree(survey: Survey): Promise<void> {
   const home = await homeForLost(survey, parents);
   for (let i = 0; i < parents.length; i++) {
     if (parents[i] === MISSING) {
-      await reattach(survey, i, home, 'parent', `the entry's parent ${uuidText(survey.ids.parentId(i))} does not exist`);
+      await reattach(
+        survey,
+        i,
+        home,
+        'parent',
+        `the entry's parent ${uuidText(survey.ids.parentId(i))} does not exist`,
+      );
     } else if (parents[i] === AT_ROOT) {
       await checkSuffix(survey, i, home);
     }
@@ -86,15 +92,31 @@ async function homeForLost(survey: Survey, parents: Int32Array): Promise<Buffer 
 }
 
 /** Puts an entry that hangs nowhere below a suffix, with all that is below it, under a name that nothing else has. */
-async function reattach(survey: Survey, number: number, home: Buffer | undefined, invariant: string, what: string): Promise<void> {
+async function reattach(
+  survey: Survey,
+  number: number,
+  home: Buffer | undefined,
+  invariant: string,
+  what: string,
+): Promise<void> {
   const id = survey.ids.id(number);
   const where = uuidText(id);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row || survey.unreadable.has(id.toString('latin1'))) return;
-  if (!home || home.equals(id)) return survey.report(invariant, where, `${what}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`);
+  if (!home || home.equals(id))
+    return survey.report(
+      invariant,
+      where,
+      `${what}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`,
+    );
   const rdn = uniqueRdn(survey, id, row);
   const fix = placeSteps(survey, id, row, home, Buffer.from(rdn.text), rdn.norm);
-  await survey.report(invariant, where, `${what}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`, fix);
+  await survey.report(
+    invariant,
+    where,
+    `${what}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`,
+    fix,
+  );
 }
 
 /** At the root stand the suffixes and nothing else. */
@@ -128,12 +150,18 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
 function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
   const same = (qualifier: Buffer): Guard => {
     const value = treeRow && cellValue(treeRow, TREE.treeInfo, qualifier);
-    return value ? { op: 'equals', family: TREE.treeInfo, qualifier, value } : { op: 'absent', family: TREE.treeInfo, qualifier };
+    return value
+      ? { op: 'equals', family: TREE.treeInfo, qualifier, value }
+      : { op: 'absent', family: TREE.treeInfo, qualifier };
   };
   return {
     table: TREE_TABLE.name,
     key,
-    guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }, same(Q.oneLevelCount), same(Q.subLevelCount)],
+    guards: [
+      { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id },
+      same(Q.oneLevelCount),
+      same(Q.subLevelCount),
+    ],
     put: [
       { family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: counterBytes(BigInt(one)) },
       { family: TREE.treeInfo, qualifier: Q.subLevelCount, value: counterBytes(BigInt(sub)) },

@@ -37,6 +37,8 @@ export interface ConnectionOwner {
 
 /** Requests of one connection that are begun before others get their turn. */
 const TURN = 64;
+/** And for how long, in milliseconds. */
+const TURN_MS = 4;
 
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
@@ -117,8 +119,9 @@ export class Connection implements OperationOwner {
     this.#turnScheduled = false;
     this.#output.held = true;
     let left = TURN;
+    const until = performance.now() + TURN_MS;
     while (this.#mayBegin()) {
-      if (left-- === 0) {
+      if (left-- === 0 || performance.now() > until) {
         this.#turnScheduled = true;
         setImmediate(() => this.#process());
         break;
