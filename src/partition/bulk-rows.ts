@@ -131,7 +131,10 @@ export class BulkRows implements ImpliedSink {
   /** Prefixes are kept as Latin-1 text, whose order is that of the bytes. */
   #post(index: Index, prefix: string): void {
     let prefixes = this.#postings.get(index);
-    if (!prefixes) this.#postings.set(index, (prefixes = new Map()));
+    if (!prefixes) {
+      prefixes = new Map();
+      this.#postings.set(index, prefixes);
+    }
     const ids = prefixes.get(prefix);
     if (ids) ids.push(this.#id);
     else prefixes.set(prefix, [this.#id]);

@@ -114,7 +114,8 @@ class BulkLoader {
     const shown = toLdapError(error);
     if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
     this.rejected++;
-    this.#options.onReject({ entry, reason: shown.message ? `${shown.result}: ${shown.message}` : shown.result });
+    const { result, message } = shown;
+    this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
     if (!this.#options.continue) this.ended = true;
   }
 

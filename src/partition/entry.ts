@@ -57,7 +57,10 @@ export class Draft {
 
   append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     const known = this.get(description);
-    if (!known) return this.replace(description, text, values);
+    if (!known) {
+      this.replace(description, text, values);
+      return;
+    }
     let index = known.values.reduce((max, v) => Math.max(max, v.index), -1);
     known.values = [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))];
   }
@@ -120,8 +123,26 @@ export function draftFromRow(
   return draft;
 }
 
-/** Qualifier of one value: description as stored + 4-byte index. */
+/** Qualifiers of first values by description: entries repeat them. Bounded by what the schema and `MAX_KEPT` allow. */
+const firstQualifiers = new Map<string, Buffer[]>();
+const MAX_KEPT = 4096;
+const FIRST = 8;
+
+/** Qualifier of one value: description as stored + 4-byte index. Shared: not to be changed. */
 export function valueQualifier(text: string, index: number): Buffer {
+  if (index >= FIRST) return makeQualifier(text, index);
+  const kept = firstQualifiers.get(text) ?? keepQualifiers(text);
+  return kept[index]!;
+}
+
+function keepQualifiers(text: string): Buffer[] {
+  const made = Array.from({ length: FIRST }, (_, index) => makeQualifier(text, index));
+  if (firstQualifiers.size >= MAX_KEPT) firstQualifiers.clear();
+  firstQualifiers.set(text, made);
+  return made;
+}
+
+function makeQualifier(text: string, index: number): Buffer {
   const qualifier = Buffer.allocUnsafe(text.length + INDEX_BYTES);
   qualifier.write(text, 'latin1');
   qualifier.writeUInt32BE(index, text.length);
@@ -223,12 +244,34 @@ export function completeClasses(schema: Schema, draft: Draft): void {
   const description = schema.requireDescription('objectClass');
   const attribute = draft.get(description);
   if (!attribute) return;
-  const present = new Set<string>();
-  const missing: string[] = [];
-  for (const value of attribute.values) {
-    const found = schema.objectClass(value.bytes.toString('latin1'));
-    if (found) present.add(found.oid);
+  const missing = missingClasses(schema, attribute.values);
+  if (missing.length > 0) draft.append(description, attribute.text, missing);
+}
+
+const missingBySchema = new WeakMap<Schema, Map<string, readonly Buffer[]>>();
+const MAX_CLASS_LISTS = 1000;
+
+/** Entries of a kind have the same list of classes: what it lacks is worked out once. */
+function missingClasses(schema: Schema, values: readonly DraftValue[]): readonly Buffer[] {
+  let lists = missingBySchema.get(schema);
+  if (!lists) {
+    lists = new Map();
+    missingBySchema.set(schema, lists);
   }
+  const names = values.map((value) => value.bytes.toString('latin1'));
+  const key = names.join('\0');
+  const known = lists.get(key);
+  if (known) return known;
+  const missing = superclasses(schema, names).map((name) => Buffer.from(name));
+  if (lists.size >= MAX_CLASS_LISTS) lists.clear();
+  lists.set(key, missing);
+  return missing;
+}
+
+/** Names of the classes above `names` that are not among them. */
+function superclasses(schema: Schema, names: readonly string[]): string[] {
+  const present = new Set(names.map((name) => schema.objectClass(name)?.oid));
+  const missing: string[] = [];
   const visit = (name: string): void => {
     for (const superior of schema.objectClass(name)?.superiors ?? []) {
       if (!present.has(superior.oid)) {
@@ -238,13 +281,8 @@ export function completeClasses(schema: Schema, draft: Draft): void {
       visit(superior.oid);
     }
   };
-  for (const value of attribute.values) visit(value.bytes.toString('latin1'));
-  if (missing.length > 0)
-    draft.append(
-      description,
-      attribute.text,
-      missing.map((name) => Buffer.from(name)),
-    );
+  for (const name of names) visit(name);
+  return missing;
 }
 
 /** Adds the values of the RDN that the entry does not have (RFC 4511 §4.7 asks clients to give them; like others, Rowan adds them). */

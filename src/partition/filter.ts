@@ -361,7 +361,8 @@ export class FilterCompiler {
     let decisions = this.#meant.get(wanted);
     if (!decisions) {
       if (this.#meant.size >= 4096) this.#meant.clear();
-      this.#meant.set(wanted, (decisions = { meant: [], begins: firstBytes(wanted) }));
+      decisions = { meant: [], begins: firstBytes(wanted) };
+      this.#meant.set(wanted, decisions);
     }
     return decisions;
   }

@@ -1,13 +1,14 @@
 import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
-import type { Draft, DraftAttribute } from './entry.js';
+import type { Draft, DraftAttribute, DraftValue } from './entry.js';
 import type { Index, IndexSet } from './indexes.js';
 import {
   cutMark,
   cutNorm,
   equalityPrefix,
   gramPrefix,
+  MAX_NORM,
   normQualifier,
   oidBytes,
   PRESENCE_PREFIX,
@@ -30,9 +31,20 @@ export interface ImpliedSink {
 
 /** Of the whole entry. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
-  // In the order of the OIDs, which is nearly that of the cells.
-  const types = [...byType(draft)].sort(([a], [b]) => (a.oid < b.oid ? -1 : 1));
-  for (const [type, attributes] of types) implyType(type, attributes, indexes.of(type), sink);
+  const byTypes = byType(draft);
+  for (const type of inOrder([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
+}
+
+let lastTypes: readonly AttributeType[] = [];
+let lastOrder: readonly AttributeType[] = [];
+
+/** Sorted by OID, which is nearly the order of the cells. Entries that follow each other mostly have the same types. */
+function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
+  if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
+    lastTypes = types;
+    lastOrder = [...types].sort((a, b) => (a.oid < b.oid ? -1 : 1));
+  }
+  return lastOrder;
 }
 
 /** The attributes of a draft under their types: normAttributes do not tell options apart. */
@@ -60,43 +72,76 @@ export function implyType(
   if (index?.presence) sink.indexPresence(index);
   const rule = type.equality;
   if (!rule || rule.test) return;
+  const norms = knownNorms(type, attributes) ?? learnNorms(type, rule, attributes);
+  for (const { norm, position } of norms) implyNorm(type, oid, norm, position, index, sink);
+  if (index?.substring) implyGrams(norms, index, sink);
+}
+
+/** A normal form and the smallest value index it has. */
+interface Norm {
+  readonly norm: Buffer;
+  position: number;
+}
+
+function normsOf(rule: MatchingRule, attributes: readonly DraftAttribute[]): Norm[] {
   if (attributes.length === 1 && attributes[0]!.values.length === 1) {
     const [value] = attributes[0]!.values;
-    const norm = type.operational ? repeatedNorm(type, rule, value!.bytes) : rule.normalize(value!.bytes);
-    if (norm) implyNorm(type, oid, norm, value!.index, index, sink);
-    if (norm && index?.substring) implyGrams([norm], index, sink);
-    return;
+    const norm = rule.normalize(value!.bytes);
+    return norm ? [{ norm, position: value!.index }] : [];
   }
-  const norms = new Map<string, { readonly norm: Buffer; position: number }>();
+  const norms = new Map<string, Norm>();
   for (const attribute of attributes) {
     for (const value of attribute.values) {
       const norm = rule.normalize(value.bytes);
       if (!norm) continue;
       const key = norm.toString('latin1');
       const known = norms.get(key);
-      // The smallest value index stays, so that the order of attributes does not matter.
+      // The smallest stays, so that the order of attributes does not matter.
       if (!known) norms.set(key, { norm, position: value.index });
       else known.position = Math.min(known.position, value.index);
     }
   }
-  for (const { norm, position } of norms.values()) implyNorm(type, oid, norm, position, index, sink);
-  if (index?.substring)
-    implyGrams(
-      [...norms.values()].map((n) => n.norm),
-      index,
-      sink,
-    );
+  return [...norms.values()];
 }
 
-const repeated = new Map<AttributeType, { readonly value: Buffer; readonly norm: Buffer | undefined }>();
+/** The values of a type in the entry before, and their forms. */
+interface Repeat {
+  readonly values: readonly DraftValue[];
+  readonly norms: readonly Norm[];
+  /** In a row. */
+  misses: number;
+}
 
-/** Operational values (timestamps, who did it) are often those of the entry before; their forms are worth keeping. */
-function repeatedNorm(type: AttributeType, rule: MatchingRule, value: Buffer): Buffer | undefined {
-  const known = repeated.get(type);
-  if (known?.value.equals(value)) return known.norm;
-  const norm = rule.normalize(value);
-  repeated.set(type, { value: Buffer.from(value), norm: norm && Buffer.from(norm) });
-  return norm;
+const repeats = new Map<AttributeType, Repeat>();
+/** Types whose values are others each time are not worth remembering. */
+const MAX_MISSES = 16;
+const MAX_REPEATED = 8;
+
+/** Classes, timestamps, who did it: entries that follow each other mostly have the same values. */
+function knownNorms(type: AttributeType, attributes: readonly DraftAttribute[]): readonly Norm[] | undefined {
+  const repeat = repeats.get(type);
+  if (!repeat || repeat.misses >= MAX_MISSES || attributes.length !== 1) return undefined;
+  const { values } = attributes[0]!;
+  if (values.length !== repeat.values.length) return undefined;
+  for (let i = 0; i < values.length; i++) {
+    const known = repeat.values[i]!;
+    if (values[i]!.index !== known.index || !values[i]!.bytes.equals(known.bytes)) return undefined;
+  }
+  repeat.misses = 0;
+  return repeat.norms;
+}
+
+function learnNorms(type: AttributeType, rule: MatchingRule, attributes: readonly DraftAttribute[]): readonly Norm[] {
+  const norms = normsOf(rule, attributes);
+  const misses = repeats.get(type)?.misses ?? 0;
+  if (misses >= MAX_MISSES || attributes.length !== 1 || attributes[0]!.values.length > MAX_REPEATED) return norms;
+  if (attributes[0]!.values.some((value) => value.bytes.length > MAX_NORM)) return norms;
+  repeats.set(type, {
+    values: attributes[0]!.values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index })),
+    norms: norms.map(({ norm, position }) => ({ norm: Buffer.from(norm), position })),
+    misses: misses + 1,
+  });
+  return norms;
 }
 
 function implyNorm(
@@ -114,9 +159,9 @@ function implyNorm(
 }
 
 /** Every three bytes in a row that occur in the forms. */
-function implyGrams(norms: readonly Buffer[], index: Index, sink: ImpliedSink): void {
+function implyGrams(norms: readonly Norm[], index: Index, sink: ImpliedSink): void {
   const seen = new Set<number>();
-  for (const norm of norms) {
+  for (const { norm } of norms) {
     for (let at = 0; at + 3 <= norm.length; at++) {
       const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
       if (seen.has(gram)) continue;

@@ -124,13 +124,16 @@ function applyChange(context: WriteContext, draft: Draft, change: Change, actor:
     throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
   switch (change.operation) {
     case 'add':
-      return addValues(draft, description, type, values);
+      addValues(draft, description, type, values);
+      break;
     case 'delete':
-      return deleteValues(draft, description, type, values);
+      deleteValues(draft, description, type, values);
+      break;
     case 'replace':
-      return draft.replace(description, type, values);
+      draft.replace(description, type, values);
+      break;
     case 'increment':
-      return increment(draft, description, type, values);
+      increment(draft, description, type, values);
   }
 }
 

@@ -114,6 +114,11 @@ export class SharedState {
     return isPromise(row) ? row.then((r) => this.#take(r)) : this.#take(row);
   }
 
+  /** A plan was committed: what was read in this turn may be older. */
+  expire(): void {
+    this.#checked = false;
+  }
+
   /** Reads the row whatever was read in this turn: after a failed guard. */
   refresh(): Maybe<void> {
     this.#checked = false;

@@ -49,7 +49,8 @@ async function* rangeBatches(source: Extract<Source, { range: KeyRange }>, reade
       const batch = isPromise(next) ? await next : next;
       if (!batch) return;
       const ids = Buffer.allocUnsafe(batch.keys.length * UUID_BYTES);
-      batch.keys.forEach((key, i) => key.copy(ids, i * UUID_BYTES, key.length - UUID_BYTES));
+      let at = 0;
+      for (const key of batch.keys) at += key.copy(ids, at, key.length - UUID_BYTES);
       yield ids;
     }
   } finally {

@@ -132,18 +132,22 @@ const oidBuffers = new Map<string, Buffer>();
 
 /** The OID as bytes, one buffer an OID: presence qualifier, and prefix of the others. OIDs come from the schema, so the map is bounded by it. */
 export function oidBytes(oid: string): Buffer {
-  let b = oidBuffers.get(oid);
-  if (!b) oidBuffers.set(oid, (b = bytes(oid)));
-  return b;
+  const known = oidBuffers.get(oid);
+  if (known) return known;
+  const made = bytes(oid);
+  oidBuffers.set(oid, made);
+  return made;
 }
 
 const cutMarks = new Map<string, Buffer>();
 
 /** Qualifier `OID#`: the entry has values of this type whose normal form was cut, so patterns over them must look at the entry itself. */
 export function cutMark(oid: string): Buffer {
-  let b = cutMarks.get(oid);
-  if (!b) cutMarks.set(oid, (b = bytes(`${oid}#`)));
-  return b;
+  const known = cutMarks.get(oid);
+  if (known) return known;
+  const made = bytes(`${oid}#`);
+  cutMarks.set(oid, made);
+  return made;
 }
 
 /** Parts of the treeInfo family of a packed `master` row. */

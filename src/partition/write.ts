@@ -47,6 +47,7 @@ export async function retrying<T>(context: WriteContext, attempt: () => Promise<
 export async function commitSteps(context: WriteContext, steps: PlanStep[], decisive: number): Promise<void> {
   const plan: Plan = { steps, decisive };
   await context.store.commit(plan);
+  context.shared.expire();
 }
 
 /** Adds to the counters of `parent` and of every entry above it; each is guarded to be still the same entry. */

@@ -118,12 +118,14 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied (ports below 1024 need a privilege)',
   EADDRNOTAVAIL: 'this machine has no such address',
   ENOTFOUND: 'the host name is unknown',
-  ENOENT: 'the folder does not exist',
 };
 
 function cannotListen(address: ListenAddress, error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
-  return new Error(`cannot listen on '${address.url}': ${(code && REASONS[code]) ?? message}`, { cause: error });
+  // libuv says EACCES where it means ENOENT, too.
+  const folder = address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
+  const reason = folder ?? (code && REASONS[code]) ?? message;
+  return new Error(`cannot listen on '${address.url}': ${reason}`, { cause: error });
 }
 
 let warnedAt = Number.NEGATIVE_INFINITY;

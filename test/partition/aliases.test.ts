@@ -22,14 +22,30 @@ for (const engine of ENGINES) {
     });
 
     const alias = (dn: string, target: string) =>
-      fixture.add(dn, { objectClass: ['alias', 'extensibleObject'], cn: dn.split(/[=,]/)[1]!, aliasedObjectName: target });
-    const referral = (dn: string, ...ref: string[]) => fixture.add(dn, { objectClass: ['referral', 'extensibleObject'], ou: dn.split(/[=,]/)[1]!, ref }, undefined, true);
+      fixture.add(dn, {
+        objectClass: ['alias', 'extensibleObject'],
+        cn: dn.split(/[=,]/)[1]!,
+        aliasedObjectName: target,
+      });
+    const referral = (dn: string, ...ref: string[]) =>
+      fixture.add(
+        dn,
+        { objectClass: ['referral', 'extensibleObject'], ou: dn.split(/[=,]/)[1]!, ref },
+        undefined,
+        true,
+      );
 
     describe('aliases', () => {
       it('are entries like others when nothing is dereferenced', async () => {
         await alias(`cn=link,${PEOPLE}`, STAFF);
-        expect(await fixture.find(ALL, { base: PEOPLE })).to.deep.equal([`cn=ann,${PEOPLE}`, `cn=link,${PEOPLE}`, PEOPLE]);
-        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, scope: 'base' })).to.deep.equal([`cn=link,${PEOPLE}`]);
+        expect(await fixture.find(ALL, { base: PEOPLE })).to.deep.equal([
+          `cn=ann,${PEOPLE}`,
+          `cn=link,${PEOPLE}`,
+          PEOPLE,
+        ]);
+        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, scope: 'base' })).to.deep.equal([
+          `cn=link,${PEOPLE}`,
+        ]);
         expect(await fixture.find('(objectClass=alias)', { deref: 'finding' })).to.deep.equal([`cn=link,${PEOPLE}`]);
       });
 
@@ -38,10 +54,20 @@ for (const engine of ENGINES) {
         const whole = [`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, PEOPLE, STAFF];
         expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal(whole);
         expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
-        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching', scope: 'one' })).to.deep.equal([`cn=ann,${PEOPLE}`, STAFF]);
-        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([`cn=bob,${STAFF}`, STAFF]);
-        expect(await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([`cn=bob,${STAFF}`]);
-        expect(await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'always', scope: 'base' })).to.deep.equal([`cn=bob,${STAFF}`]);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching', scope: 'one' })).to.deep.equal([
+          `cn=ann,${PEOPLE}`,
+          STAFF,
+        ]);
+        expect(await fixture.find(ALL, { base: `cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([
+          `cn=bob,${STAFF}`,
+          STAFF,
+        ]);
+        expect(await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'finding' })).to.deep.equal([
+          `cn=bob,${STAFF}`,
+        ]);
+        expect(
+          await fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'always', scope: 'base' }),
+        ).to.deep.equal([`cn=bob,${STAFF}`]);
         await refused('noSuchObject', fixture.find(ALL, { base: `cn=bob,cn=link,${PEOPLE}`, deref: 'searching' }));
         expect(await fixture.find(ALL, { deref: 'always' })).to.deep.equal([...whole, SUFFIX].sort());
       });
@@ -63,13 +89,18 @@ for (const engine of ENGINES) {
         await alias(`cn=to-staff,${PEOPLE}`, STAFF);
         await alias(`cn=to-people,${STAFF}`, PEOPLE);
         await alias(`cn=to-top,${STAFF}`, SUFFIX);
-        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, SUFFIX, PEOPLE, STAFF].sort());
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal(
+          [`cn=ann,${PEOPLE}`, `cn=bob,${STAFF}`, SUFFIX, PEOPLE, STAFF].sort(),
+        );
         expect(await fixture.find(ALL, { deref: 'searching' })).to.have.length(5);
       });
 
       it('whose entry is gone lead nowhere', async () => {
         await alias(`cn=lost,${PEOPLE}`, `cn=nobody,${SUFFIX}`);
-        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=ann,${PEOPLE}`, PEOPLE]);
+        expect(await fixture.find(ALL, { base: PEOPLE, deref: 'searching' })).to.deep.equal([
+          `cn=ann,${PEOPLE}`,
+          PEOPLE,
+        ]);
         await refused('noSuchObject', fixture.find(ALL, { base: `cn=lost,${PEOPLE}`, deref: 'finding' }));
       });
 
@@ -89,7 +120,12 @@ for (const engine of ENGINES) {
           const found: string[] = [];
           let resume: Buffer | undefined;
           do {
-            const page = await fixture.search({ base: PEOPLE, deref: 'always', pageSize, ...(resume ? { resume } : {}) });
+            const page = await fixture.search({
+              base: PEOPLE,
+              deref: 'always',
+              pageSize,
+              ...(resume ? { resume } : {}),
+            });
             found.push(...page.dns);
             resume = page.outcome.resume;
           } while (resume);
@@ -98,7 +134,11 @@ for (const engine of ENGINES) {
       });
 
       it('named by their class’s OID are aliases too', async () => {
-        await fixture.add(`cn=link,${PEOPLE}`, { objectClass: ['2.5.6.1', 'extensibleObject'], cn: 'link', aliasedObjectName: STAFF });
+        await fixture.add(`cn=link,${PEOPLE}`, {
+          objectClass: ['2.5.6.1', 'extensibleObject'],
+          cn: 'link',
+          aliasedObjectName: STAFF,
+        });
         expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
       });
     });
@@ -111,7 +151,9 @@ for (const engine of ENGINES) {
         await referral(FAR, URL, 'ldap://third.example/');
         const sub = await fixture.search({});
         expect(sub.dns).to.not.include(FAR);
-        expect(sub.references).to.deep.equal([['ldap://other.example/ou=far,dc=example,dc=com??sub', 'ldap://third.example/ou=far,dc=example,dc=com??sub']]);
+        expect(sub.references).to.deep.equal([
+          ['ldap://other.example/ou=far,dc=example,dc=com??sub', 'ldap://third.example/ou=far,dc=example,dc=com??sub'],
+        ]);
         const one = await fixture.search({ scope: 'one' });
         expect(one.references[0]![0]).to.match(/\?\?base$/);
         expect((await fixture.search({ base: PEOPLE })).references).to.deep.equal([]);
@@ -131,7 +173,11 @@ for (const engine of ENGINES) {
           const error = await refused('referral', operation());
           expect(error.referrals[0]).to.match(/^ldap:\/\/other\.example\/ou=far,dc=example,dc=com/);
         }
-        for (const operation of [() => fixture.search({ base: below }), () => fixture.person('x', FAR), () => fixture.delete(below)]) {
+        for (const operation of [
+          () => fixture.search({ base: below }),
+          () => fixture.person('x', FAR),
+          () => fixture.delete(below),
+        ]) {
           const error = await refused('referral', operation());
           expect(error.referrals[0]).to.match(/^ldap:\/\/other\.example\/cn=x,ou=far,dc=example,dc=com/);
         }
@@ -143,15 +189,34 @@ for (const engine of ENGINES) {
         expect(found.dns).to.include(FAR);
         expect(found.references).to.deep.equal([]);
         const options = { manageDsaIT: true };
-        await fixture.partition.modify(fixture.dn(FAR), [change('replace', 'ref', 'ldap://new.example/')], { dn: '' }, options);
-        await fixture.partition.rename(fixture.dn(FAR), { newRdn: 'ou=farther', deleteOldRdn: true, newSuperior: undefined }, { dn: '' }, options);
-        expect((await fixture.search({})).references).to.deep.equal([['ldap://new.example/ou=farther,dc=example,dc=com??sub']]);
+        await fixture.partition.modify(
+          fixture.dn(FAR),
+          [change('replace', 'ref', 'ldap://new.example/')],
+          { dn: '' },
+          options,
+        );
+        await fixture.partition.rename(
+          fixture.dn(FAR),
+          { newRdn: 'ou=farther', deleteOldRdn: true, newSuperior: undefined },
+          { dn: '' },
+          options,
+        );
+        expect((await fixture.search({})).references).to.deep.equal([
+          ['ldap://new.example/ou=farther,dc=example,dc=com??sub'],
+        ]);
         await fixture.partition.delete(fixture.dn(`ou=farther,${SUFFIX}`), { dn: '' }, options);
         expect((await fixture.search({})).references).to.deep.equal([]);
       });
 
       it('with odd URLs harm nothing', async () => {
-        await referral(FAR, 'ldap://h/%zz', 'http://other/', 'nonsense label with spaces', 'ldap://h/ou=%20x label', 'ldap:///');
+        await referral(
+          FAR,
+          'ldap://h/%zz',
+          'http://other/',
+          'nonsense label with spaces',
+          'ldap://h/ou=%20x label',
+          'ldap:///',
+        );
         expect((await fixture.search({})).references[0]).to.have.length(5);
         await refused('referral', fixture.search({ base: FAR }));
       });

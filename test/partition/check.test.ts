@@ -1,7 +1,19 @@
 import { expect } from 'chai';
-import { equalityPrefix, gramPrefix, indexTable, MASTER, MASTER_TABLE, PURGE_TABLE, Q, ROOT_ID, TREE, TREE_TABLE, treeKey } from '../../src/partition/tables.js';
-import { chunkQualifier } from '../../src/partition/large.js';
 import { valueQualifier } from '../../src/partition/entry.js';
+import { chunkQualifier } from '../../src/partition/large.js';
+import {
+  equalityPrefix,
+  gramPrefix,
+  indexTable,
+  MASTER,
+  MASTER_TABLE,
+  PURGE_TABLE,
+  Q,
+  ROOT_ID,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+} from '../../src/partition/tables.js';
 import type { Breach } from '../../src/partition/types.js';
 import type { RowStep } from '../../src/store/contract.js';
 import { cellValue, counterBytes, MARK } from '../../src/store/row.js';
@@ -59,12 +71,20 @@ for (const engine of ENGINES) {
     });
 
     it('a tree row is missing', async () => {
-      await mends([{ table: TREE_TABLE.name, key: annKey(), deleteRow: true }], [['treeRow', uuidText(ann)]], /no tree row.*repair makes it/);
+      await mends(
+        [{ table: TREE_TABLE.name, key: annKey(), deleteRow: true }],
+        [['treeRow', uuidText(ann)]],
+        /no tree row.*repair makes it/,
+      );
       expect(await fixture.find('(mail=ann@example.com)')).to.deep.equal([`cn=ann,ou=people,${SUFFIX}`]);
     });
 
     it('the tree row of an entry with children is missing', async () => {
-      await mends([{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), deleteRow: true }], [['treeRow', uuidText(people)]], /no tree row/);
+      await mends(
+        [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), deleteRow: true }],
+        [['treeRow', uuidText(people)]],
+        /no tree row/,
+      );
       expect(await fixture.counts(`ou=people,${SUFFIX}`)).to.deep.equal([2, 2]);
     });
 
@@ -81,7 +101,11 @@ for (const engine of ENGINES) {
     it('a tree row too many, of an entry that stands elsewhere', async () => {
       const key = treeKey(people, norm('nobody'));
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: ann }];
-      await mends([{ table: TREE_TABLE.name, key, put }], [['treeRow', `tree ${shownKey(key)}`]], /stands elsewhere; repair removes it/);
+      await mends(
+        [{ table: TREE_TABLE.name, key, put }],
+        [['treeRow', `tree ${shownKey(key)}`]],
+        /stands elsewhere; repair removes it/,
+      );
     });
 
     it('a tree row too many, of no entry', async () => {
@@ -96,14 +120,22 @@ for (const engine of ENGINES) {
         { family: TREE.treeInfo, qualifier: Q.subLevelCount, value: counterBytes(8n) },
       ];
       const key = treeKey(suffix, Buffer.from('2.5.4.11=people'));
-      await mends([{ table: TREE_TABLE.name, key, put }], [['count', uuidText(people)]], /oneLevelCount is 7 and subLevelCount 8, 2 and 2/);
+      await mends(
+        [{ table: TREE_TABLE.name, key, put }],
+        [['count', uuidText(people)]],
+        /oneLevelCount is 7 and subLevelCount 8, 2 and 2/,
+      );
       await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);
       await fixture.expectClean();
     });
 
     it('a counter is no number', async () => {
       const put = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, value: Buffer.from('x') }];
-      await mends([{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), put }], [['count', uuidText(people)]], /repair sets them/);
+      await mends(
+        [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), put }],
+        [['count', uuidText(people)]],
+        /repair sets them/,
+      );
     });
 
     it('normAttributes lack, have too many and have wrong cells', async () => {
@@ -112,17 +144,29 @@ for (const engine of ENGINES) {
         { family: TREE.normAttributes, qualifier: norm('zoe'), value: Buffer.alloc(4) },
         { family: TREE.normAttributes, qualifier: Buffer.from('2.5.4.4=ann'), value: Buffer.from([0, 0, 0, 3]) },
       ];
-      await mends([{ table: TREE_TABLE.name, key: annKey(), delete: gone, put }], [['normAttributes', uuidText(ann)]], /2 cells .* missing or wrong and 1 are too many/);
+      await mends(
+        [{ table: TREE_TABLE.name, key: annKey(), delete: gone, put }],
+        [['normAttributes', uuidText(ann)]],
+        /2 cells .* missing or wrong and 1 are too many/,
+      );
     });
 
     it('an equality row is missing', async () => {
       const key = Buffer.concat([equalityPrefix(Buffer.from('ann')), ann]);
-      await mends([{ table: CN, key, deleteRow: true }], [['index', uuidText(ann)]], /row =ann.* of the index of cn is missing/);
+      await mends(
+        [{ table: CN, key, deleteRow: true }],
+        [['index', uuidText(ann)]],
+        /row =ann.* of the index of cn is missing/,
+      );
       expect(await fixture.find('(cn=ann)')).to.have.length(1);
     });
 
     it('a presence row is missing', async () => {
-      await mends([{ table: CN, key: Buffer.concat([Buffer.from('*'), ann]), deleteRow: true }], [['index', uuidText(ann)]], /row \* of the index/);
+      await mends(
+        [{ table: CN, key: Buffer.concat([Buffer.from('*'), ann]), deleteRow: true }],
+        [['index', uuidText(ann)]],
+        /row \* of the index/,
+      );
     });
 
     it('rows of a substring index are missing and too many', async () => {
@@ -136,15 +180,28 @@ for (const engine of ENGINES) {
         ['index', uuidText(ann)],
         ['index', uuidText(ann)],
       ];
-      await mends([{ table, key: gone, deleteRow: true }, { table, key: extra, put: [MARK] }], both, /~ann.*missing[\s\S]*~xyz.*too many/);
+      await mends(
+        [
+          { table, key: gone, deleteRow: true },
+          { table, key: extra, put: [MARK] },
+        ],
+        both,
+        /~ann.*missing[\s\S]*~xyz.*too many/,
+      );
     });
 
     it('index rows too many: of a value the entry has not, and of no entry', async () => {
       const wrong = Buffer.concat([equalityPrefix(Buffer.from('zoe')), ann]);
       const lost = Buffer.concat([equalityPrefix(Buffer.from('ann')), Buffer.alloc(16, 5)]);
       await mends(
-        [{ table: CN, key: wrong, put: [MARK] }, { table: CN, key: lost, put: [MARK] }],
-        [['index', uuidText(ann)], ['index', uuidText(Buffer.alloc(16, 5))]],
+        [
+          { table: CN, key: wrong, put: [MARK] },
+          { table: CN, key: lost, put: [MARK] },
+        ],
+        [
+          ['index', uuidText(ann)],
+          ['index', uuidText(Buffer.alloc(16, 5))],
+        ],
         /does not imply it[\s\S]*no such entry|no such entry[\s\S]*does not imply it/,
       );
     });
@@ -152,14 +209,22 @@ for (const engine of ENGINES) {
     it('a parent does not exist: the entry comes back below the suffix with what is below it', async () => {
       await raw(fixture, { table: MASTER_TABLE.name, key: people, deleteRow: true });
       const found = await fixture.breaches();
-      expect(found.filter((b) => b.invariant === 'parent').map((b) => b.where)).to.have.members([uuidText(ann), uuidText(bob)]);
+      expect(found.filter((b) => b.invariant === 'parent').map((b) => b.where)).to.have.members([
+        uuidText(ann),
+        uuidText(bob),
+      ]);
       expect(found.find((b) => b.invariant === 'parent')!.message).to.match(/does not exist; repair puts it/);
       expect(found.filter((b) => b.where === uuidText(people)).map((b) => b.invariant)).to.include('index');
       await fixture.partition.repair();
       await fixture.expectClean();
       const dns = await fixture.find('(sn=*)');
-      expect(dns).to.deep.equal([`cn=ann+entryUUID=${uuidText(ann)},${SUFFIX}`, `cn=bob+entryUUID=${uuidText(bob)},${SUFFIX}`]);
-      expect((await fixture.read(dns[1]!, true)).attributes.find((a) => a.description === 'jpegPhoto')!.values[0]!.length).to.equal(300_000);
+      expect(dns).to.deep.equal([
+        `cn=ann+entryUUID=${uuidText(ann)},${SUFFIX}`,
+        `cn=bob+entryUUID=${uuidText(bob)},${SUFFIX}`,
+      ]);
+      expect(
+        (await fixture.read(dns[1]!, true)).attributes.find((a) => a.description === 'jpegPhoto')!.values[0]!.length,
+      ).to.equal(300_000);
     });
 
     it('entries are their own ancestors', async () => {
@@ -170,7 +235,9 @@ for (const engine of ENGINES) {
       expect(found.filter((b) => b.invariant === 'cycle').map((b) => b.where)).to.deep.equal([uuidText(people)]);
       await fixture.partition.repair();
       await fixture.expectClean();
-      expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=ann,ou=people+entryUUID=${uuidText(people)},${SUFFIX}`]);
+      expect(await fixture.find('(cn=ann)')).to.deep.equal([
+        `cn=ann,ou=people+entryUUID=${uuidText(people)},${SUFFIX}`,
+      ]);
     });
 
     it('two entries have one name', async () => {
@@ -185,7 +252,9 @@ for (const engine of ENGINES) {
       expect(found.map((b) => b.invariant)).to.include('name');
       await fixture.partition.repair();
       await fixture.expectClean();
-      expect(await fixture.find('(sn=*)')).to.deep.equal([`cn=Ann+entryUUID=${uuidText(bob)},ou=people,${SUFFIX}`, `cn=ann,ou=people,${SUFFIX}`].sort());
+      expect(await fixture.find('(sn=*)')).to.deep.equal(
+        [`cn=Ann+entryUUID=${uuidText(bob)},ou=people,${SUFFIX}`, `cn=ann,ou=people,${SUFFIX}`].sort(),
+      );
     });
 
     it('normRdn is not the normal form of upRdn', async () => {
@@ -209,7 +278,9 @@ for (const engine of ENGINES) {
     });
 
     it('attribute entryUUID is another', async () => {
-      const put = [{ family: MASTER.upAttributes, qualifier: valueQualifier('entryUUID', 0), value: Buffer.from(uuidText(bob)) }];
+      const put = [
+        { family: MASTER.upAttributes, qualifier: valueQualifier('entryUUID', 0), value: Buffer.from(uuidText(bob)) },
+      ];
       await raw(fixture, { table: MASTER_TABLE.name, key: ann, put });
       expect((await fixture.breaches()).map((b) => b.invariant)).to.include('id');
       await fixture.partition.repair();
@@ -218,7 +289,13 @@ for (const engine of ENGINES) {
     });
 
     it('chunks too many are removed', async () => {
-      const put = [{ family: MASTER.largeValues, qualifier: chunkQualifier(valueQualifier('jpegPhoto', 5), 0), value: Buffer.from('x') }];
+      const put = [
+        {
+          family: MASTER.largeValues,
+          qualifier: chunkQualifier(valueQualifier('jpegPhoto', 5), 0),
+          value: Buffer.from('x'),
+        },
+      ];
       await mends([{ table: MASTER_TABLE.name, key: bob, put }], [['large', uuidText(bob)]], /belong to no value/);
       await mends([{ table: MASTER_TABLE.name, key: ann, put }], [['large', uuidText(ann)]], /belong to no value/);
     });
@@ -226,7 +303,11 @@ for (const engine of ENGINES) {
     it('a chunk that is gone or changed is told and cannot be mended', async () => {
       const qualifier = chunkQualifier(valueQualifier('jpegPhoto', 0), 1);
       for (const step of [
-        { table: MASTER_TABLE.name, key: bob, put: [{ family: MASTER.largeValues, qualifier, value: Buffer.alloc(131_072, 8) }] },
+        {
+          table: MASTER_TABLE.name,
+          key: bob,
+          put: [{ family: MASTER.largeValues, qualifier, value: Buffer.alloc(131_072, 8) }],
+        },
         { table: MASTER_TABLE.name, key: bob, delete: [{ family: MASTER.largeValues, qualifier }] },
       ]) {
         await raw(fixture, step);
@@ -238,7 +319,9 @@ for (const engine of ENGINES) {
     });
 
     it('a master row that cannot be read is told, and what belongs to it is left alone', async () => {
-      const put = [{ family: MASTER.upAttributes, qualifier: valueQualifier('noSuchAttribute', 0), value: Buffer.from('x') }];
+      const put = [
+        { family: MASTER.upAttributes, qualifier: valueQualifier('noSuchAttribute', 0), value: Buffer.from('x') },
+      ];
       await raw(fixture, { table: MASTER_TABLE.name, key: ann, put });
       const told: Breach[] = [];
       expect(await fixture.partition.repair((b) => told.push(b))).to.equal(0);
@@ -249,7 +332,11 @@ for (const engine of ENGINES) {
     });
 
     it('a master row without its parentId is told', async () => {
-      await raw(fixture, { table: MASTER_TABLE.name, key: ann, delete: [{ family: MASTER.treeInfo, qualifier: Q.parentId }] });
+      await raw(fixture, {
+        table: MASTER_TABLE.name,
+        key: ann,
+        delete: [{ family: MASTER.treeInfo, qualifier: Q.parentId }],
+      });
       const found = await fixture.breaches();
       expect(found.filter((b) => b.where === uuidText(ann)).map((b) => b.invariant)).to.deep.equal(['row']);
     });
@@ -265,8 +352,14 @@ for (const engine of ENGINES) {
       const gone = Buffer.concat([time, deleted[0]!.id]);
       const extra = Buffer.concat([Buffer.alloc(8, 1), deleted[1]!.id]);
       await mends(
-        [{ table: PURGE_TABLE.name, key: gone, deleteRow: true }, { table: PURGE_TABLE.name, key: extra, put: [MARK] }],
-        [['purge', uuidText(deleted[0]!.id)], ['purge', uuidText(deleted[1]!.id)]],
+        [
+          { table: PURGE_TABLE.name, key: gone, deleteRow: true },
+          { table: PURGE_TABLE.name, key: extra, put: [MARK] },
+        ],
+        [
+          ['purge', uuidText(deleted[0]!.id)],
+          ['purge', uuidText(deleted[1]!.id)],
+        ],
         /no purge row[\s\S]*belongs to no deleted entry/,
       );
       await fixture.partition.restore(bob, SYSTEM);

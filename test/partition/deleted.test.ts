@@ -33,7 +33,11 @@ for (const engine of ENGINES) {
       await fixture.delete(ANN);
       const [entry, ...more] = await deleted();
       expect(more).to.deep.equal([]);
-      expect([uuidText(entry!.id), entry!.dn, entry!.by]).to.deep.equal([uuidText(ann), ANN, 'cn=admin,dc=example,dc=com']);
+      expect([uuidText(entry!.id), entry!.dn, entry!.by]).to.deep.equal([
+        uuidText(ann),
+        ANN,
+        'cn=admin,dc=example,dc=com',
+      ]);
       expect(entry!.time).to.be.within(before, Date.now());
     });
 
@@ -46,7 +50,10 @@ for (const engine of ENGINES) {
       expect(after.id.equals(ann)).to.equal(true);
       expect(after.version > before.version).to.equal(true);
       const stamps = ['entryCSN', 'modifyTimestamp', 'modifiersName'];
-      const plain = (entry: typeof after) => entry.attributes.filter((a) => !stamps.includes(a.description)).map((a) => [a.description, a.values.map(String)]);
+      const plain = (entry: typeof after) =>
+        entry.attributes
+          .filter((a) => !stamps.includes(a.description))
+          .map((a) => [a.description, a.values.map(String)]);
       expect(plain(after)).to.deep.equal(plain(before));
       expect(await fixture.find('(mail=ann@x)')).to.deep.equal([ANN]);
       expect(await deleted()).to.deep.equal([]);
@@ -86,9 +93,13 @@ for (const engine of ENGINES) {
 
     it('two restores at once: one of them wins', async () => {
       await fixture.delete(ANN);
-      const both = await Promise.allSettled([fixture.partition.restore(ann, SYSTEM), fixture.partition.restore(ann, SYSTEM)]);
+      const both = await Promise.allSettled([
+        fixture.partition.restore(ann, SYSTEM),
+        fixture.partition.restore(ann, SYSTEM),
+      ]);
       expect(both.filter((r) => r.status === 'fulfilled')).to.have.length(1);
-      for (const r of both) if (r.status === 'rejected') expect(['noSuchObject', 'entryAlreadyExists']).to.include(r.reason.result);
+      for (const r of both)
+        if (r.status === 'rejected') expect(['noSuchObject', 'entryAlreadyExists']).to.include(r.reason.result);
     });
 
     it('of one entryUUID, deleted twice, is the later one', async () => {
@@ -129,7 +140,14 @@ for (const engine of ENGINES) {
       for (let batch = await scan.next(); batch; batch = await scan.next()) {
         for (const row of batch.rows) {
           const cell = (name: string) => cellValue(row!, 0, Buffer.from(name))?.toString() ?? '';
-          found.push({ op: cell('op'), dn: cell('dn'), newDn: cell('newDn'), by: cell('by'), csn: cell('csn'), attributes: cell('attributes') });
+          found.push({
+            op: cell('op'),
+            dn: cell('dn'),
+            newDn: cell('newDn'),
+            by: cell('by'),
+            csn: cell('csn'),
+            attributes: cell('attributes'),
+          });
         }
       }
       return found;
@@ -156,7 +174,10 @@ for (const engine of ENGINES) {
 
     it('change records are trimmed by time, but for the last', async () => {
       const all = await records();
-      expect(await fixture.partition.maintain({ changesDays: 1, deletedDays: 1 })).to.deep.equal({ purged: 0, trimmed: 0 });
+      expect(await fixture.partition.maintain({ changesDays: 1, deletedDays: 1 })).to.deep.equal({
+        purged: 0,
+        trimmed: 0,
+      });
       await fixture.delete(ANN);
       const done = await fixture.partition.maintain({ changesDays: -1, deletedDays: -1 });
       expect(done).to.deep.equal({ purged: 1, trimmed: all.length });

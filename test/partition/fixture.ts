@@ -33,7 +33,9 @@ export type Values = Readonly<Record<string, string | Buffer | readonly (string 
 export function attributes(values: Values): PartialAttribute[] {
   return Object.entries(values).map(([type, given]) => ({
     type,
-    values: (Array.isArray(given) ? given : [given]).map((v: string | Buffer) => (typeof v === 'string' ? Buffer.from(v) : v)),
+    values: (Array.isArray(given) ? given : [given]).map((v: string | Buffer) =>
+      typeof v === 'string' ? Buffer.from(v) : v,
+    ),
   }));
 }
 
@@ -78,7 +80,12 @@ export class Fixture {
     return this.partition.schema.parseDn(text);
   }
 
-  add(dn: string, values: Values, actor: { dn: string; system?: boolean } = ACTOR, manageDsaIT = false): Promise<Buffer> {
+  add(
+    dn: string,
+    values: Values,
+    actor: { dn: string; system?: boolean } = ACTOR,
+    manageDsaIT = false,
+  ): Promise<Buffer> {
     return this.partition.add(this.dn(dn), attributes(values), actor, { manageDsaIT });
   }
 
@@ -87,7 +94,11 @@ export class Fixture {
   }
 
   rename(dn: string, newRdn: string, options: { deleteOldRdn?: boolean; newSuperior?: string } = {}): Promise<void> {
-    return this.partition.rename(this.dn(dn), { newRdn, deleteOldRdn: options.deleteOldRdn ?? true, newSuperior: options.newSuperior }, ACTOR);
+    return this.partition.rename(
+      this.dn(dn),
+      { newRdn, deleteOldRdn: options.deleteOldRdn ?? true, newSuperior: options.newSuperior },
+      ACTOR,
+    );
   }
 
   delete(dn: string): Promise<void> {
@@ -179,10 +190,17 @@ export async function openStore(engine: Engine): Promise<{ store: Store; folder:
 }
 
 /** A directory with suffixes dc=example,dc=com, whose entry is there, and o=other, whose entry is not. */
-export async function openFixture(engine: Engine, options: { readonly now?: () => number; readonly schema?: Schema } = {}): Promise<Fixture> {
+export async function openFixture(
+  engine: Engine,
+  options: { readonly now?: () => number; readonly schema?: Schema } = {},
+): Promise<Fixture> {
   const schema = options.schema ?? testSchema();
   const { store, folder } = await openStore(engine);
-  await initDirectory(store, { suffixes: [SUFFIX, OTHER], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') }, schema);
+  await initDirectory(
+    store,
+    { suffixes: [SUFFIX, OTHER], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') },
+    schema,
+  );
   const fixture = new Fixture(store, await Partition.open(store, schema, options), folder);
   await fixture.add(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' });
   return fixture;

@@ -9,7 +9,12 @@ export interface PlainEntry {
 }
 
 /** A filter term by term over every value, as RFC 4511 §4.5.1.7 reads; undefined is neither true nor false. */
-export function naive(schema: Schema, filter: Filter, entry: PlainEntry, hidden: readonly string[]): boolean | undefined {
+export function naive(
+  schema: Schema,
+  filter: Filter,
+  entry: PlainEntry,
+  hidden: readonly string[],
+): boolean | undefined {
   switch (filter.type) {
     case 'not': {
       const inner = naive(schema, filter.filter, entry, hidden);
@@ -28,7 +33,12 @@ export function naive(schema: Schema, filter: Filter, entry: PlainEntry, hidden:
   }
 }
 
-function term(schema: Schema, filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>, entry: PlainEntry, hidden: readonly string[]): boolean | undefined {
+function term(
+  schema: Schema,
+  filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>,
+  entry: PlainEntry,
+  hidden: readonly string[],
+): boolean | undefined {
   const wanted = schema.describe(filter.attribute);
   if (!wanted || hidden.includes(wanted.type.name)) return undefined;
   const values = entry.attributes
@@ -38,7 +48,10 @@ function term(schema: Schema, filter: Exclude<Filter, { type: 'and' | 'or' | 'no
   return test && values.some(test);
 }
 
-function valueTest(filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>, type: { equality: Rule; ordering: Rule; substrings: Rule }): ((value: Buffer) => boolean) | undefined {
+function valueTest(
+  filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>,
+  type: { equality: Rule; ordering: Rule; substrings: Rule },
+): ((value: Buffer) => boolean) | undefined {
   switch (filter.type) {
     case 'present':
       return () => true;
@@ -51,12 +64,20 @@ function valueTest(filter: Exclude<Filter, { type: 'and' | 'or' | 'not' | 'exten
     case 'lessOrEqual': {
       const form = type.ordering?.normalizeAssertion(filter.value);
       const sign = filter.type === 'greaterOrEqual' ? 1 : -1;
-      return form && ((value) => sign * Buffer.compare(type.ordering!.normalize(value) ?? form, form) >= 0 && type.ordering!.normalize(value) !== undefined);
+      return (
+        form &&
+        ((value) =>
+          sign * Buffer.compare(type.ordering!.normalize(value) ?? form, form) >= 0 &&
+          type.ordering!.normalize(value) !== undefined)
+      );
     }
     case 'substring': {
       const rule = type.substrings;
       if (!rule) return undefined;
-      const part = (bytes: Buffer, where: 'initial' | 'any' | 'final') => rule.normalizePart!(bytes, where)?.toString('latin1').replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+      const part = (bytes: Buffer, where: 'initial' | 'any' | 'final') =>
+        rule.normalizePart!(bytes, where)
+          ?.toString('latin1')
+          .replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
       const initial = filter.initial ? part(filter.initial, 'initial') : '';
       const final = filter.final ? part(filter.final, 'final') : '';
       const any = filter.any.map((bytes) => part(bytes, 'any'));

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { change, ENGINES, type Fixture, openFixture, OTHER, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 
 for (const engine of ENGINES) {
   describe(`rename and move (${engine})`, () => {
@@ -71,12 +71,16 @@ for (const engine of ENGINES) {
       await refused('unwillingToPerform', fixture.rename(A, 'ou=a', { newSuperior: A }));
       await refused('unwillingToPerform', fixture.rename(A, 'ou=a', { newSuperior: '' }));
       await refused('unwillingToPerform', fixture.rename('', 'ou=a'));
-      expect((await refused('noSuchObject', fixture.rename(A, 'ou=a', { newSuperior: `ou=x,ou=y,${B}` }))).matchedDN).to.equal(B);
+      expect(
+        (await refused('noSuchObject', fixture.rename(A, 'ou=a', { newSuperior: `ou=x,ou=y,${B}` }))).matchedDN,
+      ).to.equal(B);
       expect((await refused('noSuchObject', fixture.rename(`ou=zoe,${A}`, 'ou=a'))).matchedDN).to.equal(A);
       await fixture.add(OTHER, { objectClass: 'organization', o: 'other' });
       await refused('affectsMultipleDSAs', fixture.rename(A, 'ou=a', { newSuperior: OTHER }));
       for (const rdn of ['', 'cn', 'ou=a,ou=b', 'ou=']) await refused('invalidDNSyntax', fixture.rename(A, rdn));
-      await refused('invalidDNSyntax', fixture.rename(A, 'nosuch=a')).catch((e) => expect(e.message).to.match(/undefinedAttributeType/));
+      await refused('invalidDNSyntax', fixture.rename(A, 'nosuch=a')).catch((e) =>
+        expect(e.message).to.match(/undefinedAttributeType/),
+      );
       await refused('objectClassViolation', fixture.rename(A, 'mail=a@x'));
       await refused('objectClassViolation', fixture.rename(`cn=bob,${A}`, 'mobile=1', { deleteOldRdn: true }));
       await refused('constraintViolation', fixture.rename(`cn=bob,${A}`, `entryUUID=${uuidText(Buffer.alloc(16, 7))}`));
@@ -93,14 +97,21 @@ for (const engine of ENGINES) {
     });
 
     it('nothing moves below an alias', async () => {
-      await fixture.add(`cn=alias,${SUFFIX}`, { objectClass: ['alias', 'extensibleObject'], cn: 'alias', aliasedObjectName: A });
+      await fixture.add(`cn=alias,${SUFFIX}`, {
+        objectClass: ['alias', 'extensibleObject'],
+        cn: 'alias',
+        aliasedObjectName: A,
+      });
       await refused('namingViolation', fixture.rename(B, 'ou=b', { newSuperior: `cn=alias,${SUFFIX}` }));
       await refused('namingViolation', fixture.unit('x', `cn=alias,${SUFFIX}`));
     });
 
     it('A below B while B goes below A: one of them is refused and there is no circle', async () => {
       for (let n = 0; n < 10; n++) {
-        const moves = await Promise.allSettled([fixture.rename(A, 'ou=a', { newSuperior: B }), fixture.rename(B, 'ou=b', { newSuperior: A })]);
+        const moves = await Promise.allSettled([
+          fixture.rename(A, 'ou=a', { newSuperior: B }),
+          fixture.rename(B, 'ou=b', { newSuperior: A }),
+        ]);
         expect(moves.map((m) => m.status).sort()).to.deep.equal(['fulfilled', 'rejected']);
         await fixture.expectClean();
         if (moves[0]!.status === 'fulfilled') await fixture.rename(`ou=a,${B}`, 'ou=a', { newSuperior: SUFFIX });
@@ -117,20 +128,28 @@ for (const engine of ENGINES) {
         ]);
         expect(moves.filter((m) => m.status === 'fulfilled')).to.have.length(1);
         await fixture.expectClean();
-        if (moves[0]!.status === 'fulfilled') await fixture.rename(`ou=a,ou=inner,${B}`, 'ou=a', { newSuperior: SUFFIX });
+        if (moves[0]!.status === 'fulfilled')
+          await fixture.rename(`ou=a,ou=inner,${B}`, 'ou=a', { newSuperior: SUFFIX });
         else await fixture.rename(`ou=b,ou=deep,${A}`, 'ou=b', { newSuperior: SUFFIX });
       }
     });
 
     it('one entry renamed twice at once: the second finds it gone', async () => {
-      const renames = await Promise.allSettled([fixture.rename(`cn=bob,${A}`, 'cn=b1'), fixture.rename(`cn=bob,${A}`, 'cn=b2')]);
+      const renames = await Promise.allSettled([
+        fixture.rename(`cn=bob,${A}`, 'cn=b1'),
+        fixture.rename(`cn=bob,${A}`, 'cn=b2'),
+      ]);
       expect(renames.filter((r) => r.status === 'fulfilled')).to.have.length(1);
       for (const r of renames) if (r.status === 'rejected') expect(r.reason.result).to.equal('noSuchObject');
     });
 
     it('while others write below it', async () => {
       const adds = Array.from({ length: 10 }, (_, n) => fixture.person(`p${n}`, A));
-      const all = await Promise.allSettled([...adds, fixture.rename(A, 'ou=a2', { newSuperior: B }), fixture.modify(`cn=bob,${A}`, change('add', 'title', 'x'))]);
+      const all = await Promise.allSettled([
+        ...adds,
+        fixture.rename(A, 'ou=a2', { newSuperior: B }),
+        fixture.modify(`cn=bob,${A}`, change('add', 'title', 'x')),
+      ]);
       for (const r of all) if (r.status === 'rejected') expect(r.reason.result).to.equal('noSuchObject');
       const added = all.slice(0, 10).filter((r) => r.status === 'fulfilled').length;
       expect(await fixture.counts(`ou=a2,${B}`)).to.deep.equal([2 + added, 3 + added]);
@@ -150,7 +169,9 @@ for (const engine of ENGINES) {
         await fixture.delete(`ou=d,ou=c,${SUFFIX}`);
         await fixture.unit('d', `ou=c,${SUFFIX}`);
         await fixture.person('x', `ou=d,ou=c,${SUFFIX}`);
-        expect(await fixture.find('(cn=*)', { base: `ou=d,ou=c,${SUFFIX}`, scope })).to.deep.equal([`cn=x,ou=d,ou=c,${SUFFIX}`]);
+        expect(await fixture.find('(cn=*)', { base: `ou=d,ou=c,${SUFFIX}`, scope })).to.deep.equal([
+          `cn=x,ou=d,ou=c,${SUFFIX}`,
+        ]);
       }
     });
   });

@@ -1,11 +1,27 @@
 import { expect } from 'chai';
-import type { Filter } from '../../src/ldap/types.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import { change, ENGINES, type Fixture, openFixture, OTHER, Random, refused, SUFFIX, seeded } from './fixture.js';
+import type { Filter } from '../../src/ldap/types.js';
+import { change, ENGINES, type Fixture, OTHER, openFixture, Random, refused, SUFFIX, seeded } from './fixture.js';
 import { naive, type PlainEntry } from './naive.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
-const WORDS = ['ann', 'bob', 'Ann Lee', 'O’Neil', 'x', '', 'aaa', 'Zoë', 'a*b', 'naïve', '10', '9', '-5', 'ba nana', 'BANANA'];
+const WORDS = [
+  'ann',
+  'bob',
+  'Ann Lee',
+  'O’Neil',
+  'x',
+  '',
+  'aaa',
+  'Zoë',
+  'a*b',
+  'naïve',
+  '10',
+  '9',
+  '-5',
+  'ba nana',
+  'BANANA',
+];
 
 /** Some entries of every shape below ou=people and o=other. */
 async function populate(fixture: Fixture, random: Random, count: number): Promise<void> {
@@ -27,7 +43,12 @@ async function populate(fixture: Fixture, random: Random, count: number): Promis
     maybe(0.2, 'employeeNumber', () => [String(random.int(30))]);
     if (random.chance(0.3)) {
       values.objectClass!.push('posixAccount');
-      Object.assign(values, { uid: [`u${n}`], uidNumber: [String(random.int(40) - 10)], gidNumber: ['5'], homeDirectory: ['/'] });
+      Object.assign(values, {
+        uid: [`u${n}`],
+        uidNumber: [String(random.int(40) - 10)],
+        gidNumber: ['5'],
+        homeDirectory: ['/'],
+      });
     }
     if (random.chance(0.1)) values.seeAlso = [random.pick(parents), `cn=n${random.int(count)},${PEOPLE}`];
     if (random.chance(0.05)) values.description = ['long '.repeat(200 + random.int(3)) + word()];
@@ -40,11 +61,29 @@ async function populate(fixture: Fixture, random: Random, count: number): Promis
 function randomFilter(random: Random, depth: number): Filter {
   const kind = depth > 0 ? random.int(10) : 3 + random.int(7);
   const value = () => Buffer.from(random.pick(WORDS) || 'empty');
-  const attribute = random.pick(['cn', 'sn', 'mail', 'givenName', 'description', 'employeeNumber', 'uidNumber', 'name', 'cn;lang-de', 'seeAlso', 'objectClass', 'nosuch', 'title', 'jpegPhoto']);
+  const attribute = random.pick([
+    'cn',
+    'sn',
+    'mail',
+    'givenName',
+    'description',
+    'employeeNumber',
+    'uidNumber',
+    'name',
+    'cn;lang-de',
+    'seeAlso',
+    'objectClass',
+    'nosuch',
+    'title',
+    'jpegPhoto',
+  ]);
   switch (kind) {
     case 0:
     case 1:
-      return { type: kind ? 'and' : 'or', filters: Array.from({ length: random.int(4) }, () => randomFilter(random, depth - 1)) };
+      return {
+        type: kind ? 'and' : 'or',
+        filters: Array.from({ length: random.int(4) }, () => randomFilter(random, depth - 1)),
+      };
     case 2:
       return { type: 'not', filter: randomFilter(random, depth - 1) };
     case 3:
@@ -53,13 +92,27 @@ function randomFilter(random: Random, depth: number): Filter {
       return { type: 'approx', attribute, value: value() };
     case 5:
     case 6:
-      return { type: random.pick(['greaterOrEqual', 'lessOrEqual']), attribute, value: random.chance(0.5) ? Buffer.from(String(random.int(40) - 10)) : value() };
+      return {
+        type: random.pick(['greaterOrEqual', 'lessOrEqual']),
+        attribute,
+        value: random.chance(0.5) ? Buffer.from(String(random.int(40) - 10)) : value(),
+      };
     case 7: {
       const part = () => Buffer.from(random.pick(['a', 'an', 'ann', 'ana', 'long', 'e', '1', '@ex', 'nan', 'm']));
-      return { type: 'substring', attribute, initial: random.chance(0.4) ? part() : undefined, any: random.chance(0.5) ? [part()] : [], final: random.chance(0.3) ? part() : undefined };
+      return {
+        type: 'substring',
+        attribute,
+        initial: random.chance(0.4) ? part() : undefined,
+        any: random.chance(0.5) ? [part()] : [],
+        final: random.chance(0.3) ? part() : undefined,
+      };
     }
     case 8:
-      return { type: 'equal', attribute: random.pick(['mail', 'objectClass', 'uidNumber', 'employeeNumber']), value: Buffer.from(random.pick(['3@example.com', 'person', 'posixAccount', '7', '12', 'bad value'])) };
+      return {
+        type: 'equal',
+        attribute: random.pick(['mail', 'objectClass', 'uidNumber', 'employeeNumber']),
+        value: Buffer.from(random.pick(['3@example.com', 'person', 'posixAccount', '7', '12', 'bad value'])),
+      };
     default:
       return { type: 'equal', attribute, value: value() };
   }
@@ -68,7 +121,8 @@ function randomFilter(random: Random, depth: number): Filter {
 async function plain(fixture: Fixture): Promise<PlainEntry[]> {
   const entries: PlainEntry[] = [];
   for (const base of [SUFFIX, OTHER]) {
-    for (const dn of (await fixture.search({ base })).dns) entries.push({ dn, attributes: (await fixture.read(dn, true)).attributes });
+    for (const dn of (await fixture.search({ base })).dns)
+      entries.push({ dn, attributes: (await fixture.read(dn, true)).attributes });
   }
   return entries;
 }
@@ -94,7 +148,11 @@ for (const engine of ENGINES) {
           const base = random.pick(bases);
           const scope = random.pick(['base', 'one', 'sub', 'sub', 'sub', 'subordinate'] as const);
           const hides = random.chance(0.2) ? [random.pick(['sn', 'mail', 'cn'])] : [];
-          const wanted = entries.filter((e) => inScope(fixture, e.dn, base, scope) && naive(fixture.partition.schema, filter, e, hides) === true).map((e) => e.dn);
+          const wanted = entries
+            .filter(
+              (e) => inScope(fixture, e.dn, base, scope) && naive(fixture.partition.schema, filter, e, hides) === true,
+            )
+            .map((e) => e.dn);
           const found = await fixture.find(filter, { base, scope, hides });
           const context = `ROWAN_SEED=${random.seed} ${what} ${base} ${scope} ${JSON.stringify(filter, (_, v) => (v?.type === 'Buffer' ? Buffer.from(v.data).toString() : v))}`;
           expect(found, context).to.deep.equal(wanted.sort());
@@ -104,7 +162,8 @@ for (const engine of ENGINES) {
       it('finds the same with the default indexes', () => compareAll(400, 'default'));
 
       it('finds the same with indexes on everything, for substrings too', async () => {
-        for (const name of ['cn', 'sn', 'givenName', 'mail', 'description', 'employeeNumber']) await fixture.partition.addIndex(name, { substring: true });
+        for (const name of ['cn', 'sn', 'givenName', 'mail', 'description', 'employeeNumber'])
+          await fixture.partition.addIndex(name, { substring: true });
         for (const name of ['seeAlso', 'title']) await fixture.partition.addIndex(name, {});
         await fixture.partition.buildIndexes();
         await fixture.expectClean();
@@ -115,7 +174,12 @@ for (const engine of ENGINES) {
         for (const { attribute } of fixture.partition.indexes()) {
           if (!['objectClass', 'entryUUID'].includes(attribute)) await fixture.partition.dropIndex(attribute);
         }
-        expect(fixture.partition.indexes().map((i) => i.attribute).sort()).to.deep.equal(['entryUUID', 'objectClass']);
+        expect(
+          fixture.partition
+            .indexes()
+            .map((i) => i.attribute)
+            .sort(),
+        ).to.deep.equal(['entryUUID', 'objectClass']);
         await fixture.expectClean();
         await compareAll(400, 'no indexes');
       });
@@ -135,7 +199,12 @@ for (const engine of ENGINES) {
         for (let n = 0; n < 60; n++) {
           const parent = random.pick(parents);
           const dn = `cn=p${String(n).padStart(2, '0')},${parent}`;
-          await to.add(dn, { objectClass: 'inetOrgPerson', sn: 'same', mail: [`a${n % 3}@x`, `b${n % 5}@x`], description: n % 2 ? 'odd' : 'even' });
+          await to.add(dn, {
+            objectClass: 'inetOrgPerson',
+            sn: 'same',
+            mail: [`a${n % 3}@x`, `b${n % 5}@x`],
+            description: n % 2 ? 'odd' : 'even',
+          });
           if (random.chance(0.2)) parents.push(dn);
         }
       }
@@ -182,7 +251,12 @@ for (const engine of ENGINES) {
               const page = await fixture.search({ ...where, filter, pageSize: 4, ...(resume ? { resume } : {}) });
               found.push(...page.dns);
               resume = page.outcome.resume;
-              await fixture.add(`cn=new${n},${PEOPLE}`, { objectClass: 'inetOrgPerson', sn: 'new', mail: 'a1@x', description: 'new' });
+              await fixture.add(`cn=new${n},${PEOPLE}`, {
+                objectClass: 'inetOrgPerson',
+                sn: 'new',
+                mail: 'a1@x',
+                description: 'new',
+              });
               if (n > 0) await fixture.delete(`cn=new${n - 1},${PEOPLE}`);
               n++;
             } while (resume);
@@ -205,7 +279,10 @@ for (const engine of ENGINES) {
         for (const filter of ['(objectClass=person)', '(cn=p*)', '(sn=*)']) {
           const dns: string[] = [];
           const sink = { entry: (hit: { dn: Buffer }) => void dns.push(hit.dn.toString()), reference: () => undefined };
-          await refused('sizeLimitExceeded', (async () => fixture.partition.search(fixture.params({ filter, sizeLimit: 10 }), sink))());
+          await refused(
+            'sizeLimitExceeded',
+            (async () => fixture.partition.search(fixture.params({ filter, sizeLimit: 10 }), sink))(),
+          );
           expect(dns).to.have.length(10);
           expect((await fixture.search({ filter, sizeLimit: 30 })).dns).to.have.length(30);
         }
@@ -255,8 +332,15 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(objectClass=*)', { base: PEOPLE, scope: 'base' })).to.deep.equal([PEOPLE]);
         expect(await fixture.find('(cn=*)', { base: PEOPLE, scope: 'base' })).to.deep.equal([]);
         expect(await fixture.find('(objectClass=*)', { scope: 'one' })).to.deep.equal([PEOPLE]);
-        expect(await fixture.find('(objectClass=*)', { scope: 'sub' })).to.deep.equal([`cn=ann,${PEOPLE}`, SUFFIX, PEOPLE]);
-        expect(await fixture.find('(objectClass=*)', { scope: 'subordinate' })).to.deep.equal([`cn=ann,${PEOPLE}`, PEOPLE]);
+        expect(await fixture.find('(objectClass=*)', { scope: 'sub' })).to.deep.equal([
+          `cn=ann,${PEOPLE}`,
+          SUFFIX,
+          PEOPLE,
+        ]);
+        expect(await fixture.find('(objectClass=*)', { scope: 'subordinate' })).to.deep.equal([
+          `cn=ann,${PEOPLE}`,
+          PEOPLE,
+        ]);
       });
 
       it('a base that is not there says how far the name goes, whatever the plan', async () => {
@@ -285,7 +369,11 @@ for (const engine of ENGINES) {
       });
 
       it('extensible matches, and those that are undefined', async () => {
-        await fixture.modify(`cn=ann,${PEOPLE}`, change('add', 'employeeNumber', 'X1'), change('add', 'seeAlso', PEOPLE));
+        await fixture.modify(
+          `cn=ann,${PEOPLE}`,
+          change('add', 'employeeNumber', 'X1'),
+          change('add', 'seeAlso', PEOPLE),
+        );
         const found = (filter: string) => fixture.find(filter);
         const ann = [`cn=ann,${PEOPLE}`];
         expect(await found('(cn:caseExactMatch:=ann)')).to.deep.equal(ann);
@@ -295,7 +383,15 @@ for (const engine of ENGINES) {
         expect(await found('(ou:dn:=people)')).to.deep.equal([...ann, PEOPLE]);
         expect(await found('(ou:dn:caseIgnoreMatch:=PEOPLE)')).to.deep.equal([...ann, PEOPLE]);
         expect(await found('(:dn:caseIgnoreMatch:=people)')).to.deep.equal([...ann, PEOPLE]);
-        for (const undefinedTerm of ['(cn:noSuchRule:=x)', '(:1.2.3.4.5:=x)', '(nosuch:=x)', '(userPassword=x)', '(userPassword=*)', '(jpegPhoto>=x)', '(uidNumber=x)']) {
+        for (const undefinedTerm of [
+          '(cn:noSuchRule:=x)',
+          '(:1.2.3.4.5:=x)',
+          '(nosuch:=x)',
+          '(userPassword=x)',
+          '(userPassword=*)',
+          '(jpegPhoto>=x)',
+          '(uidNumber=x)',
+        ]) {
           expect(await found(undefinedTerm), undefinedTerm).to.deep.equal([]);
           expect(await found(`(!${undefinedTerm})`), `not ${undefinedTerm}`).to.deep.equal([]);
           expect(await found(`(|${undefinedTerm}(cn=ann))`), `or ${undefinedTerm}`).to.deep.equal(ann);
@@ -307,8 +403,30 @@ for (const engine of ENGINES) {
       });
 
       it('assertions of the wrong form match nothing and harm nothing', async () => {
-        const garbage = ['', '\\00', '\\ff\\fe', '\\30\\82\\ff\\ff', '{ serialNumber 1 }', '{ serialNumber 1, issuer "', '\\30\\80\\00\\00', '*'];
-        for (const attribute of ['userCertificate', 'cACertificate', 'certificateRevocationList;binary', 'entryUUID', 'entryCSN', 'authzFrom', 'authzTo', 'modifyTimestamp', 'member', 'uniqueMember', 'x500UniqueIdentifier', 'facsimileTelephoneNumber']) {
+        const garbage = [
+          '',
+          '\\00',
+          '\\ff\\fe',
+          '\\30\\82\\ff\\ff',
+          '{ serialNumber 1 }',
+          '{ serialNumber 1, issuer "',
+          '\\30\\80\\00\\00',
+          '*',
+        ];
+        for (const attribute of [
+          'userCertificate',
+          'cACertificate',
+          'certificateRevocationList;binary',
+          'entryUUID',
+          'entryCSN',
+          'authzFrom',
+          'authzTo',
+          'modifyTimestamp',
+          'member',
+          'uniqueMember',
+          'x500UniqueIdentifier',
+          'facsimileTelephoneNumber',
+        ]) {
           for (const value of garbage) {
             for (const op of ['=', '>=', '<=', ':=', ':certificateExactMatch:=', ':2.5.13.35:=']) {
               const text = value === '*' && op !== '=' ? '' : value;
@@ -322,7 +440,11 @@ for (const engine of ENGINES) {
 
       it('deep filters are evaluated', async () => {
         let filter = parseFilter('(cn=ann)');
-        for (let n = 0; n < 90; n++) filter = n % 2 ? { type: 'not', filter } : { type: 'and', filters: [filter, { type: 'present', attribute: 'objectClass' }] };
+        for (let n = 0; n < 90; n++)
+          filter =
+            n % 2
+              ? { type: 'not', filter }
+              : { type: 'and', filters: [filter, { type: 'present', attribute: 'objectClass' }] };
         expect(await fixture.find(filter)).to.have.length.at.least(1);
       });
     });

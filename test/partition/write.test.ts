@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { change, ENGINES, type Fixture, openFixture, OTHER, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const ANN = `cn=ann,${PEOPLE}`;
@@ -22,13 +22,19 @@ for (const engine of ENGINES) {
       it('gives operational attributes, superclasses and the values of the RDN', async () => {
         const id = await fixture.add(`cn=Bo+sn=Derek,${PEOPLE}`, { objectClass: 'inetOrgPerson' });
         const dn = `sn=derek+cn=bo,${PEOPLE}`;
-        expect(await fixture.values(dn, 'objectClass')).to.deep.equal(['inetOrgPerson', 'organizationalPerson', 'person', 'top']);
+        expect(await fixture.values(dn, 'objectClass')).to.deep.equal([
+          'inetOrgPerson',
+          'organizationalPerson',
+          'person',
+          'top',
+        ]);
         expect(await fixture.values(dn, 'cn')).to.deep.equal(['Bo']);
         expect(await fixture.values(dn, 'sn')).to.deep.equal(['Derek']);
         expect(await fixture.values(dn, 'entryUUID')).to.deep.equal([uuidText(id)]);
         expect(await fixture.values(dn, 'structuralObjectClass')).to.deep.equal(['inetOrgPerson']);
         expect(await fixture.values(dn, 'creatorsName')).to.deep.equal(['cn=admin,dc=example,dc=com']);
-        for (const name of ['entryCSN', 'createTimestamp', 'modifyTimestamp']) expect(await fixture.values(dn, name)).to.have.length(1);
+        for (const name of ['entryCSN', 'createTimestamp', 'modifyTimestamp'])
+          expect(await fixture.values(dn, name)).to.have.length(1);
         expect(await fixture.find('(objectClass=person)')).to.have.length(2);
         expect(await fixture.find('(objectClass=top)')).to.have.length(4);
       });
@@ -41,11 +47,27 @@ for (const engine of ENGINES) {
         expect((await refused('noSuchObject', fixture.person('x', OTHER))).matchedDN).to.equal('');
         await refused('unwillingToPerform', fixture.add('', { objectClass: 'top' }));
         await refused('objectClassViolation', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person' }));
-        await refused('objectClassViolation', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', mail: 'x@y' }));
-        await refused('undefinedAttributeType', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', mial: 'x' }), /did you mean/);
-        await refused('constraintViolation', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', entryCSN: 'x' }));
-        await refused('invalidAttributeSyntax', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', seeAlso: 'no dn' }));
-        await refused('attributeOrValueExists', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: ['x', 'X'] }));
+        await refused(
+          'objectClassViolation',
+          fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', mail: 'x@y' }),
+        );
+        await refused(
+          'undefinedAttributeType',
+          fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', mial: 'x' }),
+          /did you mean/,
+        );
+        await refused(
+          'constraintViolation',
+          fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', entryCSN: 'x' }),
+        );
+        await refused(
+          'invalidAttributeSyntax',
+          fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', seeAlso: 'no dn' }),
+        );
+        await refused(
+          'attributeOrValueExists',
+          fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: ['x', 'X'] }),
+        );
         expect(await fixture.counts(PEOPLE)).to.deep.equal([1, 1]);
       });
 
@@ -60,10 +82,17 @@ for (const engine of ENGINES) {
 
       it('takes entryUUID and times from the server only, and no UUID twice', async () => {
         const entryUUID = '11111111-2222-3333-4444-555555555555';
-        const id = await fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', entryUUID, createTimestamp: '20200101000000Z' }, SYSTEM);
+        const id = await fixture.add(
+          `cn=x,${PEOPLE}`,
+          { objectClass: 'person', sn: 'x', entryUUID, createTimestamp: '20200101000000Z' },
+          SYSTEM,
+        );
         expect(uuidText(id)).to.equal(entryUUID);
         expect(await fixture.values(`cn=x,${PEOPLE}`, 'createTimestamp')).to.deep.equal(['20200101000000Z']);
-        await refused('entryAlreadyExists', fixture.add(`cn=y,${PEOPLE}`, { objectClass: 'person', sn: 'y', entryUUID }, SYSTEM));
+        await refused(
+          'entryAlreadyExists',
+          fixture.add(`cn=y,${PEOPLE}`, { objectClass: 'person', sn: 'y', entryUUID }, SYSTEM),
+        );
         const nil = { objectClass: 'person', sn: 'y', entryUUID: '00000000-0000-0000-0000-000000000000' };
         await refused('constraintViolation', fixture.add(`cn=y,${PEOPLE}`, nil, SYSTEM));
       });
@@ -78,9 +107,13 @@ for (const engine of ENGINES) {
       it('below a parent that is being deleted: one of the two is refused', async () => {
         for (let n = 0; n < 10; n++) {
           await fixture.unit('brief');
-          const [added, deleted] = await Promise.allSettled([fixture.person('x', `ou=brief,${SUFFIX}`), fixture.delete(`ou=brief,${SUFFIX}`)]);
+          const [added, deleted] = await Promise.allSettled([
+            fixture.person('x', `ou=brief,${SUFFIX}`),
+            fixture.delete(`ou=brief,${SUFFIX}`),
+          ]);
           expect([added.status, deleted.status].sort()).to.deep.equal(['fulfilled', 'rejected']);
-          if (added.status === 'fulfilled') await fixture.delete(`cn=x,ou=brief,${SUFFIX}`).then(() => fixture.delete(`ou=brief,${SUFFIX}`));
+          if (added.status === 'fulfilled')
+            await fixture.delete(`cn=x,ou=brief,${SUFFIX}`).then(() => fixture.delete(`ou=brief,${SUFFIX}`));
         }
       });
 
@@ -94,7 +127,12 @@ for (const engine of ENGINES) {
     describe('modify', () => {
       it('adds, deletes, replaces', async () => {
         await fixture.modify(ANN, change('add', 'mail', 'a@x', 'b@x'), change('add', 'description', 'one'));
-        await fixture.modify(ANN, change('delete', 'mail', 'A@X'), change('replace', 'description', 'two', 'three'), change('replace', 'title'));
+        await fixture.modify(
+          ANN,
+          change('delete', 'mail', 'A@X'),
+          change('replace', 'description', 'two', 'three'),
+          change('replace', 'title'),
+        );
         expect(await fixture.values(ANN, 'mail')).to.deep.equal(['b@x']);
         expect(await fixture.values(ANN, 'description')).to.deep.equal(['two', 'three']);
         expect(await fixture.find('(mail=a@x)')).to.deep.equal([]);
@@ -104,9 +142,18 @@ for (const engine of ENGINES) {
       });
 
       it('does all of it or nothing', async () => {
-        await refused('noSuchAttribute', fixture.modify(ANN, change('add', 'mail', 'a@x'), change('delete', 'description')));
-        await refused('noSuchAttribute', fixture.modify(ANN, change('add', 'mail', 'a@x'), change('delete', 'sn', 'other')));
-        await refused('attributeOrValueExists', fixture.modify(ANN, change('add', 'description', 'a'), change('add', 'sn', ' ANN ')));
+        await refused(
+          'noSuchAttribute',
+          fixture.modify(ANN, change('add', 'mail', 'a@x'), change('delete', 'description')),
+        );
+        await refused(
+          'noSuchAttribute',
+          fixture.modify(ANN, change('add', 'mail', 'a@x'), change('delete', 'sn', 'other')),
+        );
+        await refused(
+          'attributeOrValueExists',
+          fixture.modify(ANN, change('add', 'description', 'a'), change('add', 'sn', ' ANN ')),
+        );
         await refused('attributeOrValueExists', fixture.modify(ANN, change('replace', 'mail', 'a@x', 'A@X')));
         expect(await fixture.values(ANN, 'mail')).to.deep.equal([]);
       });
@@ -116,9 +163,15 @@ for (const engine of ENGINES) {
         await refused('objectClassViolation', fixture.modify(ANN, change('add', 'uidNumber', '1')));
         await refused('undefinedAttributeType', fixture.modify(ANN, change('add', 'nosuch', 'x')));
         await refused('invalidAttributeSyntax', fixture.modify(ANN, change('add', 'manager', 'not a dn')));
-        await refused('constraintViolation', fixture.modify(ANN, change('replace', 'entryUUID', uuidText(Buffer.alloc(16, 1)))));
+        await refused(
+          'constraintViolation',
+          fixture.modify(ANN, change('replace', 'entryUUID', uuidText(Buffer.alloc(16, 1)))),
+        );
         await refused('constraintViolation', fixture.modify(ANN, change('add', 'displayName', 'a', 'b')));
-        await refused('objectClassModsProhibited', fixture.modify(ANN, change('replace', 'objectClass', 'organizationalPerson')));
+        await refused(
+          'objectClassModsProhibited',
+          fixture.modify(ANN, change('replace', 'objectClass', 'organizationalPerson')),
+        );
         await refused('objectClassViolation', fixture.modify(ANN, change('replace', 'objectClass', 'top')));
         await refused('protocolError', fixture.modify(ANN, change('add', 'mail')));
         await refused('noSuchObject', fixture.modify(`cn=zoe,${PEOPLE}`, change('add', 'mail', 'a@x')));
@@ -143,12 +196,24 @@ for (const engine of ENGINES) {
         await fixture.modify(`uid=p,${PEOPLE}`, change('add', 'objectClass', 'posixAccount'), ...posix());
         expect(await fixture.find('(&(objectClass=posixAccount)(objectClass=top))')).to.deep.equal([`uid=p,${PEOPLE}`]);
         await fixture.modify(ANN, change('replace', 'objectClass', 'inetOrgPerson'));
-        expect(await fixture.values(ANN, 'objectClass')).to.have.members(['inetOrgPerson', 'organizationalPerson', 'person', 'top']);
+        expect(await fixture.values(ANN, 'objectClass')).to.have.members([
+          'inetOrgPerson',
+          'organizationalPerson',
+          'person',
+          'top',
+        ]);
       });
 
       it('increments integers of any size', async () => {
         const dn = `uid=p,${PEOPLE}`;
-        await fixture.add(dn, { objectClass: ['account', 'posixAccount'], uid: 'p', cn: 'p', uidNumber: '99', gidNumber: '1', homeDirectory: '/' });
+        await fixture.add(dn, {
+          objectClass: ['account', 'posixAccount'],
+          uid: 'p',
+          cn: 'p',
+          uidNumber: '99',
+          gidNumber: '1',
+          homeDirectory: '/',
+        });
         await fixture.modify(dn, change('increment', 'uidNumber', '1'));
         expect(await fixture.find('(uidNumber=100)')).to.deep.equal([dn]);
         expect(await fixture.find('(uidNumber=99)')).to.deep.equal([]);
@@ -163,7 +228,12 @@ for (const engine of ENGINES) {
       });
 
       it('tells attribute options apart', async () => {
-        await fixture.modify(ANN, change('add', 'cn;lang-de', 'Anna'), change('add', 'cn;lang-fr;x-a', 'Anne'), change('add', 'description', 'd'));
+        await fixture.modify(
+          ANN,
+          change('add', 'cn;lang-de', 'Anna'),
+          change('add', 'cn;lang-fr;x-a', 'Anne'),
+          change('add', 'description', 'd'),
+        );
         expect(await fixture.find('(cn;lang-de=anna)')).to.deep.equal([ANN]);
         expect(await fixture.find('(cn=anna)')).to.deep.equal([ANN]);
         expect(await fixture.find('(cn;lang-fr=*)')).to.deep.equal([ANN]);
@@ -191,7 +261,12 @@ for (const engine of ENGINES) {
       });
 
       function posix() {
-        return [change('add', 'cn', 'p'), change('add', 'uidNumber', '1'), change('add', 'gidNumber', '1'), change('add', 'homeDirectory', '/p')];
+        return [
+          change('add', 'cn', 'p'),
+          change('add', 'uidNumber', '1'),
+          change('add', 'gidNumber', '1'),
+          change('add', 'homeDirectory', '/p'),
+        ];
       }
     });
 
@@ -226,13 +301,19 @@ for (const engine of ENGINES) {
           const filter = { type: 'equal', attribute: 'description', value: Buffer.from(value) } as const;
           expect(await fixture.find(filter)).to.deep.equal([ANN]);
         }
-        expect(await fixture.find({ type: 'equal', attribute: 'description', value: Buffer.from(`${text}x`) })).to.deep.equal([]);
+        expect(
+          await fixture.find({ type: 'equal', attribute: 'description', value: Buffer.from(`${text}x`) }),
+        ).to.deep.equal([]);
         expect(await fixture.find('(description=*long end)')).to.deep.equal([ANN]);
         expect(await fixture.find('(description=long long*and)')).to.deep.equal([ANN]);
         expect(await fixture.find('(description=*und)')).to.deep.equal([]);
         const hides = { hides: () => false };
-        expect(await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(text), hides)).to.equal(true);
-        expect(await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(`${text}x`), hides)).to.equal(false);
+        expect(await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(text), hides)).to.equal(
+          true,
+        );
+        expect(
+          await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(`${text}x`), hides),
+        ).to.equal(false);
         await refused('attributeOrValueExists', fixture.modify(ANN, change('add', 'description', text.toUpperCase())));
         await fixture.modify(ANN, change('delete', 'description', text));
         expect(await fixture.find('(description=*end)')).to.deep.equal([]);
@@ -276,8 +357,12 @@ for (const engine of ENGINES) {
 
     describe('compare', () => {
       const open = { hides: () => false };
-      const compare = (dn: string, attribute: string, value: string, view: { hides(type: { name: string }): boolean } = open) =>
-        fixture.partition.compare(fixture.dn(dn), attribute, Buffer.from(value), view);
+      const compare = (
+        dn: string,
+        attribute: string,
+        value: string,
+        view: { hides(type: { name: string }): boolean } = open,
+      ) => fixture.partition.compare(fixture.dn(dn), attribute, Buffer.from(value), view);
 
       it('follows the equality rule, subtypes and options', async () => {
         await fixture.modify(ANN, change('add', 'cn;lang-de', 'Anna'));

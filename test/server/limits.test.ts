@@ -79,11 +79,13 @@ describe('server: limits', () => {
     lazy.write(Buffer.concat([bind, ...searches]));
     lazy.on('error', () => undefined);
     let most = 0;
+    let own = 0;
     const dropped = (): boolean => running!.server.services.statistics.connectionsCurrent === 1;
     while (dropped()) await new Promise(setImmediate);
     while (!dropped()) {
       expect((await writer.search(SUFFIX)).code).to.equal(0);
-      most = Math.max(most, running.server.services.statistics.entriesSent);
+      own++;
+      most = Math.max(most, running.server.services.statistics.entriesSent - own);
     }
     // 2,000 entries of 50 KB were asked for; the socket buffers of the system take some of them.
     expect(most).to.be.lessThan(1500);
@@ -154,7 +156,7 @@ describe('server: limits', () => {
       const port = Number(String((await once(child.stdout, 'data'))[0]));
       const old = await RawClient.open(port);
       expect(await old.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
-      const crowd: Socket[] = Array.from({ length: 100 }, () =>
+      const crowd: Socket[] = Array.from({ length: 400 }, () =>
         connect(port, '127.0.0.1').on('error', () => undefined),
       );
       const refused = crowd.map(
@@ -164,11 +166,10 @@ describe('server: limits', () => {
       expect((await old.search(SUFFIX)).code).to.equal(0);
       for (const socket of crowd) socket.destroy();
       await Promise.all(refused);
-      for (;;) {
+      for (let code: number | undefined; code !== 0; ) {
         const fresh = await RawClient.open(port).catch(() => undefined);
-        const code = await fresh?.bind(ADMIN.dn, ADMIN.password).catch(() => undefined);
+        code = await fresh?.bind(ADMIN.dn, ADMIN.password).catch(() => undefined);
         fresh?.close();
-        if (code === 0) break;
       }
       old.close();
     } finally {
