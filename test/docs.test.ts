@@ -134,7 +134,8 @@ function only(found: readonly Fence[], what: string): string {
   return match[0]!.body;
 }
 
-describe('documents', () => {
+describe('documents', function () {
+  this.timeout(60_000);
   const pages = allPages();
 
   it('link to files and headings that exist', () => {
@@ -184,7 +185,7 @@ describe('documents', () => {
       expect(text).to.match(new RegExp(`^Usage: rowan ${words.join(' ')}\\b`));
       for (const flag of flags) expect(text, words.join(' ')).to.match(new RegExp(`^ +(-\\w, )?${flag}\\b`, 'm'));
     }
-  }).timeout(60_000);
+  });
 
   it('with mistakes are noticed', () => {
     const wrong = {
@@ -209,14 +210,14 @@ describe('documents', () => {
   });
 });
 
-describe('programs in the documents', () => {
+describe('programs in the documents', function () {
+  this.timeout(60_000);
   const readme = fences(page('README.md'));
   let folder: string;
   let server: ChildProcess;
   let url: string;
 
-  before(async function () {
-    this.timeout(60_000);
+  before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'rowan-docs-'));
     const options = ['--data', join(folder, 'data'), '--listen', 'ldap://127.0.0.1:0', '--log-level', 'warn'];
     server = spawn(process.execPath, [main, 'quickstart', ...options], {

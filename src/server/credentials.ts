@@ -3,6 +3,7 @@ import type { AttributeType } from '../schema/types.js';
 import { CELL_HEADER, INDEX_BYTES, TREE_INFO, UP_ATTRIBUTES } from './entry/row.js';
 
 const USER_PASSWORD = '2.5.4.35';
+/** Its length and first byte tell it from the other treeInfo qualifiers. */
 const VERSION = Buffer.from('version');
 
 /** What a row says about its owner's credentials. */
@@ -39,7 +40,12 @@ export class Credentials {
       const family = row[at];
       if (family === UP_ATTRIBUTES) {
         if (this.#isPassword(row, start, value - INDEX_BYTES)) passwords.push(row.subarray(value, next));
-      } else if (family === TREE_INFO && next - value === 8 && row.compare(VERSION, 0, 7, start, value) === 0) {
+      } else if (
+        family === TREE_INFO &&
+        value - start === VERSION.length &&
+        row[start] === VERSION[0] &&
+        next - value === 8
+      ) {
         version = row.readBigInt64BE(value);
       }
       at = next;

@@ -123,7 +123,8 @@ const REASONS: Readonly<Record<string, string>> = {
 function cannotListen(address: ListenAddress, error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
   // libuv says EACCES where it means ENOENT, too.
-  const folder = address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
+  const folder =
+    address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
   const reason = folder ?? (code && REASONS[code]) ?? message;
   return new Error(`cannot listen on '${address.url}': ${reason}`, { cause: error });
 }

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
+import type { Partition } from '../../src/partition/index.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { Writer } from '../../src/protocol/writer.js';
 import { EntryEncoder } from '../../src/server/entry/encode-entry.js';
 import { Selections } from '../../src/server/entry/selection.js';
-import type { Partition } from '../../src/partition/index.js';
 import { Random } from '../protocol/random.js';
 import { emptyPartition } from './directory.js';
 
@@ -38,7 +38,9 @@ describe('server: entry encoding', () => {
       for (const [, shown] of NAMES) {
         if (random.chance(2)) continue;
         const count = random.pick([1, 1, 1, 2, 3, 100]);
-        const values = Array.from({ length: count }, () => Buffer.alloc(count > 3 ? random.below(40) : random.pick(lengths), random.below(256)));
+        const values = Array.from({ length: count }, () =>
+          Buffer.alloc(count > 3 ? random.below(40) : random.pick(lengths), random.below(256)),
+        );
         expected.set(shown, values);
       }
       const row = partition.virtualRow([...expected].map(([type, values]) => ({ type, values })));
@@ -52,10 +54,14 @@ describe('server: entry encoding', () => {
       expect(back, `seed ${seed}`).to.equal(id);
       expect(response.dn).to.equal(dn.toString());
       const wanted = [...expected].filter(([shown]) => asked.length === 0 || isAsked(shown, asked));
-      expect(response.attributes.map((a) => a.type).sort(), `seed ${seed} round ${round}`).to.deep.equal(wanted.map(([name]) => name).sort());
+      expect(response.attributes.map((a) => a.type).sort(), `seed ${seed} round ${round}`).to.deep.equal(
+        wanted.map(([name]) => name).sort(),
+      );
       for (const [name, values] of wanted) {
         const found = response.attributes.find((a) => a.type === name)!.values;
-        const same = typesOnly ? found.length === 0 : found.length === values.length && found.every((v, i) => v.equals(values[i]!));
+        const same = typesOnly
+          ? found.length === 0
+          : found.length === values.length && found.every((v, i) => v.equals(values[i]!));
         expect(same, `seed ${seed} round ${round} ${name}`).to.equal(true);
       }
     }

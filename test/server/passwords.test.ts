@@ -35,7 +35,11 @@ describe('server: passwords', () => {
     return code;
   }
 
-  function modify(uid: string, operation: 'add' | 'delete' | 'replace', ...values: string[]): Promise<{ code: number }> {
+  function modify(
+    uid: string,
+    operation: 'add' | 'delete' | 'replace',
+    ...values: string[]
+  ): Promise<{ code: number }> {
     const attribute = { type: 'userPassword', values: values.map((v) => Buffer.from(v)) };
     return admin.request({ op: 'modify', dn: personDn(uid), changes: [{ operation, attribute }] });
   }
@@ -43,7 +47,13 @@ describe('server: passwords', () => {
   it('given in the clear are stored as argon2id; with a scheme as they are', async () => {
     await begin();
     const ssha = '{SSHA}gVK8WC9YyFT1gMsQHTGCgT3sSv5zYWx0';
-    const list = attributes({ objectClass: 'inetOrgPerson', uid: 'new', cn: 'n', sn: 'n', userPassword: ['clear', ssha, '{CLEARTEXT}other'] });
+    const list = attributes({
+      objectClass: 'inetOrgPerson',
+      uid: 'new',
+      cn: 'n',
+      sn: 'n',
+      userPassword: ['clear', ssha, '{CLEARTEXT}other'],
+    });
     expect((await admin.request({ op: 'add', dn: personDn('new'), attributes: list })).code).to.equal(0);
     const values = await stored('new');
     expect(values[0]).to.match(/^\{ARGON2\}\$argon2id\$/);
@@ -94,7 +104,13 @@ describe('server: passwords', () => {
 
   it('stored hashes that are malformed, unknown or ask for too much verify nothing', async () => {
     await begin();
-    const values = ['{SSHA}x', '{NOSUCH}abc', '{PBKDF2-SHA256}1000000000$c2FsdA$aGFzaA', '{CRYPT}', '{ARGON2}$argon2id$v=19$m=99999999,t=99,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA'];
+    const values = [
+      '{SSHA}x',
+      '{NOSUCH}abc',
+      '{PBKDF2-SHA256}1000000000$c2FsdA$aGFzaA',
+      '{CRYPT}',
+      '{ARGON2}$argon2id$v=19$m=99999999,t=99,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA',
+    ];
     await addPerson(running.partition, 'odd', { userPassword: values });
     expect(await bindAs('odd', 'abc')).to.equal(49);
     expect(await bindAs('p0', 'secret-0')).to.equal(0);
@@ -107,12 +123,28 @@ describe('server: passwords', () => {
     const own = await RawClient.open(running.port);
     await own.bind(personDn('p0'), secrets[1]!);
     await own.bind(personDn('p0'), secrets[0]!);
-    const change = { userIdentity: undefined, oldPassword: Buffer.from(secrets[0]!), newPassword: Buffer.from(secrets[2]!) };
-    expect((await own.request({ op: 'extended', oid: ExtendedOid.passwordModify, value: encodePasswordModify(change) })).code).to.equal(0);
+    const change = {
+      userIdentity: undefined,
+      oldPassword: Buffer.from(secrets[0]!),
+      newPassword: Buffer.from(secrets[2]!),
+    };
+    expect(
+      (await own.request({ op: 'extended', oid: ExtendedOid.passwordModify, value: encodePasswordModify(change) }))
+        .code,
+    ).to.equal(0);
     for (const client of [own, admin]) {
-      for (const names of [[], ['*', '+'], ['userPassword'], ['2.5.4.35'], ['@inetOrgPerson'], ['userPassword;x-option']]) {
+      for (const names of [
+        [],
+        ['*', '+'],
+        ['userPassword'],
+        ['2.5.4.35'],
+        ['@inetOrgPerson'],
+        ['userPassword;x-option'],
+      ]) {
         const { entries } = await client.search(personDn('p0'), { attributes: names });
-        expect([...entries[0]!.attributes.keys()].filter((name) => /password|2\.5\.4\.35/i.test(name))).to.deep.equal([]);
+        expect([...entries[0]!.attributes.keys()].filter((name) => /password|2\.5\.4\.35/i.test(name))).to.deep.equal(
+          [],
+        );
       }
     }
     expect(running.lines.join('')).not.to.contain('Hunter2');

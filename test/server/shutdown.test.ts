@@ -9,7 +9,9 @@ describe('server: shutdown', () => {
     const idle = await RawClient.open(running.port);
     await busy.bind(ADMIN.dn, ADMIN.password);
     await idle.search('');
-    const changes = [{ operation: 'replace', attribute: { type: 'description', values: [Buffer.from('last')] } } as const];
+    const changes = [
+      { operation: 'replace', attribute: { type: 'description', values: [Buffer.from('last')] } } as const,
+    ];
     const ids = busy.sendTogether([0, 1, 2].map((n) => ({ op: 'modify', dn: personDn(`p${n}`), changes }) as const));
     while (running.server.services.statistics.operations.modify < 3) await new Promise(setImmediate);
     const closed = running.server.close();

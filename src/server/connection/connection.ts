@@ -6,7 +6,7 @@ import { encodeResponse, writeDisconnection, writeResult } from '../../protocol/
 import { ProtocolError } from '../../protocol/error.js';
 import { Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
-import type { ExtendedRequest, Request, RequestMessage } from '../../protocol/messages.js';
+import type { Control, ExtendedRequest, Request, RequestMessage } from '../../protocol/messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../context.js';
@@ -196,8 +196,12 @@ export class Connection implements OperationOwner {
 
   #begin({ id, request, controls }: RequestMessage): void {
     this.services.statistics.operations[request.op]++;
-    if (request.op === 'unbind') return this.#close();
-    if (request.op === 'abandon') return abandon(this.#operations, request);
+    if (request.op === 'unbind') this.#close();
+    else if (request.op === 'abandon') abandon(this.#operations, request);
+    else this.#start(id, request, controls);
+  }
+
+  #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
     try {
       if (this.#operations.has(id)) throw new LdapError('protocolError', `messageID ${id} is in use`);
       const operation = new Operation(this, id, request.op, readControls(request.op, controls));
@@ -317,7 +321,7 @@ export class Connection implements OperationOwner {
     this.#state = 'closing';
     this.#since.closing = performance.now();
     this.#operations.abortAll();
-    chain(this.#output.drained(), () => void this.#socket.end());
+    void chain(this.#output.drained(), () => void this.#socket.end());
   }
 
   destroy(): void {
