@@ -23,6 +23,7 @@ import {
   treeKey,
   UUID_BYTES,
 } from './tables.js';
+import { firstTurn, nextTurn } from './turns.js';
 import type { Hit, SearchOutcome, SearchParams, SearchSink } from './types.js';
 
 export interface SearchContext extends Context {
@@ -41,7 +42,7 @@ const BATCH = 512;
 /** A scan reads rows in order, an index one here and one there: so many scanned rows cost as much as one candidate. */
 const SCAN_FACTOR = 4;
 /** How long a search may hold the event loop before it lets others through, in milliseconds. */
-const TURN_MS = 8;
+const TURN_MS = 3;
 
 /** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded store ends at once. */
 export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
@@ -214,6 +215,9 @@ export class SearchRun {
 
   /** Long searches read one state, where the engine offers it. */
   async #withSnapshot(work: () => Promise<void>): Promise<void> {
+    const turn = firstTurn();
+    if (isPromise(turn)) await turn;
+    this.#turnBegan = performance.now();
     const snapshot = this.context.store.snapshot();
     this.#reader = snapshot;
     try {
@@ -390,12 +394,12 @@ export class SearchRun {
     }
     if (Date.now() > params.deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
     if (performance.now() - this.#turnBegan < TURN_MS) return;
-    return new Promise((resolve) =>
-      setImmediate(() => {
-        this.#turnBegan = performance.now();
-        resolve();
-      }),
-    );
+    return this.#nextTurn();
+  }
+
+  async #nextTurn(): Promise<void> {
+    await nextTurn();
+    this.#turnBegan = performance.now();
   }
 }
 
@@ -410,6 +414,8 @@ export function choosePlan(reader: Reader, area: Area, plan: IndexPlan | undefin
 function parentIdOffset(row: Buffer): number {
   let at = 0;
   while (row[at + CELL_HEADER] !== Q.parentId[0]) {
+    if (at + CELL_HEADER >= row.length)
+      throw new StoreError('corrupt', 'a master row has no parentId; run `rowan check`');
     at += CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + row.readUInt32BE(at + 3);
   }
   return at + CELL_HEADER + Q.parentId.length;

@@ -48,7 +48,8 @@ describe('server: entry encoding', () => {
       const typesOnly = random.chance(4);
       const id = random.pick([1, 127, 128, 32_767, 32_768, 8_388_608, 0x7fffffff]);
       const dn = Buffer.from(`cn=${'x'.repeat(random.pick(lengths.slice(0, 12)))}`);
-      encoder.encode({ writer }, id, { id: Buffer.alloc(16), row, dn }, selections.of(asked), typesOnly);
+      const entry = { id: Buffer.alloc(16), row, dn };
+      expect(encoder.encode({ writer }, id, entry, selections.of(asked), typesOnly)).to.equal(undefined);
       const { response, id: back } = decodeResponse(writer.take());
       if (response.op !== 'searchEntry') throw new Error(response.op);
       expect(back, `seed ${seed}`).to.equal(id);

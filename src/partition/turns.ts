@@ -1,0 +1,41 @@
+import type { Maybe } from '../store/contract.js';
+
+/**
+ * Long searches take turns: in one round of the event loop one of them works for some milliseconds, and between two
+ * rounds everything else of the process (sockets, short searches, writes) is served. However many long searches there
+ * are, a short one waits for one turn at most.
+ */
+const waiting: (() => void)[] = [];
+/** A long search has had its turn in this round. */
+let taken = false;
+let scheduled = false;
+
+/** For a search that begins to be long: goes on at once when no other has had the turn of this round. */
+export function firstTurn(): Maybe<void> {
+  if (taken || waiting.length > 0) return nextTurn();
+  taken = true;
+  schedule();
+}
+
+/** For a search whose turn is over: waits until all that wait have had theirs. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    schedule();
+  });
+}
+
+function schedule(): void {
+  if (scheduled) return;
+  scheduled = true;
+  setImmediate(round);
+}
+
+function round(): void {
+  scheduled = false;
+  const next = waiting.shift();
+  taken = next !== undefined;
+  if (!next) return;
+  schedule();
+  next();
+}
