@@ -13,5 +13,6 @@ if (!(Number.isInteger(rounds) && rounds > 0)) {
 const random = new Random();
 process.stdout.write(`ROWAN_SEED=${random.seed}\n`);
 await killRounds(rounds, random, (round, acknowledged) => {
-  if (round % 10 === 0 || round === rounds) process.stdout.write(`${round} kills, ${acknowledged} operations acknowledged, no breach\n`);
+  if (round % 10 === 0 || round === rounds)
+    process.stdout.write(`${round} kills, ${acknowledged} operations acknowledged, no breach\n`);
 });

@@ -3,7 +3,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet } from './indexes.js';
-import type { Source } from './sources.js';
+import { type Counted, countSource, type Source } from './sources.js';
 import { boundRange } from './store-filter.js';
 import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
 
@@ -20,10 +20,8 @@ export interface IndexPlan {
 /** Called for each term that was considered, for `explain`. */
 export type Consider = (term: Term, count: number | undefined, why: string) => void;
 
-/** Ranges are counted up to here: an index has no constant-time count of a range. */
-export const COUNT_CAP = 1000;
-/** The same for the rows of one key, which an embedded engine counts at once. */
-const POSTING_CAP = 1_000_000_000;
+/** Ranges are read up to here to count them: an index has no constant-time count of a range. */
+const COUNT_CAP = 2000;
 
 /**
  * The cheapest index plan for the filter, or undefined where indexes cannot answer it: a term takes its own index
@@ -137,7 +135,7 @@ function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Cons
   const choices: Source[][] = [];
   for (const type of term.types) {
     if (type.oid === ENTRY_UUID_OID && term.lookup.kind === 'equality' && term.lookup.norm.length === UUID_BYTES) {
-      choices.push([{ id: term.lookup.norm }]);
+      choices.push([{ ids: term.lookup.norm }]);
       continue;
     }
     const index = indexes.of(type);
@@ -178,34 +176,18 @@ function sumSources(
   return done(sources, total);
 }
 
-function fewest(
-  sources: readonly Source[],
-  from: number,
-  best: { source: Source; count: number } | undefined,
-  reader: Reader,
-): Maybe<{ source: Source; count: number }> {
+function fewest(sources: readonly Source[], from: number, best: Counted | undefined, reader: Reader): Maybe<Counted> {
   let found = best;
   for (let i = from; i < sources.length; i++) {
-    const source = sources[i]!;
-    const count = countSource(source, reader);
-    if (isPromise(count)) return count.then((c) => fewest(sources, i + 1, fewer(found, source, c), reader));
-    found = fewer(found, source, count);
+    const counted = countSource(sources[i]!, reader, COUNT_CAP);
+    if (isPromise(counted)) return counted.then((c) => fewest(sources, i + 1, fewer(found, c), reader));
+    found = fewer(found, counted);
   }
   return found!;
 }
 
-function fewer(
-  found: { source: Source; count: number } | undefined,
-  source: Source,
-  count: number,
-): { source: Source; count: number } {
-  return found && found.count <= count ? found : { source, count };
-}
-
-function countSource(source: Source, reader: Reader): Maybe<number> {
-  if ('id' in source) return 1;
-  if ('range' in source) return reader.count(source.table, source.range, COUNT_CAP);
-  return reader.postingCount(source.table, source.prefix, POSTING_CAP);
+function fewer(a: Counted | undefined, b: Counted): Counted {
+  return a && a.count <= b.count ? a : b;
 }
 
 /** Alternatives, each of which alone holds every match. */

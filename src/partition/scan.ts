@@ -1,7 +1,8 @@
+import { LdapError } from '../ldap/error.js';
 import type { KeyRange, StoreFilter } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
-import { type Node, nodeTreeKey, ROOT } from './nodes.js';
+import { isWithin, type Node, nodeTreeKey } from './nodes.js';
 import type { Area, PlanKind, SearchRun } from './search.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from './store-filter.js';
 import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
@@ -49,15 +50,20 @@ const NO_KEY = Buffer.alloc(0);
 async function resumed(run: SearchRun, base: Node, wide: StoreFilter | undefined, last: Buffer): Promise<Buffer[]> {
   const found = run.context.nodes.byId(Buffer.from(last.subarray(0, UUID_BYTES)));
   const parent = isPromise(found) ? await found : found;
+  if (!parent || !isWithin(parent, base)) {
+    throw new LdapError(
+      'unwillingToPerform',
+      'the entry below which this paged search would go on is gone; start the search again',
+    );
+  }
   const chain: Node[] = [];
-  for (let node = parent; node && node !== ROOT && !node.id.equals(base.id); node = node.parent) chain.unshift(node);
+  for (let node: Node | undefined = parent; node && !node.id.equals(base.id); node = node.parent) chain.unshift(node);
   const pending: Buffer[] = [];
   for (const node of chain) {
     const { to } = childrenRange(node.parent!.id);
     const after = await containersIn(run, { from: keyAfter(nodeTreeKey(node)), to });
     pending.push(...after.reverse());
   }
-  if (!parent) return pending;
   const { from, to } = childrenRange(parent.id);
   const before = await containersIn(run, { from, to: keyAfter(last) });
   const after = await scanRange(run, { from: keyAfter(last), to }, wide, 's');

@@ -1,18 +1,68 @@
-import type { KeyRange, Maybe, Reader } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import type { Batch, KeyRange, Maybe, Reader, Scan } from '../store/contract.js';
+import { chain, isPromise } from '../store/maybe.js';
 import { UUID_BYTES } from './tables.js';
 
-/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or one id that is known. */
+/** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or ids that are known. */
 export type Source =
-  | { readonly id: Buffer }
+  | { readonly ids: Buffer }
   | { readonly table: string; readonly prefix: Buffer }
   | { readonly table: string; readonly range: KeyRange };
 
 /** Ids of one source, at most `limit`; of a prefix those after `after`, in rising order. */
 export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
-  if ('id' in source) return source.id;
+  if ('ids' in source) return source.ids;
   if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
   return rangeIds(source, reader);
+}
+
+/** A source and how many index rows it has. */
+export interface Counted {
+  readonly source: Source;
+  readonly count: number;
+}
+
+/** The rows of one key, which an embedded engine counts at once. */
+const POSTING_CAP = 1_000_000_000;
+
+/** Counts a source; a range is read for it, up to `cap` rows, and one that ends before gives its ids instead. */
+export function countSource(source: Source, reader: Reader, cap: number): Maybe<Counted> {
+  if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES };
+  if ('prefix' in source) {
+    return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({ source, count }));
+  }
+  const scan = reader.scan(source.table, source.range, { keysOnly: true, limit: cap + 1 });
+  return readRange(source, scan, cap, []);
+}
+
+function readRange(source: Source, scan: Scan, cap: number, keys: readonly Buffer[]): Maybe<Counted> {
+  let all = keys;
+  for (;;) {
+    const next = scan.next();
+    if (isPromise(next)) return next.then((batch) => readOn(source, scan, cap, all, batch));
+    if (!next) break;
+    all = all.length === 0 ? next.keys : [...all, ...next.keys];
+  }
+  return readOn(source, scan, cap, all, undefined);
+}
+
+function readOn(
+  source: Source,
+  scan: Scan,
+  cap: number,
+  keys: readonly Buffer[],
+  batch: Batch | undefined,
+): Maybe<Counted> {
+  if (batch) return readRange(source, scan, cap, [...keys, ...batch.keys]);
+  scan.close();
+  return keys.length > cap ? { source, count: keys.length } : { source: { ids: idsOf(keys) }, count: keys.length };
+}
+
+/** The entryUUIDs at the end of index keys. */
+function idsOf(keys: readonly Buffer[]): Buffer {
+  const ids = Buffer.allocUnsafe(keys.length * UUID_BYTES);
+  let at = 0;
+  for (const key of keys) at += key.copy(ids, at, key.length - UUID_BYTES);
+  return ids;
 }
 
 async function rangeIds(source: Extract<Source, { range: KeyRange }>, reader: Reader): Promise<Buffer> {
@@ -31,6 +81,10 @@ async function* prefixBatches(
   reader: Reader,
   limit: number,
 ): AsyncGenerator<Buffer> {
+  if ('ids' in source) {
+    yield source.ids;
+    return;
+  }
   let after: Buffer | undefined;
   for (;;) {
     const read = sourceIds(source, reader, limit, after);
@@ -48,10 +102,7 @@ async function* rangeBatches(source: Extract<Source, { range: KeyRange }>, reade
       const next = scan.next();
       const batch = isPromise(next) ? await next : next;
       if (!batch) return;
-      const ids = Buffer.allocUnsafe(batch.keys.length * UUID_BYTES);
-      let at = 0;
-      for (const key of batch.keys) at += key.copy(ids, at, key.length - UUID_BYTES);
-      yield ids;
+      yield idsOf(batch.keys);
     }
   } finally {
     scan.close();

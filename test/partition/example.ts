@@ -1,6 +1,17 @@
 import { initDirectory, Partition } from '../../src/partition/index.js';
 import { BUILD_KEY } from '../../src/partition/index-admin.js';
-import { CHANGES_TABLE, DELETED_TABLE, equalityPrefix, gramPrefix, indexTable, MASTER_TABLE, META_TABLE, PURGE_TABLE, TREE_TABLE, treeKey } from '../../src/partition/tables.js';
+import {
+  CHANGES_TABLE,
+  DELETED_TABLE,
+  equalityPrefix,
+  gramPrefix,
+  indexTable,
+  MASTER_TABLE,
+  META_TABLE,
+  PURGE_TABLE,
+  TREE_TABLE,
+  treeKey,
+} from '../../src/partition/tables.js';
 import { type Engine, Fixture, openStore, SYSTEM, testSchema } from './fixture.js';
 
 /** The directory of docs/formats/tables.md: a suffix, ou=a below it, cn=Ann below that, and cn=gone, which was deleted. */
@@ -20,10 +31,16 @@ export async function exampleDirectory(engine: Engine): Promise<Fixture> {
   });
   await fixture.add('o=x', { objectClass: 'organization', ...system(0) }, SYSTEM);
   await fixture.add('ou=a,o=x', { objectClass: 'organizationalUnit', ...system(1) }, SYSTEM);
-  await fixture.add('cn=Ann,ou=a,o=x', { objectClass: 'person', cn: ['Ann', 'Anna'], sn: 'Lee', 'sn;lang-de': 'Lie', ...system(2) }, SYSTEM);
+  await fixture.add(
+    'cn=Ann,ou=a,o=x',
+    { objectClass: 'person', cn: ['Ann', 'Anna'], sn: 'Lee', 'sn;lang-de': 'Lie', ...system(2) },
+    SYSTEM,
+  );
   await fixture.add('cn=gone,ou=a,o=x', { objectClass: 'person', sn: 'x', ...system(3) }, SYSTEM);
   await fixture.delete('cn=gone,ou=a,o=x');
   await fixture.partition.addIndex('sn', { substring: true });
+  await fixture.partition.buildIndexes();
+  await fixture.partition.addIndex('title');
   return fixture;
 }
 
@@ -31,7 +48,9 @@ const UUIDS = [0, 1, 2, 3].map((n) => `019b7c5a-0000-7000-8000-00000000000${n}`)
 const ids = UUIDS.map((uuid) => Buffer.from(uuid.replaceAll('-', ''), 'hex'));
 
 /** The rows that the page shows, by the name it gives them; rows of index tables have no content. */
-export async function exampleRows(fixture: Fixture): Promise<Record<string, { table: string; key: Buffer; row: Buffer | undefined }>> {
+export async function exampleRows(
+  fixture: Fixture,
+): Promise<Record<string, { table: string; key: Buffer; row: Buffer | undefined }>> {
   const row = async (table: string, key: Buffer) => ({ table, key, row: (await fixture.store.get(table, key))! });
   const mark = (table: string, prefix: Buffer) => ({ table, key: Buffer.concat([prefix, ids[2]!]), row: undefined });
   const first = async (table: string) => {

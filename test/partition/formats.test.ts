@@ -11,7 +11,10 @@ function documented(): Map<string, { key: Buffer; row: Buffer }> {
   const found = new Map<string, { key: Buffer; row: Buffer }>();
   const text = readFileSync(PAGE, 'utf8');
   for (const [, name, block] of text.matchAll(/<!-- ([a-z ]+) -->\n```hex\n([^`]*)```/g)) {
-    const lines = block!.trim().split('\n').map((line) => line.replace(/#.*$/, '').replace(/^key/, '').replace(/\s/g, ''));
+    const lines = block!
+      .trim()
+      .split('\n')
+      .map((line) => line.replace(/#.*$/, '').replace(/^key/, '').replace(/\s/g, ''));
     for (const line of lines) expect(line, `${name}: hex digits`).to.match(/^([\da-f]{2})+$/);
     const [key, ...cells] = lines.map((line) => Buffer.from(line, 'hex'));
     found.set(name!, { key: key!, row: Buffer.concat(cells) });
@@ -47,13 +50,14 @@ for (const engine of ENGINES) {
     for (const [name, { key, row }] of examples) {
       it(`${name} is what is stored`, async () => {
         const stored = rows[name]!;
-        if (name === 'purge') expect(key.length).to.equal(stored.key.length);
+        // Its first eight bytes are the time of the deletion.
+        if (name === 'purge')
+          expect([key.length, key.toString('hex', 8)]).to.deep.equal([24, stored.key.toString('hex', 8)]);
         else expect(key.toString('hex')).to.equal(stored.key.toString('hex'));
         if (!stored.row) {
-          expect((await fixture.store.get(stored.table, stored.key)) !== undefined || name === 'index substring').to.equal(true);
+          expect(await fixture.store.get(stored.table, stored.key)).to.be.instanceOf(Buffer);
           return;
         }
-        expect(row.length % 1).to.equal(0);
         expect(row.length).to.be.greaterThan(CELL_HEADER);
         expect(shape(row)).to.deep.equal(shape(stored.row));
       });

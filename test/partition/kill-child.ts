@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { parseUuid, Partition } from '../../src/partition/index.js';
+import { Partition, parseUuid } from '../../src/partition/index.js';
 import { newUuid } from '../../src/partition/uuid.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { change, Fixture, Random, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
@@ -19,7 +19,8 @@ function choose(random: Random, writer: number, entries: Entries, gone: string[]
   const uuid = random.pick(live) ?? '';
   const dice = random.int(100);
   const text = `${writer}-${n}-${'x'.repeat(random.chance(0.05) ? 100_000 : random.int(50))}`;
-  if (live.length === 0 || (dice < 30 && live.length < MOST)) return { op: 'add', uuid: uuidText(newUuid()), name: `w${writer}-${n}`, text };
+  if (live.length === 0 || (dice < 30 && live.length < MOST))
+    return { op: 'add', uuid: uuidText(newUuid()), name: `w${writer}-${n}`, text };
   if (dice < 50) return { op: 'set', uuid, text };
   if (dice < 60) return { op: 'rename', uuid, name: `w${writer}-${n}` };
   if (dice < 70) return { op: 'move', uuid, shared: !entries.get(uuid)!.shared };
@@ -32,14 +33,24 @@ async function perform(fixture: Fixture, writer: number, entries: Entries, opera
   if (operation.op === 'count') return fixture.modify(COUNTER, change('increment', 'uidNumber', '1'));
   if (operation.op === 'restore') return void (await fixture.partition.restore(parseUuid(operation.uuid), SYSTEM));
   if (operation.op === 'add') {
-    const values = { objectClass: 'inetOrgPerson', sn: operation.name, description: operation.text, mail: operation.text, entryUUID: operation.uuid };
+    const values = {
+      objectClass: 'inetOrgPerson',
+      sn: operation.name,
+      description: operation.text,
+      mail: operation.text,
+      entryUUID: operation.uuid,
+    };
     return void (await fixture.add(`cn=${operation.name},${containerOf(writer, false)}`, values, SYSTEM));
   }
   const entry = entries.get(operation.uuid)!;
   const dn = `cn=${entry.name},${containerOf(writer, entry.shared)}`;
   switch (operation.op) {
     case 'set':
-      return fixture.modify(dn, change('replace', 'description', operation.text), change('replace', 'mail', operation.text));
+      return fixture.modify(
+        dn,
+        change('replace', 'description', operation.text),
+        change('replace', 'mail', operation.text),
+      );
     case 'rename':
       return fixture.rename(dn, `cn=${operation.name}`);
     case 'move':

@@ -26,12 +26,23 @@ async function open(folder: string): Promise<Fixture> {
 
 async function prepare(folder: string): Promise<void> {
   const store = await openLmdbStore(folder);
-  await initDirectory(store, { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') }, testSchema());
+  await initDirectory(
+    store,
+    { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') },
+    testSchema(),
+  );
   const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
   await fixture.add(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' });
   await fixture.add(SHARED, { objectClass: 'organizationalUnit', ou: 'shared' });
   for (let k = 0; k < WRITERS; k++) await fixture.unit(`w${k}`);
-  await fixture.add(COUNTER, { objectClass: ['account', 'posixAccount'], uid: 'c', cn: 'counter', uidNumber: '0', gidNumber: '0', homeDirectory: '/' });
+  await fixture.add(COUNTER, {
+    objectClass: ['account', 'posixAccount'],
+    uid: 'c',
+    cn: 'counter',
+    uidNumber: '0',
+    gidNumber: '0',
+    homeDirectory: '/',
+  });
   await fixture.close();
 }
 
@@ -109,7 +120,11 @@ class Ledger {
  * Eight writers on one LMDB folder, killed with -9 at random, again and again: after each kill everything that was
  * acknowledged is there, what was running is wholly there or not at all, and `check` finds no breach.
  */
-export async function killRounds(rounds: number, random: Random, tell: (round: number, acknowledged: number) => void): Promise<void> {
+export async function killRounds(
+  rounds: number,
+  random: Random,
+  tell: (round: number, acknowledged: number) => void,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-kill-'));
   try {
     await prepare(folder);

@@ -1,9 +1,18 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
 import type { Change } from '../../src/ldap/types.js';
-import { parseUuid } from '../../src/partition/index.js';
-import { Partition } from '../../src/partition/index.js';
-import { change, ENGINES, Fixture, openFixture, type Random, SUFFIX, SYSTEM, seeded, uuidText } from './fixture.js';
+import { Partition, parseUuid } from '../../src/partition/index.js';
+import {
+  change,
+  ENGINES,
+  type Fixture,
+  openFixture,
+  type Random,
+  SUFFIX,
+  SYSTEM,
+  seeded,
+  uuidText,
+} from './fixture.js';
 import { Model, type ModelEntry } from './model.js';
 
 const OPERATIONS = 1500;
@@ -61,9 +70,20 @@ class Twin {
   async #add(): Promise<void> {
     const parent = this.#any();
     const rdn = this.#rdn();
-    const uuid = uuidText(Buffer.from(`${(++this.#added).toString(16).padStart(8, '0')}${'0'.repeat(16)}${this.random.int(2 ** 31).toString(16).padStart(8, '0')}`, 'hex'));
+    const uuid = uuidText(
+      Buffer.from(
+        `${(++this.#added).toString(16).padStart(8, '0')}${'0'.repeat(16)}${this.random
+          .int(2 ** 31)
+          .toString(16)
+          .padStart(8, '0')}`,
+        'hex',
+      ),
+    );
     const [type, name] = rdn.split('=') as [string, string];
-    const values = new Map([['cn', new Set(['n'])], ['sn', new Set(['n'])]]);
+    const values = new Map([
+      ['cn', new Set(['n'])],
+      ['sn', new Set(['n'])],
+    ]);
     values.get(type)!.add(name);
     if (this.random.chance(0.4)) values.set('description', new Set([this.random.pick(TEXTS)]));
     const given = Object.fromEntries([...values].map(([t, set]) => [t, [...set]]));
@@ -104,11 +124,16 @@ class Twin {
     if (!entry.parent) return;
     const [oldType, oldValue] = entry.rdn.split('=') as [string, string];
     // Never the last value of what the schema wants.
-    const deleteOld = this.random.chance(0.5) && (entry.values.get(oldType)!.size > 1 || rdn.startsWith(`${oldType}=`)) && oldValue !== 'n';
+    const deleteOld =
+      this.random.chance(0.5) &&
+      (entry.values.get(oldType)!.size > 1 || rdn.startsWith(`${oldType}=`)) &&
+      oldValue !== 'n';
     const dn = this.model.dn(entry);
     const newSuperior = parent && this.model.dn(parent);
     const wanted = this.model.rename(entry, rdn, deleteOld, parent);
-    const got = await result(this.fixture.rename(dn, rdn, { deleteOldRdn: deleteOld, ...(newSuperior === undefined ? {} : { newSuperior }) }));
+    const got = await result(
+      this.fixture.rename(dn, rdn, { deleteOldRdn: deleteOld, ...(newSuperior === undefined ? {} : { newSuperior }) }),
+    );
     this.#same(`rename ${dn} to ${rdn} below ${newSuperior ?? 'its parent'}`, got, wanted, entry, parent);
   }
 
@@ -134,11 +159,14 @@ class Twin {
     const [filter, matches] = this.#filter();
     const dn = this.model.dn(base);
     const wanted = this.model.search(base, scope, matches);
-    expect(await this.fixture.find(filter, { base: dn, scope }), `search ${dn} ${scope} ${filter}`).to.deep.equal(wanted);
+    expect(await this.fixture.find(filter, { base: dn, scope }), `search ${dn} ${scope} ${filter}`).to.deep.equal(
+      wanted,
+    );
   }
 
   #filter(): [string, (entry: ModelEntry) => boolean] {
-    const has = (type: string, test: (value: string) => boolean) => (e: ModelEntry) => [...(e.values.get(type) ?? [])].some(test);
+    const has = (type: string, test: (value: string) => boolean) => (e: ModelEntry) =>
+      [...(e.values.get(type) ?? [])].some(test);
     const name = this.random.pick(NAMES);
     const text = this.random.pick(TEXTS);
     switch (this.random.int(6)) {
@@ -151,7 +179,10 @@ class Twin {
       case 3:
         return [`(&(sn=*)(!(cn=${name})))`, (e) => has('sn', () => true)(e) && !has('cn', (v) => v === name)(e)];
       case 4:
-        return [`(|(cn=${name})(sn=${name}))`, (e) => has('cn', (v) => v === name)(e) || has('sn', (v) => v === name)(e)];
+        return [
+          `(|(cn=${name})(sn=${name}))`,
+          (e) => has('cn', (v) => v === name)(e) || has('sn', (v) => v === name)(e),
+        ];
       default:
         return ['(mail=*@x)', has('mail', (v) => v.endsWith('@x'))];
     }
@@ -176,7 +207,9 @@ class Twin {
       const read = await this.fixture.read(this.model.dn(entry));
       expect(uuidText(read.id)).to.equal(entry.uuid);
       for (const [type, values] of entry.values) {
-        const stored = read.attributes.filter((a) => a.description.toLowerCase() === type).flatMap((a) => a.values.map((v) => v.toString().toLowerCase()));
+        const stored = read.attributes
+          .filter((a) => a.description.toLowerCase() === type)
+          .flatMap((a) => a.values.map((v) => v.toString().toLowerCase()));
         expect(stored.sort(), `${type} of ${read.dn}`).to.deep.equal([...values].sort());
       }
     }
@@ -196,7 +229,10 @@ for (const engine of ENGINES) {
         for (let n = 1; n <= OPERATIONS; n++) {
           await twin.step();
           // Others of the same store, with caches of their own, go on in turn.
-          if (n % 100 === 0) fixture = Object.assign(fixture, { partition: await Partition.open(fixture.store, fixture.partition.schema) });
+          if (n % 100 === 0)
+            fixture = Object.assign(fixture, {
+              partition: await Partition.open(fixture.store, fixture.partition.schema),
+            });
           if (n % 250 === 0) {
             await fixture.expectClean();
             await twin.compare();

@@ -50,7 +50,8 @@ export class Model {
     const before = entry.values.get(type) ?? new Set<string>();
     const after = new Set(operation === 'replace' ? [] : before);
     for (const value of given) {
-      if (operation === 'delete' ? !after.delete(value) : after.has(value)) return operation === 'delete' ? 'noSuchAttribute' : 'attributeOrValueExists';
+      if (operation === 'delete' ? !after.delete(value) : after.has(value))
+        return operation === 'delete' ? 'noSuchAttribute' : 'attributeOrValueExists';
       if (operation !== 'delete') after.add(value);
     }
     if (operation === 'delete' && given.length === 0) {
@@ -106,6 +107,9 @@ export class Model {
       if (scope === 'one') return e.parent === base;
       return this.isWithin(e, base) && (scope === 'sub' || e !== base);
     };
-    return [...this.live.values()].filter((e) => inScope(e) && matches(e)).map((e) => this.dn(e)).sort();
+    return [...this.live.values()]
+      .filter((e) => inScope(e) && matches(e))
+      .map((e) => this.dn(e))
+      .sort();
   }
 }

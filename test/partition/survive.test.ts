@@ -3,14 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
-import { Partition } from '../../src/partition/index.js';
 import { valueQualifier } from '../../src/partition/entry.js';
+import { Partition } from '../../src/partition/index.js';
 import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/tables.js';
 import type { LoadEntry, LoadReject } from '../../src/partition/types.js';
 import { Schema } from '../../src/schema/index.js';
 import { StoreError } from '../../src/store/errors.js';
 import { counterBytes } from '../../src/store/row.js';
-import { attributes, change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM, type Values } from './fixture.js';
+import {
+  attributes,
+  change,
+  ENGINES,
+  type Fixture,
+  openFixture,
+  refused,
+  SUFFIX,
+  SYSTEM,
+  type Values,
+} from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 
@@ -25,14 +35,26 @@ for (const engine of ENGINES) {
     afterEach(() => fixture.close());
 
     it('names with odd bytes, in every operation', async () => {
-      const rdns = ['cn=\\00', 'cn=a\\00b', 'cn=\\2C\\2B\\3D\\5C\\22', 'cn=\\23hash', 'cn=a\\2C2.5.4.3\\3Db', 'cn=b+sn=a', 'cn=%s%n', 'cn=*', 'cn=(|\\28\\29)'];
+      const rdns = [
+        'cn=\\00',
+        'cn=a\\00b',
+        'cn=\\2C\\2B\\3D\\5C\\22',
+        'cn=\\23hash',
+        'cn=a\\2C2.5.4.3\\3Db',
+        'cn=b+sn=a',
+        'cn=%s%n',
+        'cn=*',
+        'cn=(|\\28\\29)',
+      ];
       for (const rdn of rdns) {
         await fixture.add(`${rdn},${PEOPLE}`, { objectClass: 'person', sn: 'a' });
         expect((await fixture.read(`${rdn},${PEOPLE}`)).dn).to.equal(`${rdn},${PEOPLE}`);
         await fixture.rename(`${rdn},${PEOPLE}`, 'cn=temporary', { deleteOldRdn: false });
         await fixture.rename(`cn=temporary,${PEOPLE}`, rdn, { deleteOldRdn: true });
         await fixture.person('child', `${rdn},${PEOPLE}`);
-        expect(await fixture.find('(cn=child)', { base: `${rdn},${PEOPLE}`, scope: 'one' })).to.deep.equal([`cn=child,${rdn},${PEOPLE}`]);
+        expect(await fixture.find('(cn=child)', { base: `${rdn},${PEOPLE}`, scope: 'one' })).to.deep.equal([
+          `cn=child,${rdn},${PEOPLE}`,
+        ]);
       }
       await fixture.expectClean();
       expect(await fixture.find('(objectClass=*)', { base: PEOPLE, scope: 'one' })).to.have.length(rdns.length + 1);
@@ -41,8 +63,22 @@ for (const engine of ENGINES) {
     it('names too long, too deep or malformed', async () => {
       const deep = `${'ou=x,'.repeat(10_000)}${SUFFIX}`;
       const wide = `cn=${'x'.repeat(1_000_000)},${SUFFIX}`;
-      for (const text of [deep, wide, 'cn="', 'cn=\\', 'cn=a\\zz', ',', '=', 'cn=a,', 'cn=a,,dc=com', 'cn=\\ff,dc=com', 'cn=#04']) {
-        expect(() => fixture.dn(text), text.slice(0, 20)).to.throw(LdapError).with.property('result', 'invalidDNSyntax');
+      for (const text of [
+        deep,
+        wide,
+        'cn="',
+        'cn=\\',
+        'cn=a\\zz',
+        ',',
+        '=',
+        'cn=a,',
+        'cn=a,,dc=com',
+        'cn=\\ff,dc=com',
+        'cn=#04',
+      ]) {
+        expect(() => fixture.dn(text), text.slice(0, 20))
+          .to.throw(LdapError)
+          .with.property('result', 'invalidDNSyntax');
       }
       for (const length of [500, 512, 513, 2000, 60_000]) {
         const dn = `cn=${'y'.repeat(length)},${PEOPLE}`;
@@ -54,15 +90,50 @@ for (const engine of ENGINES) {
     });
 
     it('values full of row-key and pattern characters', async () => {
-      const values = ['\0', 'a\0b', '=a', 'a=b', '~abc', '*', '#', 'a#b', '%s%n', '.*', '(?:', '\\', `${'z'.repeat(512)}#`, 'é\u0000é', '\u{1f600}'];
+      const values = [
+        '\0',
+        'a\0b',
+        '=a',
+        'a=b',
+        '~abc',
+        '*',
+        '#',
+        'a#b',
+        '%s%n',
+        '.*',
+        '(?:',
+        '\\',
+        `${'z'.repeat(512)}#`,
+        'é\u0000é',
+        '\u{1f600}',
+      ];
       await fixture.partition.addIndex('description', { substring: true });
       await fixture.partition.buildIndexes();
       for (const [n, value] of values.entries()) await fixture.person(`v${n}`, PEOPLE, { description: value });
       await fixture.expectClean();
       for (const [n, value] of values.entries()) {
-        expect(await fixture.find({ type: 'equal', attribute: 'description', value: Buffer.from(value) }), value).to.include(`cn=v${n},${PEOPLE}`);
-        expect(await fixture.find({ type: 'substring', attribute: 'description', initial: Buffer.from(value), any: [], final: undefined })).to.include(`cn=v${n},${PEOPLE}`);
-        expect(await fixture.find({ type: 'substring', attribute: 'description', initial: undefined, any: [Buffer.from(value)], final: undefined })).to.include(`cn=v${n},${PEOPLE}`);
+        expect(
+          await fixture.find({ type: 'equal', attribute: 'description', value: Buffer.from(value) }),
+          value,
+        ).to.include(`cn=v${n},${PEOPLE}`);
+        expect(
+          await fixture.find({
+            type: 'substring',
+            attribute: 'description',
+            initial: Buffer.from(value),
+            any: [],
+            final: undefined,
+          }),
+        ).to.include(`cn=v${n},${PEOPLE}`);
+        expect(
+          await fixture.find({
+            type: 'substring',
+            attribute: 'description',
+            initial: undefined,
+            any: [Buffer.from(value)],
+            final: undefined,
+          }),
+        ).to.include(`cn=v${n},${PEOPLE}`);
       }
     });
 
@@ -71,19 +142,29 @@ for (const engine of ENGINES) {
       for (const attribute of ['cn', 'description', 'seeAlso', 'entryDN', 'objectClass', 'uidNumber', 'entryUUID']) {
         expect(await fixture.find({ type: 'equal', attribute, value })).to.deep.equal([]);
       }
-      expect(await fixture.find({ type: 'substring', attribute: 'cn', initial: value, any: [value], final: value })).to.deep.equal([]);
+      expect(
+        await fixture.find({ type: 'substring', attribute: 'cn', initial: value, any: [value], final: value }),
+      ).to.deep.equal([]);
     });
 
     it('a row that cannot be read: said at the read, others are served', async () => {
       await fixture.person('bob', PEOPLE);
       const { id } = await fixture.read(`cn=ann,${PEOPLE}`);
-      const put = [{ family: MASTER.upAttributes, qualifier: valueQualifier('noSuchThing', 0), value: Buffer.from('x') }];
+      const put = [
+        { family: MASTER.upAttributes, qualifier: valueQualifier('noSuchThing', 0), value: Buffer.from('x') },
+      ];
       await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key: id, put }], decisive: 0 });
       await refused('other', fixture.read(`cn=ann,${PEOPLE}`), /cannot be read/);
       await refused('other', fixture.modify(`cn=ann,${PEOPLE}`, change('add', 'title', 'x')), /cannot be read/);
       expect(await fixture.find('(cn=bob)')).to.deep.equal([`cn=bob,${PEOPLE}`]);
-      const gone = [{ family: MASTER.treeInfo, qualifier: Q.parentId }, { family: MASTER.treeInfo, qualifier: Q.version }];
-      await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key: id, delete: [...gone, ...put] }], decisive: 0 });
+      const gone = [
+        { family: MASTER.treeInfo, qualifier: Q.parentId },
+        { family: MASTER.treeInfo, qualifier: Q.version },
+      ];
+      await fixture.store.commit({
+        steps: [{ table: MASTER_TABLE.name, key: id, delete: [...gone, ...put] }],
+        decisive: 0,
+      });
       await refused('noSuchObject', fixture.read(`cn=ann,${PEOPLE}`));
       await refused('other', fixture.find('(cn=ann)'), /cannot be read/);
       expect(await fixture.find('(cn=bob)')).to.deep.equal([`cn=bob,${PEOPLE}`]);
@@ -93,26 +174,56 @@ for (const engine of ENGINES) {
       const put = [{ family: 0, qualifier: Buffer.from('format'), value: counterBytes(99n) }];
       await fixture.store.commit({ steps: [{ table: META_TABLE.name, key: Buffer.from('shared'), put }], decisive: 0 });
       const open = () => Partition.open(fixture.store, fixture.partition.schema);
-      await open().then(() => expect.fail('it opens'), (error) => expect(error).to.be.instanceOf(StoreError).with.property('message').that.matches(/format 99/));
-      await fixture.store.commit({ steps: [{ table: META_TABLE.name, key: Buffer.from('shared'), deleteRow: true }], decisive: 0 });
-      await open().then(() => expect.fail('it opens'), (error) => expect(error.message).to.match(/rowan init/));
+      await open().then(
+        () => expect.fail('it opens'),
+        (error) =>
+          expect(error)
+            .to.be.instanceOf(StoreError)
+            .with.property('message')
+            .that.matches(/format 99/),
+      );
+      await fixture.store.commit({
+        steps: [{ table: META_TABLE.name, key: Buffer.from('shared'), deleteRow: true }],
+        decisive: 0,
+      });
+      await open().then(
+        () => expect.fail('it opens'),
+        (error) => expect(error.message).to.match(/rowan init/),
+      );
     });
 
     describe('import', () => {
-      const entry = (line: number, dn: string, values: Values): LoadEntry => ({ line, dn, attributes: attributes(values) });
-      const person = (line: number, cn: string, parent = PEOPLE) => entry(line, `cn=${cn},${parent}`, { objectClass: 'inetOrgPerson', sn: cn, mail: `${cn}@x` });
+      const entry = (line: number, dn: string, values: Values): LoadEntry => ({
+        line,
+        dn,
+        attributes: attributes(values),
+      });
+      const person = (line: number, cn: string, parent = PEOPLE) =>
+        entry(line, `cn=${cn},${parent}`, { objectClass: 'inetOrgPerson', sn: cn, mail: `${cn}@x` });
       async function* chunks(entries: readonly LoadEntry[]) {
         for (let at = 0; at < entries.length; at += 7) yield entries.slice(at, at + 7);
       }
       async function load(entries: readonly LoadEntry[], more: { continue: boolean } = { continue: true }) {
         const rejects: LoadReject[] = [];
-        const done = await fixture.partition.load(chunks(entries), SYSTEM, { onReject: (r) => rejects.push(r), ...more });
+        const done = await fixture.partition.load(chunks(entries), SYSTEM, {
+          onReject: (r) => rejects.push(r),
+          ...more,
+        });
         return { ...done, rejects };
       }
 
       it('over what is there, twice, and with errors: each reject with its line and reason, nothing else lost', async () => {
-        const entries = [entry(1, `ou=new,${SUFFIX}`, { objectClass: 'organizationalUnit' }), ...Array.from({ length: 50 }, (_, n) => person(n + 2, `i${n}`, `ou=new,${SUFFIX}`))];
-        const bad = [person(90, 'ann'), entry(91, `cn=x,${PEOPLE}`, { objectClass: 'person' }), entry(92, 'cn=x,', { objectClass: 'person' }), person(93, 'y', `ou=nowhere,${SUFFIX}`), person(94, 'i3', `ou=new,${SUFFIX}`)];
+        const entries = [
+          entry(1, `ou=new,${SUFFIX}`, { objectClass: 'organizationalUnit' }),
+          ...Array.from({ length: 50 }, (_, n) => person(n + 2, `i${n}`, `ou=new,${SUFFIX}`)),
+        ];
+        const bad = [
+          person(90, 'ann'),
+          entry(91, `cn=x,${PEOPLE}`, { objectClass: 'person' }),
+          entry(92, 'cn=x,', { objectClass: 'person' }),
+          person(93, 'y', `ou=nowhere,${SUFFIX}`),
+          person(94, 'i3', `ou=new,${SUFFIX}`),
+        ];
         const first = await load([...entries, ...bad]);
         expect([first.loaded, first.rejected]).to.deep.equal([51, 5]);
         expect(first.rejects.map((r) => r.entry.line).sort()).to.deep.equal([90, 91, 92, 93, 94]);
@@ -130,7 +241,9 @@ for (const engine of ENGINES) {
       });
 
       it('stops at the first error when told to, with what came before it', async () => {
-        const done = await load([person(1, 'a'), person(2, 'b'), person(3, 'ann'), person(4, 'c')], { continue: false });
+        const done = await load([person(1, 'a'), person(2, 'b'), person(3, 'ann'), person(4, 'c')], {
+          continue: false,
+        });
         expect(done.rejects.map((r) => r.entry.line)).to.deep.equal([3]);
         expect(await fixture.find('(|(cn=a)(cn=b))')).to.have.length(2);
         await fixture.expectClean();
@@ -139,9 +252,22 @@ for (const engine of ENGINES) {
       it('beside writers, with large values, aliases and given entryUUIDs, leaves what adds would', async () => {
         const adds = Promise.all(Array.from({ length: 40 }, (_, n) => fixture.person(`w${n}`, PEOPLE)));
         const odd = [
-          entry(1, `cn=big,${PEOPLE}`, { objectClass: 'inetOrgPerson', sn: 'b', jpegPhoto: Buffer.alloc(300_000, 3), description: 'x'.repeat(70_000) }),
-          entry(2, `cn=link,${PEOPLE}`, { objectClass: ['alias', 'extensibleObject'], cn: 'link', aliasedObjectName: SUFFIX }),
-          entry(3, `cn=known,${PEOPLE}`, { objectClass: 'person', sn: 'k', entryUUID: '01234567-89ab-0def-0123-456789abcdef' }),
+          entry(1, `cn=big,${PEOPLE}`, {
+            objectClass: 'inetOrgPerson',
+            sn: 'b',
+            jpegPhoto: Buffer.alloc(300_000, 3),
+            description: 'x'.repeat(70_000),
+          }),
+          entry(2, `cn=link,${PEOPLE}`, {
+            objectClass: ['alias', 'extensibleObject'],
+            cn: 'link',
+            aliasedObjectName: SUFFIX,
+          }),
+          entry(3, `cn=known,${PEOPLE}`, {
+            objectClass: 'person',
+            sn: 'k',
+            entryUUID: '01234567-89ab-0def-0123-456789abcdef',
+          }),
         ];
         const loaded = await load([...odd, ...Array.from({ length: 200 }, (_, n) => person(n + 10, `i${n}`))]);
         await adds;
@@ -170,7 +296,11 @@ for (const engine of ENGINES) {
       expect((await again.read(strict.parseDn(`cn=v,${SUFFIX}`))).dn).to.equal(`cn=v,${SUFFIX}`);
       expect(await again.check(() => undefined)).to.equal(0);
       const dn = strict.parseDn(`cn=v,${SUFFIX}`);
-      await refused('objectClassViolation', again.modify(dn, [change('add', 'description', 'x')], { dn: '' }), /requires attribute 'badge'/);
+      await refused(
+        'objectClassViolation',
+        again.modify(dn, [change('add', 'description', 'x')], { dn: '' }),
+        /requires attribute 'badge'/,
+      );
       await again.modify(dn, [change('add', 'badge', '1'), change('add', 'description', 'x')], { dn: '' });
       await again.delete(dn, { dn: '' });
       await fixture.close();

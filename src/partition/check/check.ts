@@ -3,10 +3,11 @@ import { readShared } from '../shared.js';
 import type { Breach } from '../types.js';
 import type { WriteContext } from '../write.js';
 import { checkEntries } from './entries.js';
-import { checkExtras } from './extras.js';
 import { checkHistory } from './history.js';
+import { checkIndexRows } from './index-rows.js';
 import { type Report, Survey } from './survey.js';
 import { checkTree } from './tree.js';
+import { checkTreeRows } from './tree-rows.js';
 
 /**
  * Verifies every invariant of the directory (docs/formats/tables.md) and tells each breach; resolves with their number.
@@ -35,7 +36,8 @@ export async function survey(
     const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
     await checkEntries(pass);
     await checkTree(pass);
-    await checkExtras(pass);
+    await checkTreeRows(pass);
+    await checkIndexRows(pass);
     await checkHistory(pass);
     return pass.breaches;
   } finally {

@@ -1,11 +1,10 @@
 import type { Cell, PlanStep } from '../../store/contract.js';
 import { checkRow } from '../../store/edit.js';
 import { StoreError } from '../../store/errors.js';
-import { cellValue, MARK, unpackRow } from '../../store/row.js';
+import { cellValue, unpackRow } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
 import { attributeValues, type Draft, valueQualifier } from '../entry.js';
 import { Implied, implyEntry } from '../implied.js';
-import { type Index, isComplete } from '../indexes.js';
 import {
   MASTER,
   MASTER_TABLE,
@@ -38,7 +37,7 @@ interface EntryRow {
 /** Rows looked at together: their tree and index rows are read in one go a table. */
 const GROUP = 64;
 
-/** Every master row, its own tree row, and the index rows that it implies. */
+/** Every master row and its own tree row; the index rows that it implies are added up. */
 export async function checkEntries(survey: Survey): Promise<void> {
   await survey.each(MASTER_TABLE.name, false, async (keys, rows) => {
     for (let from = 0; from < keys.length; from += GROUP) {
@@ -52,7 +51,8 @@ export async function checkEntries(survey: Survey): Promise<void> {
         entries.map((entry) => entry.treeKey),
       );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
-      await checkIndexRows(survey, entries);
+      for (const { id, implied } of entries)
+        for (const { index, prefix } of implied?.rows.values() ?? []) survey.expected.get(index)!.add(prefix, id);
       await survey.breathe(0);
     }
   });
@@ -268,36 +268,4 @@ function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: Ce
     else if (wanted.value.equals(cell.value)) come.delete(name);
   }
   return { gone, come: [...come.values()] };
-}
-
-/** The index rows that the entries imply are there; an index that is being built may lack some. */
-async function checkIndexRows(survey: Survey, entries: readonly EntryRow[]): Promise<void> {
-  const wanted = new Map<Index, { readonly entry: EntryRow; readonly key: Buffer }[]>();
-  for (const entry of entries) {
-    for (const { index, prefix } of entry.implied?.rows.values() ?? []) {
-      const key = Buffer.concat([prefix, entry.id]);
-      const list = wanted.get(index);
-      if (list) list.push({ entry, key });
-      else wanted.set(index, [{ entry, key }]);
-    }
-  }
-  for (const [index, list] of wanted) {
-    const rows = await survey.getMany(
-      index.table,
-      list.map(({ key }) => key),
-    );
-    let there = 0;
-    for (const [i, { entry, key }] of list.entries()) {
-      if (rows[i]) there++;
-      else if (isComplete(index)) {
-        await survey.report(
-          'index',
-          uuidText(entry.id),
-          `row ${shown(key.subarray(0, -UUID_BYTES))} of the index of ${index.type.name} is missing; repair puts it`,
-          [...survey.guards(entry.id, entry.version), { table: index.table, key, put: [MARK] }],
-        );
-      }
-    }
-    survey.indexRows.set(index, survey.indexRows.get(index)! + there);
-  }
 }

@@ -6,6 +6,7 @@ import { sharedGuard } from '../shared.js';
 import { MASTER, MASTER_TABLE, Q } from '../tables.js';
 import type { Breach } from '../types.js';
 import type { WriteContext } from '../write.js';
+import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
 /** A breach and the plan that mends it; without one, nothing that the directory holds can. */
@@ -37,8 +38,8 @@ export class Survey {
   readonly foreign = new Set<string>();
   /** Tree rows that belong to an entry. */
   treeRows = 0;
-  /** Index rows that entries imply and that are there. */
-  readonly indexRows = new Map<Index, number>();
+  /** Index rows that entries imply. */
+  readonly expected = new Map<Index, Fingerprint>();
   breaches = 0;
   readonly #report: Report;
   readonly #onProgress: ((done: number) => void) | undefined;
@@ -58,7 +59,7 @@ export class Survey {
     this.suffixNorms = shared.suffixNorms;
     this.#report = report;
     this.#onProgress = onProgress;
-    for (const index of this.indexes.list) this.indexRows.set(index, 0);
+    for (const index of this.indexes.list) this.expected.set(index, new Fingerprint());
   }
 
   async report(invariant: string, where: string, message: string, fix?: readonly PlanStep[]): Promise<void> {
@@ -115,9 +116,13 @@ export class Survey {
     return isPromise(row) ? await row : row;
   }
 
+  /** Number of rows, counted without holding the event loop. */
   async count(table: string): Promise<number> {
-    const count = this.reader.count(table, {}, Number.MAX_SAFE_INTEGER);
-    return isPromise(count) ? await count : count;
+    let count = 0;
+    await this.each(table, true, async (keys) => {
+      count += keys.length;
+    });
+    return count;
   }
 }
 

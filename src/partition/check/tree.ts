@@ -11,7 +11,7 @@ const MISSING = -2;
 
 /** Every entry has a parent that exists, nothing is its own ancestor, and the counters are what is there. */
 export async function checkTree(survey: Survey): Promise<void> {
-  const parents = parentNumbers(survey);
+  const parents = await parentNumbers(survey);
   const { oneLevel, subLevel, looped } = countBelow(parents);
   const home = await homeForLost(survey, parents);
   for (let i = 0; i < parents.length; i++) {
@@ -34,13 +34,14 @@ export async function checkTree(survey: Survey): Promise<void> {
   }
 }
 
-function parentNumbers(survey: Survey): Int32Array {
+async function parentNumbers(survey: Survey): Promise<Int32Array> {
   const { ids } = survey;
   const parents = new Int32Array(ids.length);
   for (let i = 0; i < ids.length; i++) {
     const parentId = ids.parentId(i);
     const found = parentId.equals(ROOT_ID) ? AT_ROOT : ids.find(parentId);
     parents[i] = found === -1 && !parentId.equals(ROOT_ID) ? MISSING : found;
+    if ((i & 4095) === 0) await survey.breathe(0);
   }
   return parents;
 }

@@ -1,7 +1,11 @@
+import type { RangeOptions } from 'lmdb';
 import type { LoadRow } from '../contract.js';
 import { nextCell, qualifierStart, valueStart } from '../row.js';
 import { afterPrefix, cellKey } from '../tables.js';
 import type { Db, LmdbTable } from './table.js';
+
+/** The last key. Without an `end` of its own lmdb-js stops a reverse range at the first key of its own key format. */
+const LAST = { reverse: true, limit: 1, end: undefined } as object as RangeOptions;
 
 /** Puts a record behind the last one where it belongs there: LMDB then fills its pages and skips the search. */
 class Appender {
@@ -10,7 +14,7 @@ class Appender {
 
   constructor(db: Db) {
     this.#db = db;
-    for (const key of db.getKeys({ reverse: true, limit: 1 })) this.#last = key;
+    for (const key of db.getKeys(LAST)) this.#last = key;
   }
 
   put(key: Buffer, value: Buffer): void {

@@ -1,20 +1,12 @@
 import type { Guard, PlanStep } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';
 import { cellValue } from '../../store/row.js';
-import { draftWithLarge } from '../delete.js';
-import { byType, Implied, implyType } from '../implied.js';
-import type { Index } from '../indexes.js';
-import { readAllLarge } from '../large.js';
 import { MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../tables.js';
-import { uuidText } from '../uuid.js';
 import { type Survey, shown } from './survey.js';
 
-/** Tree and index rows that no entry implies. The rows that entries imply were counted, so most often a count is enough. */
-export async function checkExtras(survey: Survey): Promise<void> {
+/** Tree rows that no entry implies. Those that entries imply were counted, so most often a count is enough. */
+export async function checkTreeRows(survey: Survey): Promise<void> {
   if ((await survey.count(TREE_TABLE.name)) !== survey.treeRows) await checkTreeExtras(survey);
-  for (const [index, there] of survey.indexRows) {
-    if ((await survey.count(index.table)) !== there) await checkIndexExtras(survey, index);
-  }
 }
 
 async function checkTreeExtras(survey: Survey): Promise<void> {
@@ -59,37 +51,4 @@ function removal(survey: Survey, id: Buffer | undefined, master: Buffer | undefi
   const guards: Guard[] = id ? [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }] : [];
   const owner = id ? survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version), true) : [];
   return [...owner, { table: TREE_TABLE.name, key, guards, deleteRow: true }];
-}
-
-async function checkIndexExtras(survey: Survey, index: Index): Promise<void> {
-  await survey.each(index.table, true, async (keys) => {
-    const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
-    const masters = await survey.getMany(MASTER_TABLE.name, ids);
-    for (const [i, key] of keys.entries()) {
-      const id = ids[i]!;
-      const master = masters[i];
-      if (survey.unreadable.has(id.toString('latin1'))) continue;
-      const prefix = key.subarray(0, key.length - UUID_BYTES);
-      if (master && (await implies(survey, index, id, master, prefix))) continue;
-      const what = master ? 'the entry does not imply it' : 'there is no such entry';
-      await survey.report(
-        'index',
-        uuidText(id),
-        `row ${shown(prefix)} of the index of ${index.type.name} is too many: ${what}; repair removes it`,
-        [
-          ...survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version)),
-          { table: index.table, key, deleteRow: true },
-        ],
-      );
-    }
-  });
-}
-
-async function implies(survey: Survey, index: Index, id: Buffer, master: Buffer, prefix: Buffer): Promise<boolean> {
-  const large = await readAllLarge(survey.reader, MASTER_TABLE.name, id, master);
-  const attributes = byType(draftWithLarge(survey.context, master, large)).get(index.type);
-  const implied = new Implied();
-  implyType(index.type, attributes ?? [], index, implied);
-  for (const row of implied.rows.values()) if (row.prefix.equals(prefix)) return true;
-  return false;
 }
