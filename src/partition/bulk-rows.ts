@@ -60,7 +60,7 @@ export class BulkRows implements ImpliedSink {
     if (s[a] !== s[b]) return s[a]! - s[b]!;
     const n = (s[a + 1]! << 8) | s[a + 2]!;
     const m = (s[b + 1]! << 8) | s[b + 2]!;
-    const shorter = n < m ? n : m;
+    const shorter = Math.min(n, m);
     for (let i = CELL_HEADER; i < CELL_HEADER + shorter; i++) if (s[a + i] !== s[b + i]) return s[a + i]! - s[b + i]!;
     return n - m;
   }

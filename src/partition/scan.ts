@@ -7,36 +7,60 @@ import type { Area, PlanKind, SearchRun } from './search.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from './store-filter.js';
 import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
 
-/** Searches an area without an index: the LDAP filter, as far as the store can tell, runs where the tree rows are. */
-export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', resume: Buffer | undefined): Promise<void> {
+/** Looks at the tree rows of a range and gives the ids of those that have children. */
+export type RangeScan = (range: KeyRange, filter: StoreFilter | undefined, kind: PlanKind) => Promise<Buffer[]>;
+
+/** Searches an area without an index: the LDAP filter, as far as the store can tell, runs where the tree rows are. `first` scans the first range. */
+export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', first: RangeScan): Promise<void> {
   const translated = mayBeTrue(run.filter);
   if (translated === 'none') return;
   if (kind === 't') {
-    const range = resume ? { from: keyAfter(resume) } : {};
-    await scanRange(run, range, asFilter(translated), 't');
+    await first({}, asFilter(translated), 't');
     return;
   }
   if (area.scope === 'one') {
-    const { from, to } = childrenRange(area.node.id);
-    await scanRange(run, { from: resume ? keyAfter(resume) : from, to }, asFilter(translated), 's');
+    await first(childrenRange(area.node.id), asFilter(translated), 's');
     return;
   }
-  await descend(run, area, translated, resume);
+  if (area.scope === 'sub') {
+    const done = run.fetch(area.node.id, 's', NO_KEY);
+    if (isPromise(done)) await done;
+  }
+  const wide = orContainer(translated);
+  const pending = (await first(childrenRange(area.node.id), wide, 's')).reverse();
+  await descend(run, pending, wide);
+}
+
+/** Goes on behind the key `last`, where a page ended. */
+export async function resumeArea(run: SearchRun, area: Area, kind: 's' | 't', last: Buffer): Promise<void> {
+  const translated = mayBeTrue(run.filter);
+  if (translated === 'none') return;
+  if (kind === 't') {
+    await scanRange(run, { from: keyAfter(last) }, asFilter(translated), 't');
+    return;
+  }
+  if (area.scope === 'one') {
+    const { to } = childrenRange(area.node.id);
+    await scanRange(run, { from: keyAfter(last), to }, asFilter(translated), 's');
+    return;
+  }
+  const wide = orContainer(translated);
+  const pending = last.length > 0 ? await resumed(run, area.node, wide, last) : [area.node.id];
+  await descend(run, pending, wide);
+}
+
+/** Rows that have children are looked at too, to go down into them. */
+function orContainer(translated: Translated): StoreFilter | undefined {
+  const filter = asFilter(translated);
+  return filter && { op: 'or', of: [filter, HAS_CHILDREN] };
 }
 
 function asFilter(translated: Translated): StoreFilter | undefined {
   return typeof translated === 'string' ? undefined : translated;
 }
 
-/** Below `area.node`, a parent's children first, then below each of them that has children, in key order. */
-async function descend(run: SearchRun, area: Area, translated: Translated, resume: Buffer | undefined): Promise<void> {
-  const filter = asFilter(translated);
-  const wide: StoreFilter | undefined = filter && { op: 'or', of: [filter, HAS_CHILDREN] };
-  if (!resume && area.scope === 'sub') {
-    const done = run.fetch(area.node.id, 's', NO_KEY);
-    if (isPromise(done)) await done;
-  }
-  const pending = resume && resume.length > 0 ? await resumed(run, area.node, wide, resume) : [area.node.id];
+/** A parent's children first, then below each of them that has children, in key order; `pending` is taken from its end. */
+async function descend(run: SearchRun, pending: Buffer[], wide: StoreFilter | undefined): Promise<void> {
   while (pending.length > 0 && !run.ended) {
     const containers = await scanRange(run, childrenRange(pending.pop()!), wide, 's');
     pending.push(...containers.reverse());
@@ -90,7 +114,7 @@ async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> 
 }
 
 /** Looks at the tree rows of a range, considers their entries, and gives the ids of those that have children. */
-async function scanRange(
+export async function scanRange(
   run: SearchRun,
   range: KeyRange,
   filter: StoreFilter | undefined,

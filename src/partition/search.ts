@@ -9,8 +9,9 @@ import { IdSet } from './id-set.js';
 import { readAllLarge } from './large.js';
 import { type Context, specialValue } from './locate.js';
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
+import { rideAlong } from './passes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
-import { scanArea } from './scan.js';
+import { resumeArea, scanArea } from './scan.js';
 import { idBatches, sortIds, sourceIds } from './sources.js';
 import {
   largeQualifiers,
@@ -185,7 +186,7 @@ export class SearchRun {
     if (resume)
       return resume.kind === 'i'
         ? this.#resumeIndex(resume.key)
-        : scanArea(this, area, resume.kind as 's' | 't', resume.key);
+        : this.#withSnapshot(async () => resumeArea(this, area, resume.kind as 's' | 't', resume.key));
     const plan = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
     return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
   }
@@ -199,7 +200,27 @@ export class SearchRun {
   async #chooseLong(area: Area, plan: IndexPlan | undefined): Promise<void> {
     if ((await choosePlan(this.#reader, area, plan)) === 'index')
       return this.#withSnapshot(async () => this.#byIndex(plan!));
-    return this.#withSnapshot(async () => scanArea(this, area, wholeTable(area) ? 't' : 's', undefined));
+    return this.#scan(area);
+  }
+
+  /** The first range together with other searches that look at it, the rest on the same state. */
+  async #scan(area: Area): Promise<void> {
+    let release = (): void => {};
+    try {
+      await scanArea(this, area, wholeTable(area) ? 't' : 's', async (range, filter, kind) => {
+        const ride = await rideAlong(this, range, filter, kind);
+        release = ride.release;
+        return ride.containers;
+      });
+    } finally {
+      this.#reader = this.context.store;
+      release();
+    }
+  }
+
+  /** What it reads from now on. */
+  readFrom(reader: Reader): void {
+    this.#reader = reader;
   }
 
   async #resumeIndex(after: Buffer): Promise<void> {
@@ -384,6 +405,13 @@ export class SearchRun {
 
   /** Between batches: checks the limits and, when this search has had its turn, lets others through. */
   breathe(): Maybe<void> {
+    this.checkLimits();
+    if (performance.now() - this.#turnBegan < TURN_MS) return;
+    return this.#nextTurn();
+  }
+
+  /** Throws what ends the search before its end. */
+  checkLimits(): void {
     const { params } = this;
     if (params.signal?.aborted) throw new LdapError('canceled', 'the search was ended');
     if (this.looked > params.lookLimit) {
@@ -393,8 +421,6 @@ export class SearchRun {
       );
     }
     if (Date.now() > params.deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
-    if (performance.now() - this.#turnBegan < TURN_MS) return;
-    return this.#nextTurn();
   }
 
   async #nextTurn(): Promise<void> {

@@ -82,7 +82,8 @@ async function* prefixBatches(
   limit: number,
 ): AsyncGenerator<Buffer> {
   if ('ids' in source) {
-    yield source.ids;
+    const step = limit * UUID_BYTES;
+    for (let at = 0; at < source.ids.length; at += step) yield source.ids.subarray(at, at + step);
     return;
   }
   let after: Buffer | undefined;

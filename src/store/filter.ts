@@ -1,5 +1,6 @@
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { StoreError } from './errors.js';
+import { isOneOf, orParts, type QualifierTest, startsWithOneOf } from './filter-any.js';
 import { CELL_HEADER } from './row.js';
 
 /**
@@ -16,8 +17,6 @@ export function compileFilter(filter: StoreFilter): RowTest {
 }
 
 type Test = (row: Buffer, end: number) => boolean;
-/** Tests the qualifier in `row[start..stop)`. */
-type QualifierTest = (row: Buffer, start: number, stop: number) => boolean;
 
 function compile(filter: StoreFilter): Test {
   switch (filter.op) {
@@ -30,7 +29,7 @@ function compile(filter: StoreFilter): Test {
     case 'and':
       return every(filter.of.map(compile));
     case 'or':
-      return some(filter.of.map(compile));
+      return compileOr(filter.of);
     case 'not': {
       const test = compile(filter.of);
       return (row, end) => !test(row, end);
@@ -43,6 +42,17 @@ function every(tests: readonly Test[]): Test {
     for (let i = 0; i < tests.length; i++) if (!tests[i]!(row, end)) return false;
     return true;
   };
+}
+
+function compileOr(of: readonly StoreFilter[]): Test {
+  const { names, prefixes, others } = orParts(of);
+  const tests: Test[] = [];
+  for (const [family, list] of names) {
+    tests.push(list.length === 1 ? hasColumn(family, list[0]!, undefined) : anyColumn(family, isOneOf(list)));
+  }
+  for (const [family, list] of prefixes) tests.push(anyColumn(family, startsWithOneOf(list)));
+  for (const other of others) tests.push(compile(other));
+  return tests.length === 1 ? tests[0]! : some(tests);
 }
 
 function some(tests: readonly Test[]): Test {
@@ -58,14 +68,12 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
   return (row, end) => {
     let at = 0;
     while (at < end) {
+      const f = row[at]!;
+      if (f > family) return false;
       const q = (row[at + 1]! << 8) | row[at + 2]!;
       const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-      if (q === n) {
-        const f = row[at]!;
-        if (f === family && sameBytes(row, at + CELL_HEADER, qualifier)) {
-          return value === undefined || (v === value.length && sameBytes(row, at + CELL_HEADER + q, value));
-        }
-        if (f > family) return false;
+      if (q === n && f === family && sameBytes(row, at + CELL_HEADER, qualifier)) {
+        return value === undefined || (v === value.length && sameBytes(row, at + CELL_HEADER + q, value));
       }
       at += CELL_HEADER + q + v;
     }

@@ -1,0 +1,104 @@
+import type { StoreFilter } from './contract.js';
+
+/** Tests the qualifier in `row[start..stop)`. */
+export type QualifierTest = (row: Buffer, start: number, stop: number) => boolean;
+
+/** Parts of an OR that one walk over a row's cells answers together, and the others. */
+export interface OrParts {
+  /** By family: is there a cell with any of these names? */
+  readonly names: ReadonlyMap<number, readonly Buffer[]>;
+  /** By family: is there a cell whose name starts with any of these? */
+  readonly prefixes: ReadonlyMap<number, readonly Buffer[]>;
+  readonly others: readonly StoreFilter[];
+}
+
+/** Takes ORs within ORs apart; the same filter twice counts once. */
+export function orParts(of: readonly StoreFilter[]): OrParts {
+  const names = new Map<number, Buffer[]>();
+  const prefixes = new Map<number, Buffer[]>();
+  const others = new Set<StoreFilter>();
+  const visit = (filter: StoreFilter): void => {
+    if (filter.op === 'or') filter.of.forEach(visit);
+    else if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
+    else if (filter.op === 'anyColumn' && 'prefix' in filter.match && !('any' in filter.match)) {
+      push(prefixes, filter.family, filter.match.prefix);
+    } else others.add(filter);
+  };
+  of.forEach(visit);
+  return { names, prefixes, others: [...others] };
+}
+
+function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void {
+  const list = lists.get(family);
+  if (list) list.push(bytes);
+  else lists.set(family, [bytes]);
+}
+
+/** Whether a qualifier is one of `names`: by binary search among those that begin as all of them do. */
+export function isOneOf(names: readonly Buffer[]): QualifierTest {
+  const sorted = unique(names);
+  const common = commonPrefix(sorted);
+  return (row, start, stop) => {
+    if (!startsWith(row, start, stop, common)) return false;
+    const at = lastNotAbove(sorted, row, start, stop);
+    return at >= 0 && sorted[at]!.length === stop - start && startsWith(row, start, stop, sorted[at]!);
+  };
+}
+
+/** Whether a qualifier starts with one of `prefixes`. */
+export function startsWithOneOf(prefixes: readonly Buffer[]): QualifierTest {
+  // Without those that begin with another, only the last one that is not above the qualifier can be its beginning.
+  const free: Buffer[] = [];
+  for (const prefix of unique(prefixes)) {
+    const last = free.at(-1);
+    if (!last || !startsWith(prefix, 0, prefix.length, last)) free.push(prefix);
+  }
+  const common = commonPrefix(free);
+  return (row, start, stop) => {
+    if (!startsWith(row, start, stop, common)) return false;
+    const at = lastNotAbove(free, row, start, stop);
+    return at >= 0 && startsWith(row, start, stop, free[at]!);
+  };
+}
+
+function unique(list: readonly Buffer[]): Buffer[] {
+  const sorted = [...list].sort(Buffer.compare);
+  return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));
+}
+
+function commonPrefix(sorted: readonly Buffer[]): Buffer {
+  const first = sorted[0]!;
+  const last = sorted.at(-1)!;
+  let n = 0;
+  while (n < first.length && n < last.length && first[n] === last[n]) n++;
+  return first.subarray(0, n);
+}
+
+/** Compared from the end: names of a table share their beginnings. */
+function startsWith(row: Buffer, start: number, stop: number, prefix: Buffer): boolean {
+  const n = prefix.length;
+  if (stop - start < n) return false;
+  for (let i = n - 1; i >= 0; i--) if (row[start + i] !== prefix[i]) return false;
+  return true;
+}
+
+/** Index of the last of `sorted` that is ≤ the qualifier, or -1. */
+function lastNotAbove(sorted: readonly Buffer[], row: Buffer, start: number, stop: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (compare(sorted[middle]!, row, start, stop) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+function compare(bytes: Buffer, row: Buffer, start: number, stop: number): number {
+  const shorter = Math.min(bytes.length, stop - start);
+  for (let i = 0; i < shorter; i++) {
+    const d = bytes[i]! - row[start + i]!;
+    if (d !== 0) return d;
+  }
+  return bytes.length - (stop - start);
+}
