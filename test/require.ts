@@ -58,13 +58,14 @@ export function leftOut(): { part: PartName; remedy: string; tests: readonly str
 }
 
 /** A self-signed certificate for `localhost` and 127.0.0.1, valid for two days, made by openssl in `folder`. */
-export function makeCertificate(folder: string, name = 'server'): { cert: string; key: string } {
+export function makeCertificate(folder: string, name = 'server', kind = 'ec'): { cert: string; key: string } {
+  const newKey = kind === 'ec' ? ['ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'] : [kind];
   const cert = `${folder}/${name}.crt`;
   const key = `${folder}/${name}.key`;
   execFileSync(
     'openssl',
     [
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+      ...['req', '-x509', '-newkey', ...newKey, '-nodes', '-days', '2'],
       ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'],
       ...['-keyout', key, '-out', cert],
     ],

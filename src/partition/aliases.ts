@@ -2,6 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
+import type { Area } from './area.js';
 import { attributeValues } from './entry.js';
 import {
   type Context,
@@ -14,7 +15,7 @@ import {
   tail,
 } from './locate.js';
 import { isWithin, makeNode, type Node, ROOT } from './nodes.js';
-import type { Area, SearchContext } from './search.js';
+import type { SearchContext } from './search.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';
 import type { SearchParams, SearchSink } from './types.js';
 

@@ -1,8 +1,9 @@
 import { isPromise } from '../store/maybe.js';
 import { resolveBase, specials } from './aliases.js';
+import { choosePlan, wholeTable } from './area.js';
 import type { CompiledFilter, Term } from './filter.js';
 import { planIndexes } from './plan.js';
-import { choosePlan, type SearchContext, SearchRun, wholeTable } from './search.js';
+import { type SearchContext, SearchRun } from './search.js';
 import { mayBeTrue, storeFilterText } from './store-filter.js';
 import type { Explanation, SearchParams } from './types.js';
 

@@ -1,8 +1,9 @@
 import type { Filter } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../schema/types.js';
-import { CELL_HEADER, nextCell, valueStart } from '../store/row.js';
+import { CELL_HEADER, nextCell } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
+import { cellBytes, computedTerm, hasParts, isComputed, isOrBelow, ruleTest, undefinedTerm } from './filter-terms.js';
 import { MASTER } from './tables.js';
 import type { View } from './types.js';
 
@@ -92,13 +93,6 @@ function sharesForms(equality: MatchingRule | undefined, rule: MatchingRule): bo
 
 function stem(rule: MatchingRule): string {
   return (rule.names[0] ?? rule.oid).replace(/(Ordering|Substrings)?Match$/, '');
-}
-
-const COMPUTED = new Set(['entrydn', 'hassubordinates', 'numsubordinates', 'subschemasubentry']);
-
-/** Whether the attribute is not stored but made up when it is read. */
-export function isComputed(type: AttributeType): boolean {
-  return COMPUTED.has(type.name.toLowerCase());
 }
 
 /** What is known about the stored descriptions that a wanted one means. */
@@ -367,84 +361,3 @@ export class FilterCompiler {
     return decisions;
   }
 }
-
-/** The value of the cell `[at, next)`, a view; large values from the candidate. */
-function cellBytes(candidate: Candidate, at: number, next: number): Buffer {
-  const { row, large } = candidate;
-  const start = valueStart(row, at);
-  if (large) {
-    const whole = large.get(row.toString('latin1', at + CELL_HEADER, start));
-    if (whole) return whole;
-  }
-  return row.subarray(start, next);
-}
-
-function undefinedTerm(why: string): CompiledFilter {
-  return { kind: 'undefined', why };
-}
-
-function isOrBelow(type: AttributeType, above: AttributeType): boolean {
-  for (let t: AttributeType | undefined = type; t; t = t.superior) if (t === above) return true;
-  return false;
-}
-
-function ruleTest(rule: MatchingRule, assertion: Buffer): (value: Buffer) => boolean {
-  const { test } = rule;
-  return (value) => {
-    const norm = rule.normalize(value);
-    return norm !== undefined && (test ? test(norm, assertion) : norm.equals(assertion));
-  };
-}
-
-/** Parts of a substrings assertion in a normal form: in order, without overlap (RFC 4517 §4.2.6). */
-export function hasParts(
-  norm: Buffer,
-  initial: Buffer | undefined,
-  any: readonly Buffer[],
-  final: Buffer | undefined,
-): boolean {
-  let from = 0;
-  let to = norm.length;
-  if (initial) {
-    if (initial.length > to || norm.compare(initial, 0, initial.length, 0, initial.length) !== 0) return false;
-    from = initial.length;
-  }
-  if (final) {
-    to -= final.length;
-    if (to < from || norm.compare(final, 0, final.length, to, norm.length) !== 0) return false;
-  }
-  for (const part of any) {
-    const at = norm.indexOf(part, from);
-    if (at < 0 || at + part.length > to) return false;
-    from = at + part.length;
-  }
-  return true;
-}
-
-/** Attributes that are computed when read (RFC 5020, RFC 4512 §4.2, X.501 hasSubordinates). */
-function computedTerm(
-  filter: Filter,
-  type: AttributeType,
-  test: ((value: Buffer) => boolean) | undefined,
-  needs: Needs,
-): CompiledFilter {
-  const name = type.name.toLowerCase();
-  if (name === 'entrydn') needs.dn = true;
-  if (name.endsWith('subordinates')) needs.subordinates = true;
-  const value = (candidate: Candidate): Buffer => {
-    if (name === 'entrydn') return candidate.dn;
-    if (name === 'hassubordinates') return Buffer.from(candidate.hasSubordinates ? 'TRUE' : 'FALSE');
-    if (name === 'numsubordinates') return Buffer.from(String(candidate.numSubordinates));
-    return SUBSCHEMA_DN;
-  };
-  return {
-    kind: 'term',
-    filter,
-    types: [type],
-    lookup: undefined,
-    exact: false,
-    evaluate: (candidate) => (!test || test(value(candidate)) ? TRUE : FALSE),
-  };
-}
-
-export const SUBSCHEMA_DN = Buffer.from('cn=Subschema');

@@ -6,7 +6,7 @@ import type { Cell, RowStep } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
-import { isComputed } from './filter.js';
+import { isComputed } from './filter-terms.js';
 import { ENTRY_UUID_OID, type IndexRecord, isComplete, parseRecords } from './indexes.js';
 import { indexTable, META_TABLE } from './tables.js';
 import type { WriteContext } from './write.js';

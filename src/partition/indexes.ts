@@ -92,7 +92,13 @@ export class IndexSet {
   }
 
   info(): IndexInfo[] {
-    const key: IndexInfo = { attribute: 'entryUUID', oid: ENTRY_UUID_OID, substring: false, state: 'ready' };
+    const key: IndexInfo = {
+      attribute: 'entryUUID',
+      oid: ENTRY_UUID_OID,
+      substring: false,
+      presence: false,
+      state: 'ready',
+    };
     return [
       key,
       ...this.list.map(
@@ -100,6 +106,7 @@ export class IndexSet {
           attribute: i.type.name,
           oid: i.type.oid,
           substring: i.substring,
+          presence: i.presence,
           state: isComplete(i) ? 'ready' : 'building',
         }),
       ),

@@ -2,8 +2,9 @@ import type { Batch, KeyRange, Snapshot, Store, StoreFilter } from '../store/con
 import { compileFilter } from '../store/filter.js';
 import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
+import type { PlanKind } from './area.js';
 import { scanRange } from './scan.js';
-import type { PlanKind, SearchRun } from './search.js';
+import type { SearchRun } from './search.js';
 import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
 import { firstTurn, nextTurn } from './turns.js';
 

@@ -2,8 +2,9 @@ import { LdapError } from '../ldap/error.js';
 import type { KeyRange, StoreFilter } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
+import type { Area, PlanKind } from './area.js';
 import { isWithin, type Node, nodeTreeKey } from './nodes.js';
-import type { Area, PlanKind, SearchRun } from './search.js';
+import type { SearchRun } from './search.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from './store-filter.js';
 import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
 

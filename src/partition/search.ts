@@ -2,28 +2,30 @@ import { LdapError } from '../ldap/error.js';
 import type { Maybe, Reader, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { CELL_HEADER, cellCounter } from '../store/row.js';
 import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
+import {
+  type Area,
+  BATCH,
+  choosePlan,
+  covers,
+  formatResume,
+  type PlanKind,
+  parseResume,
+  type Resume,
+  SCAN_FACTOR,
+  wholeTable,
+} from './area.js';
 import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
 import { IdSet } from './id-set.js';
 import { readAllLarge } from './large.js';
-import { type Context, specialValue } from './locate.js';
-import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
+import type { Context } from './locate.js';
+import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
+import { type Node, ROOT } from './nodes.js';
 import { rideAlong } from './passes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
 import { resumeArea, scanArea } from './scan.js';
 import { idBatches, sortIds, sourceIds } from './sources.js';
-import {
-  largeQualifiers,
-  MASTER,
-  MASTER_TABLE,
-  normRdnOf,
-  Q,
-  TREE,
-  TREE_TABLE,
-  treeKey,
-  UUID_BYTES,
-} from './tables.js';
+import { largeQualifiers, MASTER_TABLE, UUID_BYTES } from './tables.js';
 import { firstTurn, nextTurn } from './turns.js';
 import type { Hit, SearchOutcome, SearchParams, SearchSink } from './types.js';
 
@@ -32,16 +34,6 @@ export interface SearchContext extends Context {
   readonly compiler: FilterCompiler;
 }
 
-/** A base entry and a scope to search; aliases that are followed add more of them. */
-export interface Area {
-  readonly node: Node;
-  readonly scope: SearchParams['scope'];
-}
-
-/** Candidates fetched in one go from an index. */
-const BATCH = 512;
-/** A scan reads rows in order, an index one here and one there: so many scanned rows cost as much as one candidate. */
-const SCAN_FACTOR = 4;
 /** How long a search may hold the event loop before it lets others through, in milliseconds. */
 const TURN_MS = 3;
 
@@ -87,16 +79,6 @@ class BaseGone extends LdapError {
     super('noSuchObject', 'the entry at the base was deleted while it was searched');
   }
 }
-
-/** Where a page ended: number of the area, kind of plan, key. */
-interface Resume {
-  readonly area: number;
-  readonly kind: PlanKind;
-  readonly key: Buffer;
-}
-
-/** b: the base entry; i: by index, in the order of entryUUIDs; s: by scope; t: the whole table. */
-export type PlanKind = 'b' | 'i' | 's' | 't';
 
 export class SearchRun {
   readonly context: SearchContext;
@@ -427,90 +409,4 @@ export class SearchRun {
     await nextTurn();
     this.#turnBegan = performance.now();
   }
-}
-
-/** The smaller of what the index offers and what the scope holds. */
-export function choosePlan(reader: Reader, area: Area, plan: IndexPlan | undefined): Maybe<'index' | 'scope'> {
-  if (!plan) return 'scope';
-  if (plan.count * SCAN_FACTOR <= BATCH) return 'index';
-  return chain(scopeSize(reader, area), (size) => (plan.count * SCAN_FACTOR <= size ? 'index' : 'scope'));
-}
-
-/** Offset of the parentId's 16 bytes: treeInfo's cells come first, `normRdn` (after `large`, if any) right before it. */
-function parentIdOffset(row: Buffer): number {
-  let at = 0;
-  while (row[at + CELL_HEADER] !== Q.parentId[0]) {
-    if (at + CELL_HEADER >= row.length)
-      throw new StoreError('corrupt', 'a master row has no parentId; run `rowan check`');
-    at += CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + row.readUInt32BE(at + 3);
-  }
-  return at + CELL_HEADER + Q.parentId.length;
-}
-
-function dnOf(row: Buffer, parent: Node): Buffer {
-  const at = parentIdOffset(row) + UUID_BYTES;
-  const start = at + CELL_HEADER + Q.upRdn.length;
-  return joinDn(row.subarray(start, start + row.readUInt32BE(at + 3)), parent.dn);
-}
-
-function covers(area: Area, id: Buffer, parent: Node): boolean {
-  const { node, scope } = area;
-  switch (scope) {
-    case 'base':
-      return id.equals(node.id);
-    case 'one':
-      return parent === node || parent.id.equals(node.id);
-    case 'sub':
-      return isWithin(parent, node) || id.equals(node.id);
-    case 'subordinate':
-      return isWithin(parent, node);
-  }
-}
-
-function isOfClass(context: Context, row: Buffer, alias: boolean, referral: boolean): boolean {
-  const type = context.schema.attribute('objectClass');
-  for (let at = 0; at < row.length; ) {
-    const q = (row[at + 1]! << 8) | row[at + 2]!;
-    const v = row.readUInt32BE(at + 3);
-    const start = at + CELL_HEADER + q;
-    if (row[at] === MASTER.upAttributes && context.descriptions.ofCell(row, at).description.type === type) {
-      const special = specialValue(row.subarray(start, start + v));
-      if ((alias && special === 'alias') || (referral && special === 'referral')) return true;
-    }
-    at = start + v;
-  }
-  return false;
-}
-
-/** How many rows a scan of the area would look at. */
-function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
-  if (node === ROOT) return Number.MAX_SAFE_INTEGER;
-  const row = reader.get(TREE_TABLE.name, nodeTreeKey(node));
-  const qualifier = scope === 'one' ? Q.oneLevelCount : Q.subLevelCount;
-  return chain(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
-}
-
-/** The tree below a suffix is read in the order of the table: fewer seeks than going down into each parent. */
-export function wholeTable({ node, scope }: Area): boolean {
-  return scope !== 'one' && (node === ROOT || node.parent === ROOT);
-}
-
-function childCount(reader: Reader, row: Buffer): Maybe<number> {
-  const at = parentIdOffset(row);
-  const parentId = row.subarray(at, at + UUID_BYTES);
-  const normRdn = normRdnOf(row);
-  return chain(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) =>
-    Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)),
-  );
-}
-
-function formatResume({ area, kind, key }: Resume): Buffer {
-  const head = Buffer.allocUnsafe(3);
-  head.writeUInt16BE(area);
-  head[2] = kind.charCodeAt(0);
-  return Buffer.concat([head, key]);
-}
-
-function parseResume(bytes: Buffer): Resume {
-  return { area: bytes.readUInt16BE(0), kind: String.fromCharCode(bytes[2]!) as PlanKind, key: bytes.subarray(3) };
 }

@@ -123,6 +123,8 @@ export interface IndexInfo {
   readonly oid: string;
   /** Also for any and final substrings. */
   readonly substring: boolean;
+  /** Also for presence: not where every entry has the attribute. */
+  readonly presence: boolean;
   readonly state: 'ready' | 'building';
 }
 

@@ -4,19 +4,15 @@ import { Server as TlsServer } from 'node:tls';
 import ldapjs from 'ldapjs';
 import type { Logger } from 'pino';
 import { type ListenAddress, shownUrl } from './listen-url.js';
-
-export interface TlsMaterial {
-  readonly certificate: Buffer;
-  readonly key: Buffer;
-  readonly ca: Buffer | undefined;
-  readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
-}
+import type { TlsMaterial } from './tls-material.js';
 
 export interface ListenerOptions {
   readonly tls: TlsMaterial | undefined;
   readonly handshakeSeconds: number;
   /** Connections at most, TLS handshakes that are not finished included; the system's backlog holds what is above. */
   readonly maxConnections: number;
+  /** Permissions of an ldapi socket. */
+  readonly socketMode: number;
   readonly log: Logger;
   onConnection(socket: Socket): void;
 }
@@ -35,9 +31,6 @@ interface LdapjsServer {
   readonly server: NetServer;
   on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): void;
 }
-
-/** Whoever reaches the folder of an ldapi socket may connect; who they are is told by a bind. */
-const SOCKET_MODE = 0o666;
 
 /** Opens one listener. Rejects with an error that names the URL. */
 export async function openListener(address: ListenAddress, options: ListenerOptions): Promise<Listener> {
@@ -58,7 +51,7 @@ export async function openListener(address: ListenAddress, options: ListenerOpti
     await listen(net, address);
   }
   listening = true;
-  if (address.scheme === 'ldapi') await chmod(address.path, SOCKET_MODE);
+  if (address.scheme === 'ldapi') await chmod(address.path, options.socketMode);
   const bound = net.address();
   const url = shownUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
   return {

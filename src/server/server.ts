@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
@@ -9,9 +8,10 @@ import { type DecodeLimits, defaultLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { parseListenUrl } from './listen-url.js';
-import { type Listener, openListener, type TlsMaterial } from './listener.js';
+import { type Listener, openListener } from './listener.js';
 import { createServices, type Services } from './services.js';
 import type { Config } from './settings/index.js';
+import { readTls } from './tls-material.js';
 
 /** Handshakes and refusals that may be under way above the configured number of connections. */
 const SPARE_CONNECTIONS = 256;
@@ -51,6 +51,7 @@ export class RowanServer implements ConnectionOwner {
       tls,
       handshakeSeconds: limits.bindSeconds,
       maxConnections: limits.connections + SPARE_CONNECTIONS,
+      socketMode: Number.parseInt(this.#config.ldapi.mode, 8),
       log: this.services.log,
       onConnection: (socket: Socket) => this.#accept(socket),
     };
@@ -131,16 +132,6 @@ export class RowanServer implements ConnectionOwner {
     clearInterval(this.#sweeper);
     await this.services.passwords.settled();
   }
-}
-
-async function readTls({ tls }: Config): Promise<TlsMaterial | undefined> {
-  if (tls.cert === undefined || tls.key === undefined) return undefined;
-  const [certificate, key, ca] = await Promise.all([
-    readFile(tls.cert),
-    readFile(tls.key),
-    tls.ca === undefined ? undefined : readFile(tls.ca),
-  ]);
-  return { certificate, key, ca, minVersion: tls.minVersion };
 }
 
 /** Tells a client that there is no room for it (RFC 4511 §4.4.1). */

@@ -60,6 +60,31 @@ describe('server: TLS and ldapi', () => {
     client.close();
   });
 
+  it('ldapi sockets get the configured permissions', async () => {
+    const other = join(folder, 'narrow');
+    const narrow = await start({ listen: [`ldapi://${encodeURIComponent(other)}`], 'ldapi.mode': '660' });
+    expect(statSync(other).mode & 0o777).to.equal(0o660);
+    await narrow.stop();
+  });
+
+  it('files that do not serve for TLS are named at the start', async () => {
+    const { cert, key } = makeCertificate(folder, 'right');
+    const foreign = makeCertificate(folder, 'foreign', 'rsa:2048');
+    const refused = async (certificate: string, privateKey: string, ca?: string): Promise<string> => {
+      const files = { 'tls.cert': certificate, 'tls.key': privateKey, ...(ca ? { 'tls.ca': ca } : {}) };
+      try {
+        await (await start(files)).stop();
+      } catch (error) {
+        return (error as Error).message;
+      }
+      return 'nothing';
+    };
+    expect(await refused(cert, foreign.key)).to.equal(`tls.key: ${foreign.key} is not the key of the certificate in ${cert}`);
+    expect(await refused(key, key)).to.equal(`tls.cert: ${key} holds no certificate in PEM`);
+    expect(await refused(cert, cert)).to.match(/^tls\.key: .*right\.crt holds no private key in PEM/);
+    expect(await refused(cert, key, key)).to.equal(`tls.ca: ${key} holds no certificate in PEM`);
+  });
+
   it('ldapi', async () => {
     const socket = connect(path);
     await once(socket, 'connect');

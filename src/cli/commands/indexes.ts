@@ -22,8 +22,8 @@ export function addIndex(program: Command): void {
     .action((_options: object, command: Command) =>
       withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
         const rows = partition.indexes().map((one) => {
-          const kinds = one.substring ? 'equality, presence, substrings' : 'equality, presence';
-          return `${one.attribute.padEnd(20)} ${one.oid.padEnd(28)} ${one.state.padEnd(9)} ${kinds}\n`;
+          const kinds = ['equality', ...(one.presence ? ['presence'] : []), ...(one.substring ? ['substrings'] : [])];
+          return `${one.attribute.padEnd(20)} ${one.oid.padEnd(28)} ${one.state.padEnd(9)} ${kinds.join(', ')}\n`;
         });
         process.stdout.write(rows.join(''));
       }),

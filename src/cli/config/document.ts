@@ -21,6 +21,8 @@ function valueColumn(spec: SettingSpec): string {
       return '`true` or `false`';
     case 'choice':
       return spec.choices.map((choice) => `\`${choice}\``).join(', ');
+    case 'mode':
+      return 'octal digits';
     case 'path':
       return 'path';
     case 'paths':

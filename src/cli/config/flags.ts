@@ -16,6 +16,7 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   duration: '<time>',
   boolean: '[true|false]',
   choice: '<word>',
+  mode: '<octal>',
   path: '<path>',
   paths: '<path>',
   urls: '<url>',

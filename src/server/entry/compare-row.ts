@@ -8,7 +8,8 @@ const REFERRAL = '2.16.840.1.113730.3.1.34';
 
 /**
  * Compares a value with those of an entry's row, by the type's equality rule. Undefined where the row alone does not decide or
- * the answer is an error: the partition's own compare says it then.
+ * the answer is an error: the partition's own compare says it then. It looks at the whole row even when an early value is
+ * equal: a referral object, told by its `ref`, is never compared itself (RFC 3296 §5.3).
  */
 export function compareRow(
   table: DescriptionTable,
@@ -22,6 +23,7 @@ export function compareRow(
   let present = false;
   let last: StoredDescription | undefined;
   let matches = false;
+  let equal = false;
   for (let at = 0; at < row.length; ) {
     const start = at + CELL_HEADER;
     const valueAt = start + ((row[at + 1]! << 8) | row[at + 2]!);
@@ -34,12 +36,12 @@ export function compareRow(
         if (stored.description.type.oid === REFERRAL) return undefined;
         matches = asked === stored.description || descriptionMatches(asked, stored.description);
       }
-      if (matches) {
+      if (matches && !equal) {
         present = true;
-        if (rule.normalize(row.subarray(valueAt, next))?.equals(wanted)) return true;
+        equal = rule.normalize(row.subarray(valueAt, next))?.equals(wanted) ?? false;
       }
     }
     at = next;
   }
-  return present ? false : undefined;
+  return present ? equal : undefined;
 }

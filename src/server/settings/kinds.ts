@@ -21,6 +21,8 @@ export type SettingSpec =
   | (Numeric & { readonly kind: 'duration'; readonly unit: 'seconds' | 'days' })
   | (Described & { readonly kind: 'boolean'; readonly default: boolean })
   | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default: string })
+  /** Permissions of a file, three octal digits in a text. */
+  | (Described & { readonly kind: 'mode'; readonly default: string })
   /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
   | (Described & { readonly kind: 'path' })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
@@ -34,9 +36,11 @@ export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'in
     ? boolean
     : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
       ? C
-      : S extends { readonly kind: 'path' }
-        ? string | undefined
-        : readonly string[];
+      : S extends { readonly kind: 'mode' }
+        ? string
+        : S extends { readonly kind: 'path' }
+          ? string | undefined
+          : readonly string[];
 
 export type AnyValue = number | boolean | string | readonly string[] | undefined;
 
@@ -130,6 +134,12 @@ export function readValue(
     case 'choice':
       if (typeof raw === 'string' && spec.choices.includes(raw)) return raw;
       throw new SettingFault(`must be one of ${spec.choices.join(', ')}`);
+    case 'mode': {
+      // YAML reads 660 as a number; its digits are what was written. 0660 it reads as 660.
+      const digits = /^0?([0-7]{3})$/.exec(String(raw))?.[1];
+      if (digits !== undefined) return digits;
+      throw new SettingFault('must be three octal digits, such as 660');
+    }
     case 'path':
       if (typeof raw === 'string' && raw !== '') return resolve(raw);
       throw new SettingFault('must be a path');

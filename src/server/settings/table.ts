@@ -15,12 +15,18 @@ export const settings = {
 
   'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
   'tls.key': { kind: 'path', help: 'Private key of the certificate, PEM.' },
-  'tls.ca': { kind: 'path', help: 'Certificates, PEM, by which certificates of clients are verified.' },
+  'tls.ca': { kind: 'path', help: 'Certificates, PEM, of the authorities above the certificate, where `tls.cert` holds it alone: clients are sent them with it. No certificate is asked of clients.' },
   'tls.minVersion': {
     kind: 'choice',
     choices: ['TLSv1.2', 'TLSv1.3'],
     default: 'TLSv1.2',
     help: 'Oldest TLS version spoken.',
+  },
+
+  'ldapi.mode': {
+    kind: 'mode',
+    default: '666',
+    help: 'Permissions of `ldapi://` sockets, octal: who may write to one may connect. Who they are is told by a bind, as elsewhere.',
   },
 
   'access.anonymous': {
@@ -143,7 +149,7 @@ export const settings = {
     default: 30,
     min: 1,
     max: 3600,
-    help: 'Time for a TLS handshake, for the first request of a connection and for the rest of a request that has begun.',
+    help: 'Time for a TLS handshake, and for the rest of a request that has begun.',
   },
   'limits.connections': {
     kind: 'integer',

@@ -204,8 +204,11 @@ export function searchSuite(directory: SuiteDirectory): void {
       expect(found.references).to.have.length(1);
       expect(dns(found)).not.to.include(dn);
       expect((await directory.admin.search(dn)).code).to.equal(10);
+      const compare = { op: 'compare', dn, attribute: 'cn', value: Buffer.from('elsewhere') } as const;
+      expect((await directory.admin.request(compare)).code).to.equal(10);
       const manage = [{ oid: ControlOid.manageDsaIT, critical: true, value: undefined }];
       expect(texts(await directory.admin.search(dn, { attributes: ['ref'] }, manage), 'ref')).to.deep.equal([url]);
+      expect((await directory.admin.request(compare, manage)).code).to.equal(6);
       expect((await directory.admin.request({ op: 'delete', dn }, manage)).code).to.equal(0);
     });
   });
