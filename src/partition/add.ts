@@ -80,6 +80,8 @@ export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor:
   const rdn = dn.rdns[0]!;
   completeClasses(context.schema, draft);
   completeRdn(draft, context.schema, rdn);
+  // What follows is made here, and right.
+  checkDraft(context, draft, rdn);
   const now = generalizedTime(Date.now());
   setDefault(context, draft, 'entryUUID', uuidText(newUuid()));
   setDefault(context, draft, 'entryCSN', context.csn.next());
@@ -89,7 +91,6 @@ export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor:
     setDefault(context, draft, 'creatorsName', actor.dn);
     setDefault(context, draft, 'modifiersName', actor.dn);
   }
-  checkDraft(context, draft, rdn);
 }
 
 /** The parent under which `dn` may be added; refuses a name that is taken or has no parent. */

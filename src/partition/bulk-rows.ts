@@ -3,7 +3,7 @@ import type { LoadRow } from '../store/contract.js';
 import { CELL_HEADER } from '../store/row.js';
 import type { ImpliedSink } from './implied.js';
 import type { Index } from './indexes.js';
-import { cutMark, gramPrefix, PRESENCE_PREFIX, Q, TREE } from './tables.js';
+import { cutMark, PRESENCE_PREFIX, Q, TREE } from './tables.js';
 
 /**
  * Collects what the entries of a bulk batch imply: packs each tree row cell by cell, and gathers index rows by prefix.
@@ -17,7 +17,7 @@ export class BulkRows implements ImpliedSink {
   #order = new Int32Array(256);
   #count = 0;
   #id: Buffer = Buffer.alloc(0);
-  readonly #postings = new Map<Index, Map<string, Buffer[]>>();
+  readonly #postings = new Map<Index, Postings>();
 
   /** Begins the tree row of the entry `id`. */
   begin(id: Buffer): void {
@@ -117,40 +117,56 @@ export class BulkRows implements ImpliedSink {
   }
 
   indexPresence(index: Index): void {
-    this.#post(index, PRESENCE_TEXT);
+    this.#postingsOf(index).presence.push(this.#id);
   }
 
   indexNorm(index: Index, norm: Buffer): void {
-    this.#post(index, `=${norm.toString('latin1')}\0`);
+    this.#post(index, EQUALITY + norm.toString('latin1'));
   }
 
   indexGram(index: Index, norm: Buffer, at: number): void {
-    this.#post(index, gramPrefix(norm, at).toString('latin1'));
+    this.#post(index, GRAM + norm.toString('latin1', at, at + 3));
   }
 
-  /** Prefixes are kept as Latin-1 text, whose order is that of the bytes. */
-  #post(index: Index, prefix: string): void {
-    let prefixes = this.#postings.get(index);
-    if (!prefixes) {
-      prefixes = new Map();
-      this.#postings.set(index, prefixes);
+  #post(index: Index, value: string): void {
+    const { values } = this.#postingsOf(index);
+    const ids = values.get(value);
+    if (ids === undefined) values.set(value, this.#id);
+    else if (Array.isArray(ids)) ids.push(this.#id);
+    else values.set(value, [ids, this.#id]);
+  }
+
+  #postingsOf(index: Index): Postings {
+    let postings = this.#postings.get(index);
+    if (!postings) {
+      postings = { presence: [], values: new Map() };
+      this.#postings.set(index, postings);
     }
-    const ids = prefixes.get(prefix);
-    if (ids) ids.push(this.#id);
-    else prefixes.set(prefix, [this.#id]);
+    return postings;
   }
 
   /** Rows of every index table, in key order. */
   *indexTables(): Generator<{ table: string; rows: LoadRow[] }> {
-    for (const [index, prefixes] of this.#postings) {
-      const rows = [...prefixes.keys()].sort().map((prefix): LoadRow => {
-        const ids = prefixes.get(prefix)!;
-        const row = ids.length === 1 ? ids[0]! : Buffer.concat(ids.sort(Buffer.compare));
-        return { key: Buffer.from(prefix, 'latin1'), row };
-      });
+    for (const [index, { presence, values }] of this.#postings) {
+      const rows: LoadRow[] = presence.length > 0 ? [{ key: PRESENCE_PREFIX, row: suffixes(presence) }] : [];
+      for (const value of [...values.keys()].sort()) {
+        rows.push({ key: Buffer.from(`${value}\0`, 'latin1'), row: suffixes(values.get(value)!) });
+      }
       yield { table: index.table, rows };
     }
   }
 }
 
-const PRESENCE_TEXT = PRESENCE_PREFIX.toString('latin1');
+/** The entries of a batch that have a value, or any, of an indexed attribute. */
+interface Postings {
+  readonly presence: Buffer[];
+  /** By index key as Latin-1 text, whose order is that of the bytes, without the zero byte at its end. Most have one entry. */
+  readonly values: Map<string, Buffer | Buffer[]>;
+}
+
+const EQUALITY = '=';
+const GRAM = '~';
+
+function suffixes(ids: Buffer | Buffer[]): Buffer {
+  return Array.isArray(ids) ? Buffer.concat(ids.sort(Buffer.compare)) : ids;
+}

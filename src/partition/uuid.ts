@@ -14,9 +14,20 @@ function randomBytes16(): Uint8Array {
   return pool.subarray(used - 16, used);
 }
 
-/** A new entryUUID, 16 bytes. Version 7: rising, so that the embedded store appends (RFC 9562 §5.7). */
+let lastMs = 0;
+let sequence = 0;
+
+/**
+ * A new entryUUID, 16 bytes. Version 7: those of one process rise, so that the embedded store appends (RFC 9562 §5.7,
+ * §6.2 method 1).
+ */
 export function newUuid(): Buffer {
-  return v7({ rng: randomBytes16 }, Buffer.allocUnsafe(16));
+  const now = Date.now();
+  if (now > lastMs) {
+    lastMs = now;
+    sequence = Math.floor(Math.random() * 0x40000000);
+  } else sequence++;
+  return v7({ rng: randomBytes16, msecs: lastMs, seq: sequence }, Buffer.allocUnsafe(16));
 }
 
 /** Text form, lower case (RFC 4530), of any 16 bytes: what came from another server need not be of a known version. */

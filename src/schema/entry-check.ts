@@ -68,7 +68,9 @@ export class EntryChecker {
   private refuse(type: TypeNode, set: ClassSet): never {
     const given = set.classes.map((node) => node.name).join(', ');
     const allows = (node: ClassNode) => node.may.has(type) || node.must.has(type);
-    const chain = this.classes.all.find((node) => node.lineage.has(set.structural) && allows(node));
+    const chain = this.classes.all
+      .filter((node) => node.lineage.has(set.structural) && allows(node))
+      .reduce<ClassNode | undefined>((best, node) => (best && best.may.size >= node.may.size ? best : node), undefined);
     const remedy = this.classes.all.find((node) => node.kind === 'AUXILIARY' && allows(node)) ?? chain;
     const hint = remedy ? `; add object class '${remedy.name}' or leave it out` : '; leave it out';
     throw new LdapError(

@@ -50,6 +50,18 @@ describe('configuration', () => {
     expect([...new Set(origins.values())]).to.deep.equal(['default']);
   });
 
+  it('reads permissions as their octal digits stand there', () => {
+    for (const text of ['660', '0660', '0o660', '"660"']) {
+      expect(loadConfig({ file: file(`ldapi:\n  mode: ${text}\n`) }).config.ldapi.mode).to.equal('660');
+    }
+    expect(loadConfig({ env: { ROWAN_LDAPI_MODE: '600' } }).config.ldapi.mode).to.equal('600');
+    for (const text of ['680', '0x1b0', 'rw', '77777']) {
+      expect(problems({ file: file(`ldapi:\n  mode: ${text}\n`) })).to.deep.equal([
+        'rowan.yaml:2: ldapi.mode must be three octal digits, such as 660',
+      ]);
+    }
+  });
+
   it('takes flags over variables over the file over defaults, and knows where from', () => {
     const path = file(
       'listen: ldap://127.0.0.1:1\naccess:\n  anonymous: read\n\nlimits:\n  connections: 5\n  controls: 7\n',

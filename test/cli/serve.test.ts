@@ -186,7 +186,11 @@ describe('cli: beside a server', () => {
 
   it('index add, list and drop', async () => {
     expect(await does('index', 'add', 'employeeNumber')).to.match(/^index on employeeNumber is ready/);
-    expect(await does('index', 'list')).to.match(/^employeeNumber +2\.16\.840\.1\.113730\.3\.1\.3 +ready/m);
+    const list = await does('index', 'list');
+    expect(list).to.match(/^employeeNumber +2\.16\.840\.1\.113730\.3\.1\.3 +ready +equality, presence$/m);
+    for (const everywhere of ['entryUUID', 'objectClass', 'entryCSN']) {
+      expect(list).to.match(new RegExp(`^${everywhere} +[\\d.]+ +ready +equality$`, 'm'));
+    }
     expect(await does('explain', '--base', SUFFIX, '(employeeNumber=7)')).to.match(/^plan +index/m);
     expect(await does('check')).to.equal('no breach found\n');
     await does('index', 'drop', 'employeeNumber');

@@ -79,7 +79,9 @@ describe('server: TLS and ldapi', () => {
       }
       return 'nothing';
     };
-    expect(await refused(cert, foreign.key)).to.equal(`tls.key: ${foreign.key} is not the key of the certificate in ${cert}`);
+    expect(await refused(cert, foreign.key)).to.equal(
+      `tls.key: ${foreign.key} is not the key of the certificate in ${cert}`,
+    );
     expect(await refused(key, key)).to.equal(`tls.cert: ${key} holds no certificate in PEM`);
     expect(await refused(cert, cert)).to.match(/^tls\.key: .*right\.crt holds no private key in PEM/);
     expect(await refused(cert, key, key)).to.equal(`tls.ca: ${key} holds no certificate in PEM`);

@@ -7,6 +7,7 @@ import {
   readValue,
   SettingFault,
   type SettingName,
+  type SettingSpec,
   settingNames,
   settings,
 } from '../../server/settings/index.js';
@@ -34,6 +35,12 @@ for (const name of settingNames) {
 
 function isSetting(name: string): name is SettingName {
   return Object.hasOwn(settings, name);
+}
+
+/** What the file says. The digits of permissions count as they are written: YAML would read 0o660 as 432. */
+function rawValue(spec: SettingSpec, node: Node | null): unknown {
+  if (spec.kind === 'mode' && isScalar(node) && typeof node.value === 'number') return node.source;
+  return node === null ? null : node.toJSON();
 }
 
 class Reader {
@@ -86,7 +93,7 @@ class Reader {
   }
 
   #readSetting(name: SettingName, node: Node | null, offset: number): void {
-    const raw: unknown = node === null ? null : node.toJSON();
+    const raw = rawValue(settings[name], node);
     if (raw === null) {
       this.#problem(offset, `${name} has no value`);
       return;

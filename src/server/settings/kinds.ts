@@ -135,8 +135,7 @@ export function readValue(
       if (typeof raw === 'string' && spec.choices.includes(raw)) return raw;
       throw new SettingFault(`must be one of ${spec.choices.join(', ')}`);
     case 'mode': {
-      // YAML reads 660 as a number; its digits are what was written. 0660 it reads as 660.
-      const digits = /^0?([0-7]{3})$/.exec(String(raw))?.[1];
+      const digits = /^(?:0o?)?([0-7]{3})$/.exec(String(raw))?.[1];
       if (digits !== undefined) return digits;
       throw new SettingFault('must be three octal digits, such as 660');
     }

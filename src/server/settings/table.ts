@@ -15,7 +15,10 @@ export const settings = {
 
   'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
   'tls.key': { kind: 'path', help: 'Private key of the certificate, PEM.' },
-  'tls.ca': { kind: 'path', help: 'Certificates, PEM, of the authorities above the certificate, where `tls.cert` holds it alone: clients are sent them with it. No certificate is asked of clients.' },
+  'tls.ca': {
+    kind: 'path',
+    help: 'Certificates, PEM, of the authorities above the certificate, where `tls.cert` holds it alone: clients are sent them with it. No certificate is asked of clients.',
+  },
   'tls.minVersion': {
     kind: 'choice',
     choices: ['TLSv1.2', 'TLSv1.3'],
