@@ -70,3 +70,8 @@ export function parseCount(text: string): number {
 export function formatCount(count: number): string {
   return Math.round(count).toLocaleString('en-US');
 }
+
+/** `1 entry`, `1,200 entries`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
+}

@@ -102,7 +102,10 @@ async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): P
   if (shared.suffixNorms.has(dn.norm.toString('latin1'))) return ROOT;
   const found = findEntry(context, store, tail(dn, 1));
   const parent = isPromise(found) ? await found : found;
-  if (!parent) return throwNoSuchObject(context, store, dn, options.manageDsaIT);
+  if (!parent) {
+    const message = `the entry above it, '${tail(dn, 1).text}', does not exist; add it first`;
+    return throwNoSuchObject(context, store, dn, options.manageDsaIT, message);
+  }
   const special = specialClass(context, parent.row);
   if (special === 'alias')
     throw new LdapError('namingViolation', 'an alias entry has no entries below it', {

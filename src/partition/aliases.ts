@@ -2,7 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
-import type { Area } from './area.js';
+import type { Area, Base } from './area.js';
 import { attributeValues } from './entry.js';
 import {
   type Context,
@@ -49,29 +49,25 @@ export function specials(context: Context, reader: Reader): Maybe<void> {
 }
 
 /** The base of a search: its node, aliases followed if asked for; throws `noSuchObject`, `referral`, `aliasProblem`. */
-export function resolveBase(context: SearchContext, params: SearchParams): Maybe<Node> {
+export function resolveBase(context: SearchContext, params: SearchParams): Maybe<Base> {
   const { nodes, shared } = context;
-  if (params.base.rdns.length === 0) return ROOT;
+  if (params.base.rdns.length === 0) return { node: ROOT };
   const simple = !nodes.flags?.aliases && !nodes.flags?.referrals;
   if (simple && params.scope !== 'base') {
     const node = nodes.byDn(params.base, 0, shared.suffixNorms);
-    if (!isPromise(node) && node && node !== ROOT) return node;
+    if (!isPromise(node) && node && node !== ROOT) return { node };
   }
   if (simple) {
     const found = findEntry(context, context.store, params.base);
-    if (!isPromise(found) && found) return found.node;
+    if (!isPromise(found) && found) return found;
   }
   return resolveSlowly(context, params);
 }
 
-async function resolveSlowly(context: SearchContext, params: SearchParams): Promise<Node> {
+async function resolveSlowly(context: SearchContext, params: SearchParams): Promise<Base> {
   const finding = params.deref === 'finding' || params.deref === 'always';
-  if (finding && context.nodes.flags?.aliases) {
-    const followed = await followPath(context, params.base, params.manageDsaIT, 0);
-    return followed.node;
-  }
-  const found = await requireEntry(context, context.store, params.base, params.manageDsaIT);
-  return found.node;
+  if (finding && context.nodes.flags?.aliases) return followPath(context, params.base, params.manageDsaIT, 0);
+  return requireEntry(context, context.store, params.base, params.manageDsaIT);
 }
 
 /** Finds `dn` where any name on the way, or the entry itself, may be an alias (RFC 4511 §4.5.1.3 derefFindingBaseObj). */

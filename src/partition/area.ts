@@ -8,9 +8,15 @@ import type { SearchParams } from './types.js';
 
 /** Candidates fetched in one go from an index. */
 export const BATCH = 512;
-/** A base entry and a scope to search; aliases that are followed add more of them. */
-export interface Area {
+/** The entry a search begins at. */
+export interface Base {
   readonly node: Node;
+  /** Its packed master row, where finding it brought it along. */
+  readonly row?: Buffer;
+}
+
+/** A base entry and a scope to search; aliases that are followed add more of them. */
+export interface Area extends Base {
   readonly scope: SearchParams['scope'];
 }
 

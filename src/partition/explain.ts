@@ -13,15 +13,15 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
   if (isPromise(fresh)) await fresh;
   await specials(context, context.store);
   const { filter, needs } = context.compiler.compile(params.filter, params.view);
-  const node = await resolveBase(context, params);
+  const base = await resolveBase(context, params);
   const considered: { term: Term; count: number | undefined; why: string }[] = [];
   const plan = await planIndexes(filter, context.shared.indexes, context.store, (term, count, why) =>
     considered.push({ term, count, why }),
   );
-  const area = { node, scope: params.scope };
+  const area = { ...base, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
   const run = new SearchRun(context, params, { entry: () => undefined, reference: () => undefined }, filter, needs);
-  const outcome = await run.search(node);
+  const outcome = await run.search(base);
   const translated = mayBeTrue(filter);
   const scanned = chosen === 'scope';
   return {

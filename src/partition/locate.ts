@@ -112,13 +112,19 @@ export async function requireEntry(context: Context, reader: Reader, dn: Dn, man
 }
 
 /** Says how far the name goes; a referral on the way is given instead. */
-export async function throwNoSuchObject(context: Context, reader: Reader, dn: Dn, manageDsaIT = false): Promise<never> {
+export async function throwNoSuchObject(
+  context: Context,
+  reader: Reader,
+  dn: Dn,
+  manageDsaIT = false,
+  message = 'there is no entry with this name',
+): Promise<never> {
   const ancestor = await deepestAncestor(context, reader, dn);
   if (ancestor && !manageDsaIT) {
     throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
   }
   const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
-  throw new LdapError('noSuchObject', ancestor ? 'there is no entry with this name' : noContext(context), {
+  throw new LdapError('noSuchObject', ancestor ? message : noContext(context), {
     matchedDN,
   });
 }

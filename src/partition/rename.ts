@@ -81,7 +81,7 @@ async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT:
     throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
   const found = findEntry(context, context.store, superior);
   const parent = isPromise(found) ? await found : found;
-  if (!parent) return throwNoSuchObject(context, context.store, superior);
+  if (!parent) return throwNoSuchObject(context, context.store, superior, false, 'the new superior does not exist');
   const special = specialClass(context, parent.row);
   if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it');
   if (special === 'referral' && !manageDsaIT)

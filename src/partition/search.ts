@@ -6,6 +6,7 @@ import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.j
 import {
   type Area,
   BATCH,
+  type Base,
   choosePlan,
   covers,
   formatResume,
@@ -52,9 +53,9 @@ function searchOnce(
   const start = (): Maybe<SearchOutcome> =>
     chain(specials(context, context.store), () => {
       const { filter, needs } = context.compiler.compile(params.filter, params.view);
-      return chain(resolveBase(context, params), (node) => {
+      return chain(resolveBase(context, params), (base) => {
         run = new SearchRun(context, params, sink, filter, needs);
-        return run.search(node);
+        return run.search(base);
       });
     });
   if (!mayRepeat) return start();
@@ -122,9 +123,9 @@ export class SearchRun {
     return this.#reader;
   }
 
-  search(node: Node): Maybe<SearchOutcome> {
+  search(base: Base): Maybe<SearchOutcome> {
     const { params } = this;
-    const area = { node, scope: params.scope };
+    const area = { ...base, scope: params.scope };
     const { flags } = this.context.nodes;
     if (params.resume || (flags && (flags.aliases || flags.referrals))) return this.#searchAreas(area);
     this.#areas = [area];
@@ -164,13 +165,19 @@ export class SearchRun {
   }
 
   #searchArea(area: Area, resume: Resume | undefined): Maybe<void> {
-    if (area.scope === 'base') return resume ? undefined : this.fetch(area.node.id);
+    if (area.scope === 'base') return resume ? undefined : this.#searchBase(area);
     if (resume)
       return resume.kind === 'i'
         ? this.#resumeIndex(resume.key)
         : this.#withSnapshot(async () => resumeArea(this, area, resume.kind as 's' | 't', resume.key));
     const plan = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
     return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
+  }
+
+  #searchBase({ node, row }: Area): Maybe<void> {
+    if (!row) return this.fetch(node.id);
+    this.looked++;
+    return this.consider(node.id, row, 'b', node.id);
   }
 
   #choose(area: Area, plan: IndexPlan | undefined): Maybe<void> {
@@ -357,7 +364,7 @@ export class SearchRun {
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Maybe<void> {
     const { params } = this;
     if (params.sizeLimit > 0 && this.entries >= params.sizeLimit) {
-      throw new LdapError('sizeLimitExceeded', `there are more than ${params.sizeLimit} entries`);
+      throw new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
     }
     if (params.pageSize !== undefined && this.entries >= params.pageSize) {
       this.#endPage();

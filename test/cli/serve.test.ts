@@ -178,6 +178,9 @@ describe('cli: beside a server', () => {
       .and.match(/^entries +1$/m);
     const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '200']);
     await rowanDoes(['import', '--data', sandbox.data, '--resume', '-'], { input: stdout });
+    const unknown = await rowan(['explain', '--data', sandbox.data, '--base', SUFFIX, '(!(employeNumber=7))']);
+    expect(unknown.code).to.equal(1);
+    expect(unknown.stderr).to.contain("did you mean 'employeeNumber'?");
     const scanned = await does('explain', '--base', SUFFIX, '(employeeNumber=7)');
     expect(scanned)
       .to.match(/^entries +1$/m)

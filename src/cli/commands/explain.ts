@@ -3,7 +3,7 @@ import type { Scope } from '../../ldap/types.js';
 import type { Explanation } from '../../partition/types.js';
 import { withDirectory } from '../directory.js';
 import { formatCount } from '../exit.js';
-import { readFilter } from '../filter.js';
+import { readFilter, requireAttributes } from '../filter.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { EVERYTHING } from '../view.js';
 
@@ -53,6 +53,7 @@ export function addExplain(program: Command): void {
     .action((filter: string, options: ExplainOptions, command: Command) => {
       const parsed = readFilter(filter);
       return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
+        requireAttributes(parsed, schema);
         const explanation = await partition.explain({
           base: schema.parseDn(options.base),
           scope: options.scope,

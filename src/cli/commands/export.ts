@@ -3,11 +3,11 @@ import { LdapError } from '../../ldap/error.js';
 import { formatEntry, VERSION_LINE } from '../../ldif/index.js';
 import type { Hit } from '../../partition/types.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
-import { formatCount } from '../exit.js';
+import { counted } from '../exit.js';
 import { entryAttributes, Selection } from '../export/entry-attributes.js';
 import { Output } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
-import { readFilter } from '../filter.js';
+import { readFilter, requireAttributes } from '../filter.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 
@@ -30,6 +30,7 @@ interface ExportOptions {
 
 async function exportEntries({ partition, schema }: OpenDirectory, options: ExportOptions): Promise<number> {
   const filter = options.filter === undefined ? undefined : readFilter(options.filter);
+  if (filter) requireAttributes(filter, schema);
   const bases = options.base === undefined ? partition.suffixes : [schema.parseDn(options.base)];
   const selection = new Selection(schema, options.operational);
   const output = new Output(options.output);
@@ -65,7 +66,7 @@ export function addExport(program: Command): void {
       withDirectory(settingsOf(command), { readOnly: true }, async (directory) => {
         const count = await exportEntries(directory, options);
         if (options.output !== undefined)
-          process.stdout.write(`exported ${formatCount(count)} entries to ${options.output}\n`);
+          process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
       }),
     );
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type OpenDirectory, withDirectory } from '../directory.js';
-import { CliError, formatCount } from '../exit.js';
+import { CliError, counted, formatCount } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { RejectsFile } from '../import/rejects.js';
@@ -68,14 +68,16 @@ async function importFile(directory: OpenDirectory, input: InputFile, path: stri
 }
 
 function printOutcome(outcome: ImportOutcome, seconds: number): void {
-  const parts = [`loaded ${formatCount(outcome.loaded)} entries`];
-  if (outcome.changed > 0) parts.push(`applied ${formatCount(outcome.changed)} changes`);
+  const parts = [`loaded ${counted(outcome.loaded, 'entry', 'entries')}`];
+  if (outcome.changed > 0) parts.push(`applied ${counted(outcome.changed, 'change')}`);
   if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
   if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
   const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
   process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  if (outcome.hashed > 0)
-    process.stdout.write(`${formatCount(outcome.hashed)} passwords came in the clear and are stored as {SSHA512}\n`);
+  if (outcome.hashed > 0) {
+    const passwords = counted(outcome.hashed, 'password');
+    process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
+  }
 }
 
 function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): void {
@@ -86,8 +88,7 @@ function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): 
       `${input.name}, record at line ${stoppedAt.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
     );
   }
-  if (outcome.rejected > 0)
-    throw new CliError(`${formatCount(outcome.rejected)} records were refused: see ${rejects.path}`);
+  if (outcome.rejected > 0) throw new CliError(`${counted(outcome.rejected, 'record')} refused: see ${rejects.path}`);
 }
 
 export function addImport(program: Command): void {
