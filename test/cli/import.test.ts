@@ -63,7 +63,7 @@ describe('cli: import', () => {
 
   it('reads standard input', async () => {
     const out = await rowanDoes(['import', '--data', sandbox.data, '-'], { input: person('piped') });
-    expect(out).to.match(/^loaded 1 entries/);
+    expect(out).to.match(/^loaded 1 entry/);
   });
 
   it('applies change records, among entries', async () => {
