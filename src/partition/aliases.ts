@@ -80,7 +80,9 @@ async function followPath(context: SearchContext, dn: Dn, manageDsaIT: boolean, 
     const target = found && aliasTarget(context, found.row);
     if (!target) continue;
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
-    return followPath(context, context.schema.parseDn([...rest, target].join(',')), manageDsaIT, followed + 1);
+    const next = context.schema.parseDn([...rest, target].join(','));
+    if (from > 0) return followPath(context, next, manageDsaIT, followed + 1);
+    return orAliasProblem(found.node, followPath(context, next, manageDsaIT, followed + 1));
   }
   return requireEntry(context, context.store, dn, manageDsaIT);
 }
@@ -91,6 +93,23 @@ function aliasTarget(context: Context, row: Buffer): string | undefined {
   const target = attributeValues(context, row, 'aliasedObjectName')[0];
   if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');
   return target.toString();
+}
+
+/** An alias that names no entry is a problem of its own (RFC 4511 §4.1.9, aliasProblem). */
+async function orAliasProblem(alias: Node, followed: Promise<Located>): Promise<Located> {
+  try {
+    return await followed;
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw new LdapError('aliasProblem', 'the alias names an entry that does not exist', {
+      matchedDN: alias.dn.toString(),
+      cause: error,
+    });
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof LdapError && (error.result === 'noSuchObject' || error.result === 'aliasProblem');
 }
 
 /** The areas, and those that aliases in them lead to. An alias whose entry is gone leads nowhere. */
@@ -121,7 +140,7 @@ async function followAlias(context: SearchContext, alias: Located): Promise<Node
     const target = context.schema.parseDn(aliasTarget(context, alias.row)!);
     return (await followPath(context, target, true, 1)).node;
   } catch (error) {
-    if (error instanceof LdapError && error.result === 'noSuchObject') return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

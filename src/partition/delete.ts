@@ -38,7 +38,7 @@ async function refuseNonLeaf(context: WriteContext, { node }: Located): Promise<
   if (count && count.readBigInt64BE() > 0n) {
     throw new LdapError(
       'notAllowedOnNonLeaf',
-      `the entry has ${count.readBigInt64BE()} entries right below it; delete them first`,
+      `right below the entry there are others (${count.readBigInt64BE()}); delete them first`,
     );
   }
 }

@@ -101,7 +101,11 @@ for (const engine of ENGINES) {
           `cn=ann,${PEOPLE}`,
           PEOPLE,
         ]);
-        await refused('noSuchObject', fixture.find(ALL, { base: `cn=lost,${PEOPLE}`, deref: 'finding' }));
+        const problem = await refused(
+          'aliasProblem',
+          fixture.find(ALL, { base: `cn=lost,${PEOPLE}`, deref: 'finding' }),
+        );
+        expect(problem.matchedDN).to.equal(`cn=lost,${PEOPLE}`);
       });
 
       it('appear and go while the directory is open', async () => {
