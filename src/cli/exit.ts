@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from 'commander';
 import { LdapError } from '../ldap/error.js';
 import { StoreError } from '../store/errors.js';
 
@@ -58,12 +57,6 @@ export function reportError(error: unknown): number {
   for (const line of describeError(error).split('\n')) process.stderr.write(`rowan: ${line}\n`);
   if (process.env.ROWAN_DEBUG && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
   return error instanceof CliError ? error.exitCode : ExitCode.failure;
-}
-
-/** For options and arguments that are counts. */
-export function parseCount(text: string): number {
-  if (!/^\d{1,12}$/.test(text)) throw new InvalidArgumentError('a whole number is wanted.');
-  return Number(text);
 }
 
 /** `1234567` as `1,234,567`. */

@@ -149,7 +149,7 @@ class BulkLoader {
       await shared.refresh();
       await this.#oneByOne(batch);
     }
-    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected, phase: 'entries' });
+    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
     await shared.refresh();
   }
 

@@ -1,3 +1,7 @@
+export type { Maybe } from '../store/contract.js';
+export { chain, isPromise } from '../store/maybe.js';
+export { CELL_HEADER } from '../store/row.js';
+export { INDEX_BYTES } from './descriptions.js';
 export { Partition } from './partition.js';
 export { initDirectory } from './shared.js';
 export { largeQualifiers, MASTER } from './tables.js';

@@ -181,5 +181,4 @@ export interface LoadReject {
 export interface LoadProgress {
   readonly loaded: number;
   readonly rejected: number;
-  readonly phase: 'entries' | 'indexes' | 'counts';
 }

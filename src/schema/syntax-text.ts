@@ -56,10 +56,6 @@ export function checkDirectoryString(value: Buffer): string | undefined {
   return isUtf8(value) ? undefined : 'is not UTF-8';
 }
 
-export function checkUtf8(value: Buffer): string | undefined {
-  return isUtf8(value) ? undefined : 'is not UTF-8';
-}
-
 export function checkIa5(value: Buffer): string | undefined {
   for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return `byte ${i + 1} is not an ASCII character`;
   return undefined;

@@ -129,7 +129,7 @@ export class Importer {
       // An interrupted import meets entries that exist and goes on; #refuse tells them from what is wrong.
       continue: this.#options.continue || this.#options.resume !== undefined,
       onReject: (reject) => this.#refuse(reject),
-      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, progress.phase),
+      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries'),
     });
     this.#outcome.loaded = before + loaded;
   }
