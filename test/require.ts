@@ -21,6 +21,12 @@ const parts = {
     present: () => runs('/usr/bin/python3', '-c', 'import ldap3'),
     remedy: 'apt-get install python3-ldap3',
   },
+  /** Runs a program at a terminal. */
+  script: { present: () => runs('script', '-qec', 'true', '/dev/null'), remedy: 'apt-get install bsdutils' },
+  hbase: {
+    present: () => runs('java', '-version') && runs('mvn', '-v'),
+    remedy: 'apt-get install openjdk-17-jdk-headless maven',
+  },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;
 
@@ -29,7 +35,7 @@ export type PartName = keyof typeof parts;
 const known = new Map<PartName, boolean>();
 const missing = new Map<PartName, string[]>();
 
-function isPresent(name: PartName): boolean {
+export function isPresent(name: PartName): boolean {
   let present = known.get(name);
   if (present === undefined) {
     present = parts[name].present();

@@ -42,6 +42,12 @@ export function describeMachine(root) {
   };
 }
 
+/** A process and those that it has started. */
+export function processes(pid) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  return [pid, ...children.flatMap(processes)];
+}
+
 /** Memory of a process outside the page cache, in bytes: what /proc/PID/smaps_rollup calls anonymous and shared memory. */
 export function privateMemory(pid) {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');

@@ -37,14 +37,17 @@ function cells(result) {
 
 const HEADS = ['work', 'in flight', 'Rowan', 'slapd', 'ratio', 'p99 ms', 'slapd p99 ms'];
 
-/** A Markdown table whose columns are even. */
 export function formatTable(results) {
-  const rows = [HEADS, ...results.map(cells)];
-  const widths = HEADS.map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  return formatRows([HEADS, ...results.map(cells)]);
+}
+
+/** A Markdown table whose columns are even; the first of the rows are its heads. */
+export function formatRows(rows) {
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   const line = (row) =>
     `| ${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join(' | ')} |`;
   const rule = `| ${widths.map((width, i) => (i === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`;
-  return [line(HEADS), rule, ...rows.slice(1).map(line)].join('\n');
+  return [line(rows[0]), rule, ...rows.slice(1).map(line)].join('\n');
 }
 
 /** Appends the run to the page, which it begins when there is none. */

@@ -2,12 +2,13 @@
  * npm run bench [-- OPTIONS]: Rowan beside slapd, same data, same load generator, turns alternating, medians.
  * `--help` lists the options; docs/performance.md takes the results.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { compileLoad, drive } from './load.mjs';
 import { describeMachine, isInstalled } from './machine.mjs';
 import { formatTable, median, record } from './report.mjs';
 import { ADMIN, loadRows, rowNames } from './rows.mjs';
@@ -16,12 +17,15 @@ import { Rowan, Slapd } from './servers.mjs';
 const CONNECTIONS = 8;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-const USAGE = `npm run bench -- [options]
+const USAGE = `npm run bench -- [options], or
+npm run bench -- scale [options]   how cost grows with the number of entries
+npm run bench -- flame [options]   where the time of a search goes, as a picture
   --entries N      people to load (100000)
   --turns N        turns of each server in each row, medians are taken (3)
   --seconds N      length of a turn (3)
   --only ROW,ROW   only these: ${rowNames().join(', ')}
   --all            the rows that are usually left out, too
+  --workers N      processes of Rowan that serve (1)
   --no-slapd       Rowan alone
   --json FILE      every single figure
   --record         append to docs/performance.md a run that is not a whole one, too
@@ -34,6 +38,7 @@ function readOptions() {
       entries: { type: 'string', default: '100000' },
       turns: { type: 'string', default: '3' },
       seconds: { type: 'string', default: '3' },
+      workers: { type: 'string', default: '1' },
       only: { type: 'string' },
       all: { type: 'boolean', default: false },
       'no-slapd': { type: 'boolean', default: false },
@@ -49,24 +54,22 @@ function readOptions() {
   const only = values.only?.split(',');
   const unknown = only?.find((name) => !rowNames().includes(name));
   if (unknown !== undefined) throw new Error(`no row is called ${unknown}; there are ${rowNames().join(', ')}`);
-  const numbers = { entries: Number(values.entries), turns: Number(values.turns), seconds: Number(values.seconds) };
+  const { entries, turns, seconds, workers } = values;
+  const numbers = {
+    entries: Number(entries),
+    turns: Number(turns),
+    seconds: Number(seconds),
+    workers: Number(workers),
+  };
   for (const [name, value] of Object.entries(numbers))
     if (!(value > 0)) throw new Error(`--${name} needs a number above 0`);
   return { ...values, ...numbers, only };
 }
 
-const options = readOptions();
+const other = { scale: './scale.mjs', flame: './flame.mjs' }[process.argv[2]];
+const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
-const cache = join(root, '.cache');
-const load = join(cache, 'ldapload');
 const say = (text) => process.stderr.write(`${text}\n`);
-
-function compileLoad() {
-  const source = join(root, 'scripts/load/ldapload.c');
-  mkdirSync(cache, { recursive: true });
-  if (existsSync(load) && statSync(load).mtimeMs > statSync(source).mtimeMs) return;
-  execFileSync('gcc', ['-O2', '-o', load, source], { stdio: 'inherit' });
-}
 
 function makePeople(file) {
   return new Promise((resolve, reject) => {
@@ -84,27 +87,13 @@ function makePeople(file) {
 }
 
 /** One turn of one row. */
-function drive(server, row, depth, first) {
-  const args = [
-    '-p',
-    String(server.port),
-    '-m',
-    row.mode,
-    '-c',
-    String(CONNECTIONS),
-    '-d',
-    String(depth),
-    '-t',
-    String(options.seconds),
-    '-j',
-  ];
-  if (!row.options?.(options.entries).includes('-n')) args.push('-n', String(options.entries));
-  args.push(...(row.options?.(options.entries) ?? []));
+function driveRow(server, row, depth, first) {
+  const more = row.options?.(options.entries) ?? [];
+  const args = ['-m', row.mode, '-c', CONNECTIONS, '-d', depth, '-t', options.seconds, ...more];
+  if (!more.includes('-n')) args.push('-n', options.entries);
   if (row.write) args.push('-D', ADMIN, '-W', server.password);
-  if (row.grows) args.push('-s', String(first));
-  const run = spawnSync(load, args, { encoding: 'utf8' });
-  if (run.status !== 0) throw new Error(`${server.name}, ${row.name}, ${depth} in flight: ${run.stderr}${run.stdout}`);
-  return JSON.parse(run.stdout);
+  if (row.grows) args.push('-s', first);
+  return drive(root, server.port, args);
 }
 
 /** Runs `turn` for every server in alternation; the measurements by server. */
@@ -118,7 +107,7 @@ async function inTurns(servers, turn) {
 
 /** Each turn that adds people takes numbers of its own. */
 const NEW_A_TURN = 10_000_000;
-let firstNew = options.entries;
+let firstNew = 0;
 
 const results = [];
 function add(result) {
@@ -162,7 +151,7 @@ async function measureRow(servers, row) {
   for (const depth of row.depths) {
     const turns = await inTurns(servers, async (server) => {
       if (row.grows) firstNew += NEW_A_TURN;
-      return drive(server, row, depth, firstNew);
+      return driveRow(server, row, depth, firstNew);
     });
     const of = (key) => turns.map((list) => median(list.map((one) => one[key])));
     const [rowan, slapd] = of(row.perEntry ? 'entries' : 'ops');
@@ -178,10 +167,11 @@ function measureMemory(servers) {
 }
 
 async function main() {
-  compileLoad();
+  compileLoad(root);
+  firstNew = options.entries;
   const machine = describeMachine(root);
   const folder = mkdtempSync(join(tmpdir(), 'rowan-bench-'));
-  const servers = [new Rowan(join(folder, 'rowan'), root)];
+  const servers = [new Rowan(join(folder, 'rowan'), root, options.workers)];
   if (!options['no-slapd'] && isInstalled('slapd')) servers.push(new Slapd(join(folder, 'slapd'), root));
   else say('slapd is not installed or not wanted: Rowan alone');
   process.once('SIGINT', () => process.exit(130));
@@ -210,7 +200,8 @@ function finish(machine) {
 }
 
 try {
-  await main();
+  if (other) await (await import(other)).main(root, process.argv.slice(3));
+  else await main();
 } catch (error) {
   say(`bench: ${error.message}`);
   process.exit(1);

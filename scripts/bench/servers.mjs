@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { privateMemory } from './machine.mjs';
+import { privateMemory, processes } from './machine.mjs';
 import { ADMIN, BASE } from './rows.mjs';
 
 const PASSWORD = 'secret';
@@ -77,7 +77,7 @@ class Server {
   }
 
   memory() {
-    return privateMemory(this.process.pid);
+    return processes(this.process.pid).reduce((sum, pid) => sum + privateMemory(pid), 0);
   }
 
   empty() {
@@ -89,8 +89,9 @@ class Server {
 export class Rowan extends Server {
   name = 'Rowan';
 
-  constructor(folder, root) {
+  constructor(folder, root, workers = 1) {
     super(folder);
+    this.workers = workers;
     this.rowan = join(root, 'scripts/rowan');
     this.data = join(folder, 'data');
     this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
@@ -121,7 +122,7 @@ export class Rowan extends Server {
       '--listen',
       `ldap://127.0.0.1:${this.port}`,
     ];
-    return { program: process.execPath, args: [...args, ...ROWAN_FLAGS], env: {} };
+    return { program: process.execPath, args: [...args, '--workers', String(this.workers), ...ROWAN_FLAGS], env: {} };
   }
 }
 

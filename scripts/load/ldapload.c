@@ -2,7 +2,8 @@
  *
  *   gcc -O2 -o ldapload ldapload.c
  *   ldapload -p PORT [-m MODE] [-c CONNECTIONS] [-d DEPTH] [-t SECONDS] [-n USERS] [-D DN -W PASSWORD]
- *            [-b BASE] [-f DNFMT] [-v VALUEFMT] [-w PASSWORDFMT] [-s FIRST] [-l LOWEST] [-e ENTRIES] [-j]
+ *            [-b BASE] [-f DNFMT] [-v VALUEFMT] [-w PASSWORDFMT] [-s FIRST] [-l LOWEST] [-e ENTRIES]
+ *            [-a ATTRIBUTE] [-r ATTRIBUTE] [-j]
  *
  * One thread, epoll, requests encoded on the fly: it costs a fraction of a core, so that on a two-core
  * machine the server is what is measured. Every connection keeps DEPTH requests in flight; a request is
@@ -11,11 +12,12 @@
  * fails fast, is not mistaken for a fast one. Exit status 1 if anything failed. -j prints JSON.
  *
  * Modes; %u in a format is replaced by a user number drawn uniformly from LOWEST (default 0) up to below USERS:
- *   search   subtree search under BASE for (uid=VALUEFMT), all attributes
+ *   search   subtree search under BASE for (uid=VALUEFMT), all attributes; -a: another one than uid, -r: this one only
  *   base     base-object search of DNFMT
  *   bind     simple bind as DNFMT with PASSWORDFMT
- *   compare  compare uid with VALUEFMT on DNFMT
+ *   compare  compare uid with VALUEFMT on DNFMT; -a: another one than uid
  *   modify   replace description on DNFMT                        (bound first as -D/-W)
+ *   grow     add the value VALUEFMT to ATTRIBUTE (-a) of DNFMT, numbered from FIRST up        (bound first as -D/-W)
  *   add      add an inetOrgPerson DNFMT with an {SSHA} password, numbered from FIRST up  (bound first as -D/-W)
  *   sub      subtree search under BASE for (cn=VALUEFMT*)
  *   middle   subtree search under BASE for (cn=*VALUEFMT*)
@@ -64,10 +66,11 @@ static char base[512] = "ou=people,dc=example,dc=com";
 static char dnfmt[512] = "uid=user.%u,ou=people,dc=example,dc=com";
 static char valfmt[256] = "user.%u";
 static char pwfmt[256] = "password";
+static char attribute[64] = "uid", requested[64] = "";
 static char binddn[512] = "", bindpw[256] = "";
 static uint32_t users = 10000, lowest = 0, nextadd = 0;
-static enum mode { SEARCH, BASE, BIND, COMPARE, MODIFY, ADD, SUB, MIDDLE, UNINDEXED, AND, MIXED, DELETE } mode = SEARCH;
-static const char *modes[] = {"search", "base", "bind", "compare", "modify", "add", "sub", "middle", "unindexed", "and", "mixed"};
+static enum mode { SEARCH, BASE, BIND, COMPARE, MODIFY, ADD, SUB, MIDDLE, UNINDEXED, AND, MIXED, GROW, DELETE } mode = SEARCH;
+static const char *modes[] = {"search", "base", "bind", "compare", "modify", "add", "sub", "middle", "unindexed", "and", "mixed", "grow"};
 static int wantentries = 1, json = 0;
 
 static uint64_t rs = 88172645463325252ull;
@@ -101,7 +104,7 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
   case SEARCH: case BASE: case SUB: case MIDDLE: case UNINDEXED: case AND:
     str(&b, 4, mode == BASE ? dn : base);
     small(&b, 10, mode == BASE ? 0 : 2); small(&b, 10, 0); small(&b, 2, 0); small(&b, 2, 0); small(&b, 1, 0);
-    if (mode == SEARCH) { str(&f, 4, "uid"); str(&f, 4, val); sub(&b, 0xa3, &f); }
+    if (mode == SEARCH) { str(&f, 4, attribute); str(&f, 4, val); sub(&b, 0xa3, &f); }
     else if (mode == SUB) { str(&g, 0x80, val); str(&f, 4, "cn"); sub(&f, 0x30, &g); sub(&b, 0xa4, &f); }
     else if (mode == MIDDLE) { str(&g, 0x81, val); str(&f, 4, "cn"); sub(&f, 0x30, &g); sub(&b, 0xa4, &f); }
     else if (mode == UNINDEXED) {
@@ -112,6 +115,7 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
       str(&f, 4, "objectClass"); str(&f, 4, "person"); sub(&g, 0xa3, &f);
       str(&e, 4, "uid"); str(&e, 4, val); sub(&g, 0xa3, &e); sub(&b, 0xa0, &g); }
     else str(&b, 0x87, "objectClass");
+    if (*requested) str(&h, 4, requested);
     sub(&b, 0x30, &h);
     message(out, id, 0x63, &b); break;
   case BIND: mkbind(out, id, dn, pw); break;
@@ -120,12 +124,12 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
     tlv(&m, 2, idb, 4); str(&m, 0x4a, dn); sub(out, 0x30, &m); break; }
   case MIXED: break;
   case COMPARE:
-    str(&b, 4, dn); str(&f, 4, "uid"); str(&f, 4, val); sub(&b, 0x30, &f); message(out, id, 0x6e, &b); break;
-  case MODIFY: {
+    str(&b, 4, dn); str(&f, 4, attribute); str(&f, 4, val); sub(&b, 0x30, &f); message(out, id, 0x6e, &b); break;
+  case MODIFY: case GROW: {
     char d[64]; sprintf(d, "changed %u", rnd());
     buf vals = {.n = 0}, attr = {.n = 0}, chg = {.n = 0}, list = {.n = 0};
-    str(&vals, 4, d); str(&attr, 4, "description"); sub(&attr, 0x31, &vals);
-    small(&chg, 10, 2); sub(&chg, 0x30, &attr); sub(&list, 0x30, &chg);
+    str(&vals, 4, mode == GROW ? val : d); str(&attr, 4, mode == GROW ? attribute : "description"); sub(&attr, 0x31, &vals);
+    small(&chg, 10, mode == GROW ? 0 : 2); sub(&chg, 0x30, &attr); sub(&list, 0x30, &chg);
     str(&b, 4, dn); sub(&b, 0x30, &list); message(out, id, 0x66, &b); break; }
   case ADD: {
     buf list = {.n = 0};
@@ -145,7 +149,7 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
 
 #define IN (1 << 20)
 /* A connection. Under `mixed` every one has a partner that only binds, so that a bind changes nobody's rights. */
-typedef struct { int fd; unsigned char *in; size_t have; uint32_t entries; unsigned char *out; size_t queued; } conn;
+typedef struct { int fd; unsigned char *in; size_t have, room; uint32_t entries; unsigned char *out; size_t queued; } conn;
 /* DEPTH requests in flight belong to a lane; a slot holds one, and the message ID names the slot. */
 typedef struct { uint32_t turn, seq, *added; size_t nadded; } lane;
 typedef struct { double sent; enum mode mode; uint32_t user; } slot;
@@ -170,7 +174,7 @@ static void request(int li, int si) {
   lane *l = &lanes[li]; slot *s = &slots[li * depth + si];
   s->mode = nextmode(l->turn++);
   if (s->mode == DELETE && l->nadded == 0) s->mode = ADD;
-  s->user = s->mode == ADD ? nextadd++ : s->mode == DELETE ? l->added[--l->nadded] : lowest + rnd() % (users - lowest);
+  s->user = s->mode == ADD || s->mode == GROW ? nextadd++ : s->mode == DELETE ? l->added[--l->nadded] : lowest + rnd() % (users - lowest);
   s->sent = now();
   l->seq = l->seq >= 0x7fff0000u / depth - 1 ? 1 : l->seq + 1;
   conn *c = &cs[mode == MIXED && s->mode == BIND ? conns + li : li];
@@ -207,7 +211,7 @@ static size_t hdr(const unsigned char *p, size_t n, size_t *len) { /* header siz
 }
 
 static void dial(conn *c, int port, int bindfirst) {
-  c->fd = socket(AF_INET, SOCK_STREAM, 0); c->in = malloc(IN); c->out = malloc(OUT);
+  c->fd = socket(AF_INET, SOCK_STREAM, 0); c->in = malloc(c->room = IN); c->out = malloc(OUT);
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   if (connect(c->fd, (void *)&a, sizeof a)) { perror("connect"); exit(1); }
   int one = 1; setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -221,7 +225,8 @@ static void dial(conn *c, int port, int bindfirst) {
 /* Takes what has arrived on connection ci, and sends a new request for each that is answered. */
 static void receive(int ci) {
   conn *c = &cs[ci]; int li = ci % conns;
-  ssize_t r = recv(c->fd, c->in + c->have, IN - c->have, 0);
+  if (c->have == c->room) c->in = realloc(c->in, c->room *= 2); /* a message as long as a large group */
+  ssize_t r = recv(c->fd, c->in + c->have, c->room - c->have, 0);
   if (r <= 0) { fprintf(stderr, "connection closed by the server after %llu operations\n", (unsigned long long)done); exit(1); }
   c->have += r; size_t at = 0, len;
   for (;;) {
@@ -252,13 +257,15 @@ static enum mode modenamed(const char *name) {
 
 int main(int argc, char **argv) {
   int port = 389; double secs = 5; int o;
-  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:j")) != -1) switch (o) {
+  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:a:r:j")) != -1) switch (o) {
     case 'p': port = atoi(optarg); break; case 'c': conns = atoi(optarg); break; case 'd': depth = atoi(optarg); break;
     case 't': secs = atof(optarg); break; case 'n': users = atoi(optarg); break; case 'l': lowest = atoi(optarg); break;
     case 'b': snprintf(base, sizeof base, "%s", optarg); break; case 'f': snprintf(dnfmt, sizeof dnfmt, "%s", optarg); break;
     case 'v': snprintf(valfmt, sizeof valfmt, "%s", optarg); break; case 'w': snprintf(pwfmt, sizeof pwfmt, "%s", optarg); break;
     case 'D': snprintf(binddn, sizeof binddn, "%s", optarg); break; case 'W': snprintf(bindpw, sizeof bindpw, "%s", optarg); break;
     case 's': nextadd = atoi(optarg); break; case 'e': wantentries = atoi(optarg); break; case 'j': json = 1; break;
+    case 'a': snprintf(attribute, sizeof attribute, "%s", optarg); break;
+    case 'r': snprintf(requested, sizeof requested, "%s", optarg); break;
     case 'm': mode = modenamed(optarg); break;
     default: fprintf(stderr, "usage: see the head of ldapload.c\n"); return 2; }
   if (conns < 1 || depth < 1 || depth > 4096 || users <= lowest) { fprintf(stderr, "CONNECTIONS, DEPTH or USERS out of range\n"); return 2; }

@@ -1,16 +1,17 @@
-import { initDirectory, Partition } from '../partition/index.js';
+import { initDirectory, Partition, parseSuffixes } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
 import { Schema } from '../schema/index.js';
 import type { Store } from '../store/contract.js';
-import { openLmdbStore } from '../store/lmdb/index.js';
+import { CliError } from './exit.js';
 import type { Settings } from './options.js';
+import { openStore } from './store.js';
 
 /** The directory that a command works with. */
 export interface OpenDirectory {
   readonly partition: Partition;
   readonly schema: Schema;
-  /** Folder of the store. */
-  readonly data: string;
+  /** Where the store is: its folder, or an `hbase://` URL. */
+  readonly address: string;
   close(): Promise<void>;
 }
 
@@ -20,14 +21,21 @@ function loadSchema({ config }: Settings): Schema {
 
 export interface OpenOptions {
   readonly readOnly?: boolean;
+  /** Number of this process among those of one server. */
+  readonly worker?: number;
 }
 
 /** Opens what `rowan init` has made. */
 export async function openDirectory(settings: Settings, options: OpenOptions = {}): Promise<OpenDirectory> {
   const schema = loadSchema(settings);
-  const store = await openLmdbStore(settings.data, { create: false, readOnly: options.readOnly === true });
-  const partition = await closingOnFailure(store, () => Partition.open(store, schema));
-  return { partition, schema, data: settings.data, close: () => partition.close() };
+  const store = await openStore(settings.store, settings.config, {
+    create: false,
+    readOnly: options.readOnly === true,
+  });
+  const partition = await closingOnFailure(store, () =>
+    Partition.open(store, schema, { process: options.worker ?? 0 }),
+  );
+  return { partition, schema, address: settings.store, close: () => partition.close() };
 }
 
 async function closingOnFailure<T>(store: Store, work: () => Promise<T>): Promise<T> {
@@ -60,17 +68,21 @@ export interface NewDirectory {
   readonly adminPassword: Buffer;
 }
 
-/** Makes a directory in the data folder. */
+/** Makes a directory where there is none. */
 export async function createDirectory(
   settings: Settings,
   { suffixes, adminDn, adminPassword }: NewDirectory,
 ): Promise<void> {
   const schema = loadSchema(settings);
   // What is wrong with a DN is said before there is a folder.
-  for (const dn of [...suffixes, adminDn]) schema.parseDn(dn);
+  parseSuffixes(suffixes, schema);
+  schema.parseDn(adminDn);
   const { passwords } = settings.config;
   const stored = await hashPassword(adminPassword, { scheme: passwords.scheme, argon2: passwords.argon2 });
-  const store = await openLmdbStore(settings.data, { create: true });
-  await closingOnFailure(store, () => initDirectory(store, { suffixes, adminDn, adminPassword: stored }, schema));
+  const store = await openStore(settings.store, settings.config, { create: true });
+  await closingOnFailure(store, async () => {
+    if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);
+    await initDirectory(store, { suffixes, adminDn, adminPassword: stored }, schema);
+  });
   await store.close();
 }

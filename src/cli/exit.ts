@@ -40,8 +40,16 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && 'syscall' in error;
 }
 
+/** The store's own error behind an LDAP one, where the store failed; undefined where the request was at fault. */
+export function storeFailureOf(error: unknown): StoreError | undefined {
+  const cause = error instanceof LdapError ? error.cause : error;
+  return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;
+}
+
 /** For people: one line; a configuration with several mistakes has one for each. */
 export function describeError(error: unknown): string {
+  const failure = storeFailureOf(error);
+  if (failure) return failure.message;
   if (error instanceof LdapError) return `${error.message} (${error.result})`;
   if (error instanceof CliError || error instanceof StoreError) return error.message;
   if (isSystemError(error)) {

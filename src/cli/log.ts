@@ -30,9 +30,9 @@ export function formatLine(json: string): string {
   return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fields.join('')}${stack}\n`;
 }
 
-/** The server's log, on standard error. */
-export function createLog({ log }: Config): Logger {
-  const options = { level: log.level, base: null };
+/** The server's log, on standard error; a worker's lines carry its number. */
+export function createLog({ log }: Config, worker?: number): Logger {
+  const options = { level: log.level, base: worker === undefined ? null : { worker } };
   if (log.format === 'json') return pino(options, process.stderr);
   return pino(options, { write: (json: string) => process.stderr.write(formatLine(json)) });
 }

@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addCheck, addRepair } from './commands/check.js';
 import { addConfig } from './commands/config.js';
+import { addCopy } from './commands/copy.js';
 import { addDeleted } from './commands/deleted.js';
 import { addExplain } from './commands/explain.js';
 import { addExport } from './commands/export.js';
+import { addHBase } from './commands/hbase.js';
 import { addImport } from './commands/import.js';
 import { addIndex } from './commands/indexes.js';
 import { addInit } from './commands/init.js';
@@ -38,7 +40,8 @@ export function createProgram(): Command {
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
     .exitOverride();
   for (const add of [addInit, addServe, addImport, addExport, addCheck, addRepair]) add(program);
-  for (const add of [addIndex, addDeleted, addExplain, addPasswd, addConfig, addQuickstart]) add(program);
+  for (const add of [addIndex, addDeleted, addExplain, addPasswd, addCopy, addHBase, addConfig, addQuickstart])
+    add(program);
   return program;
 }
 
@@ -50,8 +53,19 @@ function endQuietlyOnClosedPipe(): void {
   });
 }
 
+/** `lmdb` prints the error of a failed commit before it rejects with it; here it is told once, by who waits for the commit. */
+function tellCommitErrorsOnce(): void {
+  const print = console.error;
+  console.error = (...given: unknown[]) => {
+    const [error] = given;
+    const fromLmdb = error instanceof Error && 'code' in error && typeof error.code === 'number';
+    if (!fromLmdb || !/[/\\]lmdb[/\\]/.test(error.stack ?? '')) print(...given);
+  };
+}
+
 async function main(): Promise<void> {
   endQuietlyOnClosedPipe();
+  tellCommitErrorsOnce();
   try {
     await createProgram().parseAsync();
   } catch (error) {

@@ -2,9 +2,8 @@ import type { Logger } from 'pino';
 import type { Partition } from '../partition/index.js';
 import type { Config } from '../server/settings/index.js';
 
-/** How often indexes that are not finished are looked for, and old history is cleared away. */
-const INDEX_MS = 60_000;
-const HISTORY_MS = 3_600_000;
+/** How often indexes that are not finished are looked for, and old history is cleared away, in milliseconds. */
+const EVERY = { indexes: 60_000, history: 3_600_000 };
 
 /**
  * What a serving process does beside serving: finishes indexes whose building was interrupted, and removes change
@@ -14,22 +13,24 @@ export class Maintenance {
   readonly #partition: Partition;
   readonly #config: Config;
   readonly #log: Logger;
+  readonly #every: typeof EVERY;
   #timers: NodeJS.Timeout[] = [];
   #running: Promise<void> = Promise.resolve();
   #stopped = false;
 
-  constructor(partition: Partition, config: Config, log: Logger) {
+  constructor(partition: Partition, config: Config, log: Logger, every = EVERY) {
     this.#partition = partition;
     this.#config = config;
     this.#log = log;
+    this.#every = every;
   }
 
   start(): void {
     this.#queue('indexes', () => this.#indexes());
     this.#queue('history', () => this.#history());
     this.#timers = [
-      setInterval(() => this.#queue('indexes', () => this.#indexes()), INDEX_MS),
-      setInterval(() => this.#queue('history', () => this.#history()), HISTORY_MS),
+      setInterval(() => this.#queue('indexes', () => this.#indexes()), this.#every.indexes),
+      setInterval(() => this.#queue('history', () => this.#history()), this.#every.history),
     ];
   }
 
@@ -52,6 +53,7 @@ export class Maintenance {
   }
 
   async #indexes(): Promise<void> {
+    await this.#partition.refresh();
     if (this.#partition.indexes().every((index) => index.state === 'ready')) return;
     await this.#partition.buildIndexes();
     this.#log.info('indexes that were not finished are complete');

@@ -7,12 +7,21 @@ import { UsageError } from './exit.js';
 /** What is in force for a command. */
 export interface Settings {
   readonly config: Config;
-  /** The data folder, absolute. */
-  readonly data: string;
+  /** Where the directory is: its folder, absolute, or an `hbase://` URL. */
+  readonly store: string;
 }
 
 /** Settings that every command with a directory takes as flags; `serve` and `config` take all. */
-const COMMON: readonly SettingName[] = ['data', 'schema.folders', 'schema.nis'];
+const COMMON: readonly SettingName[] = [
+  'data',
+  'store',
+  'hbase.site',
+  'hbase.rest',
+  'hbase.durability',
+  'hbase.regions',
+  'schema.folders',
+  'schema.nis',
+];
 
 /** For options that may be repeated. */
 export function collect(value: string, before: readonly string[] | undefined): string[] {
@@ -42,11 +51,13 @@ export function loadSettings(command: Command): LoadedConfig {
   return loaded;
 }
 
-/** The settings of a command that cannot do without a data folder. `fallback` is the folder when none is given. */
+/** The settings of a command that cannot do without a directory. `fallback` is its folder when nothing is given. */
 export function settingsOf(command: Command, fallback?: string): Settings {
   const { config } = loadSettings(command);
-  const data = config.data ?? (fallback === undefined ? undefined : resolve(fallback));
-  if (data === undefined)
-    throw new UsageError("no data folder: give '--data <dir>', or set 'data' in the configuration file or ROWAN_DATA");
-  return { config, data };
+  const store = config.store ?? config.data ?? (fallback === undefined ? undefined : resolve(fallback));
+  if (store === undefined)
+    throw new UsageError(
+      "no data folder: give '--data <dir>' or '--store <url>', or set 'data' or 'store' in the configuration file, or ROWAN_DATA or ROWAN_STORE",
+    );
+  return { config, store };
 }

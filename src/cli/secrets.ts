@@ -46,8 +46,9 @@ export function canPrompt(): boolean {
 /** Reads one line from the terminal without showing it. Ctrl-C and Ctrl-D end it with an error. */
 function readHidden(question: string): Promise<string> {
   const { stdin, stderr } = process;
-  stderr.write(question);
+  // What is typed as soon as the question shows is hidden already.
   stdin.setEncoding('utf8').setRawMode(true).resume();
+  stderr.write(question);
   let typed = '';
   return new Promise((resolve, reject) => {
     const finish = (end: () => void): void => {

@@ -61,11 +61,18 @@ function readFile(url: URL, line: number, maxBytes: number): Buffer {
   }
 }
 
+/** Names are short and mostly ASCII. */
+function isAscii(value: Buffer): boolean {
+  for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return false;
+  return true;
+}
+
 const REPLACEMENT = '\ufffd';
 
 /** A value that is text: a DN, an RDN, a keyword. */
 export function readText(lines: Lines, options: LdifOptions): string {
   const value = readValue(lines, options);
+  if (isAscii(value)) return value.toString('latin1');
   const text = value.toString('utf8');
   if (text.includes(REPLACEMENT) && !isUtf8(value)) throw new LdifFault(lines.number, 'the value is not UTF-8');
   return text;

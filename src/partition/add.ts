@@ -10,7 +10,7 @@ import { findEntry, specialClass, tail, throwNoSuchObject } from './locate.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { newUuid, parseUuid, uuidText } from './uuid.js';
+import { newUuid, parseUuid, uuidTextBytes } from './uuid.js';
 import {
   changeStep,
   checkDraft,
@@ -63,6 +63,7 @@ export async function addPrepared(
 
 /** The key of a new entry: its entryUUID. */
 export function entryId(draft: Draft): Buffer {
+  if (draft.id) return draft.id;
   const id = parseUuid(draft.text('entryUUID')!);
   if (id.equals(ROOT_ID)) throw new LdapError('constraintViolation', 'the nil UUID cannot be an entryUUID');
   return id;
@@ -83,8 +84,11 @@ export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor:
   // What follows is made here, and right.
   checkDraft(context, draft, rdn);
   const now = generalizedTime(Date.now());
-  setDefault(context, draft, 'entryUUID', uuidText(newUuid()));
-  setDefault(context, draft, 'entryCSN', context.csn.next());
+  if (!draft.value('entryUUID')) {
+    draft.id = newUuid(context.store.supports.spread);
+    setDefault(context, draft, 'entryUUID', uuidTextBytes(draft.id));
+  }
+  setDefault(context, draft, 'entryCSN', Buffer.from(context.csn.next()));
   setDefault(context, draft, 'createTimestamp', now);
   setDefault(context, draft, 'modifyTimestamp', now);
   if (actor.dn) {

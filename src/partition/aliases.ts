@@ -14,7 +14,8 @@ import {
   specialClass,
   tail,
 } from './locate.js';
-import { isWithin, makeNode, type Node, ROOT } from './nodes.js';
+import { OBJECT_CLASS_OID } from './indexes.js';
+import { isWithin, makeNode, type Node, ROOT, type Specials } from './nodes.js';
 import type { SearchContext } from './search.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';
 import type { SearchParams, SearchSink } from './types.js';
@@ -22,7 +23,7 @@ import type { SearchParams, SearchSink } from './types.js';
 /** Aliases followed one after another before it is called a loop (survives CVE-2025-27497's kind). */
 const MAX_ALIASES = 16;
 
-const OBJECT_CLASS_TABLE = indexTable('2.5.4.0').name;
+const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 
 /** Index rows of the entries of an object class. */
 function classPrefix(context: Context, name: string): Buffer | undefined {
@@ -30,43 +31,46 @@ function classPrefix(context: Context, name: string): Buffer | undefined {
   return norm && equalityPrefix(norm);
 }
 
-/** Learns, once a tree version, whether there are aliases and referrals at all: most directories have none. */
-export function specials(context: Context, reader: Reader): Maybe<void> {
-  if (context.nodes.flags) return;
+/** Asks, once a tree version, whether there are aliases and referrals at all: most directories have none. */
+export function specials(context: Context, reader: Reader): Maybe<Specials> {
+  const { flags, era } = context.nodes;
+  if (flags) return flags;
   const count = (name: string): Maybe<number> => {
     const prefix = classPrefix(context, name);
     return prefix ? reader.postingCount(OBJECT_CLASS_TABLE, prefix, 1) : 0;
   };
   const aliases = count('alias');
   const referrals = count('referral');
-  const learn = (a: number, r: number): void => {
-    context.nodes.flags = { aliases: a > 0, referrals: r > 0 };
+  const learn = (a: number, r: number): Specials => {
+    const learnt = { aliases: a > 0, referrals: r > 0 };
+    context.nodes.keepFlags(learnt, era);
+    return learnt;
   };
   if (isPromise(aliases) || isPromise(referrals)) {
     return Promise.all([aliases, referrals]).then(([a, r]) => learn(a, r));
   }
-  learn(aliases, referrals);
+  return learn(aliases, referrals);
 }
 
 /** The base of a search: its node, aliases followed if asked for; throws `noSuchObject`, `referral`, `aliasProblem`. */
-export function resolveBase(context: SearchContext, params: SearchParams): Maybe<Base> {
+export function resolveBase(context: SearchContext, params: SearchParams, flags: Specials): Maybe<Base> {
   const { nodes, shared } = context;
   if (params.base.rdns.length === 0) return { node: ROOT };
-  const simple = !nodes.flags?.aliases && !nodes.flags?.referrals;
+  const simple = !flags.aliases && !flags.referrals;
   if (simple && params.scope !== 'base') {
     const node = nodes.byDn(params.base, 0, shared.suffixNorms);
     if (!isPromise(node) && node && node !== ROOT) return { node };
   }
   if (simple) {
-    const found = findEntry(context, context.store, params.base);
+    const found = findEntry(context, context.store, params.base, 'getHead');
     if (!isPromise(found) && found) return found;
   }
-  return resolveSlowly(context, params);
+  return resolveSlowly(context, params, flags);
 }
 
-async function resolveSlowly(context: SearchContext, params: SearchParams): Promise<Base> {
+async function resolveSlowly(context: SearchContext, params: SearchParams, flags: Specials): Promise<Base> {
   const finding = params.deref === 'finding' || params.deref === 'always';
-  if (finding && context.nodes.flags?.aliases) return followPath(context, params.base, params.manageDsaIT, 0);
+  if (finding && flags.aliases) return followPath(context, params.base, params.manageDsaIT, 0);
   return requireEntry(context, context.store, params.base, params.manageDsaIT);
 }
 

@@ -12,7 +12,7 @@ export const BATCH = 512;
 export interface Base {
   readonly node: Node;
   /** Its packed master row, where finding it brought it along. */
-  readonly row?: Buffer;
+  readonly row?: Buffer | undefined;
 }
 
 /** A base entry and a scope to search; aliases that are followed add more of them. */

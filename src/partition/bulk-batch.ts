@@ -1,90 +1,150 @@
 import type { Dn } from '../schema/types.js';
-import type { LoadRow, LoadTable, Plan, PlanStep } from '../store/contract.js';
-import { counterBytes, EMPTY, packRow, packSorted } from '../store/row.js';
+import type { LoadTable, Plan, PlanStep } from '../store/contract.js';
+import { type PackedRows, RowPacker } from '../store/load.js';
+import { counterBytes, packSorted } from '../store/row.js';
 import { entryId, newNode } from './add.js';
+import { cellOf, type Layouts } from './bulk-layout.js';
 import { BulkRows } from './bulk-rows.js';
-import { type Draft, entryCells } from './entry.js';
-import { implyEntry } from './implied.js';
-import { type Node, nodeTreeKey } from './nodes.js';
+import { type Draft, draftFromRow } from './entry.js';
+import type { IndexSet } from './indexes.js';
+import type { Context } from './locate.js';
+import type { Node } from './nodes.js';
+import { sharedGuard } from './shared.js';
 import { CHANGES_TABLE, MASTER_TABLE, TREE_TABLE } from './tables.js';
-import type { Actor, LoadEntry } from './types.js';
-import { changeCells, countSteps, isSpecial, type WriteContext } from './write.js';
+import type { Actor, LoadEntry, LoadSource } from './types.js';
+import { CHANGE, changeTime, countSteps, isSpecial } from './write.js';
 
-/** Entries written in one transaction: it holds the write lock for some tens of milliseconds. */
-const ENTRIES = 2000;
-/** Or so many bytes of values. */
+/** Entries written together: it holds the write lock for some tens of milliseconds. */
+const ENTRIES = 1000;
+/** Or so many bytes of rows. */
 const BYTES = 8 * 1024 * 1024;
+
+/** An entry of a batch that is to be added alone. */
+export interface BatchEntry {
+  readonly source: LoadSource;
+  readonly dn: string;
+  readonly draft: Draft;
+}
+
+interface Taken {
+  readonly source: LoadSource;
+  readonly node: Node;
+  /** Kept only where the row does not hold all of it. */
+  readonly draft: Draft | undefined;
+}
 
 /**
  * Entries that are written together. Each becomes packed rows as soon as it is taken: what is kept until the batch is
- * full is a few buffers an entry.
+ * full is a few objects an entry.
  */
 export class BulkBatch {
-  readonly entries: { readonly entry: LoadEntry; readonly dn: Dn }[] = [];
   /** Of the batch, by normalized DN. */
   readonly nodes = new Map<string, Node>();
-  readonly #context: WriteContext;
-  readonly #actor: Actor;
-  readonly #master: LoadRow[] = [];
-  readonly #tree: { readonly name: string; readonly row: LoadRow }[] = [];
-  readonly #changes: LoadRow[] = [];
-  readonly #implied = new BulkRows();
+  /** Settled when it is stored or refused. */
+  written: Promise<void> = Promise.resolve();
+  readonly #taken: Taken[] = [];
+  /** The list that the rows are made for. */
+  readonly #indexes: IndexSet;
+  readonly #rows: BulkRows;
+  readonly #changes: ChangeRows;
   readonly #counts = new Map<Node, number>();
+  #master: PackedRows | undefined;
   #special = false;
-  #bytes = 0;
 
-  constructor(context: WriteContext, actor: Actor) {
-    this.#context = context;
-    this.#actor = actor;
+  constructor(actor: Actor, layouts: Layouts) {
+    this.#indexes = layouts.indexes;
+    this.#rows = new BulkRows(layouts);
+    this.#changes = new ChangeRows(actor);
+  }
+
+  get size(): number {
+    return this.#taken.length;
   }
 
   get full(): boolean {
-    return this.entries.length >= ENTRIES || this.#bytes >= BYTES;
+    return this.size >= ENTRIES || this.#rows.bytes >= BYTES;
   }
 
   /** Takes an entry that was checked; `name` is its normalized DN. */
   add(entry: LoadEntry, dn: Dn, name: string, draft: Draft, parent: Node): void {
     const id = entryId(draft);
     const { node, upRdn } = newNode(dn, parent, id);
-    this.entries.push({ entry, dn });
+    const info = { parentId: parent.id, normRdn: node.normRdn, upRdn, version: FIRST_VERSION };
+    const odd = this.#rows.add(draft, node, info);
+    this.#taken.push({ source: entry.source ?? entry, node, draft: odd ? draft : undefined });
     this.nodes.set(name, node);
-    this.#addTree(draft, node);
-    this.#addMaster(draft, node, upRdn);
-    const change = { op: 'add', id, dn: node.dn, by: this.#actor.dn, csn: draft.text('entryCSN')! } as const;
-    this.#changes.push({ key: EMPTY, row: packSorted(changeCells(change)) });
+    this.#changes.add(node, draft.value('entryCSN')!);
     this.#counts.set(parent, (this.#counts.get(parent) ?? 0) + 1);
     this.#special ||= isSpecial(draft);
   }
 
-  #addTree(draft: Draft, node: Node): void {
-    this.#implied.begin(node.id);
-    implyEntry(draft, this.#context.shared.indexes, this.#implied);
-    const key = nodeTreeKey(node);
-    this.#tree.push({ name: key.toString('latin1'), row: { key, row: this.#implied.end() } });
-  }
-
-  #addMaster(draft: Draft, node: Node, upRdn: Buffer): void {
-    const info = { parentId: node.parent!.id, normRdn: node.normRdn, upRdn, version: FIRST_VERSION };
-    const { cells, separate } = entryCells(draft, info);
-    const row = packSorted(cells);
-    this.#bytes += row.length;
-    for (const cell of separate) this.#bytes += cell.value.length;
-    this.#master.push({ key: node.id, row, separate: separate.length > 0 ? packRow(separate) : undefined });
-  }
-
   /** The batch as the store takes it. */
   rows(): [LoadTable[], Plan] {
-    const steps: PlanStep[] = [this.#context.shared.guardStep(this.#special)];
+    const steps: PlanStep[] = [sharedGuard(this.#indexes.bytes, this.#special)];
     for (const [parent, count] of this.#counts) steps.push(...countSteps(parent, BigInt(count), BigInt(count)));
-    const tree = this.#tree.sort((a, b) => (a.name < b.name ? -1 : 1)).map(({ row }) => row);
-    const master = this.#master.sort((a, b) => Buffer.compare(a.key, b.key));
+    this.#master = this.#rows.master;
     const tables = [
-      { table: TREE_TABLE.name, rows: tree, absent: true },
-      { table: MASTER_TABLE.name, rows: master, absent: true },
-      { table: CHANGES_TABLE.name, rows: this.#changes, append: true },
+      { table: TREE_TABLE.name, rows: this.#rows.tree, absent: true },
+      { table: MASTER_TABLE.name, rows: this.#master, absent: true },
+      { table: CHANGES_TABLE.name, rows: this.#changes.rows, append: true },
     ];
-    return [[...tables, ...this.#implied.indexTables()], { steps, decisive: 0 }];
+    return [[...tables, ...this.#rows.indexTables()], { steps, decisive: 0 }];
+  }
+
+  /** The entries in the order taken, after the store has refused `rows()`. */
+  *entries(context: Context): Generator<BatchEntry> {
+    const rows = new Map<string, Buffer>();
+    for (const { key, row } of this.#master ?? []) rows.set(key.toString('latin1'), row);
+    for (const { source, node, draft } of this.#taken) {
+      const row = rows.get(node.id.toString('latin1'))!;
+      yield { source, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
+    }
+  }
+
+  #draftOf({ descriptions }: Context, node: Node, row: Buffer): Draft {
+    const draft = draftFromRow(descriptions, row, undefined);
+    draft.id = node.id;
+    return draft;
   }
 }
 
 const FIRST_VERSION = counterBytes(1n);
+
+/** Change records of the entries of a batch, as `changeCells` makes them. */
+class ChangeRows {
+  readonly #packer = new RowPacker();
+  /** Cells that all of them have, and the heads of the others. */
+  readonly #by: Buffer;
+
+  constructor(actor: Actor) {
+    this.#by = packCell(CHANGE.by, Buffer.from(actor.dn));
+  }
+
+  add({ id, dn }: Node, csn: Buffer): void {
+    const packer = this.#packer;
+    packer.begin();
+    packer.endKey();
+    packer.write(this.#by);
+    packer.cell(CSN, csn);
+    packer.cell(DN, dn);
+    packer.cell(ID, id);
+    packer.write(OP_ADD);
+    packer.cell(TIME, changeTime());
+    packer.endRow();
+    packer.end();
+  }
+
+  get rows(): PackedRows {
+    return this.#packer.rows();
+  }
+}
+
+function packCell(qualifier: Buffer, value: Buffer): Buffer {
+  return packSorted([{ family: 0, qualifier, value }]);
+}
+
+const CSN = cellOf(0, CHANGE.csn);
+const DN = cellOf(0, CHANGE.dn);
+const ID = cellOf(0, CHANGE.id);
+const TIME = cellOf(0, CHANGE.time);
+const OP_ADD = packCell(CHANGE.op, Buffer.from('add'));

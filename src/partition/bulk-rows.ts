@@ -1,172 +1,216 @@
-import type { AttributeType } from '../schema/types.js';
-import type { LoadRow } from '../store/contract.js';
-import { CELL_HEADER } from '../store/row.js';
-import type { ImpliedSink } from './implied.js';
+import { type PackedRows, RowPacker } from '../store/load.js';
+import { CELL_HEADER, packRow, packSorted } from '../store/row.js';
+import { cellOf, FORM_POSITION, type Layout, type Layouts, type TypePart } from './bulk-layout.js';
+import { type Draft, type DraftAttribute, type EntryCells, entryCells, type TreeInfo } from './entry.js';
+import { eachGram, type Form } from './implied.js';
 import type { Index } from './indexes.js';
-import { cutMark, PRESENCE_PREFIX, Q, TREE } from './tables.js';
+import { LARGE_VALUE } from './large.js';
+import type { Node } from './nodes.js';
+import { MASTER, PRESENCE_PREFIX, Q, ROOT_ID, TREE } from './tables.js';
+import { WIDE_VALUES } from './wide.js';
 
-/**
- * Collects what the entries of a bulk batch imply: packs each tree row cell by cell, and gathers index rows by prefix.
- * It makes no object a cell: a hundred thousand entries have some five million of them.
- */
-export class BulkRows implements ImpliedSink {
-  #scratch = Buffer.allocUnsafe(16 * 1024);
-  #at = 0;
-  /** Offset of each cell in `scratch`, and one more for the end; `order` their numbers, sorted. */
-  #starts = new Int32Array(256);
-  #order = new Int32Array(256);
-  #count = 0;
-  #id: Buffer = Buffer.alloc(0);
-  readonly #postings = new Map<Index, Postings>();
+const COMMA = 0x2c;
 
-  /** Begins the tree row of the entry `id`. */
-  begin(id: Buffer): void {
-    this.#id = id;
-    this.#at = 0;
-    this.#count = 0;
-    this.#cell(TREE.treeInfo, Q.id, undefined, id.length);
-    this.#scratch.set(id, this.#at);
-    this.#at += id.length;
+const ID = cellOf(TREE.treeInfo, Q.id);
+const NORM_RDN = cellOf(MASTER.treeInfo, Q.normRdn);
+const PARENT_ID = cellOf(MASTER.treeInfo, Q.parentId);
+const UP_RDN = cellOf(MASTER.treeInfo, Q.upRdn);
+const VERSION = cellOf(MASTER.treeInfo, Q.version);
+
+const NO_FORMS: readonly Form[] = [];
+
+/** Packs the rows that the entries of a batch have in the tables of the directory, without an object a cell. */
+export class BulkRows {
+  readonly #layouts: Layouts;
+  readonly #tree = new RowPacker();
+  readonly #master = new RowPacker();
+  readonly #postings = new Map<Index, RowPacker>();
+  /** Forms of the entry in hand, by number of the type in its layout. */
+  readonly #forms: (readonly Form[])[] = [];
+  /** One of them was cut. */
+  #cut = false;
+
+  constructor(layouts: Layouts) {
+    this.#layouts = layouts;
   }
 
-  /** The packed tree row. Cells come nearly sorted; an insertion puts the few others in their place. */
-  end(): Buffer {
-    const count = this.#count;
-    const starts = this.#starts;
-    const order = this.#order;
-    starts[count] = this.#at;
-    let moved = false;
-    for (let i = 0; i < count; i++) {
-      let at = i;
-      for (; at > 0 && this.#compare(starts[order[at - 1]!]!, starts[i]!) > 0; at--) order[at] = order[at - 1]!;
-      order[at] = i;
-      moved ||= at < i;
+  /** Bytes of rows so far. */
+  get bytes(): number {
+    return this.#tree.at + this.#master.at;
+  }
+
+  /** Whether a value is so large that it does not stand in the row, or there are so many that the row says so. */
+  add(draft: Draft, node: Node, info: TreeInfo): boolean {
+    const attributes = [...draft.attributes.values()];
+    const layout = this.#layouts.of(attributes);
+    this.#imply(attributes, layout, node.id);
+    this.#addTree(layout, node);
+    const odd = attributes.some(isOdd);
+    this.#master.begin();
+    this.#master.write(node.id);
+    this.#master.endKey();
+    if (odd) this.#addOdd(entryCells(draft, info));
+    else this.#addMaster(attributes, layout, info);
+    this.#master.end();
+    return odd;
+  }
+
+  /** Normal forms, and what of them goes into indexes. */
+  #imply(attributes: readonly DraftAttribute[], { types }: Layout, id: Buffer): void {
+    this.#cut = false;
+    for (let i = 0; i < types.length; i++) {
+      const { places, maker, index, attributes: at } = types[i]!;
+      if (index?.presence) present(this.#postingsOf(index), id);
+      for (let k = 0; k < places.length; k++) at[k] = attributes[places[k]!]!;
+      const forms = maker ? maker.forms(at) : NO_FORMS;
+      this.#forms[i] = forms;
+      for (let k = 0; k < forms.length; k++) if (forms[k]!.cut !== forms[k]!.norm) this.#cut = true;
+      if (index) this.#post(index, forms, id);
     }
-    if (!moved) return Buffer.from(this.#scratch.subarray(0, this.#at));
-    const row = Buffer.allocUnsafe(this.#at);
-    let to = 0;
-    for (let i = 0; i < count; ) {
-      const first = order[i]!;
-      let last = first;
-      while (++i < count && order[i] === last + 1) last++;
-      to += this.#scratch.copy(row, to, starts[first]!, starts[last + 1]!);
+  }
+
+  #post(index: Index, forms: readonly Form[], id: Buffer): void {
+    const packer = this.#postingsOf(index);
+    for (let k = 0; k < forms.length; k++) {
+      const { cut } = forms[k]!;
+      post(packer, EQUALITY, cut, 0, cut.length, id);
     }
-    return row;
+    if (index.substring) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, id));
   }
 
-  /** Family, then qualifier, of the cells at two offsets. */
-  #compare(a: number, b: number): number {
-    const s = this.#scratch;
-    if (s[a] !== s[b]) return s[a]! - s[b]!;
-    const n = (s[a + 1]! << 8) | s[a + 2]!;
-    const m = (s[b + 1]! << 8) | s[b + 2]!;
-    const shorter = Math.min(n, m);
-    for (let i = CELL_HEADER; i < CELL_HEADER + shorter; i++) if (s[a + i] !== s[b + i]) return s[a + i]! - s[b + i]!;
-    return n - m;
-  }
-
-  /** Header and qualifier of a cell: `name`, or `name` `=` `norm`. The value follows. */
-  #cell(family: number, name: Buffer, norm: Buffer | undefined, valueLength: number): void {
-    const qualifier = name.length + (norm ? 1 + norm.length : 0);
-    const end = this.#at + CELL_HEADER + qualifier + valueLength;
-    if (end > this.#scratch.length) this.#grow(end);
-    const s = this.#scratch;
-    let at = this.#at;
-    if (this.#count + 1 >= this.#starts.length) this.#growCells();
-    this.#starts[this.#count++] = at;
-    s[at] = family;
-    s[at + 1] = qualifier >>> 8;
-    s[at + 2] = qualifier;
-    s[at + 3] = 0;
-    s[at + 4] = 0;
-    s[at + 5] = 0;
-    s[at + 6] = valueLength;
-    at += CELL_HEADER;
-    for (let i = 0; i < name.length; i++) s[at++] = name[i]!;
-    if (norm) {
-      s[at++] = 0x3d;
-      for (let i = 0; i < norm.length; i++) s[at++] = norm[i]!;
+  #postingsOf(index: Index): RowPacker {
+    let packer = this.#postings.get(index);
+    if (!packer) {
+      packer = new RowPacker();
+      this.#postings.set(index, packer);
     }
-    this.#at = at;
+    return packer;
   }
 
-  #grow(length: number): void {
-    const larger = Buffer.allocUnsafe(length * 2);
-    this.#scratch.copy(larger, 0, 0, this.#at);
-    this.#scratch = larger;
-  }
-
-  #growCells(): void {
-    const starts = new Int32Array(this.#starts.length * 2);
-    starts.set(this.#starts);
-    this.#starts = starts;
-    this.#order = new Int32Array(starts.length);
-  }
-
-  presence(oid: Buffer): void {
-    this.#cell(TREE.normAttributes, oid, undefined, 0);
-  }
-
-  norm(oid: Buffer, norm: Buffer, position: number): void {
-    this.#cell(TREE.normAttributes, oid, norm, 4);
-    this.#at = this.#scratch.writeUInt32BE(position, this.#at);
-  }
-
-  cut(type: AttributeType): void {
-    this.#cell(TREE.normAttributes, cutMark(type.oid), undefined, 0);
-  }
-
-  indexPresence(index: Index): void {
-    this.#postingsOf(index).presence.push(this.#id);
-  }
-
-  indexNorm(index: Index, norm: Buffer): void {
-    this.#post(index, EQUALITY + norm.toString('latin1'));
-  }
-
-  indexGram(index: Index, norm: Buffer, at: number): void {
-    this.#post(index, GRAM + norm.toString('latin1', at, at + 3));
-  }
-
-  #post(index: Index, value: string): void {
-    const { values } = this.#postingsOf(index);
-    const ids = values.get(value);
-    if (ids === undefined) values.set(value, this.#id);
-    else if (Array.isArray(ids)) ids.push(this.#id);
-    else values.set(value, [ids, this.#id]);
-  }
-
-  #postingsOf(index: Index): Postings {
-    let postings = this.#postings.get(index);
-    if (!postings) {
-      postings = { presence: [], values: new Map() };
-      this.#postings.set(index, postings);
+  #addTree({ tree, uncutTree, types }: Layout, node: Node): void {
+    const packer = this.#tree;
+    packer.begin();
+    packer.write(node.parent?.id ?? ROOT_ID);
+    packer.reserve(1);
+    packer.bytes[packer.at++] = COMMA;
+    packer.write(node.normRdn);
+    packer.endKey();
+    packer.cell(ID, node.id);
+    const parts = this.#cut ? tree : uncutTree;
+    for (let i = 0; i < parts.length; i++) {
+      const { type, cell, cut } = parts[i]!;
+      const forms = this.#forms[type]!;
+      if (cell === undefined) this.#addForms(types[type]!, forms);
+      else if (!cut || forms.some((form) => form.cut !== form.norm)) packer.write(cell);
     }
-    return postings;
+    packer.endRow();
+    packer.end();
   }
 
-  /** Rows of every index table, in key order. */
-  *indexTables(): Generator<{ table: string; rows: LoadRow[] }> {
-    for (const [index, { presence, values }] of this.#postings) {
-      const rows: LoadRow[] = presence.length > 0 ? [{ key: PRESENCE_PREFIX, row: suffixes(presence) }] : [];
-      for (const value of [...values.keys()].sort()) {
-        rows.push({ key: Buffer.from(`${value}\0`, 'latin1'), row: suffixes(values.get(value)!) });
-      }
-      yield { table: index.table, rows };
+  #addForms({ run, head }: TypePart, forms: readonly Form[]): void {
+    if (run.repeat(forms, this.#tree)) return;
+    const { at } = this.#tree;
+    for (let k = 0; k < forms.length; k++) this.#addForm(head, forms[k]!);
+    run.learn(forms, this.#tree, at);
+  }
+
+  /** A cell `OID=form`, its value the position. */
+  #addForm(head: Buffer, { cut, position }: Form): void {
+    const packer = this.#tree;
+    const n = head.length;
+    const m = cut.length;
+    packer.reserve(n + m + FORM_POSITION);
+    const { bytes } = packer;
+    let { at } = packer;
+    const qualifier = n - CELL_HEADER + m;
+    for (let i = 0; i < n; i++) bytes[at + i] = head[i]!;
+    bytes[at + 1] = qualifier >>> 8;
+    bytes[at + 2] = qualifier;
+    at += n;
+    for (let i = 0; i < m; i++) bytes[at++] = cut[i]!;
+    bytes[at++] = position >>> 24;
+    bytes[at++] = position >>> 16;
+    bytes[at++] = position >>> 8;
+    bytes[at++] = position;
+    packer.at = at;
+  }
+
+  #addMaster(attributes: readonly DraftAttribute[], { master }: Layout, info: TreeInfo): void {
+    const packer = this.#master;
+    packer.cell(NORM_RDN, info.normRdn);
+    packer.cell(PARENT_ID, info.parentId);
+    packer.cell(UP_RDN, info.upRdn);
+    packer.cell(VERSION, info.version);
+    for (let i = 0; i < master.length; i++) {
+      const { place, type, head, run } = master[i]!;
+      const forms = type < 0 ? undefined : this.#forms[type];
+      if (forms && run.repeat(forms, packer)) continue;
+      const { at } = packer;
+      const { values } = attributes[place]!;
+      for (let k = 0; k < values.length; k++) this.#addValue(head, values[k]!.index, values[k]!.bytes);
+      if (forms) run.learn(forms, packer, at);
     }
+    packer.endRow();
+  }
+
+  #addOdd({ cells, separate }: EntryCells): void {
+    this.#master.write(packSorted(cells));
+    this.#master.endRow();
+    this.#master.write(packRow(separate));
+  }
+
+  /** The value index stands at the end of the qualifier. */
+  #addValue(head: Buffer, index: number, value: Buffer): void {
+    const packer = this.#master;
+    const end = packer.at + head.length;
+    packer.cell(head, value);
+    if (index > 0) packer.bytes.writeUInt32BE(index, end - 4);
+  }
+
+  get tree(): PackedRows {
+    return this.#tree.rows();
+  }
+
+  get master(): PackedRows {
+    return this.#master.rows();
+  }
+
+  /** Rows of every index table. */
+  *indexTables(): Generator<{ table: string; rows: PackedRows }> {
+    for (const [index, packer] of this.#postings) yield { table: index.table, rows: packer.rows() };
   }
 }
 
-/** The entries of a batch that have a value, or any, of an indexed attribute. */
-interface Postings {
-  readonly presence: Buffer[];
-  /** By index key as Latin-1 text, whose order is that of the bytes, without the zero byte at its end. Most have one entry. */
-  readonly values: Map<string, Buffer | Buffer[]>;
+const EQUALITY = 0x3d;
+const GRAM = 0x7e;
+
+/** The index row of `norm[from, to)`: kind, form, `\0`. */
+function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, id: Buffer): void {
+  packer.begin();
+  packer.reserve(to - from + 2);
+  const { bytes } = packer;
+  let { at } = packer;
+  bytes[at++] = kind;
+  for (let i = from; i < to; i++) bytes[at++] = norm[i]!;
+  bytes[at++] = 0;
+  packer.at = at;
+  packer.endKey();
+  packer.write(id);
+  packer.endRow();
+  packer.end();
 }
 
-const EQUALITY = '=';
-const GRAM = '~';
+function present(packer: RowPacker, id: Buffer): void {
+  packer.begin();
+  packer.write(PRESENCE_PREFIX);
+  packer.endKey();
+  packer.write(id);
+  packer.endRow();
+  packer.end();
+}
 
-function suffixes(ids: Buffer | Buffer[]): Buffer {
-  return Array.isArray(ids) ? Buffer.concat(ids.sort(Buffer.compare)) : ids;
+function isOdd({ values }: DraftAttribute): boolean {
+  if (values.length > WIDE_VALUES) return true;
+  for (let i = 0; i < values.length; i++) if (values[i]!.bytes.length > LARGE_VALUE) return true;
+  return false;
 }

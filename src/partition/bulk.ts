@@ -5,10 +5,11 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { addPrepared, prepareEntry } from './add.js';
 import { BulkBatch } from './bulk-batch.js';
-import { type Draft, draftFromAttributes } from './entry.js';
+import { Layouts } from './bulk-layout.js';
+import { draftFromAttributes } from './entry.js';
 import { type Node, normText, ROOT } from './nodes.js';
 import { toLdapError } from './store-errors.js';
-import type { Actor, LoadEntry, LoadProgress, LoadReject } from './types.js';
+import type { Actor, LoadEntry, LoadProgress, LoadReject, LoadSource } from './types.js';
 import type { WriteContext } from './write.js';
 
 export interface LoadOptions {
@@ -17,6 +18,9 @@ export interface LoadOptions {
   /** Goes on behind a rejected entry; else the load ends there, with what came before it stored. */
   readonly continue: boolean;
 }
+
+/** Batches that are being written while the next one is prepared. */
+const IN_FLIGHT = 2;
 
 /**
  * Loads entries in bulk. Everything that an add checks is checked, and the rows are those that adds would leave; only
@@ -47,10 +51,16 @@ class BulkLoader {
   readonly #context: WriteContext;
   readonly #actor: Actor;
   readonly #options: LoadOptions;
+  #layouts: Layouts;
   #batch: BulkBatch;
-  /** Being written while the next one is prepared. */
-  #writing: BulkBatch | undefined;
+  /** Being written, the oldest first. */
+  readonly #writing: BulkBatch[] = [];
+  /** Settled when all of them are. */
   #written: Promise<void> = Promise.resolve();
+  /** Parent of the entry before, and its normalized DN. */
+  #parent: { readonly norm: Buffer; readonly node: Node } | undefined;
+  /** An entry of an earlier batch was refused when it was written: what came after it is not loaded. */
+  #cut = false;
   loaded = 0;
   rejected = 0;
   ended = false;
@@ -59,58 +69,67 @@ class BulkLoader {
     this.#context = context;
     this.#actor = actor;
     this.#options = options;
-    this.#batch = new BulkBatch(context, actor);
+    this.#layouts = new Layouts(context.shared.indexes);
+    this.#batch = new BulkBatch(actor, this.#layouts);
   }
 
   /** Checks one entry and puts it into the batch; a promise when the batch is then written. */
   take(entry: LoadEntry): Maybe<void> {
     try {
-      const { schema } = this.#context;
-      const dn = schema.parseDn(entry.dn);
+      const dn = this.#context.schema.parseNewDn(entry.dn);
       if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
-      const parent = this.#parentOf(dn);
-      if (isPromise(parent)) return this.#takeLater(entry, dn, parent);
-      this.#prepare(entry, dn, parent);
+      const name = normText(dn, 0);
+      const parent = this.#parentOf(dn, name);
+      if (isPromise(parent)) return this.#takeLater(entry, dn, name, parent);
+      this.#prepare(entry, dn, name, parent);
     } catch (error) {
-      this.#reject(entry, error);
+      this.#reject(entry.source ?? entry, error);
     }
     if (this.#batch.full) return this.flush();
   }
 
-  async #takeLater(entry: LoadEntry, dn: Dn, parent: Promise<Node | undefined>): Promise<void> {
+  async #takeLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
     try {
-      this.#prepare(entry, dn, await parent);
+      this.#prepare(entry, dn, name, await parent);
     } catch (error) {
-      this.#reject(entry, error);
+      this.#reject(entry.source ?? entry, error);
     }
     if (this.#batch.full) await this.flush();
   }
 
-  #parentOf(dn: Dn): Maybe<Node | undefined> {
+  #parentOf(dn: Dn, name: string): Maybe<Node | undefined> {
     const { shared, nodes } = this.#context;
-    if (shared.suffixNorms.has(normText(dn, 0))) return ROOT;
-    const name = normText(dn, 1);
-    return this.#batch.nodes.get(name) ?? this.#writing?.nodes.get(name) ?? nodes.byDn(dn, 1, shared.suffixNorms);
+    if (shared.suffixNorms.has(name)) return ROOT;
+    const last = this.#parent;
+    if (last && endsWith(dn.norm, dn.rdns[0]!.norm.length + 1, last.norm)) return last.node;
+    const found = this.#nodeOf(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixNorms);
+    if (!found || isPromise(found)) return found;
+    this.#parent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
+    return found;
   }
 
-  #prepare(entry: LoadEntry, dn: Dn, parent: Node | undefined): void {
-    const name = normText(dn, 0);
+  /** Of an entry of this load that may not be stored yet. */
+  #nodeOf(name: string): Node | undefined {
+    const node = this.#batch.nodes.get(name);
+    if (node) return node;
+    for (const batch of this.#writing) {
+      const written = batch.nodes.get(name);
+      if (written) return written;
+    }
+    return undefined;
+  }
+
+  #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): void {
     if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
       throw new LdapError('noSuchObject', 'the entry above it does not exist; parents come before their children');
     }
-    if (this.#batch.nodes.has(name) || this.#writing?.nodes.has(name)) {
-      throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
-    }
-    this.#batch.add(entry, dn, name, this.#draft(entry, dn), parent);
-  }
-
-  #draft(entry: LoadEntry, dn: Dn): Draft {
+    if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     prepareEntry(this.#context, draft, dn, this.#actor);
-    return draft;
+    this.#batch.add(entry, dn, name, draft, parent);
   }
 
-  #reject(entry: LoadEntry, error: unknown): void {
+  #reject(entry: LoadSource, error: unknown): void {
     const shown = toLdapError(error);
     if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
     this.rejected++;
@@ -119,49 +138,64 @@ class BulkLoader {
     if (!this.#options.continue) this.ended = true;
   }
 
-  /** Has the batch written once the one before it is; resolves when the next may be prepared. */
+  /** Has the batch written; resolves when the next may be prepared. */
   async flush(): Promise<void> {
     const batch = this.#batch;
-    this.#batch = new BulkBatch(this.#context, this.#actor);
-    await this.#written;
-    this.#writing = batch;
-    this.#written = this.#write(batch);
-    // Awaited by the next flush; until then a failure must not count as unhandled.
+    const { indexes } = this.#context.shared;
+    if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
+    this.#batch = new BulkBatch(this.#actor, this.#layouts);
+    while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
+    if (batch.size === 0 || this.#cut) return;
+    this.#writing.push(batch);
+    batch.written = this.#write(batch, this.#written);
+    this.#written = batch.written;
+    // Awaited by a later flush; until then a failure must not count as unhandled.
     this.#written.catch(() => undefined);
   }
 
-  /** Everything is written. */
   async end(): Promise<void> {
     await this.flush();
     await this.#written;
   }
 
   /** At once, or entry by entry when something in it is there already or has changed meanwhile. */
-  async #write(batch: BulkBatch): Promise<void> {
-    if (batch.entries.length === 0) return;
-    const { store, nodes, shared } = this.#context;
-    try {
-      await store.ingest(...batch.rows());
-      this.loaded += batch.entries.length;
-    } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
-      nodes.clear();
-      await shared.refresh();
-      await this.#oneByOne(batch);
-    }
+  async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
+    const { store, shared } = this.#context;
+    const ingested = store.ingest(...batch.rows()).then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
+    await before;
+    const failure = await ingested;
+    if (!failure) this.loaded += batch.size;
+    else if (failure.error instanceof StoreError && failure.error.code === 'guard') await this.#oneByOne(batch);
+    else throw failure.error;
+    this.#writing.shift();
     this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
     await shared.refresh();
   }
 
   async #oneByOne(batch: BulkBatch): Promise<void> {
-    for (const { entry, dn } of batch.entries) {
-      if (this.ended) return;
+    const { schema, shared, nodes } = this.#context;
+    nodes.clear();
+    this.#parent = undefined;
+    await shared.refresh();
+    for (const { source, dn, draft } of batch.entries(this.#context)) {
+      if (this.#cut) return;
       try {
-        await addPrepared(this.#context, this.#draft(entry, dn), dn, this.#actor, { manageDsaIT: true });
+        await addPrepared(this.#context, draft, schema.parseDn(dn), this.#actor, { manageDsaIT: true });
         this.loaded++;
       } catch (error) {
-        this.#reject(entry, error);
+        this.#reject(source, error);
+        this.#cut = this.ended;
       }
     }
   }
+}
+
+/** Whether `bytes` is `end` from `from` on. */
+function endsWith(bytes: Buffer, from: number, end: Buffer): boolean {
+  if (bytes.length - from !== end.length) return false;
+  for (let i = 0; i < end.length; i++) if (bytes[from + i] !== end[i]) return false;
+  return true;
 }

@@ -1,13 +1,17 @@
 import { LdapError } from '../ldap/error.js';
-import type { Dn } from '../schema/types.js';
+import type { Schema } from '../schema/schema.js';
+import type { AttributeDescription, Dn } from '../schema/types.js';
 import { isPromise } from '../store/maybe.js';
+import { findCell } from '../store/row.js';
 import { evaluate, TRUE, UNDEFINED } from './filter.js';
-import { readAllLarge } from './large.js';
-import { requireEntry } from './locate.js';
+import { largeCellsOf, readAllLarge } from './large.js';
+import { refuseReferral, requireEntry, requireHead } from './locate.js';
+import { type Node, nodeTreeKey } from './nodes.js';
 import { matchingDescriptions } from './read.js';
 import type { SearchContext } from './search.js';
-import { MASTER_TABLE } from './tables.js';
+import { cutNorm, keyAfter, MASTER_TABLE, normQualifier, oidBytes, TREE, TREE_TABLE } from './tables.js';
 import type { View, WriteOptions } from './types.js';
+import { isWhole } from './wide.js';
 
 /** Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). */
 export async function compare(
@@ -22,13 +26,20 @@ export async function compare(
   const fresh = shared.fresh();
   if (isPromise(fresh)) await fresh;
   const description = schema.requireDescription(attribute);
-  const { node, row } = await requireEntry(context, store, dn, options.manageDsaIT ?? false);
+  const found = await requireHead(context, store, dn, options.manageDsaIT ?? false);
+  const named = isWhole(found.row) ? undefined : await compareNamed(context, found.node, description, value, view);
+  if (named !== undefined) return named;
+  const { node, row } = isWhole(found.row)
+    ? found
+    : await requireEntry(context, store, dn, options.manageDsaIT ?? false);
+  if (!options.manageDsaIT) refuseReferral(context, { node, row }, dn);
   if (view.hides(description.type))
     throw new LdapError('insufficientAccessRights', `attribute '${attribute}' may not be compared`);
   if (!description.type.equality)
     throw new LdapError('inappropriateMatching', `attribute '${attribute}' has no equality rule`);
   const { filter, needs } = compiler.compile({ type: 'equal', attribute, value }, view);
-  const large = needs.values ? await readAllLarge(store, MASTER_TABLE.name, node.id, row) : undefined;
+  const cells = largeCellsOf(context.descriptions, row, needs.values);
+  const large = await readAllLarge(store, MASTER_TABLE.name, node.id, row, cells);
   const result = evaluate(filter, { row, dn: node.dn, hasSubordinates: false, numSubordinates: 0, large });
   if (result === UNDEFINED)
     throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${attribute}'`);
@@ -36,4 +47,38 @@ export async function compare(
     throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute}'`);
   }
   return result === TRUE;
+}
+
+/**
+ * Compares with an entry whose row is long by its tree row alone, which has a cell for each normal form. Undefined when
+ * that does not decide, or the answer is an error or a referral.
+ */
+async function compareNamed(
+  { schema, store }: SearchContext,
+  node: Node,
+  { type, options }: AttributeDescription,
+  value: Buffer,
+  view: View,
+): Promise<boolean | undefined> {
+  const rule = type.equality;
+  const norm = rule?.normalizeAssertion(value);
+  if (options.length > 0 || !rule || rule.test || !norm) return undefined;
+  if (type.subtypes.some((t) => t.secret || view.hides(t) || t.equality !== rule)) return undefined;
+  const equal = type.subtypes.map(({ oid }) => normQualifier(oidBytes(oid), cutNorm(norm)));
+  const present = type.subtypes.map(({ oid }) => oidBytes(oid));
+  const referral = classQualifier(schema, 'referral');
+  const ranges = [...equal, ...present, referral]
+    .sort(Buffer.compare)
+    .map((from) => ({ family: TREE.normAttributes, from, to: keyAfter(from) }));
+  const read = store.getColumns(TREE_TABLE.name, nodeTreeKey(node), ranges);
+  const cells = isPromise(read) ? await read : read;
+  const has = (qualifier: Buffer) => cells !== undefined && findCell(cells, TREE.normAttributes, qualifier) >= 0;
+  if (has(referral)) return undefined;
+  return equal.some(has) || (present.some(has) ? false : undefined);
+}
+
+/** The tree row's cell of an object class. */
+function classQualifier(schema: Schema, name: string): Buffer {
+  const type = schema.requireDescription('objectClass').type;
+  return normQualifier(oidBytes(type.oid), type.equality!.normalize(Buffer.from(name))!);
 }

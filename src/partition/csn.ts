@@ -1,14 +1,17 @@
 /**
  * entryCSN values: `YYYYmmddHHMMSS.ffffffZ#count#replica#mod` (draft-ietf-ldup-model; as OpenLDAP writes them).
- * They rise for as long as the process lives, whatever the clock does, and start above `after`.
+ * They rise for as long as the process lives, whatever the clock does, and start above `after`. Processes that write to
+ * one directory at the same time are told apart by the count.
  */
 export class CsnClock {
   #micros: number;
   readonly #now: () => number;
+  readonly #count: number;
 
-  /** `after`: the latest CSN that the directory holds; `now`: milliseconds since 1970. */
-  constructor(after?: string, now: () => number = Date.now) {
+  /** `after`: the latest CSN that the directory holds; `now`: milliseconds since 1970; `count`: of this process. */
+  constructor(after?: string, now: () => number = Date.now, count = 0) {
     this.#now = now;
+    this.#count = count;
     this.#micros = after === undefined ? 0 : csnMicros(after);
   }
 
@@ -16,7 +19,7 @@ export class CsnClock {
   next(after?: string): string {
     const floor = after === undefined ? 0 : csnMicros(after);
     this.#micros = Math.max(this.#now() * 1000, this.#micros + 1, floor + 1);
-    return formatCsn(this.#micros);
+    return formatCsn(this.#micros, this.#count);
   }
 }
 
@@ -28,10 +31,10 @@ export function csnMicros(csn: string): number {
   return Date.UTC(y!, mo! - 1, d!, h!, mi!, s!) * 1000 + f!;
 }
 
-function formatCsn(micros: number): string {
+function formatCsn(micros: number, count: number): string {
   const seconds = Math.floor(micros / 1e6);
   const fraction = String(micros - seconds * 1e6).padStart(6, '0');
-  return `${generalizedTime(seconds * 1000).slice(0, -1)}.${fraction}Z#000000#000#000000`;
+  return `${generalizedTime(seconds * 1000).slice(0, -1)}.${fraction}Z#${count.toString(16).padStart(6, '0')}#000#000000`;
 }
 
 let lastSecond = -1;

@@ -12,6 +12,8 @@ export interface StoredDescription {
   readonly number: number;
   readonly text: Buffer;
   readonly description: AttributeDescription;
+  /** What followed it in a row the last time: entries of one kind have the same descriptions in the same order. */
+  next: StoredDescription | undefined;
 }
 
 /**
@@ -39,6 +41,16 @@ export class DescriptionTable {
     return this.intern(row, start, start + qualifierLength(row, at) - INDEX_BYTES);
   }
 
+  /** As `intern`, of a cell that comes after one with the description `before`, when going through a row. */
+  internNext(before: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
+    if (before && sameBytes(before.text, bytes, start, end)) return before;
+    const next = before?.next;
+    if (next && sameBytes(next.text, bytes, start, end)) return next;
+    const found = this.intern(bytes, start, end);
+    if (before) before.next = found;
+    return found;
+  }
+
   /** Of the description in `bytes[start, end)`. Throws `corrupt` when the schema does not know it. */
   intern(bytes: Buffer, start: number, end: number): StoredDescription {
     let hash = 0x811c9dc5;
@@ -60,7 +72,12 @@ export class DescriptionTable {
         `a row holds attribute '${text.slice(0, 100)}', which is not in the schema; load the schema that defines it`,
       );
     }
-    const stored = { number: this.#all.length, text: Buffer.from(text, 'latin1'), description };
+    const stored: StoredDescription = {
+      number: this.#all.length,
+      text: Buffer.from(text, 'latin1'),
+      description,
+      next: undefined,
+    };
     if (this.#all.length >= DescriptionTable.MAX) return stored;
     this.#all.push(stored);
     this.#slots[slot] = stored;

@@ -2,13 +2,14 @@ import { createHash } from 'node:crypto';
 import { LdapError } from '../ldap/error.js';
 import type { PartialAttribute } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
-import type { AttributeDescription, Rdn } from '../schema/types.js';
+import type { AttributeDescription, Ava, Rdn } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import { INDEX_BYTES } from './descriptions.js';
 import { chunkCells, LARGE_VALUE } from './large.js';
 import { MASTER, Q } from './tables.js';
+import { WIDE_VALUES, type WideAttribute, wideList } from './wide.js';
 
 /** One value of an attribute while an entry is being written. */
 export interface DraftValue {
@@ -25,16 +26,20 @@ export interface DraftAttribute {
   /** Description as stored. */
   readonly text: string;
   values: DraftValue[];
+  /** Stored values that were not read: their number, and what is greater than every index (see `part.ts`). */
+  readonly rest?: { readonly count: number; readonly next: number };
 }
 
 /** Descriptions that mean the same attribute have the same key: `;binary` asks for a transfer form and makes no other attribute. */
-function attributeKey({ type, options }: AttributeDescription): string {
+export function attributeKey({ type, options }: AttributeDescription): string {
   return options.length === 0 ? type.oid : `${type.oid};${options.join(';')}`;
 }
 
 /** An entry while it is being made or changed: attributes by type and options, in order of first mention. */
 export class Draft {
   readonly attributes = new Map<string, DraftAttribute>();
+  /** The entryUUID that was made for a new entry. */
+  id: Buffer | undefined;
 
   get(description: AttributeDescription): DraftAttribute | undefined {
     return this.attributes.get(attributeKey(description));
@@ -51,24 +56,38 @@ export class Draft {
     this.attributes.set(key, {
       description,
       text: known?.text ?? text,
-      values: values.map((bytes, index) => ({ bytes, index })),
+      values: numbered(values),
     });
   }
 
+  /** Sets the attribute to one value unless it is there. */
+  setDefault(description: AttributeDescription, text: string, value: Buffer): boolean {
+    const key = attributeKey(description);
+    if (this.attributes.has(key)) return false;
+    this.attributes.set(key, { description, text, values: [{ bytes: value, index: 0 }] });
+    return true;
+  }
+
   append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-    const known = this.get(description);
+    const key = attributeKey(description);
+    const known = this.attributes.get(key);
     if (!known) {
-      this.replace(description, text, values);
+      if (values.length > 0) this.attributes.set(key, { description, text, values: numbered(values) });
       return;
     }
-    let index = known.values.reduce((max, v) => Math.max(max, v.index), -1);
+    let index = nextIndex(known) - 1;
     known.values = [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))];
   }
 
   /** First value of the attribute with this shown name and no options, as text. */
   text(name: string): string | undefined {
+    return this.value(name)?.toString();
+  }
+
+  /** As `text`, in bytes. */
+  value(name: string): Buffer | undefined {
     for (const { description, values } of this.attributes.values()) {
-      if (description.type.name === name && description.options.length === 0) return values[0]?.bytes.toString();
+      if (description.type.name === name && description.options.length === 0) return values[0]?.bytes;
     }
     return undefined;
   }
@@ -77,11 +96,32 @@ export class Draft {
     this.attributes.delete(attributeKey(description));
   }
 
+  /** Says that the attribute has `rest` besides the values it has here. */
+  setRest(description: AttributeDescription, text: string, rest: NonNullable<DraftAttribute['rest']>): void {
+    this.attributes.set(attributeKey(description), {
+      description,
+      text,
+      values: this.get(description)?.values ?? [],
+      rest,
+    });
+  }
+
   copy(): Draft {
     const copy = new Draft();
     for (const [key, a] of this.attributes) copy.attributes.set(key, { ...a, values: [...a.values] });
     return copy;
   }
+}
+
+function nextIndex({ values, rest }: DraftAttribute): number {
+  return values.reduce((next, v) => Math.max(next, v.index + 1), rest?.next ?? 0);
+}
+
+function numbered(values: readonly Buffer[]): DraftValue[] {
+  if (values.length === 1) return [{ bytes: values[0]!, index: 0 }];
+  const made: DraftValue[] = [];
+  for (let index = 0; index < values.length; index++) made.push({ bytes: values[index]!, index });
+  return made;
 }
 
 /** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
@@ -168,7 +208,9 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
   const separate: Cell[] = [];
   const large: Buffer[] = [];
   const values: Cell[] = [];
+  const wide: WideAttribute[] = [];
   for (const attribute of sortedByText(draft)) {
+    if (attribute.rest || attribute.values.length > WIDE_VALUES) wide.push(asWide(attribute));
     for (const value of attribute.values) {
       const qualifier = valueQualifier(attribute.text, value.index);
       if (value.stored || value.bytes.length > largeAbove) {
@@ -192,8 +234,14 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
     { family: treeInfo, qualifier: Q.upRdn, value: info.upRdn },
     { family: treeInfo, qualifier: Q.version, value: info.version },
   );
+  if (wide.length > 0) cells.push({ family: treeInfo, qualifier: Q.wide, value: wideList(wide) });
   for (const cell of values) cells.push(cell);
   return { cells, separate };
+}
+
+function asWide(attribute: DraftAttribute): WideAttribute {
+  const count = attribute.values.length + (attribute.rest?.count ?? 0);
+  return { text: attribute.text, next: nextIndex(attribute), count };
 }
 
 /** In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts with a zero byte. */
@@ -248,24 +296,50 @@ export function completeClasses(schema: Schema, draft: Draft): void {
   if (missing.length > 0) draft.append(description, attribute.text, missing);
 }
 
-const missingBySchema = new WeakMap<Schema, Map<string, readonly Buffer[]>>();
+/** Entries of a kind have the same list of classes: what it lacks is worked out once. */
+class MissingClasses {
+  readonly #schema: Schema;
+  readonly #known = new Map<string, readonly Buffer[]>();
+  /** The list before, which is mostly the next one too. */
+  #last: readonly Buffer[] = [];
+  #lastMissing: readonly Buffer[] = [];
+
+  constructor(schema: Schema) {
+    this.#schema = schema;
+  }
+
+  of(values: readonly DraftValue[]): readonly Buffer[] {
+    if (this.#isLast(values)) return this.#lastMissing;
+    const names = values.map((value) => value.bytes.toString('latin1'));
+    const key = names.join('\0');
+    let missing = this.#known.get(key);
+    if (!missing) {
+      missing = superclasses(this.#schema, names).map((name) => Buffer.from(name));
+      if (this.#known.size >= MAX_CLASS_LISTS) this.#known.clear();
+      this.#known.set(key, missing);
+    }
+    this.#last = values.map((value) => Buffer.from(value.bytes));
+    this.#lastMissing = missing;
+    return missing;
+  }
+
+  #isLast(values: readonly DraftValue[]): boolean {
+    if (values.length !== this.#last.length) return false;
+    for (let i = 0; i < values.length; i++) if (!sameBytes(values[i]!.bytes, this.#last[i]!)) return false;
+    return true;
+  }
+}
+
+const missingBySchema = new WeakMap<Schema, MissingClasses>();
 const MAX_CLASS_LISTS = 1000;
 
-/** Entries of a kind have the same list of classes: what it lacks is worked out once. */
 function missingClasses(schema: Schema, values: readonly DraftValue[]): readonly Buffer[] {
   let lists = missingBySchema.get(schema);
   if (!lists) {
-    lists = new Map();
+    lists = new MissingClasses(schema);
     missingBySchema.set(schema, lists);
   }
-  const names = values.map((value) => value.bytes.toString('latin1'));
-  const key = names.join('\0');
-  const known = lists.get(key);
-  if (known) return known;
-  const missing = superclasses(schema, names).map((name) => Buffer.from(name));
-  if (lists.size >= MAX_CLASS_LISTS) lists.clear();
-  lists.set(key, missing);
-  return missing;
+  return lists.of(values);
 }
 
 /** Names of the classes above `names` that are not among them. */
@@ -290,16 +364,22 @@ export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const description = schema.requireDescription(ava.type.name);
     const attribute = draft.get(description);
-    if (
-      attribute?.values.some(
-        (v) => sameValue(ava.type.equality?.normalize(v.bytes), ava.norm) || v.bytes.equals(ava.value),
-      )
-    )
-      continue;
+    if (attribute && hasValue(attribute.values, ava)) continue;
     draft.append(description, description.text, [Buffer.from(ava.value)]);
   }
 }
 
-function sameValue(a: Buffer | undefined, b: Buffer): boolean {
-  return a?.equals(b) ?? false;
+function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
+  for (let i = 0; i < values.length; i++) {
+    const { bytes } = values[i]!;
+    if (sameBytes(bytes, value) || type.equality?.normalize(bytes)?.equals(norm)) return true;
+  }
+  return false;
+}
+
+/** As `equals`; for short values a loop costs less than a call of the runtime. */
+export function sameBytes(a: Buffer, b: Buffer): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

@@ -11,16 +11,17 @@ import type { Explanation, SearchParams } from './types.js';
 export async function explain(context: SearchContext, params: SearchParams): Promise<Explanation> {
   const fresh = context.shared.fresh();
   if (isPromise(fresh)) await fresh;
-  await specials(context, context.store);
+  const flags = await specials(context, context.store);
   const { filter, needs } = context.compiler.compile(params.filter, params.view);
-  const base = await resolveBase(context, params);
+  const base = await resolveBase(context, params, flags);
   const considered: { term: Term; count: number | undefined; why: string }[] = [];
   const plan = await planIndexes(filter, context.shared.indexes, context.store, (term, count, why) =>
     considered.push({ term, count, why }),
   );
   const area = { ...base, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
-  const run = new SearchRun(context, params, { entry: () => undefined, reference: () => undefined }, filter, needs);
+  const nobody = { entry: () => undefined, reference: () => undefined };
+  const run = new SearchRun(context, params, nobody, filter, needs, flags);
   const outcome = await run.search(base);
   const translated = mayBeTrue(filter);
   const scanned = chosen === 'scope';

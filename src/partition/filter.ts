@@ -59,8 +59,8 @@ export type CompiledFilter =
 export interface Needs {
   dn: boolean;
   subordinates: boolean;
-  /** Looks into values, not only at presence: large values have to be read. */
-  values: boolean;
+  /** Types whose values are looked into, not only at their presence: large ones have to be read. */
+  values: readonly AttributeType[] | 'all' | undefined;
 }
 
 export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {
@@ -95,8 +95,13 @@ function stem(rule: MatchingRule): string {
   return (rule.names[0] ?? rule.oid).replace(/(Ordering|Substrings)?Match$/, '');
 }
 
-/** What is known about the stored descriptions that a wanted one means. */
-interface Decisions {
+/** What terms over one description have in common, for one view. */
+interface Wanted {
+  readonly description: AttributeDescription;
+  /** The type and those below it that may be searched. */
+  readonly types: readonly AttributeType[];
+  /** Nothing is left out: no option was asked for, no type is hidden. */
+  readonly whole: boolean;
   /** By number of a stored description: 1 it is meant, 2 it is not, absent: not asked yet. */
   readonly meant: number[];
   /** 1 for bytes that a description which is meant may begin with: most cells need no closer look. */
@@ -114,10 +119,60 @@ function firstBytes(wanted: AttributeDescription): Uint8Array {
   return begins;
 }
 
+/** A term over the values of one description; without `test` it asks for presence. */
+class ValuesTerm implements Term {
+  readonly kind = 'term';
+  readonly filter: Filter;
+  readonly lookup: Lookup | undefined;
+  readonly exact: boolean;
+  readonly #compiler: FilterCompiler;
+  readonly #wanted: Wanted;
+  readonly #test: ((value: Buffer) => boolean) | undefined;
+
+  constructor(
+    compiler: FilterCompiler,
+    filter: Filter,
+    wanted: Wanted,
+    test: ((value: Buffer) => boolean) | undefined,
+    lookup: Lookup | undefined,
+    exact: boolean,
+  ) {
+    this.#compiler = compiler;
+    this.filter = filter;
+    this.#wanted = wanted;
+    this.#test = test;
+    this.lookup = lookup;
+    this.exact = exact && wanted.whole;
+  }
+
+  get types(): readonly AttributeType[] {
+    return this.#wanted.types;
+  }
+
+  evaluate(candidate: Candidate): Tri {
+    const { row } = candidate;
+    const { begins } = this.#wanted;
+    const test = this.#test;
+    for (let at = 0; at < row.length; ) {
+      const next = nextCell(row, at);
+      if (row[at] === MASTER.upAttributes && begins[row[at + CELL_HEADER]!] === 1) {
+        if (this.#compiler.means(this.#wanted, row, at) && (!test || test(cellBytes(candidate, at, next)))) return TRUE;
+      }
+      at = next;
+    }
+    return FALSE;
+  }
+}
+
+/** So many descriptions that filters ask for are kept compiled. */
+const MAX_WANTED = 4096;
+
 export class FilterCompiler {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
-  readonly #meant = new Map<AttributeDescription, Decisions>();
+  readonly #wanted = new Map<AttributeDescription, Wanted>();
+  /** The view that `#wanted` is for. */
+  #view: View | undefined;
 
   constructor(schema: Schema, descriptions: DescriptionTable) {
     this.#schema = schema;
@@ -125,7 +180,7 @@ export class FilterCompiler {
   }
 
   compile(filter: Filter, view: View): { filter: CompiledFilter; needs: Needs } {
-    const needs: Needs = { dn: false, subordinates: false, values: false };
+    const needs: Needs = { dn: false, subordinates: false, values: undefined };
     return { filter: this.#compile(filter, view, needs), needs };
   }
 
@@ -254,7 +309,9 @@ export class FilterCompiler {
         test,
       );
     return {
-      ...term,
+      kind: 'term',
+      filter,
+      types: term.types,
       lookup: undefined,
       exact: false,
       evaluate: (candidate) => {
@@ -275,7 +332,7 @@ export class FilterCompiler {
     if (!norm) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
     const test = ruleTest(rule, norm);
     const applies = (type: AttributeType) => !type.secret && !view.hides(type) && this.#schema.ruleApplies(rule, type);
-    needs.values = true;
+    needs.values = 'all';
     if (filter.dnAttributes) needs.dn = true;
     const descriptions = this.#descriptions;
     return {
@@ -316,48 +373,39 @@ export class FilterCompiler {
     exact: boolean,
   ): CompiledFilter {
     if (isComputed(wanted.type)) return computedTerm(filter, wanted.type, test, needs);
-    if (test) needs.values = true;
-    const types = wanted.type.subtypes.filter((type) => !type.secret && !view.hides(type));
-    const { meant, begins } = this.#decisions(wanted);
-    const descriptions = this.#descriptions;
-    const schema = this.#schema;
-    const hides = (type: AttributeType) => type.secret || view.hides(type);
-    const evaluateTerm = (candidate: Candidate): Tri => {
-      const { row } = candidate;
-      for (let at = 0; at < row.length; ) {
-        const next = nextCell(row, at);
-        if (row[at] === MASTER.upAttributes && begins[row[at + CELL_HEADER]!] === 1) {
-          const stored = descriptions.ofCell(row, at);
-          let decision = meant[stored.number];
-          if (decision === undefined) {
-            decision = schema.matches(wanted, stored.description) ? 1 : 2;
-            meant[stored.number] = decision;
-          }
-          if (decision === 1 && !hides(stored.description.type)) {
-            if (!test || test(cellBytes(candidate, at, next))) return TRUE;
-          }
-        }
-        at = next;
-      }
-      return FALSE;
-    };
-    return {
-      kind: 'term',
-      filter,
-      types,
-      lookup,
-      exact: exact && wanted.options.length === 0 && types.length === wanted.type.subtypes.length,
-      evaluate: evaluateTerm,
-    };
+    const compiled = this.#wantedOf(wanted, view);
+    if (test && needs.values !== 'all') {
+      needs.values = needs.values ? [...needs.values, ...compiled.types] : compiled.types;
+    }
+    return new ValuesTerm(this, filter, compiled, test, lookup, exact);
   }
 
-  #decisions(wanted: AttributeDescription): Decisions {
-    let decisions = this.#meant.get(wanted);
-    if (!decisions) {
-      if (this.#meant.size >= 4096) this.#meant.clear();
-      decisions = { meant: [], begins: firstBytes(wanted) };
-      this.#meant.set(wanted, decisions);
+  /** Whether the cell of `row` at `at` holds a value of what is wanted. */
+  means(wanted: Wanted, row: Buffer, at: number): boolean {
+    const stored = this.#descriptions.ofCell(row, at);
+    let decision = wanted.meant[stored.number];
+    if (decision === undefined) {
+      const { type } = stored.description;
+      const seen = wanted.types.includes(type) && this.#schema.matches(wanted.description, stored.description);
+      decision = seen ? 1 : 2;
+      wanted.meant[stored.number] = decision;
     }
-    return decisions;
+    return decision === 1;
+  }
+
+  #wantedOf(description: AttributeDescription, view: View): Wanted {
+    if (view !== this.#view || this.#wanted.size >= MAX_WANTED) {
+      this.#wanted.clear();
+      this.#view = view;
+    }
+    let wanted = this.#wanted.get(description);
+    if (!wanted) {
+      const { subtypes } = description.type;
+      const types = subtypes.filter((type) => !type.secret && !view.hides(type));
+      const whole = description.options.length === 0 && types.length === subtypes.length;
+      wanted = { description, types, whole, meant: [], begins: firstBytes(description) };
+      this.#wanted.set(description, wanted);
+    }
+    return wanted;
   }
 }

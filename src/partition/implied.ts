@@ -1,7 +1,7 @@
 import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
-import type { Draft, DraftAttribute, DraftValue } from './entry.js';
+import { type Draft, type DraftAttribute, type DraftValue, sameBytes } from './entry.js';
 import type { Index, IndexSet } from './indexes.js';
 import {
   cutMark,
@@ -70,103 +70,123 @@ export function implyType(
   const oid = oidBytes(type.oid);
   sink.presence(oid);
   if (index?.presence) sink.indexPresence(index);
-  const rule = type.equality;
-  if (!rule || rule.test) return;
-  const norms = knownNorms(type, attributes) ?? learnNorms(type, rule, attributes);
-  for (const { norm, position } of norms) implyNorm(type, oid, norm, position, index, sink);
-  if (index?.substring) implyGrams(norms, index, sink);
+  const rule = formRule(type);
+  if (!rule) return;
+  const forms = formMaker(type, rule).forms(attributes);
+  for (const { cut, norm, position } of forms) {
+    sink.norm(oid, cut, position);
+    if (cut !== norm) sink.cut(type);
+    if (index) sink.indexNorm(index, cut);
+  }
+  if (index?.substring) eachGram(forms, (norm, at) => sink.indexGram(index, norm, at));
+}
+
+/** The rule whose normal forms values of the type are found by; undefined when there is none. */
+export function formRule(type: AttributeType): MatchingRule | undefined {
+  return type.secret || !type.equality || type.equality.test ? undefined : type.equality;
 }
 
 /** A normal form and the smallest value index it has. */
-interface Norm {
+export interface Form {
   readonly norm: Buffer;
+  /** As rows have it: the same buffer when it is not cut. */
+  readonly cut: Buffer;
   position: number;
 }
 
-function normsOf(rule: MatchingRule, attributes: readonly DraftAttribute[]): Norm[] {
-  if (attributes.length === 1 && attributes[0]!.values.length === 1) {
-    const [value] = attributes[0]!.values;
-    const norm = rule.normalize(value!.bytes);
-    return norm ? [{ norm, position: value!.index }] : [];
+/** Types whose values are others each time are not worth remembering. */
+const MAX_MISSES = 16;
+const MAX_REPEATED = 8;
+
+/**
+ * Gives the forms of a type's values and remembers them: classes, timestamps, who did it are mostly the same in entries
+ * that follow each other. The same array means the same values, byte by byte, with the same value indexes.
+ */
+export class FormMaker {
+  readonly #rule: MatchingRule;
+  #values: readonly DraftValue[] = [];
+  #forms: readonly Form[] = [];
+  /** In a row. */
+  #misses = 0;
+
+  constructor(rule: MatchingRule) {
+    this.#rule = rule;
   }
-  const norms = new Map<string, Norm>();
+
+  /** The forms of all values, each once, in the byte order of what rows have. */
+  forms(attributes: readonly DraftAttribute[]): readonly Form[] {
+    if (this.#misses >= MAX_MISSES || attributes.length !== 1) return makeForms(this.#rule, attributes);
+    const { values } = attributes[0]!;
+    if (this.#forms.length > 0 && same(values, this.#values)) {
+      this.#misses = 0;
+      return this.#forms;
+    }
+    const forms = makeForms(this.#rule, attributes);
+    if (values.length <= MAX_REPEATED && values.every(({ bytes }) => bytes.length <= MAX_NORM)) {
+      this.#values = values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index }));
+      this.#forms = forms.map(ownForm);
+      this.#misses++;
+    }
+    return forms;
+  }
+}
+
+function same(values: readonly DraftValue[], known: readonly DraftValue[]): boolean {
+  if (values.length !== known.length) return false;
+  for (let i = 0; i < values.length; i++) {
+    if (values[i]!.index !== known[i]!.index || !sameBytes(values[i]!.bytes, known[i]!.bytes)) return false;
+  }
+  return true;
+}
+
+const makers = new Map<AttributeType, FormMaker>();
+
+/** The maker of a type with a `formRule`. */
+export function formMaker(type: AttributeType, rule: MatchingRule): FormMaker {
+  let maker = makers.get(type);
+  if (!maker) {
+    maker = new FormMaker(rule);
+    makers.set(type, maker);
+  }
+  return maker;
+}
+
+function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): Form[] {
+  if (attributes.length === 1 && attributes[0]!.values.length === 1) {
+    const value = attributes[0]!.values[0]!;
+    const norm = rule.normalize(value.bytes);
+    return norm ? [{ norm, cut: cutNorm(norm), position: value.index }] : [];
+  }
+  const forms = new Map<string, Form>();
   for (const attribute of attributes) {
     for (const value of attribute.values) {
       const norm = rule.normalize(value.bytes);
       if (!norm) continue;
       const key = norm.toString('latin1');
-      const known = norms.get(key);
+      const known = forms.get(key);
       // The smallest stays, so that the order of attributes does not matter.
-      if (!known) norms.set(key, { norm, position: value.index });
+      if (!known) forms.set(key, { norm, cut: cutNorm(norm), position: value.index });
       else known.position = Math.min(known.position, value.index);
     }
   }
-  return [...norms.values()];
+  return [...forms.values()].sort((a, b) => Buffer.compare(a.cut, b.cut));
 }
 
-/** The values of a type in the entry before, and their forms. */
-interface Repeat {
-  readonly values: readonly DraftValue[];
-  readonly norms: readonly Norm[];
-  /** In a row. */
-  misses: number;
+/** A copy that does not hold on to the buffer that the value came in. */
+function ownForm({ norm, cut, position }: Form): Form {
+  const own = Buffer.from(norm);
+  return { norm: own, cut: cut === norm ? own : cut, position };
 }
 
-const repeats = new Map<AttributeType, Repeat>();
-/** Types whose values are others each time are not worth remembering. */
-const MAX_MISSES = 16;
-const MAX_REPEATED = 8;
-
-/** Classes, timestamps, who did it: entries that follow each other mostly have the same values. */
-function knownNorms(type: AttributeType, attributes: readonly DraftAttribute[]): readonly Norm[] | undefined {
-  const repeat = repeats.get(type);
-  if (!repeat || repeat.misses >= MAX_MISSES || attributes.length !== 1) return undefined;
-  const { values } = attributes[0]!;
-  if (values.length !== repeat.values.length) return undefined;
-  for (let i = 0; i < values.length; i++) {
-    const known = repeat.values[i]!;
-    if (values[i]!.index !== known.index || !values[i]!.bytes.equals(known.bytes)) return undefined;
-  }
-  repeat.misses = 0;
-  return repeat.norms;
-}
-
-function learnNorms(type: AttributeType, rule: MatchingRule, attributes: readonly DraftAttribute[]): readonly Norm[] {
-  const norms = normsOf(rule, attributes);
-  const misses = repeats.get(type)?.misses ?? 0;
-  if (misses >= MAX_MISSES || attributes.length !== 1 || attributes[0]!.values.length > MAX_REPEATED) return norms;
-  if (attributes[0]!.values.some((value) => value.bytes.length > MAX_NORM)) return norms;
-  repeats.set(type, {
-    values: attributes[0]!.values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index })),
-    norms: norms.map(({ norm, position }) => ({ norm: Buffer.from(norm), position })),
-    misses: misses + 1,
-  });
-  return norms;
-}
-
-function implyNorm(
-  type: AttributeType,
-  oid: Buffer,
-  norm: Buffer,
-  position: number,
-  index: Index | undefined,
-  sink: ImpliedSink,
-): void {
-  const cut = cutNorm(norm);
-  sink.norm(oid, cut, position);
-  if (cut !== norm) sink.cut(type);
-  if (index) sink.indexNorm(index, cut);
-}
-
-/** Every three bytes in a row that occur in the forms. */
-function implyGrams(norms: readonly Norm[], index: Index, sink: ImpliedSink): void {
+/** Calls for every three bytes in a row that occur in the forms, each once: those of `norm` from `at` on. */
+export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number) => void): void {
   const seen = new Set<number>();
-  for (const { norm } of norms) {
+  for (const { norm } of forms) {
     for (let at = 0; at + 3 <= norm.length; at++) {
       const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
       if (seen.has(gram)) continue;
       seen.add(gram);
-      sink.indexGram(index, norm, at);
+      take(norm, at);
     }
   }
 }

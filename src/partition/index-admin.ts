@@ -7,7 +7,7 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
 import { isComputed } from './filter-terms.js';
-import { ENTRY_UUID_OID, type IndexRecord, isComplete, parseRecords } from './indexes.js';
+import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from './indexes.js';
 import { indexTable, META_TABLE } from './tables.js';
 import type { WriteContext } from './write.js';
 
@@ -24,7 +24,7 @@ export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
 const CLAIM_MS = 60_000;
 
 /** What the server itself looks up. */
-const NEEDED = new Set(['2.5.4.0', ENTRY_UUID_OID]);
+const NEEDED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
  * Registers an index: from now on every writer keeps it. `buildIndexes` then adds what was there before, and only when

@@ -24,8 +24,10 @@ export function isComplete(index: Index): boolean {
   return index.ready && index.substring === index.substringReady;
 }
 
+export const OBJECT_CLASS_OID = '2.5.4.0';
+
 /** Attributes of which presence tells nothing: every entry has them. */
-const EVERYWHERE = new Set(['2.5.4.0', '1.3.6.1.4.1.4203.666.1.7']);
+const EVERYWHERE = new Set([OBJECT_CLASS_OID, '1.3.6.1.4.1.4203.666.1.7']);
 
 /** entryUUID needs no index table: it is the key of the master row, so a search for one reads the row itself. */
 export const ENTRY_UUID_OID = '1.3.6.1.1.16.4';

@@ -2,6 +2,8 @@ import type { Cell, Maybe, Reader } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { nextCell, qualifierStart, valueStart } from '../store/row.js';
+import type { DescriptionTable } from './descriptions.js';
+import type { Needs } from './filter.js';
 import { largeQualifiers, MASTER } from './tables.js';
 
 /** Values longer than this live in chunks in family largeValues. */
@@ -65,27 +67,42 @@ function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffe
   return value;
 }
 
-/** All large values of a row by latin-1 qualifier; undefined when it has none. */
+/** Offsets of the cells of a row that stand for large values. */
+function largeCells(row: Buffer): number[] {
+  const qualifiers = largeQualifiers(row);
+  const found: number[] = [];
+  if (!qualifiers) return found;
+  for (let at = 0; at < row.length; at = nextCell(row, at)) {
+    if (row[at] !== MASTER.upAttributes) continue;
+    if (qualifiers.has(row.toString('latin1', qualifierStart(at), valueStart(row, at)))) found.push(at);
+  }
+  return found;
+}
+
+const NONE: readonly number[] = [];
+
+/** Those of the types that a filter looks into. */
+export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: Needs['values']): readonly number[] {
+  if (!types || !largeQualifiers(row)) return NONE;
+  const cells = largeCells(row);
+  return types === 'all' ? cells : cells.filter((at) => types.includes(descriptions.ofCell(row, at).description.type));
+}
+
+/** All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. */
 export async function readAllLarge(
   reader: Reader,
   table: string,
   id: Buffer,
   row: Buffer,
+  cells: readonly number[] = largeCells(row),
 ): Promise<ReadonlyMap<string, Buffer> | undefined> {
-  const qualifiers = largeQualifiers(row);
-  if (!qualifiers) return undefined;
+  if (cells.length === 0) return undefined;
   const values = new Map<string, Buffer>();
-  for (let at = 0; at < row.length; ) {
-    const next = nextCell(row, at);
+  for (const at of cells) {
     const start = valueStart(row, at);
-    const name = row.toString('latin1', qualifierStart(at), start);
-    if (row[at] === MASTER.upAttributes && qualifiers.has(name)) {
-      values.set(
-        name,
-        await readLarge(reader, table, id, row.subarray(qualifierStart(at), start), row.subarray(start, next)),
-      );
-    }
-    at = next;
+    const qualifier = row.subarray(qualifierStart(at), start);
+    const value = await readLarge(reader, table, id, qualifier, row.subarray(start, nextCell(row, at)));
+    values.set(qualifier.toString('latin1'), value);
   }
   return values;
 }

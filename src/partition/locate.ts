@@ -5,7 +5,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import type { DescriptionTable } from './descriptions.js';
 import { attributeValues } from './entry.js';
-import { childId, makeNode, type Node, type NodeCache, ROOT } from './nodes.js';
+import { childId, type Node, type NodeCache, ReadNode, ROOT } from './nodes.js';
 import type { SharedState } from './shared.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from './tables.js';
 
@@ -24,32 +24,35 @@ export interface Context {
   readonly descriptions: DescriptionTable;
 }
 
+/** How the row of an entry is read: whole, or as the contract's `getHead` has it. */
+export type ReadRow = 'get' | 'getHead';
+
 /** The entry at `dn`, or undefined. Its row is read now, so it is there and has this name. */
-export function findEntry(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
-  const found = walk(context, reader, dn);
-  if (isPromise(found)) return found.then((f) => f ?? walkAgain(context, reader, dn));
-  return found ?? walkAgain(context, reader, dn);
+export function findEntry(context: Context, reader: Reader, dn: Dn, how: ReadRow = 'get'): Maybe<Located | undefined> {
+  const found = walk(context, reader, dn, how);
+  if (isPromise(found)) return found.then((f) => f ?? walkAgain(context, reader, dn, how));
+  return found ?? walkAgain(context, reader, dn, how);
 }
 
 /** Nothing was found: was it looked for below a cached node whose entry is gone, and its name perhaps another's by now? */
-function walkAgain(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
+function walkAgain(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
-  return chain(reader.get(MASTER_TABLE.name, node.id), (row) => {
+  return chain(reader.getHead(MASTER_TABLE.name, node.id), (row) => {
     if (row) return undefined;
     context.nodes.clear();
-    return walk(context, reader, dn);
+    return walk(context, reader, dn, how);
   });
 }
 
-function walk(context: Context, reader: Reader, dn: Dn): Maybe<Located | undefined> {
+function walk(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const { nodes, shared } = context;
   if (dn.rdns.length === 0) return undefined;
-  const isSuffix = shared.suffixNorms.has(dn.norm.toString('latin1'));
+  const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixNorms);
   const normRdn = cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm);
-  if (isPromise(parent)) return parent.then((p) => findChild(reader, isSuffix ? ROOT : notRoot(p), normRdn));
-  return findChild(reader, isSuffix ? ROOT : notRoot(parent), normRdn);
+  if (isPromise(parent)) return parent.then((p) => findChild(reader, isSuffix ? ROOT : notRoot(p), normRdn, how));
+  return findChild(reader, isSuffix ? ROOT : notRoot(parent), normRdn, how);
 }
 
 function notRoot(node: Node | undefined): Node | undefined {
@@ -57,22 +60,35 @@ function notRoot(node: Node | undefined): Node | undefined {
 }
 
 /** The entry named `normRdn` right below `parent`. */
-function findChild(reader: Reader, parent: Node | undefined, normRdn: Buffer): Maybe<Located | undefined> {
+function findChild(
+  reader: Reader,
+  parent: Node | undefined,
+  normRdn: Buffer,
+  how: ReadRow,
+): Maybe<Located | undefined> {
   if (!parent) return undefined;
   const id = childId(reader, parent, normRdn);
-  return isPromise(id) ? id.then((i) => readChild(reader, parent, normRdn, i)) : readChild(reader, parent, normRdn, id);
+  return isPromise(id)
+    ? id.then((i) => readChild(reader, parent, normRdn, i, how))
+    : readChild(reader, parent, normRdn, id, how);
 }
 
-function readChild(reader: Reader, parent: Node, normRdn: Buffer, id: Buffer | undefined): Maybe<Located | undefined> {
+function readChild(
+  reader: Reader,
+  parent: Node,
+  normRdn: Buffer,
+  id: Buffer | undefined,
+  how: ReadRow,
+): Maybe<Located | undefined> {
   if (!id) return undefined;
-  const row = reader.get(MASTER_TABLE.name, id);
+  const row = reader[how](MASTER_TABLE.name, id);
   return isPromise(row) ? row.then((r) => asChild(parent, normRdn, id, r)) : asChild(parent, normRdn, id, row);
 }
 
 /** A row that has moved on since its tree row was read is not the entry asked for. */
 function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
-  return { node: makeNode(id, row, parent), row };
+  return { node: new ReadNode(id, row, parent, normRdn), row };
 }
 
 /** The deepest ancestor of `dn` (itself excluded) that exists. */
@@ -102,13 +118,27 @@ export function tail(dn: Dn, from: number): Dn {
  * above it is a referral object (RFC 3296 §5.2–5.6), unless `manageDsaIT`.
  */
 export async function requireEntry(context: Context, reader: Reader, dn: Dn, manageDsaIT: boolean): Promise<Located> {
-  let found = findEntry(context, reader, dn);
+  const found = await requireHead(context, reader, dn, manageDsaIT, 'get');
+  if (!manageDsaIT) refuseReferral(context, found, dn);
+  return found;
+}
+
+/** The same, but of a long row the head alone may come: whether it is a referral object is then for the caller to see. */
+export async function requireHead(
+  context: Context,
+  reader: Reader,
+  dn: Dn,
+  manageDsaIT: boolean,
+  how: ReadRow = 'getHead',
+): Promise<Located> {
+  let found = findEntry(context, reader, dn, how);
   if (isPromise(found)) found = await found;
-  if (found) {
-    if (!manageDsaIT) throwIfReferral(context, found, dn, 0);
-    return found;
-  }
-  return throwNoSuchObject(context, reader, dn, manageDsaIT);
+  return found ?? throwNoSuchObject(context, reader, dn, manageDsaIT);
+}
+
+/** Throws `referral` when the entry at `dn` is a referral object. */
+export function refuseReferral(context: Context, found: Located, dn: Dn): void {
+  throwIfReferral(context, found, dn, 0);
 }
 
 /** Says how far the name goes; a referral on the way is given instead. */
@@ -148,7 +178,8 @@ function throwIfReferral(context: Context, found: Located, asked: Dn, below: num
 
 /** `alias` or `referral` when the objectClass value, by name or OID, says so (RFC 4512 §2.6, RFC 3296 §2). */
 export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
-  if (value.length < 5 || value.length > 23) return undefined;
+  const n = value.length;
+  if (n !== 5 && n !== 7 && n !== 8 && n !== 23) return undefined;
   const text = value.toString('latin1').toLowerCase();
   if (text === 'alias' || text === '2.5.6.1') return 'alias';
   return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;

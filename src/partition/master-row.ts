@@ -3,7 +3,7 @@ import { StoreError } from '../store/errors.js';
 import { chain } from '../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../store/row.js';
 import { type Context, specialValue } from './locate.js';
-import { joinDn, type Node } from './nodes.js';
+import { joinDnAt, type Node } from './nodes.js';
 import { MASTER, normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from './tables.js';
 
 /** What the search path reads out of a packed master row, by offsets. */
@@ -22,7 +22,7 @@ export function parentIdOffset(row: Buffer): number {
 export function dnOf(row: Buffer, parent: Node): Buffer {
   const at = parentIdOffset(row) + UUID_BYTES;
   const start = at + CELL_HEADER + Q.upRdn.length;
-  return joinDn(row.subarray(start, start + row.readUInt32BE(at + 3)), parent.dn);
+  return joinDnAt(row, start, start + row.readUInt32BE(at + 3), parent.dn);
 }
 
 export function isOfClass(context: Context, row: Buffer, alias: boolean, referral: boolean): boolean {

@@ -2,6 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Change } from '../ldap/types.js';
 import type { AttributeDescription, AttributeType, Dn, Rdn } from '../schema/types.js';
 import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
 import {
@@ -17,8 +18,9 @@ import {
 import { byType, Implied, implyType } from './implied.js';
 import { ENTRY_UUID_OID } from './indexes.js';
 import { chunkCount, chunkQualifier, readLarge } from './large.js';
-import { type Located, requireEntry } from './locate.js';
+import { type Located, refuseReferral, requireHead } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
+import { openPart } from './part.js';
 import {
   largeQualifiers,
   MASTER,
@@ -31,6 +33,7 @@ import {
   upRdnOf,
 } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
+import { isWhole } from './wide.js';
 import {
   changeStep,
   checkDraft,
@@ -54,8 +57,9 @@ export async function modify(
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   await retrying(context, async () => {
-    const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
-    const edit = await openEdit(context, found);
+    const found = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
+    const edit = (await openPart(context, found, dn, changes)) ?? (await openEdit(context, found));
+    if (!options.manageDsaIT) refuseReferral(context, edit, dn);
     const touched = new Set<AttributeType>();
     for (const change of changes) touched.add(context.schema.requireDescription(change.attribute.type).type);
     await loadLarge(context, edit, touched);
@@ -79,7 +83,7 @@ export async function modify(
   });
 }
 
-/** An entry that is being changed: as it is, and as it will be. */
+/** An entry that is being changed: as it is, and as it will be. Of a wide one perhaps a part: see `part.ts`. */
 export interface Edit {
   readonly node: Node;
   readonly row: Buffer;
@@ -87,9 +91,12 @@ export interface Edit {
   readonly after: Draft;
 }
 
-export async function openEdit(context: WriteContext, found: Located): Promise<Edit> {
-  const before = draftFromRow(context.descriptions, found.row, largeQualifiers(found.row));
-  return { node: found.node, row: found.row, before, after: before.copy() };
+export async function openEdit(context: WriteContext, { node, row: found }: Located): Promise<Edit> {
+  const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
+  const row = isPromise(read) ? await read : read;
+  if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
+  const before = draftFromRow(context.descriptions, row, largeQualifiers(row));
+  return { node, row, before, after: before.copy() };
 }
 
 /** Reads the large values of the types that a change touches: they are compared, normalized and written again. */
@@ -162,7 +169,7 @@ function deleteValues(draft: Draft, description: AttributeDescription, text: str
   const goes = new Set(values.map((v) => norm(description.type, v)));
   const rest = attribute.values.filter((v) => !goes.delete(norm(description.type, v.bytes)));
   if (goes.size > 0) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
-  if (rest.length === 0) draft.remove(description);
+  if (rest.length === 0 && !attribute.rest) draft.remove(description);
   else attribute.values = rest;
 }
 

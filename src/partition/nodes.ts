@@ -2,6 +2,7 @@ import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue } from '../store/row.js';
+import { sameBytes } from './descriptions.js';
 import {
   cutNorm,
   MASTER_TABLE,
@@ -34,27 +35,63 @@ export function nodeTreeKey(node: Node): Buffer {
 }
 
 export function joinDn(rdn: Buffer, parent: Buffer): Buffer {
-  if (parent.length === 0) return Buffer.from(rdn);
-  const dn = Buffer.allocUnsafe(rdn.length + 1 + parent.length);
-  dn.set(rdn, 0);
-  dn[rdn.length] = 0x2c;
-  dn.set(parent, rdn.length + 1);
+  return joinDnAt(rdn, 0, rdn.length, parent);
+}
+
+/** `joinDn` of the RDN in `bytes[start, end)`. */
+export function joinDnAt(bytes: Buffer, start: number, end: number, parent: Buffer): Buffer {
+  const rdn = end - start;
+  const dn = Buffer.allocUnsafe(parent.length === 0 ? rdn : rdn + 1 + parent.length);
+  for (let i = 0; i < rdn; i++) dn[i] = bytes[start + i]!;
+  if (parent.length === 0) return dn;
+  dn[rdn] = COMMA;
+  dn.set(parent, rdn + 1);
   return dn;
 }
 
+const COMMA = 0x2c;
+
 /** Node of an entry whose master row is at hand. */
 export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
-  const upRdn = upRdnOf(row);
-  return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdn, parent.dn) };
+  return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
+}
+
+/** Node of an entry just read: few ask for its DN. Not to be kept, as it holds the row. */
+export class ReadNode implements Node {
+  readonly id: Buffer;
+  readonly parent: Node;
+  readonly normRdn: Buffer;
+  readonly #row: Buffer;
+  #dn: Buffer | undefined;
+
+  constructor(id: Buffer, row: Buffer, parent: Node, normRdn: Buffer) {
+    this.id = id;
+    this.#row = row;
+    this.parent = parent;
+    this.normRdn = normRdn;
+  }
+
+  get dn(): Buffer {
+    this.#dn ??= joinDn(upRdnOf(this.#row), this.parent.dn);
+    return this.#dn;
+  }
 }
 
 /** Whether `node` is `ancestor` or lies below it. */
 export function isWithin(node: Node, ancestor: Node): boolean {
-  for (let n: Node | undefined = node; n; n = n.parent) if (n === ancestor || n.id.equals(ancestor.id)) return true;
+  for (let n: Node | undefined = node; n; n = n.parent) if (n === ancestor) return true;
+  // The same entry may have nodes of two times.
+  for (let n: Node | undefined = node; n; n = n.parent) if (n.id.equals(ancestor.id)) return true;
   return false;
 }
 
 const MAX_NODES = 200_000;
+
+/** Whether there is any alias and any referral entry at all. */
+export interface Specials {
+  readonly aliases: boolean;
+  readonly referrals: boolean;
+}
 
 /**
  * Nodes of entries that have others below them, by UUID and by normalized DN: parents' DNs repeat, so they are kept.
@@ -64,12 +101,17 @@ const MAX_NODES = 200_000;
  * clears the cache when that row has changed. Deletes need no such mark: an entry with children cannot be deleted, and
  * whoever uses a cached node as an entry reads its row and finds it gone; whoever finds nothing below a cached node
  * looks whether it is still there, for its name may be another entry's by now (`findEntry`, `search`).
+ *
+ * A store may answer late: what was asked for before the cache was cleared is not kept when it arrives after.
  */
 export class NodeCache {
   readonly #store: Reader;
   readonly #byId = new Map<string, Node>();
   readonly #byDn = new Map<string, Node>();
-  #flags: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
+  #flags: Specials | undefined;
+  #era = 0;
+  /** Found last by `byIdAt`: candidates that follow each other mostly have one parent. */
+  #last: Node = ROOT;
 
   constructor(store: Reader) {
     this.#store = store;
@@ -78,47 +120,57 @@ export class NodeCache {
   clear(): void {
     this.#byId.clear();
     this.#byDn.clear();
+    this.#last = ROOT;
     this.#flags = undefined;
+    this.#era++;
   }
 
-  /** Whether there is any alias and any referral entry; `learn` asks the indexes once a tree version. */
-  get flags(): { readonly aliases: boolean; readonly referrals: boolean } | undefined {
+  /** Number of the times it was cleared. */
+  get era(): number {
+    return this.#era;
+  }
+
+  /** Kept once a tree version; see `specials`. */
+  get flags(): Specials | undefined {
     return this.#flags;
   }
-  set flags(value: { readonly aliases: boolean; readonly referrals: boolean } | undefined) {
-    this.#flags = value;
+
+  /** Keeps what was asked for in `era`. */
+  keepFlags(flags: Specials, era: number): void {
+    if (era === this.#era) this.#flags = flags;
   }
 
   /** The node of an entry, from its id upward; undefined when it or an ancestor is not there (being deleted or moved: read again). */
-  byId(id: Buffer): Maybe<Node | undefined> {
+  byId(id: Buffer, era = this.#era): Maybe<Node | undefined> {
     const cached = this.#byId.get(id.toString('latin1', 0, 16));
     if (cached) return cached;
     if (id.equals(ROOT_ID)) return ROOT;
-    return this.#load(id);
+    return this.#load(id, era);
   }
 
   /** As `byId`, of the id at `row[start, start + 16)`. */
   byIdAt(row: Buffer, start: number): Maybe<Node | undefined> {
-    return (
-      this.#byId.get(row.toString('latin1', start, start + 16)) ??
-      this.byId(Buffer.from(row.subarray(start, start + 16)))
-    );
+    if (sameBytes(this.#last.id, row, start, start + 16)) return this.#last;
+    const cached = this.#byId.get(row.toString('latin1', start, start + 16));
+    if (cached) this.#last = cached;
+    return cached ?? this.byId(Buffer.from(row.subarray(start, start + 16)));
   }
 
-  #load(id: Buffer): Maybe<Node | undefined> {
+  #load(id: Buffer, era: number): Maybe<Node | undefined> {
     const row = this.#store.get(MASTER_TABLE.name, id);
-    return isPromise(row) ? row.then((r) => this.#withParent(id, r)) : this.#withParent(id, row);
+    return isPromise(row) ? row.then((r) => this.#withParent(id, r, era)) : this.#withParent(id, row, era);
   }
 
-  #withParent(id: Buffer, row: Buffer | undefined): Maybe<Node | undefined> {
+  #withParent(id: Buffer, row: Buffer | undefined, era: number): Maybe<Node | undefined> {
     if (!row) return undefined;
-    const parent = this.byId(Buffer.from(parentIdOf(row)));
-    return isPromise(parent) ? parent.then((p) => this.#keep(id, row, p)) : this.#keep(id, row, parent);
+    const parent = this.byId(Buffer.from(parentIdOf(row)), era);
+    return isPromise(parent) ? parent.then((p) => this.#keep(id, row, p, era)) : this.#keep(id, row, parent, era);
   }
 
-  #keep(id: Buffer, row: Buffer, parent: Node | undefined): Node | undefined {
+  #keep(id: Buffer, row: Buffer, parent: Node | undefined, era: number): Node | undefined {
     if (!parent) return undefined;
     const node = makeNode(Buffer.from(id), row, parent);
+    if (era !== this.#era) return node;
     if (this.#byId.size >= MAX_NODES) this.#byId.clear();
     this.#byId.set(node.id.toString('latin1', 0, 16), node);
     return node;
@@ -128,16 +180,16 @@ export class NodeCache {
    * The node at `dn.rdns[from…]`, found by walking the tree table from the suffix, one get a name.
    * `undefined` when it is not there; `deepest` tells how far one gets.
    */
-  byDn(dn: Dn, from: number, suffixes: ReadonlySet<string>): Maybe<Node | undefined> {
+  byDn(dn: Dn, from: number, suffixes: ReadonlySet<string>, era = this.#era): Maybe<Node | undefined> {
     if (from >= dn.rdns.length) return ROOT;
     const key = normText(dn, from);
     const cached = this.#byDn.get(key);
     if (cached) return cached;
-    if (suffixes.has(key)) return this.#child(key, ROOT, cutNorm(Buffer.from(key, 'latin1')));
-    const parent = this.byDn(dn, from + 1, suffixes);
+    if (suffixes.has(key)) return this.#child(key, ROOT, cutNorm(Buffer.from(key, 'latin1')), era);
+    const parent = this.byDn(dn, from + 1, suffixes, era);
     if (isPromise(parent))
-      return parent.then((p) => (p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm)) : undefined));
-    return parent && parent !== ROOT ? this.#child(key, parent, cutNorm(dn.rdns[from]!.norm)) : undefined;
+      return parent.then((p) => (p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm), era) : undefined));
+    return parent && parent !== ROOT ? this.#child(key, parent, cutNorm(dn.rdns[from]!.norm), era) : undefined;
   }
 
   /** The cached node that `byDn` would start its walk from. */
@@ -149,15 +201,15 @@ export class NodeCache {
     return undefined;
   }
 
-  #child(key: string, parent: Node, normRdn: Buffer): Maybe<Node | undefined> {
+  #child(key: string, parent: Node, normRdn: Buffer, era: number): Maybe<Node | undefined> {
     const id = childId(this.#store, parent, normRdn);
-    if (isPromise(id)) return id.then((i) => this.#named(key, i && this.byId(i)));
-    return this.#named(key, id && this.byId(id));
+    if (isPromise(id)) return id.then((i) => this.#named(key, i && this.byId(i, era), era));
+    return this.#named(key, id && this.byId(id, era), era);
   }
 
-  #named(key: string, node: Maybe<Node | undefined>): Maybe<Node | undefined> {
-    if (isPromise(node)) return node.then((n) => this.#named(key, n));
-    if (node) {
+  #named(key: string, node: Maybe<Node | undefined>, era: number): Maybe<Node | undefined> {
+    if (isPromise(node)) return node.then((n) => this.#named(key, n, era));
+    if (node && era === this.#era) {
       if (this.#byDn.size >= MAX_NODES) this.#byDn.clear();
       this.#byDn.set(key, node);
     }
@@ -167,7 +219,7 @@ export class NodeCache {
 
 /** Id of the entry named `normRdn` (cut) right below `parent`, or undefined. */
 export function childId(store: Reader, parent: Node, normRdn: Buffer): Maybe<Buffer | undefined> {
-  const row = store.get(TREE_TABLE.name, treeKey(parent.id, normRdn));
+  const row = store.getHead(TREE_TABLE.name, treeKey(parent.id, normRdn));
   return isPromise(row) ? row.then(idOf) : idOf(row);
 }
 

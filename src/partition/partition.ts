@@ -19,7 +19,7 @@ import { latestCsn } from './history.js';
 import { addIndex, dropIndex } from './index-admin.js';
 import { buildIndexes } from './index-build.js';
 import { readLarge } from './large.js';
-import { findEntry, requireEntry } from './locate.js';
+import { findEntry, type ReadRow, requireEntry } from './locate.js';
 import { type Maintained, maintain } from './maintain.js';
 import { modify } from './modify.js';
 import { NodeCache } from './nodes.js';
@@ -47,6 +47,13 @@ import type {
 } from './types.js';
 import type { WriteContext } from './write.js';
 
+export interface PartitionOptions {
+  /** Milliseconds since 1970. */
+  readonly now?: () => number;
+  /** Number of this process among those that write to the directory, which goes into each entryCSN. */
+  readonly process?: number;
+}
+
 /** A directory over a store: what the server, the command line and embedding programs work with. */
 export class Partition implements Directory {
   readonly store: Store;
@@ -63,14 +70,26 @@ export class Partition implements Directory {
   }
 
   /** Opens the directory in `store`; `StoreError` `format` when there is none. */
-  static async open(store: Store, schema: Schema, options: { readonly now?: () => number } = {}): Promise<Partition> {
+  static async open(store: Store, schema: Schema, options: PartitionOptions = {}): Promise<Partition> {
     const descriptions = new DescriptionTable(schema);
     const nodes = new NodeCache(store);
     const shared = new SharedState(store, schema, () => nodes.clear());
     await shared.fresh();
-    const csn = new CsnClock(await latestCsn(store), options.now);
+    const csn = new CsnClock(await latestCsn(store), options.now, options.process);
     const compiler = new FilterCompiler(schema, descriptions);
     return new Partition({ store, schema, descriptions, nodes, shared, csn, compiler });
+  }
+
+  /** What is read from now on is as new as this moment, whichever process wrote it. */
+  renewReads(): void {
+    if (!this.store.renewReads) return;
+    this.store.renewReads();
+    this.context.shared.expire();
+  }
+
+  /** Takes over the settings and indexes that others have changed; every operation does so by itself. */
+  async refresh(): Promise<void> {
+    await translatedMaybe(() => this.context.shared.refresh());
   }
 
   get settings(): DirectorySettings {
@@ -110,14 +129,22 @@ export class Partition implements Directory {
     return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.#findRow(dn)));
   }
 
-  #findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return chain(findEntry(this.context, this.store, dn), (found) => found && { id: found.node.id, row: found.row });
+  /** The same, but of a long row the head alone may come. */
+  findHead(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
+    return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.#findRow(dn, 'getHead')));
+  }
+
+  #findRow(dn: Dn, how: ReadRow = 'get'): Maybe<{ id: Buffer; row: Buffer } | undefined> {
+    return chain(
+      findEntry(this.context, this.store, dn, how),
+      (found) => found && { id: found.node.id, row: found.row },
+    );
   }
 
   /** The version counter of an entry as of now; undefined when it is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     return translatedMaybe(() =>
-      chain(this.store.get(MASTER_TABLE.name, id), (row) => row && cellCounter(row, MASTER.treeInfo, Q.version)),
+      chain(this.store.getHead(MASTER_TABLE.name, id), (row) => row && cellCounter(row, MASTER.treeInfo, Q.version)),
     );
   }
 

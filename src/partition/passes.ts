@@ -6,10 +6,10 @@ import type { PlanKind } from './area.js';
 import { scanRange } from './scan.js';
 import type { SearchRun } from './search.js';
 import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
-import { firstTurn, nextTurn } from './turns.js';
+import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 
-/** How long a pass may hold the event loop before it lets others through, in milliseconds. */
-const TURN_MS = 3;
+/** Rows that match between two looks at the clock. */
+const LOOK_ROWS = 32;
 
 /** What a search has of a pass: the containers it met, and the pass's state of the store until it lets go of it. */
 export interface Ride {
@@ -138,9 +138,7 @@ class Pass {
         const batch = isPromise(next) ? await next : next;
         if (!batch) break;
         await this.#look(batch);
-        if (performance.now() - this.#turnBegan < TURN_MS) continue;
-        await nextTurn();
-        this.#turnBegan = performance.now();
+        await this.#breathe();
       }
       for (const rider of this.#riders) this.#arrive(rider);
     } catch (error) {
@@ -154,6 +152,7 @@ class Pass {
     const alone = this.#riders.length === 1;
     for (const { run } of this.#riders) run.looked += batch.scanned;
     for (let i = 0; i < batch.keys.length; i++) {
+      if (i % LOOK_ROWS === LOOK_ROWS - 1) await this.#breathe();
       const treeRow = batch.rows[i]!;
       const id = cellValue(treeRow, TREE.treeInfo, Q.id)!;
       let read: Buffer | undefined | null = null;
@@ -164,6 +163,12 @@ class Pass {
       }
     }
     for (const rider of [...this.#riders]) this.#check(rider);
+  }
+
+  async #breathe(): Promise<void> {
+    if (performance.now() - this.#turnBegan < TURN_MS) return;
+    await nextTurn();
+    this.#turnBegan = performance.now();
   }
 
   #offer(rider: Rider, key: Buffer, treeRow: Buffer, id: Buffer, row: Buffer | undefined): void {

@@ -2,7 +2,7 @@ import type { AttributeType } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
-import { ENTRY_UUID_OID, type Index, type IndexSet } from './indexes.js';
+import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from './indexes.js';
 import { type Counted, countSource, type Source } from './sources.js';
 import { boundRange } from './store-filter.js';
 import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
@@ -41,10 +41,24 @@ export function planIndexes(
     case 'term':
       return (consider ? undefined : fetchOne(filter, indexes, reader)) ?? planTerm(filter, indexes, reader, consider);
     case 'and':
-      return planAnd(filter.of, 0, undefined, indexes, reader, consider);
+      return planAnd(consider ? filter.of : rarestFirst(filter.of), 0, undefined, indexes, reader, consider);
     case 'or':
       return planOr(filter.of, 0, { sources: [], count: 0, term: '' }, indexes, reader, consider);
   }
+}
+
+/**
+ * Parts of an AND in the order in which they are looked at, which ends at one that leaves a single entry: equality first,
+ * and there objectClass last.
+ */
+function rarestFirst(parts: readonly CompiledFilter[]): readonly CompiledFilter[] {
+  const rank = (part: CompiledFilter): number => {
+    if (part.kind !== 'term' || part.lookup?.kind !== 'equality') return 2;
+    return part.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
+  };
+  for (let i = 1; i < parts.length; i++)
+    if (rank(parts[i]!) < rank(parts[i - 1]!)) return [...parts].sort((a, b) => rank(a) - rank(b));
+  return parts;
 }
 
 /** As `planIndexes` for a part of a filter: counted, not read. */
@@ -88,7 +102,9 @@ function planAnd(
   let found = best;
   for (let i = from; i < parts.length; i++) {
     if (found && found.count <= 1 && !consider) break;
-    const plan = planPart(parts[i]!, indexes, reader, consider);
+    const part = parts[i]!;
+    const one = part.kind === 'term' && !consider && !found ? fetchOne(part, indexes, reader) : undefined;
+    const plan = one ?? planPart(part, indexes, reader, consider);
     if (isPromise(plan)) return plan.then((p) => planAnd(parts, i + 1, cheaper(found, p), indexes, reader, consider));
     found = cheaper(found, plan);
   }

@@ -2,6 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Maybe, Reader, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { chain, isPromise } from '../store/maybe.js';
+import { EMPTY } from '../store/row.js';
 import { aliasTargets, emitReferences, resolveBase, specials } from './aliases.js';
 import {
   type Area,
@@ -18,25 +19,24 @@ import {
 } from './area.js';
 import { type Candidate, type CompiledFilter, evaluate, type FilterCompiler, type Needs, TRUE } from './filter.js';
 import { IdSet } from './id-set.js';
-import { readAllLarge } from './large.js';
+import { largeCellsOf, readAllLarge } from './large.js';
 import type { Context } from './locate.js';
 import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
-import { type Node, ROOT } from './nodes.js';
+import { type Node, ROOT, type Specials } from './nodes.js';
 import { rideAlong } from './passes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
 import { resumeArea, scanArea } from './scan.js';
 import { idBatches, sortIds, sourceIds } from './sources.js';
-import { largeQualifiers, MASTER_TABLE, UUID_BYTES } from './tables.js';
-import { firstTurn, nextTurn } from './turns.js';
+import { MASTER_TABLE, UUID_BYTES } from './tables.js';
+import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 import type { Hit, SearchOutcome, SearchParams, SearchSink } from './types.js';
+import { isWhole } from './wide.js';
+import { isSameVersion, partForFilter, returnsWide } from './wide-read.js';
 
 export interface SearchContext extends Context {
   readonly store: Store;
   readonly compiler: FilterCompiler;
 }
-
-/** How long a search may hold the event loop before it lets others through, in milliseconds. */
-const TURN_MS = 3;
 
 /** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded store ends at once. */
 export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
@@ -51,10 +51,10 @@ function searchOnce(
 ): Maybe<SearchOutcome> {
   let run: SearchRun | undefined;
   const start = (): Maybe<SearchOutcome> =>
-    chain(specials(context, context.store), () => {
+    chain(specials(context, context.store), (flags) => {
       const { filter, needs } = context.compiler.compile(params.filter, params.view);
-      return chain(resolveBase(context, params), (base) => {
-        run = new SearchRun(context, params, sink, filter, needs);
+      return chain(resolveBase(context, params, flags), (base) => {
+        run = new SearchRun(context, params, sink, filter, needs, flags);
         return run.search(base);
       });
     });
@@ -81,12 +81,35 @@ class BaseGone extends LdapError {
   }
 }
 
+class Found implements Hit {
+  readonly id: Buffer;
+  readonly row: Buffer;
+  readonly dn: Buffer;
+  readonly #reader: Reader;
+
+  constructor(reader: Reader, id: Buffer, row: Buffer, dn: Buffer) {
+    this.#reader = reader;
+    this.id = id;
+    this.row = row;
+    this.dn = dn;
+  }
+
+  hasSubordinates(): Maybe<boolean> {
+    return chain(childCount(this.#reader, this.row), (n) => n > 0);
+  }
+
+  numSubordinates(): Maybe<number> {
+    return childCount(this.#reader, this.row);
+  }
+}
+
 export class SearchRun {
   readonly context: SearchContext;
   readonly params: SearchParams;
   readonly filter: CompiledFilter;
   readonly #sink: SearchSink;
   readonly #needs: Needs;
+  readonly #flags: Specials;
   #reader: Reader;
   #areas: Area[] = [];
   #area = 0;
@@ -96,21 +119,30 @@ export class SearchRun {
   /** The entry given last. */
   #last: Resume | undefined;
   #referred = false;
+  #given: IdSet | undefined;
   #turnBegan = performance.now();
   readonly #candidate: Candidate = {
-    row: Buffer.alloc(0),
-    dn: Buffer.alloc(0),
+    row: EMPTY,
+    dn: EMPTY,
     hasSubordinates: false,
     numSubordinates: 0,
     large: undefined,
   };
 
-  constructor(context: SearchContext, params: SearchParams, sink: SearchSink, filter: CompiledFilter, needs: Needs) {
+  constructor(
+    context: SearchContext,
+    params: SearchParams,
+    sink: SearchSink,
+    filter: CompiledFilter,
+    needs: Needs,
+    flags: Specials,
+  ) {
     this.context = context;
     this.params = params;
     this.#sink = sink;
     this.filter = filter;
     this.#needs = needs;
+    this.#flags = flags;
     this.#reader = context.store;
   }
 
@@ -125,9 +157,8 @@ export class SearchRun {
 
   search(base: Base): Maybe<SearchOutcome> {
     const { params } = this;
-    const area = { ...base, scope: params.scope };
-    const { flags } = this.context.nodes;
-    if (params.resume || (flags && (flags.aliases || flags.referrals))) return this.#searchAreas(area);
+    const area = { node: base.node, row: base.row, scope: params.scope };
+    if (params.resume || this.#flags.aliases || this.#flags.referrals) return this.#searchAreas(area);
     this.#areas = [area];
     return chain(this.#searchArea(area, undefined), () => this.#end(area));
   }
@@ -141,12 +172,11 @@ export class SearchRun {
   /** With the areas that aliases lead to, one after another; an entry that lies in an earlier one is not given again. */
   async #searchAreas(first: Area): Promise<SearchOutcome> {
     const { params } = this;
-    const { flags } = this.context.nodes;
     const derefs = params.deref === 'searching' || params.deref === 'always';
-    const follow = flags?.aliases && derefs && params.scope !== 'base';
+    const follow = this.#flags.aliases && derefs && params.scope !== 'base';
     this.#areas = follow ? await aliasTargets(this.context, this.#reader, [first]) : [first];
     const resume = params.resume && parseResume(params.resume);
-    if (flags?.referrals && !params.manageDsaIT && !resume) {
+    if (this.#flags.referrals && !params.manageDsaIT && !resume) {
       this.#referred = await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
     }
     for (this.#area = resume?.area ?? 0; this.#area < this.#areas.length && !this.#resume; this.#area++) {
@@ -177,7 +207,7 @@ export class SearchRun {
   #searchBase({ node, row }: Area): Maybe<void> {
     if (!row) return this.fetch(node.id);
     this.looked++;
-    return this.consider(node.id, row, 'b', node.id);
+    return this.#considerHead(node.id, row, 'b', node.id);
   }
 
   #choose(area: Area, plan: IndexPlan | undefined): Maybe<void> {
@@ -306,39 +336,70 @@ export class SearchRun {
   /** Reads an entry and considers it. */
   fetch(id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
     this.looked++;
-    const row = this.#reader.get(MASTER_TABLE.name, id);
-    return isPromise(row)
-      ? row.then((r) => r && this.consider(id, r, kind, key))
-      : row && this.consider(id, row, kind, key);
+    const head = this.#reader.getHead(MASTER_TABLE.name, id);
+    return isPromise(head)
+      ? head.then((h) => h && this.#considerHead(id, h, kind, key))
+      : head && this.#considerHead(id, head, kind, key);
   }
 
-  /** Checks one candidate against scope and filter and hands it out; `key` is where a page that ends here goes on. */
-  consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  /** Of a long row the head alone has come. */
+  #considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+    if (isWhole(head)) return this.consider(id, head, kind, key);
+    const lacking = returnsWide(this.context, head, this.params.selects);
+    return chain(partForFilter(this.context, this.#reader, id, head, this.filter), (part) =>
+      part
+        ? this.consider(id, part, kind, key, lacking)
+        : chain(this.#reader.get(MASTER_TABLE.name, id), (row) => row && this.consider(id, row, kind, key)),
+    );
+  }
+
+  /**
+   * Checks one candidate against scope and filter and hands it out; `key` is where a page that ends here goes on. A row
+   * that is `lacking` has all that the filter needs and not all that is to be returned.
+   */
+  consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer, lacking = false): Maybe<void> {
     const parent = this.context.nodes.byIdAt(row, parentIdOffset(row));
     return isPromise(parent)
-      ? parent.then((p) => this.#inScope(id, row, p, kind, key))
-      : this.#inScope(id, row, parent, kind, key);
+      ? parent.then((p) => this.#inScope(id, row, p, kind, key, lacking))
+      : this.#inScope(id, row, parent, kind, key, lacking);
   }
 
-  #inScope(id: Buffer, row: Buffer, parent: Node | undefined, kind: PlanKind, key: Buffer): Maybe<void> {
+  #inScope(
+    id: Buffer,
+    row: Buffer,
+    parent: Node | undefined,
+    kind: PlanKind,
+    key: Buffer,
+    lacking: boolean,
+  ): Maybe<void> {
     if (!parent || this.#resume) return;
     const area = this.#areas[this.#area]!;
     if (!covers(area, id, parent)) return;
     for (let i = 0; i < this.#area; i++) if (covers(this.#areas[i]!, id, parent)) return;
-    const { flags } = this.context.nodes;
-    if (flags && (flags.aliases || flags.referrals) && this.#isHidden(row, flags)) return;
+    if ((this.#flags.aliases || this.#flags.referrals) && this.#isHidden(row)) return;
     const candidate = this.#candidate;
     candidate.row = row;
     const needs = this.#needs;
     if (needs.dn) candidate.dn = dnOf(row, parent);
-    if (needs.subordinates || (needs.values && largeQualifiers(row))) return this.#prepared(id, row, parent, kind, key);
+    if (needs.subordinates || largeCellsOf(this.context.descriptions, row, needs.values).length > 0)
+      return this.#prepared(id, row, parent, kind, key, lacking);
     candidate.large = undefined;
-    return evaluate(this.filter, candidate) === TRUE ? this.#give(id, row, parent, kind, key) : undefined;
+    if (evaluate(this.filter, candidate) !== TRUE) return;
+    return lacking ? this.#giveWhole(id, row, parent, kind, key) : this.#give(id, row, parent, kind, key);
+  }
+
+  /** Reads the row of which a part has matched. One that has changed since is looked at anew. */
+  #giveWhole(id: Buffer, part: Buffer, parent: Node, kind: PlanKind, key: Buffer): Maybe<void> {
+    return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => {
+      if (!row) return;
+      return isSameVersion(row, part) ? this.#give(id, row, parent, kind, key) : this.consider(id, row, kind, key);
+    });
   }
 
   /** With what has to be read first; a candidate of its own, as others may be looked at meanwhile. */
-  async #prepared(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Promise<void> {
-    const large = this.#needs.values ? await readAllLarge(this.#reader, MASTER_TABLE.name, id, row) : undefined;
+  async #prepared(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, lacking: boolean): Promise<void> {
+    const cells = largeCellsOf(this.context.descriptions, row, this.#needs.values);
+    const large = await readAllLarge(this.#reader, MASTER_TABLE.name, id, row, cells);
     const count = this.#needs.subordinates ? childCount(this.#reader, row) : 0;
     const children = isPromise(count) ? await count : count;
     const candidate: Candidate = {
@@ -348,21 +409,23 @@ export class SearchRun {
       numSubordinates: children,
       large,
     };
-    if (evaluate(this.filter, candidate) === TRUE) await this.#give(id, row, parent, kind, key);
+    if (evaluate(this.filter, candidate) !== TRUE) return;
+    await (lacking ? this.#giveWhole(id, row, parent, kind, key) : this.#give(id, row, parent, kind, key));
   }
 
   /** Aliases that were followed and referrals that became references are not entries of the result. */
-  #isHidden(row: Buffer, flags: { readonly aliases: boolean; readonly referrals: boolean }): boolean {
+  #isHidden(row: Buffer): boolean {
     const { params, context } = this;
     const derefs =
-      flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
-    const refers = flags.referrals && !params.manageDsaIT;
+      this.#flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
+    const refers = this.#flags.referrals && !params.manageDsaIT;
     if (!derefs && !refers) return false;
     return isOfClass(context, row, derefs, refers);
   }
 
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Maybe<void> {
     const { params } = this;
+    if ((kind === 's' || kind === 't') && this.#wasGiven(id)) return;
     if (params.sizeLimit > 0 && this.entries >= params.sizeLimit) {
       throw new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
     }
@@ -372,15 +435,14 @@ export class SearchRun {
     }
     this.entries++;
     if (params.pageSize !== undefined) this.#last = { area: this.#area, kind, key: Buffer.from(key) };
-    const reader = this.context.store;
-    const hit: Hit = {
-      id,
-      row,
-      dn: dnOf(row, parent),
-      hasSubordinates: () => chain(childCount(reader, row), (n) => n > 0),
-      numSubordinates: () => childCount(reader, row),
-    };
-    return this.#sink.entry(hit);
+    return this.#sink.entry(new Found(this.context.store, id, row, dnOf(row, parent)));
+  }
+
+  /** Where a scan does not read one state, an entry that is moved meanwhile is met again at its new place. */
+  #wasGiven(id: Buffer): boolean {
+    if (this.context.store.supports.snapshot) return false;
+    this.#given ??= new IdSet();
+    return !this.#given.add(id, 0);
   }
 
   /** The page is full and one more entry is known to follow: goes on behind the last one given. */

@@ -33,15 +33,7 @@ export async function initDirectory(
   settings: { readonly suffixes: readonly string[]; readonly adminDn: string; readonly adminPassword: Buffer },
   schema: Schema,
 ): Promise<void> {
-  if (settings.suffixes.length === 0)
-    throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
-  const norms = new Set<string>();
-  for (const suffix of settings.suffixes) {
-    const dn = schema.parseDn(suffix);
-    if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
-    norms.add(dn.norm.toString('latin1'));
-  }
-  if (norms.size < settings.suffixes.length) throw new LdapError('unwillingToPerform', 'a suffix is given twice');
+  parseSuffixes(settings.suffixes, schema);
   if (schema.parseDn(settings.adminDn).rdns.length === 0)
     throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
   for (const table of FIXED_TABLES) await store.createTable(table);
@@ -71,6 +63,34 @@ export async function initDirectory(
   }
 }
 
+/** Their DNs; throws when they cannot be the suffixes of one directory. */
+export function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
+  if (texts.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
+  const suffixes: Dn[] = [];
+  for (const text of texts) {
+    const dn = schema.parseDn(text);
+    checkSuffix(dn, suffixes);
+    suffixes.push(dn);
+  }
+  return suffixes;
+}
+
+/** A suffix is not empty and apart from all others: an entry below one belongs to it, and needs no suffix of its own. */
+function checkSuffix(dn: Dn, others: readonly Dn[]): void {
+  if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
+  for (const other of others) {
+    if (other.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
+    const [inner, outer] = dn.rdns.length > other.rdns.length ? [dn, other] : [other, dn];
+    const from = inner.rdns.length - outer.rdns.length;
+    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[from + i]!.norm))) {
+      throw new LdapError(
+        'unwillingToPerform',
+        `'${inner.text}' lies below '${outer.text}'; both cannot be suffixes: keep one, and make the other an entry`,
+      );
+    }
+  }
+}
+
 /**
  * What all front ends share, as the `shared` row has it. `fresh` reads the row at most once a turn of the event loop
  * (for an embedded store, as often as its read snapshot moves on) and, when another writer has changed it, parses it
@@ -82,6 +102,10 @@ export class SharedState {
   readonly #onChange: () => void;
   #row: Buffer | undefined;
   #checked = false;
+  /** Reads of the row asked for, the last one of them whose answer was taken, and the last before `expire`. */
+  #asked = 0;
+  #taken = 0;
+  #expired = 0;
   #settings!: DirectorySettings;
   #suffixes!: readonly Dn[];
   #suffixNorms!: ReadonlySet<string>;
@@ -103,6 +127,11 @@ export class SharedState {
   get suffixNorms(): ReadonlySet<string> {
     return this.#suffixNorms;
   }
+  isSuffix(dn: Dn): boolean {
+    for (const suffix of this.#suffixes)
+      if (suffix.rdns.length === dn.rdns.length && suffix.norm.equals(dn.norm)) return true;
+    return false;
+  }
   get indexes(): IndexSet {
     return this.#indexes;
   }
@@ -110,23 +139,28 @@ export class SharedState {
   /** Call first in every operation. */
   fresh(): Maybe<void> {
     if (this.#checked) return;
+    const asked = ++this.#asked;
     const row = this.#store.get(META_TABLE.name, KEY);
-    return isPromise(row) ? row.then((r) => this.#take(r)) : this.#take(row);
+    return isPromise(row) ? row.then((r) => this.#take(r, asked)) : this.#take(row, asked);
   }
 
   /** A plan was committed: what was read in this turn may be older. */
   expire(): void {
     this.#checked = false;
+    this.#expired = this.#asked;
   }
 
   /** Reads the row whatever was read in this turn: after a failed guard. */
   refresh(): Maybe<void> {
-    this.#checked = false;
+    this.expire();
     return this.fresh();
   }
 
-  #take(row: Buffer | undefined): void {
-    if (!this.#checked) {
+  /** Answers may overtake each other: one that comes after a later one's is dropped. */
+  #take(row: Buffer | undefined, asked: number): void {
+    if (asked < this.#taken) return;
+    this.#taken = asked;
+    if (!this.#checked && asked > this.#expired) {
       this.#checked = true;
       setImmediate(() => {
         this.#checked = false;
@@ -177,9 +211,7 @@ export class SharedState {
 
   async addSuffix(text: string): Promise<void> {
     const dn = this.#schema.parseDn(text);
-    if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
-    if (this.#suffixNorms.has(dn.norm.toString('latin1')))
-      throw new LdapError('entryAlreadyExists', `'${text}' is a suffix already`);
+    checkSuffix(dn, this.#suffixes);
     const before = Buffer.from(JSON.stringify(this.#settings.suffixes));
     const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: before }];
     const value = Buffer.from(JSON.stringify([...this.#settings.suffixes, text]));

@@ -31,7 +31,21 @@ export function countSource(source: Source, reader: Reader, cap: number): Maybe<
     return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({ source, count }));
   }
   const scan = reader.scan(source.table, source.range, { keysOnly: true, limit: cap + 1 });
-  return readRange(source, scan, cap, []);
+  return closing(scan, () => readRange(source, scan, cap, []));
+}
+
+/** Closes the scan after the work, whether it succeeds or not. */
+function closing<T>(scan: Scan, work: () => Maybe<T>): Maybe<T> {
+  let result: Maybe<T>;
+  try {
+    result = work();
+  } catch (error) {
+    scan.close();
+    throw error;
+  }
+  if (isPromise(result)) return result.finally(() => scan.close());
+  scan.close();
+  return result;
 }
 
 function readRange(source: Source, scan: Scan, cap: number, keys: readonly Buffer[]): Maybe<Counted> {
@@ -53,7 +67,6 @@ function readOn(
   batch: Batch | undefined,
 ): Maybe<Counted> {
   if (batch) return readRange(source, scan, cap, [...keys, ...batch.keys]);
-  scan.close();
   return keys.length > cap ? { source, count: keys.length } : { source: { ids: idsOf(keys) }, count: keys.length };
 }
 

@@ -35,6 +35,7 @@ export const Q = {
   parentId: bytes('parentId'),
   upRdn: bytes('upRdn'),
   version: bytes('version'),
+  wide: bytes('wide'),
   id: bytes('id'),
   oneLevelCount: bytes('oneLevelCount'),
   subLevelCount: bytes('subLevelCount'),

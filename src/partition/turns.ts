@@ -1,7 +1,10 @@
 import type { Maybe } from '../store/contract.js';
 
+/** How long a search may hold the event loop before it lets others through, in milliseconds: so long a short one waits. */
+export const TURN_MS = 2;
+
 /**
- * Long searches take turns: in one round of the event loop one of them works for some milliseconds, and between two
+ * Long searches take turns: in one round of the event loop one of them works for `TURN_MS`, and between two
  * rounds everything else of the process (sockets, short searches, writes) is served. However many long searches there
  * are, a short one waits for one turn at most.
  */

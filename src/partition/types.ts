@@ -2,6 +2,7 @@ import type { ResultName } from '../ldap/error.js';
 import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../ldap/types.js';
 import type { AttributeType, Dn } from '../schema/types.js';
 import type { Maybe } from '../store/contract.js';
+import type { Selects } from './wide-read.js';
 
 /** Who does it, for creatorsName, modifiersName and change records. */
 export interface Actor {
@@ -43,6 +44,8 @@ export interface SearchParams {
   readonly deref: DerefAliases;
   readonly filter: Filter;
   readonly view: View;
+  /** What the sink looks at of an entry: the row that it gets may lack other attributes. Absent: all. */
+  readonly selects?: Selects | undefined;
   readonly manageDsaIT: boolean;
   /** Entries at most, 0: no limit. */
   readonly sizeLimit: number;
@@ -65,8 +68,8 @@ export interface Hit {
   readonly row: Buffer;
   /** DN, UTF-8. */
   readonly dn: Buffer;
-  readonly hasSubordinates: () => Maybe<boolean>;
-  readonly numSubordinates: () => Maybe<number>;
+  hasSubordinates(): Maybe<boolean>;
+  numSubordinates(): Maybe<number>;
 }
 
 export interface SearchSink {
@@ -163,16 +166,22 @@ export interface Explanation {
   readonly advice: string | undefined;
 }
 
-/** A record for the bulk loader. */
-export interface LoadEntry {
+/** Where an entry of a load came from. */
+export interface LoadSource {
   /** For messages: where the record began. */
   readonly line: number;
+}
+
+/** A record for the bulk loader. */
+export interface LoadEntry extends LoadSource {
   readonly dn: string;
   readonly attributes: readonly PartialAttribute[];
+  /** What comes back with a reject, instead of the entry: the loader then lets go of its attributes early. */
+  readonly source?: LoadSource;
 }
 
 export interface LoadReject {
-  readonly entry: LoadEntry;
+  readonly entry: LoadSource;
   readonly reason: string;
   /** Result code that an add would have ended with, where there is one: an interrupted import takes `entryAlreadyExists` for done. */
   readonly result?: ResultName | undefined;

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import { v7 } from 'uuid';
+import { v4, v7 } from 'uuid';
 
 /** Random bytes for many UUIDs, drawn at once: a call of the generator costs as much as making a UUID. */
 const pool = Buffer.alloc(16 * 256);
@@ -19,9 +19,10 @@ let sequence = 0;
 
 /**
  * A new entryUUID, 16 bytes. Version 7: those of one process rise, so that the embedded store appends (RFC 9562 §5.7,
- * §6.2 method 1).
+ * §6.2 method 1). Version 4 (§5.4) where the store spreads rows over servers.
  */
-export function newUuid(): Buffer {
+export function newUuid(spread = false): Buffer {
+  if (spread) return v4({ rng: randomBytes16 }, Buffer.allocUnsafe(16));
   const now = Date.now();
   if (now > lastMs) {
     lastMs = now;
@@ -34,6 +35,21 @@ export function newUuid(): Buffer {
 export function uuidText(id: Buffer): string {
   const hex = id.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+const DIGITS = Buffer.from('0123456789abcdef');
+const HYPHENS = [8, 13, 18, 23];
+
+/** `uuidText` as bytes. */
+export function uuidTextBytes(id: Buffer): Buffer {
+  const text = Buffer.allocUnsafe(36);
+  for (const at of HYPHENS) text[at] = 0x2d;
+  for (let i = 0, to = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) to++;
+    text[to++] = DIGITS[id[i]! >> 4]!;
+    text[to++] = DIGITS[id[i]! & 15]!;
+  }
+  return text;
 }
 
 /** 16 bytes of a text form; throws `TypeError` when it is none. */

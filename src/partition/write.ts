@@ -1,11 +1,11 @@
 import { LdapError } from '../ldap/error.js';
-import type { Rdn } from '../schema/types.js';
+import type { CheckedAttribute, Rdn } from '../schema/index.js';
 import type { AppendStep, Cell, Plan, PlanStep, RowStep, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
-import type { Draft } from './entry.js';
+import type { Draft, DraftAttribute } from './entry.js';
 import { Implied, implyEntry } from './implied.js';
 import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';
@@ -113,7 +113,8 @@ export function changeStep(record: ChangeRecord): AppendStep {
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }
 
-const CHANGE = {
+/** Qualifiers of change records. */
+export const CHANGE = {
   attributes: Buffer.from('attributes'),
   by: Buffer.from('by'),
   csn: Buffer.from('csn'),
@@ -124,23 +125,35 @@ const CHANGE = {
   time: Buffer.from('time'),
 } as const;
 
+let lastMs = 0;
+let lastTime = Buffer.alloc(8);
+
+/** Milliseconds since 1970, 8 bytes. Shared: not to be changed. */
+export function changeTime(): Buffer {
+  const now = Date.now();
+  if (now !== lastMs) {
+    lastMs = now;
+    lastTime = Buffer.allocUnsafe(8);
+    lastTime.writeBigUInt64BE(BigInt(now));
+  }
+  return lastTime;
+}
+
 /** The cells of a change record, sorted. */
 export function changeCells(record: ChangeRecord): Cell[] {
-  const time = Buffer.allocUnsafe(8);
-  time.writeBigUInt64BE(BigInt(Date.now()));
   const cells: Cell[] = [];
   if (record.attributes)
     cells.push({ family: 0, qualifier: CHANGE.attributes, value: Buffer.from(record.attributes.join(',')) });
   cells.push(
-    { family: 0, qualifier: CHANGE.by, value: Buffer.from(record.by) },
+    { family: 0, qualifier: CHANGE.by, value: textBytes(record.by) },
     { family: 0, qualifier: CHANGE.csn, value: Buffer.from(record.csn) },
     { family: 0, qualifier: CHANGE.dn, value: record.dn },
     { family: 0, qualifier: CHANGE.id, value: record.id },
   );
   if (record.newDn) cells.push({ family: 0, qualifier: CHANGE.newDn, value: record.newDn });
   cells.push(
-    { family: 0, qualifier: CHANGE.op, value: Buffer.from(record.op) },
-    { family: 0, qualifier: CHANGE.time, value: time },
+    { family: 0, qualifier: CHANGE.op, value: textBytes(record.op) },
+    { family: 0, qualifier: CHANGE.time, value: changeTime() },
   );
   return cells;
 }
@@ -156,24 +169,46 @@ export function stampModified(context: WriteContext, draft: Draft, actor: Actor)
 
 /** Sets one operational attribute to one value. */
 export function set(context: Context, draft: Draft, name: string, value: string): void {
-  draft.replace(context.schema.requireDescription(name), name, [Buffer.from(value)]);
+  draft.replace(context.schema.requireDescription(name), name, [textBytes(value)]);
+}
+
+const texts = new Map<string, Buffer>();
+const MAX_TEXTS = 256;
+
+/** UTF-8 of a text that mostly comes again soon: who writes, the second, a class. Shared: not to be changed. */
+function textBytes(text: string): Buffer {
+  const known = texts.get(text);
+  if (known) return known;
+  if (texts.size >= MAX_TEXTS) texts.clear();
+  const made = Buffer.from(text);
+  texts.set(text, made);
+  return made;
 }
 
 /** Sets it unless a privileged writer brought a value. */
-export function setDefault(context: Context, draft: Draft, name: string, value: string): void {
-  if (!draft.get(context.schema.requireDescription(name))) set(context, draft, name, value);
+export function setDefault(context: Context, draft: Draft, name: string, value: string | Buffer): void {
+  const bytes = typeof value === 'string' ? textBytes(value) : value;
+  draft.setDefault(context.schema.requireDescription(name), name, bytes);
 }
 
 /** Every check on the whole entry; sets structuralObjectClass. */
 export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
-  const attributes = [...draft.attributes.values()].map((a) => ({
-    description: a.description,
-    values: a.values.map((v) => v.bytes),
-    // Large values that were not read: their attribute was not touched.
-    unchanged: a.values.some((v) => v.stored),
-  }));
+  const attributes: CheckedAttribute[] = [];
+  for (const attribute of draft.attributes.values()) attributes.push(checked(attribute));
   const structural = context.schema.checkEntry(attributes, rdn, { system: true });
   set(context, draft, 'structuralObjectClass', structural.name);
+}
+
+function checked({ description, values, rest }: DraftAttribute): CheckedAttribute {
+  if (values.length === 1) return { description, values: [values[0]!.bytes], unchanged: values[0]!.stored === true };
+  const bytes: Buffer[] = [];
+  // Large values, or the values of a wide attribute, that were not read: the attribute was not touched.
+  let unchanged = rest !== undefined && values.length === 0;
+  for (let i = 0; i < values.length; i++) {
+    bytes.push(values[i]!.bytes);
+    if (values[i]!.stored) unchanged = true;
+  }
+  return { description, values: bytes, unchanged };
 }
 
 /** Attributes that only the server writes are refused from others (RFC 4512 §4.1.2 NO-USER-MODIFICATION). */

@@ -17,8 +17,8 @@ const SLOT = DIGEST + 8;
 /**
  * Remembers for a short time which credentials were verified, so that an application that binds the same user again does
  * not pay for argon2id each time. It holds neither passwords nor hashes of them that mean anything elsewhere: the key is an
- * HMAC-SHA-256, under a random key of this process, of the entry's id, the stored value and the clear password. So a
- * changed stored value, by whichever process or front end, is another key: nothing has to be invalidated.
+ * HMAC-SHA-256, under a random key of this process, of the entry's state, the stored value and the clear password. So a
+ * changed entry, by whichever process or front end, is another key: nothing has to be invalidated.
  *
  * A table of sets of four slots of fixed size; a full set gives up the slot that would end first.
  */
@@ -36,16 +36,16 @@ export class CredentialCache {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** The credential was verified within the last `seconds`, and the stored value is still the same. */
-  has(id: Buffer, stored: Buffer, clear: Buffer): boolean {
-    const digest = this.#digest(id, stored, clear);
+  /** The credential was verified within the last `seconds`, and neither the entry's state nor the stored value has changed. */
+  has(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
+    const digest = this.#digest(entry, stored, clear);
     const at = this.#find(digest);
     return at >= 0 && this.#slots.readDoubleLE(at + DIGEST) > this.#now();
   }
 
   /** To be called after the credential was verified, never otherwise. */
-  remember(id: Buffer, stored: Buffer, clear: Buffer): void {
-    const digest = this.#digest(id, stored, clear);
+  remember(entry: Buffer, stored: Buffer, clear: Buffer): void {
+    const digest = this.#digest(entry, stored, clear);
     let at = this.#find(digest);
     if (at < 0) at = this.#oldest(digest);
     digest.copy(this.#slots, at);
@@ -56,11 +56,11 @@ export class CredentialCache {
     this.#slots.fill(0);
   }
 
-  #digest(id: Buffer, stored: Buffer, clear: Buffer): Buffer {
+  #digest(entry: Buffer, stored: Buffer, clear: Buffer): Buffer {
     const lengths = Buffer.allocUnsafe(8);
-    lengths.writeUInt32LE(id.length, 0);
+    lengths.writeUInt32LE(entry.length, 0);
     lengths.writeUInt32LE(stored.length, 4);
-    return createHmac('sha256', this.#key).update(lengths).update(id).update(stored).update(clear).digest();
+    return createHmac('sha256', this.#key).update(lengths).update(entry).update(stored).update(clear).digest();
   }
 
   #setStart(digest: Buffer): number {

@@ -11,7 +11,7 @@ export {
   needsUpgrade,
   type PasswordPolicy,
 } from './policy.js';
-export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
+export { clearText, givenAs, isHashed, isSlow, schemeOf } from './schemes.js';
 export { slowWork } from './slow-work.js';
 export { PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -17,12 +17,13 @@ export class PasswordVerifier {
   }
 
   /**
-   * The stored value that `clear` verifies against, or undefined. `id` is the entry's; an entry that does not exist has no
-   * values and any id. Fast schemes and cached credentials that match answer at once. A failure costs at least one
-   * verification of the policy's scheme, whether the user exists or not and however weak its stored value is, so that time
-   * does not tell them apart. Never throws or rejects.
+   * The stored value that `clear` verifies against, or undefined. `entry` is the entry's id and whatever changes with it:
+   * what the cache knows holds for that state. An entry that does not exist has no values and any state. Fast schemes and
+   * cached credentials that match answer at once. A failure costs at least one verification of the policy's scheme,
+   * whether the user exists or not and however weak its stored value is, so that time does not tell them apart. Never
+   * throws or rejects.
    */
-  verify(id: Buffer, stored: readonly Buffer[], clear: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
+  verify(entry: Buffer, stored: readonly Buffer[], clear: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
     const slow: Buffer[] = [];
     for (const value of stored) {
       if (isSlow(value)) slow.push(value);
@@ -30,18 +31,18 @@ export class PasswordVerifier {
     }
     if (slow.length > MAX_SLOW_VALUES) slow.length = MAX_SLOW_VALUES;
     const cache = this.#cache;
-    const known = cache && slow.find((value) => cache.has(id, value, clear));
-    return known ?? this.#verifySlowly(id, slow, clear);
+    const known = cache && slow.find((value) => cache.has(entry, value, clear));
+    return known ?? this.#verifySlowly(entry, slow, clear);
   }
 
-  async #verifySlowly(id: Buffer, slow: readonly Buffer[], clear: Buffer): Promise<Buffer | undefined> {
+  async #verifySlowly(entry: Buffer, slow: readonly Buffer[], clear: Buffer): Promise<Buffer | undefined> {
     let worked = false;
     for (const value of slow) {
       const result = verifyPassword(value, clear);
       if (typeof result === 'boolean') continue;
       worked = true;
       if (await result) {
-        this.#cache?.remember(id, value, clear);
+        this.#cache?.remember(entry, value, clear);
         return value;
       }
     }

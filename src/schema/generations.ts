@@ -1,4 +1,24 @@
 const MAX_KEPT = 1024;
+/** Slots of a `Doorkeeper`, a power of two. */
+const SLOTS = 8192;
+
+/**
+ * Tells keys that came before, not long ago, from new ones: what is asked for once is not worth a place in a cache, which
+ * costs more than making it anew. It may take a new key for an old one, never for long the other way round.
+ */
+export class Doorkeeper {
+  readonly #seen = new Int32Array(SLOTS);
+
+  /** Whether the key has been here before. */
+  knows(key: string): boolean {
+    let hash = key.length;
+    for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
+    const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
+    if (this.#seen[slot] === hash) return true;
+    this.#seen[slot] = hash;
+    return false;
+  }
+}
 
 /**
  * A bounded cache in two generations: what is asked for stays, the rest goes when the young generation is full.

@@ -9,7 +9,7 @@ import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker } from './entry-check.js';
 import { SchemaError } from './errors.js';
 import { readSchemaFile, schemaFiles, shortName } from './files.js';
-import { TwoGenerations } from './generations.js';
+import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
 import type { RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
@@ -44,6 +44,7 @@ export class Schema {
   private readonly checker: EntryChecker;
   private readonly dnContext: DnContext;
   private readonly dns = new TwoGenerations<Dn>(KEPT_DNS);
+  private readonly dnsSeen = new Doorkeeper();
   private readonly oids = new Map<string, Buffer>();
   /** DNs within values of DNs being parsed. */
   private nested = 0;
@@ -141,8 +142,14 @@ export class Schema {
     if (text.length > MAX_DN)
       throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
     const dn = this.parseNew(text);
-    this.dns.set(text, dn);
+    if (this.dnsSeen.knows(text)) this.dns.set(text, dn);
     return dn;
+  }
+
+  /** `parseDn` of a DN that will hardly come again: it is not kept. */
+  parseNewDn(text: string): Dn {
+    if (text.length > MAX_DN) return this.parseDn(text);
+    return this.dns.get(text) ?? this.parseNew(text);
   }
 
   /** DNs share ancestors: those are parsed once, and what stands below them alone after that. */

@@ -133,30 +133,57 @@ export function checkUtcTime(value: Buffer): string | undefined {
   return checkFields(century + Number(year), Number(month), Number(day), Number(hour), Number(minute), Number(second));
 }
 
-const CSN = /^(\d{14})\.(\d{6})Z#[0-9a-fA-F]{6}#[0-9a-fA-F]{3}#[0-9a-fA-F]{6}$/;
+/** What stands where in a CSN: `d` a digit, `x` a hexadecimal one. */
+const CSN = Buffer.from('dddddddddddddd.ddddddZ#xxxxxx#xxx#xxxxxx');
+const UUID = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx');
+const DIGIT = 0x64;
+const HEX_DIGIT = 0x78;
+
+/** Value of a hexadecimal digit, 16 for any other byte. */
+const HEX = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const digit = '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase());
+  return byte < 0x80 && digit >= 0 ? digit : 16;
+});
+
+function fits(value: Buffer, pattern: Buffer): boolean {
+  if (value.length !== pattern.length) return false;
+  for (let i = 0; i < pattern.length; i++) {
+    const byte = value[i]!;
+    const wanted = pattern[i]!;
+    if (wanted === HEX_DIGIT ? HEX[byte]! > 15 : wanted === DIGIT ? byte < 0x30 || byte > 0x39 : byte !== wanted)
+      return false;
+  }
+  return true;
+}
 
 /** Change sequence number `YYYYMMDDhhmmss.ffffffZ#count#server#mod`, the numbers in hexadecimal. */
 export function checkCsn(value: Buffer): string | undefined {
-  const match = value.length === 40 ? CSN.exec(value.toString('latin1')) : null;
-  if (!match) return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
+  if (!fits(value, CSN)) return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
   return checkPlain(value);
 }
 
 /** Normal form: the same text with small letters; of fixed width, so that byte order is the order of the numbers. */
 export function normalizeCsn(value: Buffer): Buffer | undefined {
-  return checkCsn(value) === undefined
-    ? Buffer.from(value.toString('latin1').toLowerCase().replace('z', 'Z'), 'latin1')
-    : undefined;
+  if (checkCsn(value) !== undefined) return undefined;
+  for (let i = CSN.indexOf('#'); i < value.length; i++) {
+    if (value[i]! >= 0x41 && value[i]! <= 0x46)
+      return Buffer.from(value.toString('latin1').toLowerCase().replace('z', 'Z'), 'latin1');
+  }
+  return value;
 }
 
-const UUID = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;
-
 export function checkUuid(value: Buffer): string | undefined {
-  if (value.length === 36 && UUID.test(value.toString('latin1'))) return undefined;
+  if (fits(value, UUID)) return undefined;
   return 'is not a UUID like 597ae2f6-16a6-1027-98f4-d28b5365dc14';
 }
 
 /** Normal form: its 16 bytes. */
 export function normalizeUuid(value: Buffer): Buffer | undefined {
-  return checkUuid(value) === undefined ? Buffer.from(value.toString('latin1').replaceAll('-', ''), 'hex') : undefined;
+  if (!fits(value, UUID)) return undefined;
+  const bytes = Buffer.allocUnsafe(16);
+  for (let at = 0, to = 0; at < value.length; at += 2) {
+    if (UUID[at] !== HEX_DIGIT) at++;
+    bytes[to++] = (HEX[value[at]!]! << 4) | HEX[value[at + 1]!]!;
+  }
+  return bytes;
 }

@@ -1,4 +1,4 @@
-import type { DescriptionTable } from '../partition/descriptions.js';
+import type { DescriptionTable, StoredDescription } from '../partition/descriptions.js';
 import type { AttributeType } from '../schema/types.js';
 import { CELL_HEADER, INDEX_BYTES, TREE_INFO, UP_ATTRIBUTES } from './entry/row.js';
 
@@ -32,6 +32,7 @@ export class Credentials {
   ofRow(row: Buffer): RowCredentials {
     const passwords: Buffer[] = [];
     let version = 0n;
+    let last: StoredDescription | undefined;
     for (let at = 0; at < row.length; ) {
       const start = at + CELL_HEADER;
       const value = start + ((row[at + 1]! << 8) | row[at + 2]!);
@@ -39,7 +40,8 @@ export class Credentials {
       if (next > row.length) throw new RangeError(`packed row of ${row.length} bytes is cut at offset ${at}`);
       const family = row[at];
       if (family === UP_ATTRIBUTES) {
-        if (this.#isPassword(row, start, value - INDEX_BYTES)) passwords.push(row.subarray(value, next));
+        last = this.#table.internNext(last, row, start, value - INDEX_BYTES);
+        if (this.#isPassword(last)) passwords.push(row.subarray(value, next));
       } else if (
         family === TREE_INFO &&
         value - start === VERSION.length &&
@@ -53,8 +55,7 @@ export class Credentials {
     return { version, passwords };
   }
 
-  #isPassword(row: Buffer, start: number, end: number): boolean {
-    const stored = this.#table.intern(row, start, end);
+  #isPassword(stored: StoredDescription): boolean {
     const known = this.#kinds[stored.number];
     if (known) return known === 1;
     const password = isPassword(stored.description.type);

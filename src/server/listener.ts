@@ -1,82 +1,63 @@
 import { chmod, unlink } from 'node:fs/promises';
-import { connect, type Server as NetServer, type Socket } from 'node:net';
-import { Server as TlsServer } from 'node:tls';
-import ldapjs from 'ldapjs';
+import { connect, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import { type ListenAddress, shownUrl } from './listen-url.js';
-import type { TlsMaterial } from './tls-material.js';
+import type { Config } from './settings/index.js';
 
-export interface ListenerOptions {
-  readonly tls: TlsMaterial | undefined;
-  readonly handshakeSeconds: number;
+/** Handshakes and refusals that may be under way above the configured number of connections. */
+export const SPARE_CONNECTIONS = 256;
+
+interface ListenOptions {
   /** Connections at most, TLS handshakes that are not finished included; the system's backlog holds what is above. */
   readonly maxConnections: number;
   /** Permissions of an ldapi socket. */
   readonly socketMode: number;
   readonly log: Logger;
-  onConnection(socket: Socket): void;
 }
 
 /** A URL that is listened on. */
 export interface Listener {
   readonly url: string;
-  /** New handshakes use this certificate; nothing where no TLS is spoken. */
-  renew(tls: TlsMaterial): void;
   /** Stops accepting. Connections live on. */
   close(): void;
 }
 
-/** ldapjs's `Server` with what its types leave out. */
-interface LdapjsServer {
-  readonly server: NetServer;
-  on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): void;
+/** Listens on all the addresses, or on none, with the server of the same index. */
+export async function openListeners(
+  addresses: readonly ListenAddress[],
+  nets: readonly NetServer[],
+  { limits, ldapi }: Config,
+  log: Logger,
+): Promise<Listener[]> {
+  const options = {
+    maxConnections: limits.connections + SPARE_CONNECTIONS,
+    socketMode: Number.parseInt(ldapi.mode, 8),
+    log,
+  };
+  const listeners: Listener[] = [];
+  try {
+    for (const [i, address] of addresses.entries()) listeners.push(await openListener(address, nets[i]!, options));
+  } catch (error) {
+    for (const listener of listeners) listener.close();
+    throw error;
+  }
+  return listeners;
 }
 
-/** Opens one listener. Rejects with an error that names the URL. */
-export async function openListener(address: ListenAddress, options: ListenerOptions): Promise<Listener> {
-  const server = createServer(address, options);
-  const net = server.server;
+/** Listens with `net`. Rejects with an error that names the URL. */
+async function openListener(address: ListenAddress, net: NetServer, options: ListenOptions): Promise<Listener> {
   net.maxConnections = options.maxConnections;
-  let listening = false;
-  // ldapjs repeats the socket's errors, those of listening too: `listen` rejects with them.
-  // A handshake that fails or takes too long leaves its socket to us.
-  net.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
-  server.on('error', (error) => {
-    if (listening) warnRarely(options.log, address, error);
-  });
   try {
     await listen(net, address);
   } catch (error) {
     if (!(await removeStaleSocket(address, error as NodeJS.ErrnoException))) throw cannotListen(address, error);
     await listen(net, address);
   }
-  listening = true;
+  net.on('error', (error) => warnRarely(options.log, address, error));
   if (address.scheme === 'ldapi') await chmod(address.path, options.socketMode);
   const bound = net.address();
   const url = shownUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
-  return {
-    url,
-    renew: (tls) => {
-      if (net instanceof TlsServer) net.setSecureContext({ ...tls, cert: tls.certificate });
-    },
-    close: () => void net.close(),
-  };
-}
-
-/** ldapjs listens and does TLS; its connections come to us as they are (`connectionRouter`). Options it does not know reach tls.createServer. */
-function createServer(address: ListenAddress, options: ListenerOptions): LdapjsServer {
-  const { tls } = options;
-  const common = { log: options.log, connectionRouter: (socket: Socket) => options.onConnection(socket) };
-  if (address.scheme !== 'ldaps') return ldapjs.createServer(common) as unknown as LdapjsServer;
-  if (!tls) throw new Error(`cannot listen on '${address.url}': no certificate is configured (tls.cert, tls.key)`);
-  const secure = {
-    certificate: tls.certificate,
-    key: tls.key,
-    minVersion: tls.minVersion,
-    handshakeTimeout: options.handshakeSeconds * 1000,
-    ...(tls.ca ? { ca: tls.ca } : {}),
-  };
-  return ldapjs.createServer({ ...common, ...secure }) as unknown as LdapjsServer;
+  return { url, close: () => void net.close() };
 }
 
 function listen(net: NetServer, address: ListenAddress): Promise<void> {

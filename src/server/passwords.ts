@@ -5,6 +5,7 @@ import type { Partition } from '../partition/index.js';
 import {
   CredentialCache,
   clearText,
+  givenAs,
   hashPassword,
   isHashed,
   needsUpgrade,
@@ -29,6 +30,7 @@ export class Passwords {
   /** What this process has replaced by what, so that it does not end the binds of the same user. */
   readonly #upgraded = new Map<string, Buffer>();
   #upgrading: Promise<void> | undefined;
+  #warned = false;
 
   constructor(partition: Partition, config: Config, log: Logger) {
     this.#partition = partition;
@@ -41,7 +43,19 @@ export class Passwords {
 
   /** The value to store for one that a client gave. `constraintViolation` when it is empty or too long. */
   async toStore(value: Buffer): Promise<Buffer> {
-    return isHashed(value) ? value : this.hash(clearText(value));
+    const given = givenAs(value);
+    if (given === 'clear') return this.hash(clearText(value));
+    if (given === 'foreign') this.#warnOfForeign();
+    return value;
+  }
+
+  /** Once: whoever writes such values writes many. The name is not told: it may be part of what was meant as clear text. */
+  #warnOfForeign(): void {
+    if (this.#warned) return;
+    this.#warned = true;
+    this.#log.warn(
+      'a password was stored as it came, under a {SCHEME} that is not verified here: no bind will succeed',
+    );
   }
 
   /** The value to store for a clear password, whatever it looks like. */

@@ -8,13 +8,13 @@ import { type DecodeLimits, defaultLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { parseListenUrl } from './listen-url.js';
-import { type Listener, openListener } from './listener.js';
+import { type Listener, openListeners } from './listener.js';
+import { createReceiver, type Receiver } from './receiver.js';
 import { createServices, type Services } from './services.js';
 import type { Config } from './settings/index.js';
+import type { Answer, Question, Siblings } from './siblings.js';
 import { readTls } from './tls-material.js';
 
-/** Handshakes and refusals that may be under way above the configured number of connections. */
-const SPARE_CONNECTIONS = 256;
 const LONGEST_SWEEP_SECONDS = 1;
 
 /** The directory server: listens, keeps the connections, and ends them in order. */
@@ -23,15 +23,21 @@ export class RowanServer implements ConnectionOwner {
   readonly #config: Config;
   readonly decodeLimits: DecodeLimits;
   readonly #connections = new Set<Connection>();
+  readonly #renewReads: (() => void) | undefined;
+  #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
+  /** Connections that siblings have. */
+  #elsewhere = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
   secureContext: SecureContext | undefined;
 
-  constructor(partition: Partition, config: Config, log: Logger) {
+  /** With `siblings` it is one of several processes on one directory. */
+  constructor(partition: Partition, config: Config, log: Logger, siblings?: Siblings) {
     this.#config = config;
-    this.services = createServices(partition, config, log);
+    this.services = createServices(partition, config, log, siblings);
+    this.#renewReads = siblings && (() => partition.renewReads());
     const { filterDepth, filterNodes, controls } = config.limits;
     this.decodeLimits = {
       ...defaultLimits,
@@ -44,25 +50,45 @@ export class RowanServer implements ConnectionOwner {
   /** Opens every configured URL, or none. Resolves with the URLs as clients use them. */
   async listen(): Promise<string[]> {
     const addresses = this.#config.listen.map(parseListenUrl);
+    await this.prepare();
+    const { log } = this.services;
+    const nets = this.#receivers.map(({ net }) => net);
+    this.#listeners = await openListeners(addresses, nets, this.#config, log);
+    return this.#listeners.map((listener) => listener.url);
+  }
+
+  /** Makes ready for sockets that somebody else accepts. */
+  async prepare(): Promise<void> {
     const tls = await readTls(this.#config);
     if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
-    const { limits } = this.#config;
     const options = {
       tls,
-      handshakeSeconds: limits.bindSeconds,
-      maxConnections: limits.connections + SPARE_CONNECTIONS,
-      socketMode: Number.parseInt(this.#config.ldapi.mode, 8),
+      handshakeSeconds: this.#config.limits.bindSeconds,
       log: this.services.log,
       onConnection: (socket: Socket) => this.#accept(socket),
     };
-    try {
-      for (const address of addresses) this.#listeners.push(await openListener(address, options));
-    } catch (error) {
-      this.#stopListening();
-      throw error;
-    }
+    this.#receivers = this.#config.listen.map((url) => createReceiver(parseListenUrl(url), options));
     this.#startSweeping();
-    return this.#listeners.map((listener) => listener.url);
+  }
+
+  /** Takes a socket that came in at the URL with that index in `listen`; `elsewhere`: how many connections siblings have now. */
+  receive(index: number, socket: Socket, elsewhere: number): void {
+    this.#elsewhere = elsewhere;
+    this.#receivers[index]!.receive(socket);
+  }
+
+  /** Answers a sibling. */
+  answer(question: Question): Answer {
+    const { statistics, passwords } = this.services;
+    if (question.about === 'counts') return { counts: statistics.counts() };
+    const stored = Buffer.from(question.stored);
+    const upgraded = passwords.upgraded(Buffer.from(question.id), stored);
+    return { upgraded: upgraded === stored ? undefined : upgraded };
+  }
+
+  /** What a client sends now must see what was done before it sent it, by whichever process. */
+  bytesArrived(): void {
+    this.#renewReads?.();
   }
 
   /** Reads certificate and key anew, for handshakes from now on; the old ones stay when the new cannot be used. False without TLS. */
@@ -70,7 +96,7 @@ export class RowanServer implements ConnectionOwner {
     const tls = await readTls(this.#config);
     if (!tls) return false;
     this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
-    for (const listener of this.#listeners) listener.renew(tls);
+    for (const receiver of this.#receivers) receiver.renew(tls);
     return true;
   }
 
@@ -93,7 +119,7 @@ export class RowanServer implements ConnectionOwner {
 
   #accept(socket: Socket): void {
     const { statistics, config } = this.services;
-    if (this.#connections.size >= config.limits.connections || this.#closing) {
+    if (this.#connections.size + this.#elsewhere >= config.limits.connections || this.#closing) {
       statistics.connectionsRefused++;
       refuse(socket, this.#closing ? 'unavailable' : 'busy');
       return;

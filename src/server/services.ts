@@ -8,6 +8,7 @@ import { Selections } from './entry/selection.js';
 import { PageCookies } from './paging.js';
 import { Passwords } from './passwords.js';
 import type { Config } from './settings/index.js';
+import type { Siblings } from './siblings.js';
 import { SlowSearches } from './slow-searches.js';
 import { Statistics } from './statistics.js';
 import { VirtualEntries } from './virtual/virtual-entries.js';
@@ -21,6 +22,8 @@ export interface Services {
   readonly config: Config;
   readonly log: Logger;
   readonly statistics: Statistics;
+  /** The other processes of this server, where it has some. */
+  readonly siblings: Siblings | undefined;
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
   readonly credentials: Credentials;
@@ -30,9 +33,9 @@ export interface Services {
   readonly virtual: VirtualEntries;
 }
 
-export function createServices(partition: Partition, config: Config, log: Logger): Services {
+export function createServices(partition: Partition, config: Config, log: Logger, siblings?: Siblings): Services {
   const { schema } = partition;
-  const statistics = new Statistics();
+  const statistics = new Statistics(siblings?.worker);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   return {
     partition,
@@ -41,12 +44,13 @@ export function createServices(partition: Partition, config: Config, log: Logger
     config,
     log,
     statistics,
+    siblings,
     selections: new Selections(schema),
     encoder,
     credentials: new Credentials(encoder.table),
     passwords: new Passwords(partition, config, log),
     pages: new PageCookies(partition, config.limits.pageCookieSeconds),
     slowSearches: new SlowSearches(partition, config.log.slowSearchRows, log),
-    virtual: new VirtualEntries(partition, config, statistics),
+    virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
 }

@@ -1,13 +1,22 @@
 import type { Request } from '../protocol/messages.js';
 
-/** What `cn=Monitor` tells. Plain counters: the hot path adds one. */
-export class Statistics {
-  readonly startedAt = Date.now();
-  connectionsCurrent = 0;
-  connectionsTotal = 0;
-  connectionsRefused = 0;
-  entriesSent = 0;
-  readonly operations: Record<Request['op'], number> = {
+/** What one process has counted. Plain data, so that it can go to another one. */
+export interface Counts {
+  /** Number of the worker process; 0 is the only process, or the one above the workers. */
+  readonly worker: number;
+  readonly pid: number;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly memoryBytes: number;
+  readonly connectionsCurrent: number;
+  readonly connectionsTotal: number;
+  readonly connectionsRefused: number;
+  readonly entriesSent: number;
+  readonly operations: Readonly<Record<Request['op'], number>>;
+}
+
+function noOperations(): Record<Request['op'], number> {
+  return {
     bind: 0,
     unbind: 0,
     search: 0,
@@ -19,8 +28,52 @@ export class Statistics {
     abandon: 0,
     extended: 0,
   };
+}
 
-  get uptimeSeconds(): number {
-    return Math.floor((Date.now() - this.startedAt) / 1000);
+/** What `cn=Monitor` tells. Plain counters: the hot path adds one. */
+export class Statistics {
+  readonly worker: number;
+  readonly startedAt = Date.now();
+  connectionsCurrent = 0;
+  connectionsTotal = 0;
+  connectionsRefused = 0;
+  entriesSent = 0;
+  readonly operations = noOperations();
+
+  constructor(worker = 0) {
+    this.worker = worker;
   }
+
+  counts(): Counts {
+    const { worker, startedAt, connectionsCurrent, connectionsTotal, connectionsRefused, entriesSent } = this;
+    const process_ = { worker, pid: process.pid, startedAt, memoryBytes: process.memoryUsage.rss() };
+    const connections = { connectionsCurrent, connectionsTotal, connectionsRefused };
+    return { ...process_, ...connections, entriesSent, operations: { ...this.operations } };
+  }
+
+  /** Takes over what a process had counted that has ended. */
+  inherit(ended: Counts): void {
+    this.connectionsTotal += ended.connectionsTotal;
+    this.connectionsRefused += ended.connectionsRefused;
+    this.entriesSent += ended.entriesSent;
+    for (const [op, count] of Object.entries(ended.operations)) this.operations[op as Request['op']] += count;
+  }
+}
+
+/** All together; `worker` and `pid` are those of the first. */
+export function sumCounts(all: readonly [Counts, ...Counts[]]): Counts {
+  const sum = (of: (counts: Counts) => number): number => all.reduce((total, counts) => total + of(counts), 0);
+  const operations = noOperations();
+  for (const op of Object.keys(operations) as Request['op'][]) operations[op] = sum((counts) => counts.operations[op]);
+  return {
+    worker: all[0].worker,
+    pid: all[0].pid,
+    startedAt: Math.min(...all.map((counts) => counts.startedAt)),
+    memoryBytes: sum((counts) => counts.memoryBytes),
+    connectionsCurrent: sum((counts) => counts.connectionsCurrent),
+    connectionsTotal: sum((counts) => counts.connectionsTotal),
+    connectionsRefused: sum((counts) => counts.connectionsRefused),
+    entriesSent: sum((counts) => counts.entriesSent),
+    operations,
+  };
 }

@@ -29,10 +29,30 @@ async function readAgain(
   if (session.identity !== identity) return true;
   if (!entry) return false;
   const { version, passwords } = services.credentials.ofRow(entry.row);
-  const expected = identity.passwords.map((value) => services.passwords.upgraded(identity.id, value));
+  const expected = await replaced(services, identity, passwords);
+  if (session.identity !== identity) return true;
   if (!sameValues(expected, passwords)) return false;
   session.identity = { kind: 'user', dn: entry.dn, id: identity.id, version, passwords: expected };
   return true;
+}
+
+/** The passwords that the session remembers, with those in place of which this server itself has put stronger hashes of them. */
+async function replaced(
+  { passwords, siblings }: Services,
+  { id, passwords: known }: Extract<Identity, { kind: 'user' }>,
+  present: readonly Buffer[],
+): Promise<readonly Buffer[]> {
+  const among = (value: Uint8Array | undefined): Buffer | undefined =>
+    present.find((other) => value !== undefined && other.equals(value));
+  return Promise.all(
+    known.map(async (stored) => {
+      const own = passwords.upgraded(id, stored);
+      if (!siblings || among(own)) return own;
+      const answers = await siblings.ask({ about: 'upgraded', id, stored });
+      const theirs = answers.map(({ upgraded }) => among(upgraded)).find((value) => value !== undefined);
+      return theirs ? Buffer.from(theirs) : own;
+    }),
+  );
 }
 
 /** After the session has itself changed its own password: the bind goes on with what is stored now. */

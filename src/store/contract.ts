@@ -92,13 +92,35 @@ export interface Scan {
   close(): void;
 }
 
+/** Cells of one family: `from` ≤ qualifier < `to`; an absent bound is open. */
+export interface ColumnRange {
+  readonly family: number;
+  readonly from?: Buffer | undefined;
+  readonly to?: Buffer | undefined;
+}
+
 /** What can be read. Buffers handed out are the caller's own. */
 export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
+  /**
+   * As `get`, but of a long row, which an engine may keep in parts, the first family alone may come. Who asks knows the
+   * one from the other: such rows have cells of other families too.
+   */
+  getHead(table: string, key: Buffer): Maybe<Buffer | undefined>;
+  /**
+   * Some cells of one row, in order, as a packed row; undefined when there are none. `ranges` rise and do not overlap;
+   * separate families are not among them. Costs what it gives, not what the row holds, where rows are kept in parts.
+   */
+  getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined>;
   /** In the order of `keys`. */
   getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]>;
   /** Cells of a `separate` family of one row whose qualifier starts with `prefix`, in order, as a packed row; undefined when there are none. */
   getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined>;
+  /**
+   * Keys of the rows that have cells of a `separate` family, other cells or not, in an order of the engine's own: at most
+   * `limit`, those behind `after` only. For checks; no read of entries needs it.
+   */
+  keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]>;
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
   /**
    * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after
@@ -174,6 +196,8 @@ export interface Supports {
   readonly processes: boolean;
   /** Survives the process. */
   readonly durable: boolean;
+  /** Rows are spread over servers by their keys: new ones are better drawn at random than rising. */
+  readonly spread?: boolean;
 }
 
 export interface Store extends Reader {
@@ -185,6 +209,11 @@ export interface Store extends Reader {
   /** Specs of all tables that exist, by name. */
   tables(): Promise<TableSpec[]>;
   snapshot(): Snapshot;
+  /**
+   * What is read from now on is as new as this moment, other processes' commits included. Absent where every read is;
+   * an engine that has it may otherwise read a state that is a few milliseconds old.
+   */
+  renewReads?(): void;
   /**
    * Applies the plan and resolves when it is durable. Rejects with `StoreError` `guard` (nothing was done; read again),
    * or another code of which `StoreError.retryable` and `StoreError.applied` say what the caller may do.
@@ -205,9 +234,9 @@ export interface LoadTable {
   readonly table: string;
   /**
    * In rising key order, each key once. For a table with `suffixBytes` the key is a prefix and the row its suffixes,
-   * rising, one after another.
+   * rising, one after another. A `PackedRows` (load.ts) may be taken over as it is: it is not to be used afterwards.
    */
-  readonly rows: readonly LoadRow[];
+  readonly rows: Iterable<LoadRow>;
   /** None of the keys may exist. */
   readonly absent?: boolean;
   /** The keys are not used: the rows get numbers as those of an `AppendStep` do. */

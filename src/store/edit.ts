@@ -1,15 +1,6 @@
-import type { Guard, Increment, RowStep } from './contract.js';
+import type { CellName, Guard, Increment, RowStep } from './contract.js';
 import { StoreError } from './errors.js';
-import {
-  CELL_HEADER,
-  cellValue,
-  compareCells,
-  compareQualifier,
-  counterBytes,
-  EMPTY,
-  MAX_QUALIFIER,
-  nextCell,
-} from './row.js';
+import { CELL_HEADER, compareCells, compareQualifier, counterBytes, EMPTY, MAX_QUALIFIER, nextCell } from './row.js';
 
 /** One cell of a row after a step: its new value, or `undefined` when it goes. */
 export interface Edit {
@@ -45,10 +36,14 @@ export function incremented(add: Increment, value: Buffer | undefined): Buffer {
 }
 
 /**
- * What the step does to the cells of `row` that are stored in it (`stored` tells by family number), sorted by name,
- * each name once: deletes, then puts, then increments. `deleteRow` is the caller's.
+ * What the step does to the cells of a row that are stored in it (`stored` tells by family number), sorted by name,
+ * each name once: deletes, then puts, then increments. `present` gives a cell's value as it is. `deleteRow` is the caller's.
  */
-export function editsOf(step: RowStep, row: Buffer | undefined, stored: (family: number) => boolean): Edit[] {
+export function editsOf(
+  step: RowStep,
+  present: (name: CellName) => Buffer | undefined,
+  stored: (family: number) => boolean,
+): Edit[] {
   const edits: Edit[] = [];
   for (const name of step.delete ?? []) {
     if (stored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
@@ -57,7 +52,7 @@ export function editsOf(step: RowStep, row: Buffer | undefined, stored: (family:
   for (const add of step.add ?? []) {
     if (!stored(add.family)) throw new TypeError('a counter cannot live in a separate family');
     const before = edits.findLast((e) => compareCells(e, add) === 0);
-    const value = before ? before.value : row && cellValue(row, add.family, add.qualifier);
+    const value = before ? before.value : present(add);
     edits.push({ family: add.family, qualifier: add.qualifier, value: incremented(add, value) });
   }
   return lastOfEachName(edits);

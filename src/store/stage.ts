@@ -1,4 +1,4 @@
-import type { AppendStep, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
+import type { AppendStep, CellName, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
 import { type Edit, editRow, editsOf, guardHolds } from './edit.js';
 import { StoreError } from './errors.js';
 import { cellValue, packRow } from './row.js';
@@ -9,12 +9,22 @@ export interface StagedTable {
   readonly spec: TableSpec;
 }
 
+/** A row that an engine keeps in parts, so that reading and changing some cells costs little. Never changes itself. */
+export interface LongRow {
+  value(family: number, qualifier: Buffer): Buffer | undefined;
+  /** The row with the edits in it, which rise by name; undefined when no cell is left. */
+  edited(edits: readonly Edit[]): LongRow | undefined;
+}
+
+/** A row as it is staged: packed, or in parts. */
+export type StagedRow = Buffer | LongRow;
+
 /** What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own. */
 export interface StageSource<T extends StagedTable> {
   /** Longest key the engine takes, bytes. */
   readonly maxKey: number;
   table(name: string): T;
-  row(table: T, key: Buffer): Buffer | undefined;
+  row(table: T, key: Buffer): StagedRow | undefined;
   /** The cell of a separate family under `cellKey(rowKey, qualifier)`. */
   cell(table: T, family: number, key: Buffer): Buffer | undefined;
   /** Keys of a separate family that start with `prefix`. */
@@ -25,23 +35,29 @@ export interface StageSource<T extends StagedTable> {
 
 /** Receives what a batch changed, each row, cell and number once; undefined means it goes. */
 export interface StageSink<T extends StagedTable> {
-  row(table: T, key: Buffer, row: Buffer | undefined): void;
+  /** `before` is what the source gave; `unread` when it was not asked. */
+  row(table: T, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void;
   cell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
   appended(table: T, last: bigint): void;
 }
 
-interface Slot {
+interface Slot<V> {
   readonly key: Buffer;
-  value: Buffer | undefined;
+  value: V | undefined;
+  /** As the source gave it. */
+  before: V | undefined | 'unread';
   /** False while `value` was neither read nor written: index rows are written unread. */
   known: boolean;
   dirty: boolean;
 }
 
+type RowSlot = Slot<StagedRow>;
+type CellSlot = Slot<Buffer>;
+
 interface Pending {
-  readonly rows: Map<string, Slot>;
+  readonly rows: Map<string, RowSlot>;
   /** By family number; only separate families. */
-  readonly cells: Map<number, Map<string, Slot>>;
+  readonly cells: Map<number, Map<string, CellSlot>>;
   appended: bigint | undefined;
 }
 
@@ -72,7 +88,7 @@ export class Stage<T extends StagedTable> {
 
   drain(sink: StageSink<T>): void {
     for (const [table, pending] of this.#tables) {
-      for (const slot of pending.rows.values()) if (slot.dirty) sink.row(table, slot.key, slot.value);
+      for (const slot of pending.rows.values()) if (slot.dirty) sink.row(table, slot.key, slot.value, slot.before);
       for (const [family, cells] of pending.cells) {
         for (const slot of cells.values()) if (slot.dirty) sink.cell(table, family, slot.key, slot.value);
       }
@@ -97,6 +113,7 @@ export class Stage<T extends StagedTable> {
     });
     pending.appended = next;
     const slot = this.#slot(pending.rows, key);
+    slot.before = undefined;
     this.#write(slot, packRow(step.append));
   }
 
@@ -108,7 +125,7 @@ export class Stage<T extends StagedTable> {
     for (const guard of step.guards ?? []) {
       const value = table.spec.families[guard.family]?.separate
         ? this.#readCell(table, pending, guard.family, cellKey(step.key, guard.qualifier))
-        : this.#cellOf(table, slot, guard.family, guard.qualifier);
+        : valueIn(this.#readRow(table, slot), guard);
       if (!guardHolds(guard, value)) {
         throw new StoreError('guard', `guard ${guard.op} of step ${index} on ${step.table} failed`, { step: index });
       }
@@ -118,12 +135,12 @@ export class Stage<T extends StagedTable> {
   }
 
   /** Index rows: there or not. */
-  #mark(step: RowStep, slot: Slot): void {
+  #mark(step: RowStep, slot: RowSlot): void {
     if (step.put?.length) this.#write(slot, MARK_ROW);
     else if (step.deleteRow || step.delete?.length) this.#write(slot, undefined);
   }
 
-  #change(table: T, pending: Pending, slot: Slot, step: RowStep): void {
+  #change(table: T, pending: Pending, slot: RowSlot, step: RowStep): void {
     if (step.deleteRow) {
       for (const [family, spec] of table.spec.families.entries()) {
         if (spec.separate) this.#deleteCells(table, pending, family, step.key);
@@ -139,8 +156,12 @@ export class Stage<T extends StagedTable> {
     }
     if (!step.deleteRow && !step.put?.length && !step.delete?.length && !step.add?.length) return;
     const row = step.deleteRow ? undefined : this.#readRow(table, slot);
-    const edits: Edit[] = editsOf(step, row, (family) => !separate(family));
-    if (edits.length || step.deleteRow) this.#write(slot, editRow(row, edits));
+    const edits: Edit[] = editsOf(
+      step,
+      (name) => valueIn(row, name),
+      (family) => !separate(family),
+    );
+    if (edits.length || step.deleteRow) this.#write(slot, edited(row, edits));
   }
 
   #deleteCells(table: T, pending: Pending, family: number, key: Buffer): void {
@@ -152,14 +173,10 @@ export class Stage<T extends StagedTable> {
     }
   }
 
-  #cellOf(table: T, slot: Slot, family: number, qualifier: Buffer): Buffer | undefined {
-    const row = this.#readRow(table, slot);
-    return row && cellValue(row, family, qualifier);
-  }
-
-  #readRow(table: T, slot: Slot): Buffer | undefined {
+  #readRow(table: T, slot: RowSlot): StagedRow | undefined {
     if (!slot.known) {
       slot.value = this.#source.row(table, slot.key);
+      slot.before = slot.value;
       slot.known = true;
     }
     return slot.value;
@@ -184,7 +201,7 @@ export class Stage<T extends StagedTable> {
     this.#write(this.#cellSlot(pending, family, key), value);
   }
 
-  #write(slot: Slot, value: Buffer | undefined): void {
+  #write<V>(slot: Slot<V>, value: V | undefined): void {
     const { value: before, known, dirty } = slot;
     this.#undo.push(() => {
       slot.value = before;
@@ -205,7 +222,7 @@ export class Stage<T extends StagedTable> {
     return pending;
   }
 
-  #cellSlot(pending: Pending, family: number, key: Buffer): Slot {
+  #cellSlot(pending: Pending, family: number, key: Buffer): CellSlot {
     let cells = pending.cells.get(family);
     if (!cells) {
       cells = new Map();
@@ -214,15 +231,23 @@ export class Stage<T extends StagedTable> {
     return this.#slot(cells, key);
   }
 
-  #slot(slots: Map<string, Slot>, key: Buffer): Slot {
+  #slot<V>(slots: Map<string, Slot<V>>, key: Buffer): Slot<V> {
     const name = key.toString('latin1');
     let slot = slots.get(name);
     if (!slot) {
-      slot = { key, value: undefined, known: false, dirty: false };
+      slot = { key, value: undefined, before: 'unread', known: false, dirty: false };
       slots.set(name, slot);
     }
     return slot;
   }
+}
+
+function valueIn(row: StagedRow | undefined, { family, qualifier }: CellName): Buffer | undefined {
+  return row instanceof Uint8Array ? cellValue(row, family, qualifier) : row?.value(family, qualifier);
+}
+
+function edited(row: StagedRow | undefined, edits: readonly Edit[]): StagedRow | undefined {
+  return row === undefined || row instanceof Uint8Array ? editRow(row, edits) : row.edited(edits);
 }
 
 /** Lengths that depend on data give `limit`; what no caller may ever ask gives a TypeError. */

@@ -8,7 +8,7 @@ export const MARK_ROW = packSorted([MARK]);
 /** Checks a spec that a caller gives; a wrong one is a programming mistake. Returns a copy of the known fields only. */
 export function checkSpec(spec: TableSpec): TableSpec {
   if (!/^[a-z0-9_.]{1,200}$/.test(spec.name)) throw new TypeError(`table name "${spec.name}": 1 to 200 of a-z 0-9 _ .`);
-  if (spec.families.length < 1 || spec.families.length > 256) throw new TypeError('a table has 1 to 256 families');
+  if (spec.families.length < 1 || spec.families.length > 255) throw new TypeError('a table has 1 to 255 families');
   if (new Set(spec.families.map((f) => f.name)).size !== spec.families.length) {
     throw new TypeError(`two families of table ${spec.name} have one name`);
   }
@@ -43,6 +43,11 @@ export function cellKey(key: Buffer, qualifier: Buffer): Buffer {
   out.set(key, 2);
   out.set(qualifier, 2 + key.length);
   return out;
+}
+
+/** The row key in what `cellKey` made. */
+export function rowKeyOf(cell: Buffer): Buffer {
+  return cell.subarray(2, 2 + cell.readUInt16BE());
 }
 
 /** The smallest key that is greater than every key that starts with `prefix`; undefined when there is none. */

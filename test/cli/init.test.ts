@@ -1,6 +1,20 @@
 import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { ADMIN, PASSWORD, rowan, rowanDoes, Sandbox, SUFFIX } from './rowan.js';
+import { needs } from '../require.js';
+import { RawClient } from '../server/raw-client.js';
+import {
+  ADMIN,
+  exited,
+  MAIN,
+  PASSWORD,
+  rowan,
+  rowanDoes,
+  Sandbox,
+  SUFFIX,
+  serve,
+  startProgram,
+  until,
+} from './rowan.js';
 
 describe('cli: init', () => {
   const sandbox = new Sandbox();
@@ -28,6 +42,28 @@ describe('cli: init', () => {
   it('makes a password up where nobody can be asked, and shows it', async () => {
     const out = await rowanDoes(init(sandbox.path('generated')));
     expect(out).to.match(/^password: [A-Za-z0-9_-]{20} {3}\(shown this once/m);
+  });
+
+  it('asks a person for it, twice, without showing it', async function () {
+    needs(this, 'script');
+    const data = sandbox.path('asked');
+    const command = [process.execPath, MAIN, ...init(data)].map((word) => `'${word}'`).join(' ');
+    const terminal = startProgram('script', ['-qec', command, '/dev/null']);
+    let said = '';
+    terminal.stdout!.on('data', (bytes: Buffer) => {
+      said += bytes;
+    });
+    await until(terminal, () => said.includes('New password for'));
+    terminal.stdin!.write('secret typef\x7fd\r');
+    await until(terminal, () => said.includes('Once more: '));
+    terminal.stdin!.write('secret typed\r');
+    expect(await exited(terminal), said).to.equal(0);
+    expect(said).not.to.contain('secret');
+    const { port, stop } = await serve(data);
+    const client = await RawClient.open(port);
+    expect(await client.bind(ADMIN, 'secret typed')).to.equal(0);
+    client.close();
+    await stop();
   });
 
   it('reads the password from a file', async () => {
@@ -62,6 +98,11 @@ describe('cli: init', () => {
 
   for (const [what, args, message] of [
     ['a malformed suffix', ['--suffix', 'nonsense', '--admin-dn', ADMIN], /^rowan: .*\(invalidDNSyntax\)\n$/],
+    [
+      'a suffix below another',
+      ['--suffix', SUFFIX, '--suffix', `ou=x,${SUFFIX}`, '--admin-dn', ADMIN],
+      /^rowan: 'ou=x,dc=example,dc=com' lies below 'dc=example,dc=com'.*\n$/,
+    ],
     ['an unknown attribute in the DN', ['--suffix', 'dcc=x', '--admin-dn', ADMIN], /^rowan: .*dcc.*\n$/],
     ['an empty password', [], /^rowan: .*empty.*\n$/],
   ] as const) {

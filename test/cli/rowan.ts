@@ -14,7 +14,8 @@ export const PASSWORD = 'correct horse';
 export const ADA = `uid=ada,${PEOPLE}`;
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const mainFile = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+/** What the launcher runs with Node. */
+export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 export const SAMPLE = join(root, 'scripts/sample.ldif');
 export const LAUNCHER = join(root, 'scripts/rowan');
 /** Writes LDIF of so many people below the suffix. */
@@ -58,7 +59,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 
 /** `rowan ARGS` in a process of its own. */
 export function rowan(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-  return run(process.execPath, [mainFile, ...args], options);
+  return run(process.execPath, [MAIN, ...args], options);
 }
 
 /** `rowan ARGS` that must end well; its standard output. */
@@ -78,7 +79,11 @@ function endStarted(): Promise<unknown> {
 
 /** A process that a test ends by a signal. */
 export function startRowan(args: readonly string[], options: RunOptions = {}): ChildProcess {
-  const child = spawn(process.execPath, [mainFile, ...args], { stdio: 'pipe', env: cleanEnvironment(options.env) });
+  return startProgram(process.execPath, [MAIN, ...args], options);
+}
+
+export function startProgram(program: string, args: readonly string[], options: RunOptions = {}): ChildProcess {
+  const child = spawn(program, args, { stdio: 'pipe', env: cleanEnvironment(options.env) });
   started.add(child);
   child.once('exit', () => started.delete(child));
   return child;

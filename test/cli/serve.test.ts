@@ -191,6 +191,8 @@ describe('cli: beside a server', () => {
     expect(await does('index', 'add', 'employeeNumber')).to.match(/^index on employeeNumber is ready/);
     const list = await does('index', 'list');
     expect(list).to.match(/^employeeNumber +2\.16\.840\.1\.113730\.3\.1\.3 +ready +equality, presence$/m);
+    const byDefault = ['uid', 'mail', 'cn', 'sn', 'givenName', 'member', 'uniqueMember', 'memberUid', 'uidNumber'];
+    for (const name of [...byDefault, 'gidNumber']) expect(list).to.match(new RegExp(`^${name} +[\\d.]+ +ready `, 'm'));
     for (const everywhere of ['entryUUID', 'objectClass', 'entryCSN']) {
       expect(list).to.match(new RegExp(`^${everywhere} +[\\d.]+ +ready +equality$`, 'm'));
     }

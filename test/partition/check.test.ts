@@ -1,7 +1,11 @@
 import { expect } from 'chai';
+import { DELETION } from '../../src/partition/deleted.js';
 import { valueQualifier } from '../../src/partition/entry.js';
 import { chunkQualifier } from '../../src/partition/large.js';
 import {
+  CHANGES_TABLE,
+  DELETED,
+  DELETED_TABLE,
   equalityPrefix,
   gramPrefix,
   indexTable,
@@ -25,6 +29,12 @@ const norm = (text: string) => Buffer.from(`2.5.4.3=${text}`);
 /** Writes to the store behind the partition's back. */
 async function raw(fixture: Fixture, ...steps: RowStep[]): Promise<void> {
   await fixture.store.commit({ steps, decisive: 0 });
+}
+
+/** Puts a row that is no packed row in the place of one. */
+async function damaged(fixture: Fixture, table: string, key: Buffer): Promise<void> {
+  const rows = [{ key, row: Buffer.from([0, 0, 5, 0, 0, 0, 0]) }];
+  await fixture.store.ingest([{ table, rows }], { steps: [], decisive: 0 });
 }
 
 async function master(fixture: Fixture, id: Buffer): Promise<Buffer> {
@@ -69,6 +79,14 @@ for (const engine of ENGINES) {
       expect(await fixture.partition.repair(() => expect.fail('nothing to tell'))).to.equal(0);
       expect((await fixture.read(`cn=ann,ou=people,${SUFFIX}`)).row.equals(before.row)).to.equal(true);
     });
+
+    /** Expects these breaches (invariant, where), repairs, expects none. */
+    async function expectMended(wanted: readonly [string, string][]): Promise<void> {
+      const found = await fixture.breaches();
+      expect(found.map((b) => [b.invariant, b.where])).to.have.deep.members(wanted.map((w) => [...w]));
+      await fixture.partition.repair();
+      await fixture.expectClean();
+    }
 
     it('a tree row is missing', async () => {
       await mends(
@@ -300,6 +318,22 @@ for (const engine of ENGINES) {
       await mends([{ table: MASTER_TABLE.name, key: ann, put }], [['large', uuidText(ann)]], /belong to no value/);
     });
 
+    it('chunks of an entry that is gone are removed, deleted entries’ too', async () => {
+      const lost = [Buffer.alloc(16, 1), Buffer.alloc(16, 2)];
+      const chunk = { qualifier: chunkQualifier(valueQualifier('jpegPhoto', 0), 0), value: Buffer.alloc(9) };
+      const put = [{ family: MASTER.largeValues, ...chunk }];
+      await mends(
+        [
+          { table: MASTER_TABLE.name, key: lost[0]!, put },
+          { table: DELETED_TABLE.name, key: lost[1]!, put },
+        ],
+        lost.map((id) => ['large', uuidText(id)]),
+        /in table master, but no entry.*\n.*in table deleted, but no entry/,
+      );
+      expect(await fixture.store.keysOfCells(MASTER_TABLE.name, MASTER.largeValues, 10)).to.deep.equal([bob]);
+      expect(await fixture.store.keysOfCells(DELETED_TABLE.name, MASTER.largeValues, 10)).to.deep.equal([]);
+    });
+
     it('a chunk that is gone or changed is told and cannot be mended', async () => {
       const qualifier = chunkQualifier(valueQualifier('jpegPhoto', 0), 1);
       for (const step of [
@@ -364,6 +398,42 @@ for (const engine of ENGINES) {
       );
       await fixture.partition.restore(bob, SYSTEM);
       await fixture.expectClean();
+    });
+
+    it('deleted entries without a time, or that cannot be read', async function () {
+      if (engine === 'hbase') this.skip();
+      await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);
+      await mends(
+        [{ table: DELETED_TABLE.name, key: ann, delete: [{ family: DELETED.deletion, qualifier: DELETION.time }] }],
+        [
+          ['deleted', uuidText(ann)],
+          ['purge', uuidText(ann)],
+        ],
+        /no DN or time/,
+      );
+      const ids = async (): Promise<Buffer[]> => {
+        const found: Buffer[] = [];
+        for await (const { id } of fixture.partition.deletedEntries()) found.push(id);
+        return found;
+      };
+      expect(await ids()).to.deep.equal([ann]);
+      await damaged(fixture, DELETED_TABLE.name, ann);
+      await expectMended([
+        ['deleted', uuidText(ann)],
+        ['purge', uuidText(ann)],
+      ]);
+      expect(await ids()).to.deep.equal([]);
+    });
+
+    it('a change record that cannot be read', async function () {
+      // HBase keeps cells, not packed rows: there is none to be damaged.
+      if (engine === 'hbase') this.skip();
+      const scan = fixture.store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
+      const [key] = (await scan.next())!.keys;
+      scan.close();
+      await damaged(fixture, CHANGES_TABLE.name, key!);
+      await expectMended([['change', `change ${key!.toString('hex')}`]]);
+      expect(await fixture.store.get(CHANGES_TABLE.name, key!)).to.equal(undefined);
     });
 
     it('all tree and index rows are lost', async () => {

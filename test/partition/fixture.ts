@@ -13,14 +13,23 @@ import type { Dn } from '../../src/schema/types.js';
 import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { isPresent } from '../require.js';
+import { delayedStore } from '../store/delayed.js';
 
 export const SUFFIX = 'dc=example,dc=com';
 export const OTHER = 'o=other';
 export const ACTOR = { dn: 'cn=admin,dc=example,dc=com' };
 export const SYSTEM = { ...ACTOR, system: true };
 
-export type Engine = 'memory' | 'lmdb';
-export const ENGINES: readonly Engine[] = ['memory', 'lmdb'];
+/** `delayed`: memory, but that no call answers at once, as none of a store beyond a network does. */
+export type Engine = 'memory' | 'lmdb' | 'delayed' | 'hbase';
+/** `ROWAN_ENGINES` names others. HBase where the machine can: test/hbase says so where it cannot. */
+export const ENGINES: readonly Engine[] = (process.env.ROWAN_ENGINES?.split(',') as Engine[] | undefined) ?? [
+  'memory',
+  'lmdb',
+  'delayed',
+  ...(isPresent('hbase') ? (['hbase'] as const) : []),
+];
 
 let loaded: Schema | undefined;
 export function testSchema(): Schema {
@@ -185,6 +194,12 @@ export class Fixture {
 
 export async function openStore(engine: Engine): Promise<{ store: Store; folder: string | undefined }> {
   if (engine === 'memory') return { store: openMemoryStore(), folder: undefined };
+  if (engine === 'hbase') {
+    // Only where it is wanted: it is at home in a run of mocha alone.
+    const { openRecycled } = await import('../hbase/recycled.js');
+    return { store: await openRecycled(), folder: undefined };
+  }
+  if (engine === 'delayed') return { store: delayedStore(), folder: undefined };
   const folder = mkdtempSync(join(tmpdir(), 'rowan-partition-'));
   return { store: await openLmdbStore(folder), folder };
 }

@@ -53,6 +53,8 @@ for (const engine of ENGINES) {
         // Its first eight bytes are the time of the deletion.
         if (name === 'purge')
           expect([key.length, key.toString('hex', 8)]).to.deep.equal([24, stored.key.toString('hex', 8)]);
+        // Change numbers rise, and over HBase with gaps.
+        else if (name === 'changes' && engine === 'hbase') expect(stored.key).to.have.length(8);
         else expect(key.toString('hex')).to.equal(stored.key.toString('hex'));
         if (!stored.row) {
           expect(await fixture.store.get(stored.table, stored.key)).to.be.instanceOf(Buffer);

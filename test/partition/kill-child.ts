@@ -1,12 +1,17 @@
 import { writeSync } from 'node:fs';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { newUuid } from '../../src/partition/uuid.js';
+import { openHBaseStore } from '../../src/store/hbase/index.js';
+import { hbaseSettings, isHBaseUrl } from '../../src/store/hbase/settings.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { change, Fixture, Random, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
 import { apply, COUNTER, containerOf, type Entries, type Operation, type Told, WRITERS } from './kill-model.js';
 import { readEntries } from './kill-read.js';
 
-/** `kill-child.js FOLDER SEED`: eight writers, who say on the standard output what they begin and what is done, until they are killed. */
+/**
+ * `kill-child.js STORE SEED [FIRST COUNT LEASE]`: eight writers, or some of them, who say on the standard output what they begin and
+ * what is done, until they are killed. STORE is a folder or the URL of an HBase, LEASE its front ends' lease in ms.
+ */
 
 const MOST = 12;
 
@@ -74,8 +79,11 @@ async function write(fixture: Fixture, writer: number, random: Random): Promise<
   }
 }
 
-const [folder, seed] = process.argv.slice(2);
-const store = await openLmdbStore(folder!);
+const [place, seed, first = '0', count = String(WRITERS), lease] = process.argv.slice(2);
+const store = isHBaseUrl(place!)
+  ? await openHBaseStore(hbaseSettings({ url: place!, regions: 1 }), { leaseMs: Number(lease) })
+  : await openLmdbStore(place!);
 const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
 await fixture.read(SUFFIX);
-await Promise.all(Array.from({ length: WRITERS }, (_, k) => write(fixture, k, new Random(Number(seed) + k))));
+const writers = Array.from({ length: Number(count) }, (_, i) => Number(first) + i);
+await Promise.all(writers.map((k) => write(fixture, k, new Random(Number(seed) + k))));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { initDirectory, Partition } from '../../src/partition/index.js';
+import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { ACTOR, Fixture, type Random, SUFFIX, testSchema } from './fixture.js';
 import { apply, COUNTER, type Entries, type Operation, SHARED, type Told, WRITERS } from './kill-model.js';
@@ -13,25 +14,28 @@ import { readEntries } from './kill-read.js';
 const CHILD = fileURLToPath(new URL('./kill-child.js', import.meta.url));
 
 /** What was said before the kill. */
-interface Heard {
+export interface Heard {
   readonly acknowledged: { readonly writer: number; readonly operation: Operation }[];
   /** Begun and not acknowledged, by writer. */
   readonly open: Map<number, Operation>;
 }
 
 async function open(folder: string): Promise<Fixture> {
-  const store = await openLmdbStore(folder);
+  return openOver(await openLmdbStore(folder));
+}
+
+export async function openOver(store: Store): Promise<Fixture> {
   return new Fixture(store, await Partition.open(store, testSchema()), undefined);
 }
 
-async function prepare(folder: string): Promise<void> {
-  const store = await openLmdbStore(folder);
+/** Makes the directory that the writers work in, and closes the store. */
+export async function prepare(store: Store): Promise<void> {
   await initDirectory(
     store,
     { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') },
     testSchema(),
   );
-  const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+  const fixture = await openOver(store);
   await fixture.add(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' });
   await fixture.add(SHARED, { objectClass: 'organizationalUnit', ou: 'shared' });
   for (let k = 0; k < WRITERS; k++) await fixture.unit(`w${k}`);
@@ -46,10 +50,10 @@ async function prepare(folder: string): Promise<void> {
   await fixture.close();
 }
 
-/** Runs the writers and kills them `after` ms behind the first acknowledgement. */
-function killed(folder: string, seed: number, after: number): Promise<Heard> {
+/** Runs the writers and kills them `after` ms behind the first thing they say; `args` are those of kill-child.js. */
+export function killed(args: readonly string[], after: number): Promise<Heard> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [CHILD, folder, String(seed)], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [CHILD, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     let out = '';
     let errors = '';
     let timer: NodeJS.Timeout | undefined;
@@ -83,7 +87,7 @@ function hear(out: string): Heard {
 }
 
 /** Holds what the directory must hold against what it does. */
-class Ledger {
+export class Ledger {
   readonly #entries: Entries[] = Array.from({ length: WRITERS }, () => new Map());
   #counter = 0;
   acknowledged = 0;
@@ -127,10 +131,10 @@ export async function killRounds(
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-kill-'));
   try {
-    await prepare(folder);
+    await prepare(await openLmdbStore(folder));
     const ledger = new Ledger();
     for (let round = 1; round <= rounds; round++) {
-      const heard = await killed(folder, random.int(2 ** 31), random.int(250));
+      const heard = await killed([folder, String(random.int(2 ** 31))], random.int(250));
       const fixture = await open(folder);
       await fixture.expectClean();
       await ledger.settle(fixture, heard);

@@ -1,5 +1,18 @@
+import { rmSync } from 'node:fs';
 import { expect } from 'chai';
-import { change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { initDirectory } from '../../src/partition/index.js';
+import {
+  change,
+  ENGINES,
+  type Fixture,
+  OTHER,
+  openFixture,
+  openStore,
+  refused,
+  SUFFIX,
+  SYSTEM,
+  uuidText,
+} from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const ANN = `cn=ann,${PEOPLE}`;
@@ -78,6 +91,29 @@ for (const engine of ENGINES) {
         await refused('entryAlreadyExists', fixture.add(OTHER, { objectClass: 'organization', o: 'other' }));
         await refused('notAllowedOnNonLeaf', fixture.delete(OTHER));
         await refused('unwillingToPerform', fixture.rename(OTHER, 'o=another'));
+      });
+
+      it('a suffix is apart from all others, from the start and when it is added', async () => {
+        const settings = { adminDn: 'cn=admin', adminPassword: Buffer.from('x') };
+        const { schema } = fixture.partition;
+        for (const [suffixes, result] of [
+          [[SUFFIX, `ou=x, ${SUFFIX.toUpperCase()}`], 'unwillingToPerform'],
+          [[`ou=x,${SUFFIX}`, OTHER, 'dc=com'], 'unwillingToPerform'],
+          [[SUFFIX, SUFFIX.toUpperCase()], 'entryAlreadyExists'],
+          [[''], 'invalidDNSyntax'],
+        ] as const) {
+          const { store, folder } = await openStore(engine);
+          await refused(result, initDirectory(store, { suffixes, ...settings }, schema));
+          expect(await store.tables()).to.deep.equal([]);
+          await store.close();
+          if (folder) rmSync(folder, { recursive: true });
+        }
+        await refused('unwillingToPerform', fixture.partition.addSuffix(`ou=x,${SUFFIX}`), /below 'dc=example,dc=com'/);
+        await refused('unwillingToPerform', fixture.partition.addSuffix('dc=com'), /below 'dc=com'/);
+        await refused('entryAlreadyExists', fixture.partition.addSuffix('O=Other'));
+        await fixture.partition.addSuffix('dc=example,dc=org');
+        await fixture.partition.addSuffix('dc=xexample,dc=com');
+        expect(fixture.partition.settings.suffixes).to.have.length(4);
       });
 
       it('takes entryUUID and times from the server only, and no UUID twice', async () => {

@@ -3,6 +3,7 @@ import {
   clearText,
   DEFAULT_POLICY,
   dummyVerify,
+  givenAs,
   hashPassword,
   hashPasswordFast,
   isHashed,
@@ -71,7 +72,20 @@ describe('password policy', () => {
       expect(isSlow(bytes(stored)), stored).to.equal(false);
     }
     expect(isHashed(bytes('{SASL}user@REALM'))).to.equal(true);
-    expect(isHashed(bytes('{hello}world'))).to.equal(false);
+    expect(isHashed(bytes('{hello}world'))).to.equal(true);
+    for (const foreign of ['{SASL}user@REALM', '{hello}world', '{x-vendor/2.0_a}', '{Nosuch}'])
+      expect(givenAs(bytes(foreign)), foreign).to.equal('foreign');
+    for (const clear of [
+      '{}x',
+      '{hello world}x',
+      '{hellø}x',
+      '{hello',
+      'x{SSHA}x',
+      `{${'x'.repeat(33)}}x`,
+      '{CLEARTEXT}x',
+    ])
+      expect(givenAs(bytes(clear)), clear).to.equal('clear');
+    expect(givenAs(bytes('{ssha}x'))).to.equal('hashed');
     expect(clearText(bytes('{cleartext}abc')).toString()).to.equal('abc');
     expect(clearText(bytes('{hello}world')).toString()).to.equal('{hello}world');
   });

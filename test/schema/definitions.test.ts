@@ -96,7 +96,38 @@ describe('built-in definitions', () => {
       pwdAccountLockedTime: '1.3.6.1.4.1.42.2.27.8.1.17',
     };
     for (const [name, oid] of Object.entries(known)) expect(schema.attribute(name)!.oid, name).to.equal(oid);
+    expect(schema.rule('1.2.840.113556.1.4.803')).to.equal(schema.rule('integerBitAndMatch'));
+    expect(schema.rule('1.2.840.113556.1.4.804')).to.equal(schema.rule('integerBitOrMatch'));
     expect(schema.rule('dnSubtreeMatch')!.oid).to.equal('1.3.6.1.4.1.4203.666.4.9');
+  });
+
+  it('are those of every document that the directory builds on', () => {
+    const classes: Record<string, readonly string[]> = {
+      'RFC 4512': ['top', 'alias', 'subschema', 'extensibleObject'],
+      'RFC 4519': ['person', 'organization', 'organizationalUnit', 'groupOfNames', 'groupOfUniqueNames', 'dcObject'],
+      'RFC 4524': ['account', 'document', 'domain', 'room', 'simpleSecurityObject'],
+      'RFC 2798': ['inetOrgPerson'],
+      'RFC 2307': ['posixAccount', 'shadowAccount', 'posixGroup', 'ipHost', 'nisNetgroup'],
+      'RFC 4523': ['pkiUser', 'pkiCA', 'cRLDistributionPoint', 'deltaCRL'],
+      'RFC 3296': ['referral'],
+      'dynamic groups': ['groupOfURLs'],
+      'password policy': ['pwdPolicy'],
+    };
+    const attributes: Record<string, readonly string[]> = {
+      'RFC 4530': ['entryUUID'],
+      'RFC 5020': ['entryDN'],
+      'X.501': ['hasSubordinates', 'structuralObjectClass'],
+      'RFC 4519': ['dc', 'ou', 'member', 'uniqueMember', 'userPassword', 'x121Address'],
+      'RFC 4524': ['mail', 'manager', 'host', 'drink'],
+      'RFC 4523': ['userCertificate', 'cACertificate', 'certificateRevocationList', 'crossCertificatePair'],
+      'RFC 2307': ['uidNumber', 'memberUid', 'homeDirectory', 'ipHostNumber'],
+      'dynamic groups': ['memberURL'],
+      'password policy': ['pwdMaxAge', 'pwdLockout', 'pwdPolicySubentry', 'pwdFailureTime'],
+    };
+    for (const [document, names] of Object.entries(classes))
+      for (const name of names) expect(schema.objectClass(name), `${name} of ${document}`).to.not.equal(undefined);
+    for (const [document, names] of Object.entries(attributes))
+      for (const name of names) expect(schema.attribute(name), `${name} of ${document}`).to.not.equal(undefined);
   });
 
   it('say which attributes a rule may be used with', () => {

@@ -171,6 +171,13 @@ describe('ordering rules', () => {
     expect(Buffer.compare(form('caseIgnoreOrderingMatch', 'ABC')!, form('caseIgnoreOrderingMatch', 'abd')!)).to.equal(
       -1,
     );
+    const order = (name: string, a: string, b: string) => Buffer.compare(form(name, a)!, form(name, b)!);
+    expect(order('caseExactOrderingMatch', 'B', 'a')).to.equal(-1);
+    expect(order('caseExactOrderingMatch', 'a  b', 'a b')).to.equal(0);
+    expect(order('numericStringOrderingMatch', '1 2', '13')).to.equal(-1);
+    const uuids = ['597AE2F6-16a6-1027-98f4-d28b5365dc14', '597ae2f6-16a6-1027-98f4-d28b5365dc15'] as const;
+    expect(order('UUIDOrderingMatch', ...uuids)).to.equal(-1);
+    expect(order('UUIDOrderingMatch', uuids[0], uuids[0].toLowerCase())).to.equal(0);
     expect(Buffer.compare(form('octetStringOrderingMatch', 'ab')!, form('octetStringOrderingMatch', 'abc')!)).to.equal(
       -1,
     );
@@ -211,6 +218,8 @@ describe('substrings rules', () => {
     ['caseIgnoreSubstringsMatch', 'Ängström', { initial: 'än', any: ['ST'], final: 'RÖM' }, true],
     ['caseExactSubstringsMatch', 'Abc', { initial: 'a' }, false],
     ['caseIgnoreIA5SubstringsMatch', 'User.1@Example.com', { any: ['@example'] }, true],
+    ['caseExactIA5SubstringsMatch', '/home/Ann', { initial: '/home/', final: 'Ann' }, true],
+    ['caseExactIA5SubstringsMatch', '/home/Ann', { any: ['ann'] }, false],
     ['numericStringSubstringsMatch', '12 34 56', { any: ['2345'] }, true],
     ['telephoneNumberSubstringsMatch', '+1 555-0100', { initial: '+15', final: '-100' }, true],
     ['caseIgnoreListSubstringsMatch', '1 Main St$Anytown', { any: ['st$any'] }, true],

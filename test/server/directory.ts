@@ -17,9 +17,8 @@ export function testSchema(): Schema {
   return schema;
 }
 
-/** An empty directory in memory. */
-export async function emptyPartition(): Promise<Partition> {
-  const store = openMemoryStore();
+/** An empty directory, in memory unless told otherwise. */
+export async function emptyPartition(store = openMemoryStore()): Promise<Partition> {
   const adminPassword = hashPasswordFast(Buffer.from(ADMIN.password));
   await initDirectory(store, { suffixes: [SUFFIX], adminDn: ADMIN.dn, adminPassword }, testSchema());
   return Partition.open(store, testSchema());

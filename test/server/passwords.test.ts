@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { slowWork } from '../../src/password/index.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
@@ -35,6 +36,22 @@ describe('server: passwords', () => {
     return code;
   }
 
+  /** How many slow verifications and hashes the work takes. */
+  async function slowPieces(work: () => Promise<unknown>): Promise<number> {
+    const run = slowWork.run.bind(slowWork);
+    let pieces = 0;
+    slowWork.run = (piece) => {
+      pieces++;
+      return run(piece);
+    };
+    try {
+      await work();
+    } finally {
+      slowWork.run = run;
+    }
+    return pieces;
+  }
+
   function modify(
     uid: string,
     operation: 'add' | 'delete' | 'replace',
@@ -62,6 +79,65 @@ describe('server: passwords', () => {
     expect(await bindAs('new', 'clear')).to.equal(0);
     expect(await bindAs('new', 'other')).to.equal(0);
     expect(await bindAs('new', values[0]!)).to.equal(49);
+  });
+
+  it('wrong ones cost one argon2 verification and get one answer, whoever the bind names', async () => {
+    await begin();
+    await addPerson(running.partition, 'none');
+    await addPerson(running.partition, 'foreign', { userPassword: '{X-VENDOR}abc' });
+    await addPerson(running.partition, 'broken', { userPassword: '{ARGON2}broken' });
+    await addPerson(running.partition, 'strong');
+    expect((await modify('strong', 'add', 'right')).code).to.equal(0);
+    const client = await RawClient.open(running.port);
+    const known = ['p0', 'none', 'foreign', 'broken', 'strong'].map(personDn);
+    const unknown = [personDn('nobody'), 'uid=x,ou=nowhere,dc=example,dc=com', 'o=elsewhere'];
+    const answers: unknown[] = [];
+    for (const dn of [...known, ADMIN.dn, ...unknown]) {
+      const pieces = await slowPieces(async () => answers.push((await client.request(simpleBind(dn, 'wrong'))).final));
+      expect(pieces, dn).to.equal(1);
+    }
+    expect(answers[0]).to.include({ code: 49 });
+    for (const answer of answers) expect(answer).to.deep.equal(answers[0]);
+    client.close();
+  });
+
+  it('verified are remembered for a while, until they change, or not at all', async () => {
+    for (const enabled of [true, false]) {
+      await begin({ 'credentialCache.enabled': enabled });
+      expect((await modify('p0', 'replace', 'right')).code).to.equal(0);
+      const bind = (password: string, code: number) =>
+        slowPieces(async () => expect(await bindAs('p0', password)).to.equal(code));
+      expect(await bind('right', 0), 'first').to.equal(1);
+      expect(await bind('right', 0), 'again').to.equal(enabled ? 0 : 1);
+      expect(await bind('wrong', 49), 'wrong').to.equal(1);
+      expect((await modify('p0', 'replace', 'other')).code).to.equal(0);
+      expect(await bind('right', 49), 'after a change').to.equal(1);
+      expect((await modify('p0', 'replace', 'right')).code).to.equal(0);
+      expect(await bind('right', 0), 'changed back').to.equal(1);
+      const attribute = { type: 'description', values: [Buffer.from('changed')] };
+      const changes = [{ operation: 'replace', attribute }] as const;
+      expect((await admin.request({ op: 'modify', dn: personDn('p0'), changes })).code).to.equal(0);
+      expect(await bind('right', 0), 'after another change').to.equal(1);
+      expect((await admin.request({ op: 'delete', dn: personDn('p0') })).code).to.equal(0);
+      expect(await bind('right', 49), 'deleted').to.equal(1);
+      if (enabled) {
+        admin.close();
+        await running.stop();
+      }
+    }
+  });
+
+  it('of a scheme that is not known are kept as they are, bind nobody, and the log says so once', async () => {
+    await begin();
+    const values = ['{X-VENDOR}Hunter2', '{SASL}ann@EXAMPLE.COM'];
+    expect((await modify('p0', 'replace', ...values)).code).to.equal(0);
+    expect(await stored('p0')).to.deep.equal(values);
+    for (const tried of [...values, 'Hunter2', 'secret-0']) expect(await bindAs('p0', tried)).to.equal(49);
+    const warnings = running.lines.filter((line) => line.includes('not verified here'));
+    expect(warnings).to.have.length(1);
+    expect(running.lines.join('')).not.to.match(/Hunter2|X-VENDOR/);
+    expect((await modify('p0', 'delete', values[0]!)).code).to.equal(0);
+    expect(await stored('p0')).to.deep.equal([values[1]]);
   });
 
   it('an empty or overlong one is refused with 19', async () => {

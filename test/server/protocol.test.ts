@@ -1,6 +1,7 @@
 import ldapjs from 'ldapjs';
 import { mount } from '../../src/server/mount/mount.js';
 import { makeConfig } from '../../src/server/settings/index.js';
+import { delayedStore } from '../store/delayed.js';
 import { ADMIN, emptyPartition, start } from './directory.js';
 import { type Lack, protocolSuite } from './protocol-suite.js';
 
@@ -23,6 +24,12 @@ const admin = { adminDn: ADMIN.dn, adminPassword: ADMIN.password };
 
 protocolSuite('RowanServer', async () => {
   const partition = await emptyPartition();
+  const { url, port, stop } = await start(SETTINGS, 0, partition);
+  return { url, port, ...admin, stop };
+});
+
+protocolSuite('RowanServer, over a store that never answers at once', async () => {
+  const partition = await emptyPartition(delayedStore());
   const { url, port, stop } = await start(SETTINGS, 0, partition);
   return { url, port, ...admin, stop };
 });

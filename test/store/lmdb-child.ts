@@ -2,7 +2,7 @@
  * A process of its own for the LMDB tests: `node lmdb-child.js MODE FOLDER`. Says what happens, a line each, on stdout.
  *
  * - `write`: creates table `w` and commits plans from eight writers without end: `n` for each that was acknowledged.
- * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON.
+ * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON. `read` does it read-only.
  * - `fill`: commits rows of 64 KiB until it fails; then reads, commits a small row when room was made, and closes.
  * - `table`: creates table `other` with the row `k`.
  */
@@ -45,12 +45,13 @@ async function write(): Promise<void> {
   await Promise.all(Array.from({ length: 8 }, writer));
 }
 
-async function open(): Promise<void> {
+async function open(readOnly: boolean): Promise<void> {
   if (process.getuid!() === 0) {
     process.setgid!(65534);
     process.setuid!(65534);
   }
-  const store = await openLmdbStore(folder);
+  const store = await openLmdbStore(folder, { readOnly });
+  await store.tables();
   await store.close();
   say('ok');
 }
@@ -88,7 +89,13 @@ function report(error: unknown): void {
   say(JSON.stringify({ code: error.code, message: error.message, applied: error.applied }));
 }
 
-const modes: Record<string, () => Promise<void>> = { write, open, fill, table };
+const modes: Record<string, () => Promise<void>> = {
+  write,
+  open: () => open(false),
+  read: () => open(true),
+  fill,
+  table,
+};
 try {
   await modes[mode]!();
 } catch (error) {

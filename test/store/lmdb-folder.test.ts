@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -74,7 +74,7 @@ describe('lmdb: the data folder', function () {
 
   it('refuses data of a newer format', async () => {
     await filled();
-    await writeFile(join(folder, 'rowan.json'), '{"format": 2, "store": "lmdb"}');
+    await writeFile(join(folder, 'rowan.json'), '{"format": 3, "store": "lmdb"}');
     const error = await errorOf(openLmdbStore(folder));
     expect(error?.code).to.equal('format');
     expect(error?.message)
@@ -165,17 +165,66 @@ describe('lmdb: the data folder', function () {
     await store.close();
   });
 
-  it('says that the folder may not be entered or written', async () => {
-    await filled();
-    await chmod(base, 0o755);
-    if (process.getuid!() !== 0) await chmod(folder, 0);
-    const { stdout } = await run(process.execPath, [CHILD, 'open', folder]);
-    const error = JSON.parse(stdout) as { code: string; message: string };
-    expect(error.code).to.equal('permission');
-    expect(error.message)
-      .to.include(folder)
-      .and.to.match(/owner or mode/);
-    await chmod(folder, 0o700);
+  describe('which this user may not use', () => {
+    /** What a process of another user says; as root it becomes nobody, else the owner has taken the right from himself. */
+    async function said(mode: 'open' | 'read'): Promise<string> {
+      return (await run(process.execPath, [CHILD, mode, folder])).stdout.trim();
+    }
+
+    async function refused(mode: 'open' | 'read', path: string): Promise<void> {
+      const error = JSON.parse(await said(mode)) as { code: string; message: string };
+      expect(error.code).to.equal('permission');
+      expect(error.message)
+        .to.include(path)
+        .and.to.match(/owner or mode/);
+    }
+
+    beforeEach(async () => {
+      await filled();
+      await chmod(base, 0o755);
+      const nobody = process.getuid!() === 0 ? 65534 : process.getuid!();
+      for (const name of ['', 'data.mdb', 'lock.mdb', 'rowan.json']) await chown(join(folder, name), nobody, -1);
+    });
+
+    it('is told apart from one that it may', async () => {
+      expect([await said('open'), await said('read')]).to.deep.equal(['ok', 'ok']);
+    });
+
+    for (const [name, mode] of [
+      ['.', 0o000],
+      ['data.mdb', 0o000],
+      ['lock.mdb', 0o000],
+      ['lock.mdb', 0o400],
+      ['rowan.json', 0o000],
+    ] as const) {
+      it(`says so of ${name === '.' ? 'the folder' : name} with mode ${mode.toString(8)}, for writing and reading`, async () => {
+        await chmod(join(folder, name), mode);
+        await refused('open', name === '.' ? folder : join(folder, name));
+        await refused('read', name === '.' ? folder : join(folder, name));
+        await chmod(join(folder, name), 0o700);
+      });
+    }
+
+    it('says so when it wants to write what it may only read', async () => {
+      await chmod(join(folder, 'data.mdb'), 0o400);
+      await refused('open', join(folder, 'data.mdb'));
+      expect(await said('read')).to.equal('ok');
+      await chmod(folder, 0o500);
+      await refused('open', folder);
+      expect(await said('read')).to.equal('ok');
+      await chmod(folder, 0o700);
+      await rm(join(folder, 'lock.mdb'));
+      await chmod(folder, 0o500);
+      await refused('read', folder);
+      await chmod(folder, 0o700);
+    });
+
+    it('says so when it may not make one', async () => {
+      await chmod(folder, 0o500);
+      folder = join(folder, 'below');
+      await refused('open', folder);
+      await chmod(join(base, 'data.d'), 0o700);
+    });
   });
 
   it('survives a write that is cut short: an error, nothing acknowledged lost, and it serves on', async () => {

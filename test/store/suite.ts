@@ -1,4 +1,5 @@
 import type { Store } from '../../src/store/contract.js';
+import { columnSuite } from './suite/columns.js';
 import { commitSuite } from './suite/commit.js';
 import { filterSuite } from './suite/filter.js';
 import { Fixture } from './suite/fixture.js';
@@ -25,6 +26,7 @@ export function storeSuite(name: string, factory: () => Promise<Opened>): void {
     after(() => fixture.close());
     tableSuite(fixture);
     readSuite(fixture);
+    columnSuite(fixture);
     filterSuite(fixture);
     indexSuite(fixture);
     commitSuite(fixture);

@@ -1,4 +1,7 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
 import type { Command } from 'commander';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted, formatCount } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
@@ -20,7 +23,7 @@ Examples:
     zcat backup.ldif.gz | rowan import --data data -
 
 Content records (entries) and change records (changetype: add, delete, modify, modrdn) may be mixed. Passwords in the
-clear are stored as {SSHA512}. When an import was killed, the same command takes it up where it ended.
+clear are stored as {SSHA512}, those that begin with {SCHEME} as they are. When an import was killed, the same command takes it up where it ended.
 `;
 
 interface ImportFlags {
@@ -34,6 +37,12 @@ function rejectsPath(file: string, flags: ImportFlags): string {
   return flags.rejects ?? `${file === '-' ? 'stdin' : file}.rejects`;
 }
 
+/** In the data folder; of a directory in HBase, which has none, beside the file. */
+function journalPath(address: string, file: string): string {
+  if (!isHBaseUrl(address)) return join(address, 'import.json');
+  return `${file}.${createHash('sha256').update(address).digest('hex').slice(0, 8)}.import`;
+}
+
 /** What an interrupted import left, or a start from the beginning where `--resume` asks for it. */
 function resumption(journal: ImportJournal | undefined, flags: ImportFlags): { done: number } | undefined {
   if (flags.resume === false) return undefined;
@@ -43,7 +52,7 @@ function resumption(journal: ImportJournal | undefined, flags: ImportFlags): { d
 }
 
 async function importFile(directory: OpenDirectory, input: InputFile, path: string, flags: ImportFlags): Promise<void> {
-  const journal = input.fingerprint && new ImportJournal(directory.data, input.fingerprint);
+  const journal = input.fingerprint && new ImportJournal(journalPath(directory.address, path), input.fingerprint);
   const resume = resumption(journal, flags);
   const rejects = new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
   const source = new RecordSource(
@@ -61,8 +70,7 @@ async function importFile(directory: OpenDirectory, input: InputFile, path: stri
     },
   });
   const start = performance.now();
-  const outcome = await importer.run();
-  progress.finish();
+  const outcome = await importer.run().finally(() => progress.finish());
   printOutcome(outcome, (performance.now() - start) / 1000);
   judge(outcome, input, rejects);
 }
@@ -77,6 +85,10 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
   if (outcome.hashed > 0) {
     const passwords = counted(outcome.hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
+  }
+  if (outcome.foreign > 0) {
+    const passwords = counted(outcome.foreign, 'password');
+    process.stdout.write(`${passwords} kept under a {SCHEME} that is not verified here: nobody can bind with them\n`);
   }
 }
 

@@ -1,9 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs';
 import type { Command } from 'commander';
 import { createDirectory } from '../directory.js';
-import { CliError, UsageError } from '../exit.js';
+import { UsageError } from '../exit.js';
 import { collect, directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
+import { refuseFullFolder } from '../store.js';
 
 const EXAMPLES = `
 Examples:
@@ -13,6 +13,9 @@ Examples:
   From a script, with a password that no process list shows:
     rowan init --data data --suffix dc=example,dc=com --admin-dn cn=admin,dc=example,dc=com --admin-password-file pw
     ROWAN_ADMIN_PASSWORD=… rowan init --data data --suffix o=a --suffix o=b --admin-dn cn=admin,o=a
+
+  In HBase:
+    rowan init --store hbase://master1:16000,master2:16000/acme --suffix o=acme --admin-dn cn=admin,o=acme
 `;
 
 interface InitOptions {
@@ -39,13 +42,6 @@ async function adminPassword(adminDn: string, file: string | undefined): Promise
   return { password: Buffer.from(generatePassword()), generated: true };
 }
 
-function refuseExisting(folder: string): void {
-  if (!existsSync(folder)) return;
-  const content = readdirSync(folder);
-  if (content.length === 0) return;
-  throw new CliError(`${folder} exists already and is not empty; choose another --data, or serve what is there`);
-}
-
 export function addInit(program: Command): void {
   directoryCommand(program, 'init', 'create a directory')
     .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collect)
@@ -54,11 +50,11 @@ export function addInit(program: Command): void {
     .addHelpText('after', EXAMPLES)
     .action(async (options: InitOptions, command: Command) => {
       const settings = settingsOf(command);
-      refuseExisting(settings.data);
+      refuseFullFolder(settings.store);
       const { password, generated } = await adminPassword(options.adminDn, options.adminPasswordFile);
       await createDirectory(settings, { suffixes: options.suffix, adminDn: options.adminDn, adminPassword: password });
       process.stdout.write(
-        `created ${settings.data} for ${options.suffix.join(' and ')}\nadministrator: ${options.adminDn}\n`,
+        `created ${settings.store} for ${options.suffix.join(' and ')}\nadministrator: ${options.adminDn}\n`,
       );
       if (generated)
         process.stdout.write(`password: ${password.toString()}   (shown this once; "rowan passwd" sets another)\n`);

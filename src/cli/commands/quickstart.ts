@@ -2,7 +2,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { createDirectory, withDirectory } from '../directory.js';
-import { CliError } from '../exit.js';
+import { CliError, UsageError } from '../exit.js';
 import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
 import { openInput, RecordSource } from '../import/source.js';
@@ -17,7 +17,7 @@ const SAMPLE = fileURLToPath(new URL('../../../../scripts/sample.ldif', import.m
 async function loadSample(settings: Settings): Promise<number> {
   return withDirectory(settings, {}, async ({ partition }) => {
     const source = new RecordSource(openInput(SAMPLE).chunks, {});
-    const rejects = new RejectsFile(`${settings.data}/sample.rejects`, false);
+    const rejects = new RejectsFile(`${settings.store}/sample.rejects`, false);
     const options = { continue: false, resume: undefined, onProgress: () => undefined };
     const { loaded, stoppedAt } = await new Importer(partition, source, rejects, undefined, options).run();
     if (stoppedAt) throw new CliError(`the sample directory, line ${stoppedAt.line}: ${stoppedAt.reason}`);
@@ -31,9 +31,9 @@ async function createSample(settings: Settings): Promise<string> {
   try {
     await createDirectory(settings, { suffixes: [SUFFIX], adminDn: ADMIN, adminPassword: Buffer.from(password) });
     const entries = await loadSample(settings);
-    process.stdout.write(`Created ${settings.data} with a sample directory of ${entries} entries.\n`);
+    process.stdout.write(`Created ${settings.store} with a sample directory of ${entries} entries.\n`);
   } catch (error) {
-    rmSync(settings.data, { recursive: true, force: true });
+    rmSync(settings.store, { recursive: true, force: true });
     throw error;
   }
   return password;
@@ -64,7 +64,9 @@ export function addQuickstart(program: Command): void {
   });
   addServerOptions(command).action(async (_options: object, self: Command) => {
     const settings = settingsOf(self, 'data');
-    const password = existsSync(settings.data) ? undefined : await createSample(settings);
+    if (settings.config.store !== undefined)
+      throw new UsageError('the sample directory is made in a folder: give --data');
+    const password = existsSync(settings.store) ? undefined : await createSample(settings);
     await serve(settings, (urls) => greet(urls, password));
   });
 }

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
-import type { RowanServer } from '../../server/server.js';
+import type { Partition } from '../../partition/index.js';
+import { renewCertificate } from '../certificate.js';
 import { openDirectory } from '../directory.js';
+import { UsageError } from '../exit.js';
 import { Maintenance } from '../maintenance.js';
 import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
 
@@ -13,6 +15,9 @@ Examples:
   With TLS, and a socket for root's scripts:
     rowan serve --data data --listen ldap://0.0.0.0 --listen ldaps://0.0.0.0 --listen ldapi://%2Frun%2Frowan.sock \\
       --tls-cert server.crt --tls-key server.key
+
+  On several cores:
+    rowan serve --data data --listen ldap://0.0.0.0 --workers 4
 
   From a configuration file ("rowan config" shows what can stand in it):
     rowan serve --config /etc/rowan.yaml
@@ -34,14 +39,29 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** SIGHUP: the certificate has been replaced. */
-function renewAtHangup(server: RowanServer, log: Logger): void {
-  process.on('SIGHUP', () => {
-    server.renewCertificate().then(
-      (renewed) => log.info(renewed ? 'the certificate was read anew' : 'SIGHUP: there is no certificate to read anew'),
-      (error: Error) => log.error(`the certificate could not be read anew, the old one stays: ${error.message}`),
-    );
-  });
+/** What listens: this process, or a supervisor with workers. */
+interface Serving {
+  listen(): Promise<string[]>;
+  /** After SIGHUP. */
+  renewCertificate(): void;
+  close(): Promise<void>;
+}
+
+async function createServing(settings: Settings, partition: Partition, log: Logger): Promise<Serving> {
+  const { config } = settings;
+  // Loaded here, so that the other commands start without what only a server needs.
+  if (config.workers > 1) {
+    if (!partition.store.supports.processes) throw new UsageError('workers: only one process can have this store open');
+    const { Supervisor } = await import('../workers/supervisor.js');
+    return new Supervisor(settings, log);
+  }
+  const { RowanServer } = await import('../../server/server.js');
+  const server = new RowanServer(partition, config, log);
+  return {
+    listen: () => server.listen(),
+    renewCertificate: () => renewCertificate(server, log),
+    close: () => server.close(),
+  };
 }
 
 /** Serves until a signal ends it. `onReady` runs once, when every listener listens. */
@@ -49,21 +69,21 @@ export async function serve(
   settings: Settings,
   onReady: (urls: readonly string[], suffixes: string) => void,
 ): Promise<void> {
-  // Loaded here, so that the other commands start without what only a server needs.
-  const [{ RowanServer }, { createLog }] = await Promise.all([import('../../server/server.js'), import('../log.js')]);
+  const { createLog } = await import('../log.js');
   const log = createLog(settings.config);
   const directory = await openDirectory(settings);
-  const server = new RowanServer(directory.partition, settings.config, log);
+  let serving: Serving | undefined;
   const maintenance = new Maintenance(directory.partition, settings.config, log);
   try {
+    serving = await createServing(settings, directory.partition, log);
     const stopped = stopSignal();
-    renewAtHangup(server, log);
-    const urls = await server.listen();
+    process.on('SIGHUP', () => serving?.renewCertificate());
+    const urls = await serving.listen();
     onReady(urls, directory.partition.settings.suffixes.join(' '));
     maintenance.start();
     log.info({ signal: await stopped }, 'stopping');
   } finally {
-    await server.close();
+    await serving?.close();
     await maintenance.stop();
     await directory.close();
   }

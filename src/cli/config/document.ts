@@ -25,6 +25,8 @@ function valueColumn(spec: SettingSpec): string {
       return 'octal digits';
     case 'path':
       return 'path';
+    case 'text':
+      return 'text';
     case 'paths':
       return 'list of paths';
     case 'urls':

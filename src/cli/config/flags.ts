@@ -18,6 +18,7 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   choice: '<word>',
   mode: '<octal>',
   path: '<path>',
+  text: '<text>',
   paths: '<path>',
   urls: '<url>',
 };

@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/error.js';
 import type { LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import type { Partition } from '../../partition/index.js';
 import type { Actor, LoadEntry, LoadReject } from '../../partition/types.js';
+import { storeFailureOf } from '../exit.js';
 import { applyChange, type ChangeRecord } from './apply.js';
 import type { ImportJournal } from './journal.js';
 import { ClearPasswords } from './passwords.js';
@@ -24,7 +25,10 @@ export interface ImportOutcome {
   rejected: number;
   /** Entries that an interrupted import had loaded. */
   existing: number;
+  /** Passwords that came in the clear. */
   hashed: number;
+  /** Passwords of schemes that are not verified here. */
+  foreign: number;
   /** The record that ended it. */
   stoppedAt: { readonly line: number; readonly reason: string } | undefined;
 }
@@ -38,10 +42,14 @@ function isChange(record: LdifRecord): boolean {
 }
 
 /** The record that a load entry was made from. */
-function recordOf(entry: LoadEntry): Rejected {
-  if (!('text' in entry) || !Buffer.isBuffer(entry.text))
-    throw new TypeError('the loader gave back an entry that it was not given');
-  return { line: entry.line, text: entry.text };
+class Source implements Rejected {
+  readonly line: number;
+  readonly text: Buffer;
+
+  constructor({ line, text }: Rejected) {
+    this.line = line;
+    this.text = text;
+  }
 }
 
 /** Imports the records of a source: runs of content through the bulk loader, change records one after another. */
@@ -59,6 +67,7 @@ export class Importer {
     rejected: 0,
     existing: 0,
     hashed: 0,
+    foreign: 0,
     stoppedAt: undefined,
   };
   #journalled = performance.now();
@@ -87,7 +96,7 @@ export class Importer {
     await this.#source.close();
     this.#rejects.close();
     this.#journal?.remove();
-    return { ...this.#outcome, hashed: this.#passwords.hashed };
+    return { ...this.#outcome, hashed: this.#passwords.hashed, foreign: this.#passwords.foreign };
   }
 
   #passedOver(record: LdifRecord): boolean {
@@ -117,7 +126,7 @@ export class Importer {
       if (record.kind === 'error') this.#reject(record, record.reason);
       else if (record.kind === 'content') {
         const attributes = this.#passwords.attributes(record.attributes);
-        entries.push(attributes === record.attributes ? record : { ...record, attributes });
+        entries.push({ line: record.line, dn: record.dn, attributes, source: new Source(record) });
       }
     }
     return entries;
@@ -136,7 +145,8 @@ export class Importer {
 
   #refuse({ entry, reason, result }: LoadReject): void {
     if (this.#options.resume && result === 'entryAlreadyExists') this.#outcome.existing++;
-    else this.#reject(recordOf(entry), reason);
+    else if (entry instanceof Source) this.#reject(entry, reason);
+    else throw new TypeError('the loader gave back an entry that it was not given');
   }
 
   async #applyChanges(): Promise<void> {
@@ -156,7 +166,8 @@ export class Importer {
       await applyChange(this.#partition, change, this.#actor, this.#passwords);
       this.#outcome.changed++;
     } catch (error) {
-      if (!(error instanceof LdapError)) throw error;
+      // Of a store that fails the record knows nothing: the import ends, and can be taken up again.
+      if (!(error instanceof LdapError) || storeFailureOf(error)) throw error;
       this.#reject(change, `${error.result}: ${error.message}`);
     }
     this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes');

@@ -1,10 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Fingerprint } from './source.js';
 
-const NAME = 'import.json';
-
-/** How far an import came that has not ended: kept in the data folder until it has. */
+/** How far an import came that has not ended: kept until it has. */
 export interface ImportRecord extends Fingerprint {
   /** Byte of the file up to which everything is done: entries there or refused, changes applied or refused. */
   readonly done: number;
@@ -16,13 +13,13 @@ function isImportRecord(value: unknown): value is ImportRecord {
   return Number.isSafeInteger(record.size) && typeof record.head === 'string' && Number.isSafeInteger(record.done);
 }
 
-/** Keeps the record of one import in `folder`. */
+/** Keeps the record of one import in the file `path`. */
 export class ImportJournal {
   readonly #path: string;
   readonly #file: Fingerprint;
 
-  constructor(folder: string, file: Fingerprint) {
-    this.#path = join(folder, NAME);
+  constructor(path: string, file: Fingerprint) {
+    this.#path = path;
     this.#file = file;
   }
 

@@ -1,5 +1,5 @@
 import type { Change, PartialAttribute } from '../../ldap/types.js';
-import { clearText, hashPasswordFast, isHashed } from '../../password/index.js';
+import { clearText, givenAs, hashPasswordFast } from '../../password/index.js';
 
 const PASSWORD = 'userpassword';
 
@@ -7,18 +7,23 @@ function isPassword(type: string): boolean {
   return type.length === PASSWORD.length && type.toLowerCase() === PASSWORD;
 }
 
-/** Hashes passwords that come in the clear as {SSHA512}, and counts them. */
+/** Hashes passwords that come in the clear as {SSHA512}, and counts them and those that nobody can bind with. */
 export class ClearPasswords {
   hashed = 0;
+  foreign = 0;
 
   #attribute(attribute: PartialAttribute): PartialAttribute {
-    if (!isPassword(attribute.type) || attribute.values.every(isHashed)) return attribute;
-    const values = attribute.values.map((value) => {
-      if (isHashed(value)) return value;
-      this.hashed++;
-      return hashPasswordFast(clearText(value));
-    });
-    return { type: attribute.type, values };
+    if (!isPassword(attribute.type)) return attribute;
+    let clear = 0;
+    for (const value of attribute.values) {
+      const given = givenAs(value);
+      if (given === 'clear') clear++;
+      else if (given === 'foreign') this.foreign++;
+    }
+    if (clear === 0) return attribute;
+    this.hashed += clear;
+    const hash = (value: Buffer) => (givenAs(value) === 'clear' ? hashPasswordFast(clearText(value)) : value);
+    return { type: attribute.type, values: attribute.values.map(hash) };
   }
 
   /** The same array where nothing is in the clear. */

@@ -3,7 +3,8 @@ import { closeSync, createReadStream, fstatSync, openSync, readSync } from 'node
 import { type LdifOptions, LdifParser, type LdifRecord } from '../../ldif/index.js';
 import { CliError } from '../exit.js';
 
-const CHUNK = 1024 * 1024;
+/** Records of a piece are objects all at once: few of them live long enough to be moved by the garbage collector. */
+const CHUNK = 64 * 1024;
 /** Bytes of a file's beginning that tell it from others. */
 const HEAD = 1024 * 1024;
 

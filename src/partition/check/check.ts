@@ -1,10 +1,12 @@
 import { isPromise } from '../../store/maybe.js';
 import { readShared } from '../shared.js';
+import { DELETED_TABLE, MASTER_TABLE } from '../tables.js';
 import type { Breach } from '../types.js';
 import type { WriteContext } from '../write.js';
 import { checkEntries } from './entries.js';
 import { checkHistory } from './history.js';
 import { checkIndexRows } from './index-rows.js';
+import { checkLostChunks } from './large.js';
 import { type Report, Survey } from './survey.js';
 import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
@@ -35,6 +37,7 @@ export async function survey(
     const shared = readShared(snapshot, context.schema);
     const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
     await checkEntries(pass);
+    for (const table of [MASTER_TABLE.name, DELETED_TABLE.name]) await checkLostChunks(pass, table);
     await checkTree(pass);
     await checkTreeRows(pass);
     await checkIndexRows(pass);

@@ -22,6 +22,7 @@ import { uuidText } from '../uuid.js';
 import { checkLarge } from './large.js';
 import { nameOf, placeSteps, uniqueRdn } from './place.js';
 import { nextVersion, type Survey, shown } from './survey.js';
+import { checkWide } from './wide.js';
 
 /** An entry whose master row can be read. */
 interface EntryRow {
@@ -85,6 +86,7 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   if (large?.broken) survey.unreadable.add(key.toString('latin1'));
   const draft = draftWithLarge(survey.context, row, large?.values);
   await checkUuid(survey, key, row, version, draft);
+  await checkWide(survey, key, row, version, draft);
   const implied = large?.broken ? undefined : impliedBy(survey, draft);
   return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), implied };
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { PlanStep } from '../../store/contract.js';
+import type { Guard, PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, EMPTY, unpackRow } from '../../store/row.js';
 import { CHUNK, chunkQualifier } from '../large.js';
-import { largeQualifiers, MASTER } from '../tables.js';
+import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { type Survey, shown } from './survey.js';
 
@@ -65,6 +65,29 @@ export async function checkLarge(
     );
   }
   return { values, broken };
+}
+
+/** Rows looked up together. */
+const TOGETHER = 500;
+
+/** Chunks whose row is gone: nothing leads to them. */
+export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
+  let after: Buffer | undefined;
+  for (;;) {
+    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, TOGETHER, after);
+    const rows = await survey.getMany(table, keys);
+    for (const [i, key] of keys.entries()) {
+      if (rows[i]) continue;
+      const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
+      const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
+      await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [
+        { table, key, guards, deleteRow: true },
+      ]);
+    }
+    if (keys.length < TOGETHER) return;
+    after = keys.at(-1);
+    await survey.breathe(keys.length);
+  }
 }
 
 /** Joins the chunks of one value and takes them out of `chunks`; undefined when they are not what the pointer says. */

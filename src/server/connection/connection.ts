@@ -32,6 +32,8 @@ export interface ConnectionOwner {
   /** For StartTLS; undefined when the server has no certificate. */
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
+  /** Called before anything that has just arrived is looked at. */
+  bytesArrived(): void;
   connectionClosed(connection: Connection): void;
 }
 
@@ -98,6 +100,7 @@ export class Connection implements OperationOwner {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#since.active = performance.now();
+    this.#owner.bytesArrived();
     this.#framer.push(chunk);
     if (!this.#turnScheduled) this.#process();
   };
@@ -117,9 +120,10 @@ export class Connection implements OperationOwner {
   /** Begins what has arrived, as far as it may. Everything answered on the way goes out with one write. */
   #process(): void {
     this.#turnScheduled = false;
-    this.#output.held = true;
     let left = TURN;
-    const until = performance.now() + TURN_MS;
+    const now = performance.now();
+    Output.relieve(now);
+    const until = now + TURN_MS;
     while (this.#mayBegin()) {
       if (left-- === 0 || performance.now() > until) {
         this.#turnScheduled = true;
@@ -132,8 +136,6 @@ export class Connection implements OperationOwner {
       if (this.#waiting) break;
       this.#begin(message);
     }
-    this.#output.held = false;
-    this.#output.flush();
     this.#steerReading();
   }
 
@@ -171,6 +173,7 @@ export class Connection implements OperationOwner {
         const frame = this.#framer.next();
         if (!frame) return undefined;
         this.#since.partial = 0;
+        this.#since.silent = 0;
         const message = decodeRequest(frame.buffer, frame.start, frame.end, this.#owner.decodeLimits);
         this.#messages++;
         return message;

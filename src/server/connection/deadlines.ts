@@ -14,6 +14,8 @@ export class Deadlines {
   readonly #limits: Config['limits'];
   /** Last sign of life. */
   active = performance.now();
+  /** It was opened; 0 once a request has come. */
+  silent = this.active;
   /** The first bytes of a message came. */
   partial = 0;
   /** A TLS handshake began. */
@@ -32,6 +34,7 @@ export class Deadlines {
     if (over(this.handshake, bindSeconds)) return { tell: false, why: 'the TLS handshake was not finished' };
     if (over(sent, slowReaderSeconds)) return { tell: false, why: 'the client does not read' };
     if (over(this.closing, CLOSING_SECONDS)) return { tell: false, why: 'the client did not close' };
+    if (over(this.silent, bindSeconds)) return { tell: true, why: 'no request came' };
     if (over(this.partial, bindSeconds)) return { tell: true, why: 'a message was begun and not finished' };
     if (!working && over(this.active, idleSeconds)) return { tell: true, why: 'idle for too long' };
     return undefined;

@@ -9,9 +9,23 @@ const MAX_POOLED = 16;
 /** Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no buffer. */
 const pool: Writer[] = [];
 
+/** Connections with something to flush, in the order in which they got it. */
+let unflushed: Output[] = [];
+/** When the first of them got it. */
+let since = 0;
+/** The longest that a reply waits for others, in milliseconds. */
+const WAIT_MS = 0.5;
+
+function flushAll(): void {
+  const outputs = unflushed;
+  unflushed = [];
+  for (const output of outputs) output.flush();
+}
+
 /**
- * The way out of a connection. Replies are written into one buffer and go to the socket together, at the end of the tick
- * or at `flush`. At most one piece is with the socket at a time; the others wait here, where they are counted.
+ * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the other
+ * connections at the end of the event loop's turn: a write that finds the peer awake costs a fraction of one that has to
+ * wake it. At most one piece is with the socket at a time; the others wait here, where they are counted.
  */
 export class Output {
   #socket: Socket;
@@ -19,7 +33,6 @@ export class Output {
   readonly #pieces: Buffer[] = [];
   #queued = 0;
   #inSocket = 0;
-  #scheduled = false;
   #closed = false;
   readonly #limit: number;
   /** Wait until there is room again. */
@@ -28,8 +41,6 @@ export class Output {
   #draining: (() => void)[] = [];
   /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
   sentAt = 0;
-  /** The owner flushes when it has processed what arrived; until then no flush is scheduled. */
-  held = false;
 
   constructor(socket: Socket, limit: number) {
     this.#socket = socket;
@@ -49,7 +60,11 @@ export class Output {
   get writer(): Writer {
     if (!this.#writer) {
       this.#writer = pool.pop() ?? new Writer();
-      if (!this.held) this.#schedule();
+      if (unflushed.length === 0) {
+        since = performance.now();
+        setImmediate(flushAll);
+      }
+      unflushed.push(this);
     }
     return this.#writer;
   }
@@ -61,14 +76,12 @@ export class Output {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  #schedule(): void {
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    process.nextTick(flushLater, this);
+  /** Between requests: nobody's reply waits long for what others have asked. */
+  static relieve(now: number): void {
+    if (unflushed.length >= MAX_POOLED || (unflushed.length > 0 && now - since > WAIT_MS)) flushAll();
   }
 
   flush(): void {
-    this.#scheduled = false;
     const writer = this.#writer;
     if (!writer) return;
     this.#writer = undefined;
@@ -132,8 +145,4 @@ function wake(waiting: (() => void)[]): (() => void)[] {
   if (waiting.length === 0) return waiting;
   for (const resolve of waiting) resolve();
   return [];
-}
-
-function flushLater(output: Output): void {
-  output.flush();
 }

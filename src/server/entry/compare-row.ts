@@ -30,7 +30,7 @@ export function compareRow(
     const next = valueAt + row.readUInt32BE(at + 3);
     if (next > row.length) throw new RangeError(`packed row of ${row.length} bytes is cut at offset ${at}`);
     if (row[at] === UP_ATTRIBUTES) {
-      const stored = table.intern(row, start, valueAt - INDEX_BYTES);
+      const stored = table.internNext(last, row, start, valueAt - INDEX_BYTES);
       if (stored !== last) {
         last = stored;
         if (stored.description.type.oid === REFERRAL) return undefined;

@@ -77,6 +77,7 @@ export class EntryEncoder {
     const end = row.length;
     let count = 0;
     let at = 0;
+    let stored: StoredDescription | undefined;
     while (at < end && row[at]! < UP_ATTRIBUTES) at = nextCell(row, at);
     while (at < end && row[at] === UP_ATTRIBUTES) {
       const first = at;
@@ -90,7 +91,7 @@ export class EntryEncoder {
         at += CELL_HEADER + qualifier + length;
       } while (at < end && sameName(row, name, nameEnd, at, qualifier));
       if (at > end) throw new RangeError(`packed row of ${end} bytes is cut`);
-      const stored = this.table.intern(row, name, nameEnd);
+      stored = this.table.internNext(stored, row, name, nameEnd);
       if (!selection.takes(stored)) continue;
       if ((count + 1) * STRIDE > plan.length) plan = grown(plan);
       const slot = count++ * STRIDE;

@@ -52,12 +52,20 @@ function bindAdmin({ services, session }: Context, password: Buffer): Maybe<Outc
   );
 }
 
+/** What a cached credential is bound to: it is of no use after any change of the entry. */
+function stateOf(id: Buffer, version: bigint): Buffer {
+  const state = Buffer.allocUnsafe(id.length + 8);
+  state.set(id, 0);
+  state.writeBigInt64BE(version, id.length);
+  return state;
+}
+
 function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services } = context;
   return chain(services.partition.findRow(dn), (found) => {
     const { version, passwords } = found ? services.credentials.ofRow(found.row) : { version: 0n, passwords: [] };
     const id = found?.id ?? NOBODY;
-    return chain(services.passwords.verifier.verify(id, passwords, password), (matched) => {
+    return chain(services.passwords.verifier.verify(stateOf(id, version), passwords, password), (matched) => {
       if (!matched) return REFUSED;
       const copies = passwords.map((value) => Buffer.from(value));
       context.session.identity = { kind: 'user', dn: dn.text, id, version, passwords: copies };

@@ -16,7 +16,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
   const dn = schema.parseDn(request.dn);
   const asked = schema.requireDescription(request.attribute);
   if (asked.type.secret) return comparePassword(context, dn, request);
-  return chain(partition.findRow(dn), (found) => {
+  return chain(partition.findHead(dn), (found) => {
     const equal = found && compareRow(services.encoder.table, found.row, asked, request.value);
     if (equal !== undefined) return equal ? COMPARE_TRUE : COMPARE_FALSE;
     const options = { manageDsaIT: controls.manageDsaIT };

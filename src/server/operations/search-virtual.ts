@@ -15,13 +15,23 @@ export function searchVirtual(
   selection: Selection,
   reply: SearchReply,
 ): Maybe<Outcome> {
-  const { services, session } = context;
+  const { session } = context;
   if (virtual.readers === 'bound') requireBound(session, `read ${virtual.name}`);
   if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
-  const row = virtual.row();
+  return chain(virtual.row(), (row) => searchRow(context, request, { row, dn: virtual.dn }, selection, reply));
+}
+
+function searchRow(
+  context: Context,
+  request: SearchRequest,
+  { row, dn }: { readonly row: Buffer; readonly dn: Buffer },
+  selection: Selection,
+  reply: SearchReply,
+): Maybe<Outcome> {
+  const { services } = context;
   if (services.partition.matchesFilter(row, request.filter, VIEW) !== true) return SUCCESS;
   if (context.aborted) throw new LdapError('canceled', 'canceled');
-  const entry = { id: NO_ID, row, dn: virtual.dn };
+  const entry = { id: NO_ID, row, dn };
   return chain(reply.entry(entry, selection, request.typesOnly), () => SUCCESS);
 }
 

@@ -22,7 +22,7 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
   requireRead(services, session);
   const from = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
-  const params = paramsOf(context, request, base, from);
+  const params = paramsOf(context, request, base, selection, from);
   const found = services.partition.search(params, new Sink(reply, selection, request.typesOnly));
   if (isPromise(found)) return found.then((outcome) => finish(context, request, params, from, outcome));
   return finish(context, request, params, from, found);
@@ -61,7 +61,13 @@ function smaller(a: number, b: number): number {
 }
 
 /** The server's limit counts in each page, the client's in all of them together. */
-function paramsOf(context: Context, request: SearchRequest, base: Dn, from: PagePosition | undefined): SearchParams {
+function paramsOf(
+  context: Context,
+  request: SearchRequest,
+  base: Dn,
+  selects: Selection,
+  from: PagePosition | undefined,
+): SearchParams {
   const { services, session, controls } = context;
   const limits = session.isAdmin ? services.config.limits.admin : services.config.limits.search;
   const seconds = smaller(request.timeLimit, limits.timeLimitSeconds);
@@ -76,6 +82,7 @@ function paramsOf(context: Context, request: SearchRequest, base: Dn, from: Page
     deref: services.config.aliases.dereference ? request.deref : 'never',
     filter: request.filter,
     view: VIEW,
+    selects,
     manageDsaIT: controls.manageDsaIT,
     sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
     deadline: seconds === 0 ? Number.POSITIVE_INFINITY : Date.now() + seconds * 1000,

@@ -53,7 +53,8 @@ export interface Conflict {
 /** What settings ask of each other. */
 export function conflicts(config: Config): Conflict[] {
   const found: Conflict[] = [];
-  const { tls, passwords, listen } = config;
+  const { data, store, tls, passwords, listen } = config;
+  if (data !== undefined && store !== undefined) found.push({ name: 'store', message: 'cannot stand beside data' });
   if (tls.cert !== undefined && tls.key === undefined) found.push({ name: 'tls.cert', message: 'needs tls.key' });
   if (tls.key !== undefined && tls.cert === undefined) found.push({ name: 'tls.key', message: 'needs tls.cert' });
   if (tls.ca !== undefined && tls.cert === undefined) found.push({ name: 'tls.ca', message: 'needs tls.cert' });

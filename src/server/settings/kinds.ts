@@ -26,6 +26,8 @@ export type SettingSpec =
   /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
   | (Described & { readonly kind: 'path' })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
+  /** A text of a certain form; `form` names it in messages: `must be …`. */
+  | (Described & { readonly kind: 'text'; readonly pattern: RegExp; readonly form: string })
   /** LDAP URLs that the server listens on. */
   | (Described & { readonly kind: 'urls'; readonly default: readonly string[] });
 
@@ -38,7 +40,7 @@ export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'in
       ? C
       : S extends { readonly kind: 'mode' }
         ? string
-        : S extends { readonly kind: 'path' }
+        : S extends { readonly kind: 'path' | 'text' }
           ? string | undefined
           : readonly string[];
 
@@ -142,6 +144,9 @@ export function readValue(
     case 'path':
       if (typeof raw === 'string' && raw !== '') return resolve(raw);
       throw new SettingFault('must be a path');
+    case 'text':
+      if (typeof raw === 'string' && spec.pattern.test(raw)) return raw;
+      throw new SettingFault(`must be ${spec.form}`);
     case 'paths':
       return list(raw, isText ? / *, */ : undefined).map(resolve);
     case 'urls': {

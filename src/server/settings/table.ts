@@ -7,10 +7,60 @@ import type { SettingSpec } from './kinds.js';
  */
 export const settings = {
   data: { kind: 'path', help: 'Folder of the directory, made by `rowan init`.' },
+  store: {
+    kind: 'text',
+    pattern: /^hbase:\/\/[^\s]{0,2000}$/,
+    form: 'an address like hbase://HOST:PORT,HOST:PORT/PREFIX',
+    help: 'HBase that holds the directory, instead of `data`: `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:]PREFIX]`, its masters and what its tables begin with (docs/hbase.md).',
+  },
+  'hbase.site': {
+    kind: 'path',
+    help: 'An hbase-site.xml. It gives the masters (`hbase.masters`) where `store` is `hbase:///PREFIX`, and the timeouts of the cluster.',
+  },
+  'hbase.rest': {
+    kind: 'text',
+    pattern: /^(?:none|https?:\/\/[^\s]{1,2000})$/,
+    form: 'the URL of a REST gateway, like http://HOST:8080, or none',
+    help: 'REST gateway over which tables are made and dropped; `none`: an operator does it (`rowan hbase schema`). Without it the gateway is sought on the first master, at 8080 where that is at 16000.',
+  },
+  'hbase.durability': {
+    kind: 'choice',
+    choices: ['default', 'fsync'],
+    default: 'default',
+    help: 'What an acknowledged write has reached: `default`, the memory of the data nodes that keep copies; `fsync`, their disks. It is set when tables are made.',
+  },
+  'hbase.operationSeconds': {
+    kind: 'duration',
+    unit: 'seconds',
+    default: 30,
+    min: 1,
+    max: 3600,
+    help: 'Deadline of one operation on HBase, retries included; then the client is told `unavailable` or `busy`.',
+  },
+  'hbase.user': {
+    kind: 'text',
+    pattern: /^[\w.@-]{1,200}$/,
+    form: 'a user name',
+    help: 'Who HBase takes Rowan for, where it does not ask for proof: `rowan` unless given.',
+  },
+  'hbase.regions': {
+    kind: 'integer',
+    default: 0,
+    min: 0,
+    max: 1000,
+    help: 'Regions that a large table begins with; 0: as many as there are region servers.',
+  },
   listen: {
     kind: 'urls',
     default: ['ldap://127.0.0.1:1389'],
     help: 'Where to listen: `ldap://`, `ldaps://` (needs `tls.cert`) and `ldapi://` URLs. The flag may be repeated.',
+  },
+  workers: {
+    kind: 'integer',
+    default: 1,
+    min: 1,
+    max: 256,
+    help: 'Processes that serve, one for each core at most. With more than one, another process accepts the connections and shares them out.',
   },
 
   'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
@@ -152,14 +202,14 @@ export const settings = {
     default: 30,
     min: 1,
     max: 3600,
-    help: 'Time for a TLS handshake, and for the rest of a request that has begun.',
+    help: 'Time for a TLS handshake, for the first request after it, and for the rest of a request that has begun.',
   },
   'limits.connections': {
     kind: 'integer',
     default: 10_000,
     min: 1,
     max: 1_000_000,
-    help: 'Connections at a time; more are refused.',
+    help: 'Connections at a time, of all workers together; more are refused.',
   },
   'limits.pageCookieSeconds': {
     kind: 'duration',

@@ -1,29 +1,55 @@
 import { SUBSCHEMA_DN } from '../entry/computed.js';
-import type { Statistics } from '../statistics.js';
+import { chain, type Maybe } from '../maybe.js';
+import type { Siblings } from '../siblings.js';
+import { type Counts, type Statistics, sumCounts } from '../statistics.js';
 import { VENDOR, VERSION } from '../version.js';
 import { generalizedTime } from './subschema.js';
 import type { VirtualAttributes } from './virtual-entries.js';
 
-/** How the server is doing. One value of `description` a figure, `name: number`, so that any client shows them unasked. */
-export function monitorAttributes(statistics: Statistics): VirtualAttributes {
-  const { operations } = statistics;
-  const figures = [
-    `uptimeSeconds: ${statistics.uptimeSeconds}`,
-    `connectionsCurrent: ${statistics.connectionsCurrent}`,
-    `connectionsTotal: ${statistics.connectionsTotal}`,
-    `connectionsRefused: ${statistics.connectionsRefused}`,
-    `entriesSent: ${statistics.entriesSent}`,
-    `memoryBytes: ${process.memoryUsage.rss()}`,
-    ...Object.entries(operations).map(([name, count]) => `operations.${name}: ${count}`),
+/** How the server is doing: all its processes together, then each. */
+export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
+  const own = statistics.counts();
+  if (!siblings) return describe(own, figures(own));
+  return chain(siblings.ask({ about: 'counts' }), (answers) => {
+    const others = answers.flatMap(({ counts }) => counts ?? []);
+    const workers = [own, ...others].filter(({ worker }) => worker > 0).sort((a, b) => a.worker - b.worker);
+    const total = sumCounts([own, ...others]);
+    return describe(total, [...figures(total), `worker: ${own.worker}`, ...workers.flatMap(workerFigures)]);
+  });
+}
+
+function figures(counts: Counts): string[] {
+  return [
+    `uptimeSeconds: ${Math.floor((Date.now() - counts.startedAt) / 1000)}`,
+    `connectionsCurrent: ${counts.connectionsCurrent}`,
+    `connectionsTotal: ${counts.connectionsTotal}`,
+    `connectionsRefused: ${counts.connectionsRefused}`,
+    `entriesSent: ${counts.entriesSent}`,
+    `memoryBytes: ${counts.memoryBytes}`,
+    ...Object.entries(counts.operations).map(([name, count]) => `operations.${name}: ${count}`),
   ];
-  const startedAt = generalizedTime(new Date(statistics.startedAt));
+}
+
+function workerFigures({ worker, pid, memoryBytes, connectionsCurrent, operations }: Counts): string[] {
+  const all = Object.values(operations).reduce((total, count) => total + count, 0);
+  return [
+    `worker.${worker}.pid: ${pid}`,
+    `worker.${worker}.connectionsCurrent: ${connectionsCurrent}`,
+    `worker.${worker}.memoryBytes: ${memoryBytes}`,
+    `worker.${worker}.operations: ${all}`,
+  ];
+}
+
+/** One value of `description` a figure, `name: number`, so that any client shows them unasked. */
+function describe({ startedAt }: Counts, figures: readonly string[]): VirtualAttributes {
+  const time = generalizedTime(new Date(startedAt));
   return [
     ['objectClass', ['top', 'monitor', 'monitorServer', 'extensibleObject']],
     ['cn', ['Monitor']],
     ['description', [`version: ${VERSION}`, ...figures]],
     ['monitoredInfo', [`${VENDOR} ${VERSION}`]],
-    ['monitorTimestamp', [startedAt]],
-    ['createTimestamp', [startedAt]],
+    ['monitorTimestamp', [time]],
+    ['createTimestamp', [time]],
     ['entryDN', ['cn=Monitor']],
     ['subschemaSubentry', [SUBSCHEMA_DN]],
     ['structuralObjectClass', ['monitorServer']],

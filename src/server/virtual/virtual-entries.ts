@@ -1,7 +1,9 @@
 import type { Scope } from '../../ldap/types.js';
 import type { Partition } from '../../partition/index.js';
 import type { Dn } from '../../schema/types.js';
+import { chain, type Maybe } from '../maybe.js';
 import type { Config } from '../settings/index.js';
+import type { Siblings } from '../siblings.js';
 import type { Statistics } from '../statistics.js';
 import { monitorAttributes } from './monitor.js';
 import { rootDseAttributes } from './root-dse.js';
@@ -14,7 +16,7 @@ export interface VirtualEntry {
   /** Who may read it: anybody, or bound clients. */
   readonly readers: 'anybody' | 'bound';
   /** Packed master row, as of now. */
-  row(): Buffer;
+  row(): Maybe<Buffer>;
 }
 
 /** Attributes by name; a value is text or bytes. */
@@ -26,7 +28,7 @@ export class VirtualEntries {
   readonly #rootDse: VirtualEntry;
   readonly #named = new Map<string, VirtualEntry>();
 
-  constructor(partition: Partition, config: Config, statistics: Statistics) {
+  constructor(partition: Partition, config: Config, statistics: Statistics, siblings: Siblings | undefined) {
     this.#partition = partition;
     const { schema } = partition;
     const subschema = this.#pack(subschemaAttributes(schema, new Date(statistics.startedAt)));
@@ -41,7 +43,7 @@ export class VirtualEntries {
       name: 'cn=Monitor',
       dn: Buffer.from('cn=Monitor'),
       readers: 'bound',
-      row: () => this.#pack(monitorAttributes(statistics)),
+      row: () => chain(monitorAttributes(statistics, siblings), (attributes) => this.#pack(attributes)),
     });
   }
 

@@ -1,5 +1,6 @@
 import type {
   Batch,
+  ColumnRange,
   KeyRange,
   LoadTable,
   Maybe,
@@ -16,7 +17,17 @@ import { StoreError } from '../errors.js';
 /** A moment at which a fault may strike. */
 export type FaultPoint =
   | {
-      readonly at: 'get' | 'getMany' | 'getCells' | 'scan' | 'postings' | 'postingCount' | 'count';
+      readonly at:
+        | 'get'
+        | 'getHead'
+        | 'getColumns'
+        | 'getMany'
+        | 'getCells'
+        | 'keysOfCells'
+        | 'scan'
+        | 'postings'
+        | 'postingCount'
+        | 'count';
       readonly table: string;
     }
   /** Before the inner store sees the plan: nothing was done. */
@@ -28,12 +39,13 @@ export type FaultPoint =
   | { readonly at: 'ingest' | 'flush' };
 
 /**
- * `fail`: `StoreError` `unavailable`, or the error given. `delay`: the call waits so many milliseconds and goes on.
+ * `fail`: `StoreError` `unavailable`, or the error given. `delay`: the call waits so many milliseconds, with 0 one round
+ * of the event loop, and goes on; `late`: what a read has found waits too before it is given, and is so much older then.
  * `cut`: like fail, but the caller cannot know what took effect (`applied` 'unknown').
  */
 export type Fault =
   | { readonly do: 'fail'; readonly error?: Error }
-  | { readonly do: 'delay'; readonly ms: number }
+  | { readonly do: 'delay'; readonly ms: number; readonly late?: number }
   | { readonly do: 'cut' };
 
 /** Decides at every point; undefined lets it pass. */
@@ -57,12 +69,24 @@ class FaultyReader implements Reader {
     return this.#pass({ at: 'get', table }, () => this.#reader.get(table, key));
   }
 
+  getHead(table: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#pass({ at: 'getHead', table }, () => this.#reader.getHead(table, key));
+  }
+
+  getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
+    return this.#pass({ at: 'getColumns', table }, () => this.#reader.getColumns(table, key, ranges));
+  }
+
   getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
     return this.#pass({ at: 'getMany', table }, () => this.#reader.getMany(table, keys));
   }
 
   getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined> {
     return this.#pass({ at: 'getCells', table }, () => this.#reader.getCells(table, key, family, prefix));
+  }
+
+  keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#pass({ at: 'keysOfCells', table }, () => this.#reader.keysOfCells(table, family, limit, after));
   }
 
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan {
@@ -89,7 +113,7 @@ class FaultyReader implements Reader {
   #pass<T>(point: FaultPoint, call: () => Maybe<T>): Maybe<T> {
     const fault = this.script(point);
     if (!fault) return call();
-    if (fault.do === 'delay') return wait(fault.ms).then(call);
+    if (fault.do === 'delay') return delayed(fault, call);
     throw errorOf(fault, point);
   }
 }
@@ -168,6 +192,13 @@ function errorOf(fault: Exclude<Fault, { do: 'delay' }>, point: FaultPoint, appl
   return new StoreError('unavailable', `fault at ${point.at}`, { applied: fault.do === 'cut' ? 'unknown' : applied });
 }
 
+async function delayed<T>({ ms, late }: Extract<Fault, { do: 'delay' }>, call: () => Maybe<T>): Promise<T> {
+  await wait(ms);
+  const answer = await call();
+  if (late !== undefined) await wait(late);
+  return answer;
+}
+
 function wait(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  return new Promise((resolve) => (ms === 0 ? setImmediate(resolve) : setTimeout(resolve, ms)));
 }

@@ -1,11 +1,14 @@
 import type { Plan } from '../contract.js';
 import { StoreError } from '../errors.js';
-import { Stage, type StageSink, type StageSource } from '../stage.js';
+import { EMPTY } from '../row.js';
+import { Stage, type StagedRow, type StageSink, type StageSource } from '../stage.js';
 import { afterPrefix } from '../tables.js';
 import { copyOf } from './bytes.js';
 import type { Environment } from './environment.js';
 import { toStoreError } from './errors.js';
+import { removeSegments, StagedLongRow, splitRow, writeLongRow } from './long-row.js';
 import { Pairs } from './pairs.js';
+import { headOf, isLong, isSplit, lengthIn, Segments } from './segments.js';
 import type { LmdbTable } from './table.js';
 
 /** A batch takes no more plans after so many steps, … */
@@ -121,13 +124,14 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     return table;
   }
 
-  row(table: LmdbTable, key: Buffer): Buffer | undefined {
+  row(table: LmdbTable, key: Buffer): StagedRow | undefined {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
       const cut = key.length - suffix;
       return new Pairs(table, undefined).mark(key.subarray(0, cut), key.subarray(cut));
     }
     const bytes = table.rows.getBinaryFast(key);
+    if (bytes && isLong(bytes)) return new StagedLongRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
     return bytes && copyOf(bytes, bytes.length);
   }
 
@@ -153,17 +157,33 @@ export class EnvironmentSink implements StageSink<LmdbTable> {
     this.#env = env;
   }
 
-  row(table: LmdbTable, key: Buffer, row: Buffer | undefined): void {
+  row(table: LmdbTable, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
       const prefix = key.subarray(0, key.length - suffix);
       const value = key.subarray(key.length - suffix);
       if (row) table.rows.putSync(prefix, value);
       else table.rows.removeSync(prefix, value);
-    } else if (row) {
-      table.rows.putSync(key, row);
+    } else if (row instanceof StagedLongRow) {
+      writeLongRow(table, key, row, this.#env.maxKey);
     } else {
+      this.#whole(table, key, row as Buffer | undefined, before);
+    }
+  }
+
+  /** A row that was read as one record, or is new, or goes. */
+  #whole(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
+    const { maxKey } = this.#env;
+    if (before === 'unread' ? isLong(table.rows.getBinaryFast(key) ?? EMPTY) : before instanceof StagedLongRow) {
+      removeSegments(table, key, maxKey);
+    }
+    if (!row) {
       table.rows.removeSync(key);
+    } else if (isSplit(key.length, row.length, maxKey)) {
+      splitRow(table, key, row, maxKey);
+      table.rows.putSync(key, headOf(row.length));
+    } else {
+      table.rows.putSync(key, row);
     }
   }
 

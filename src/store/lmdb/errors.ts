@@ -40,7 +40,7 @@ export function toStoreError(error: unknown, folder: string, applied: 'no' | 'un
   if (code === EACCES || code === EPERM || code === EROFS) {
     return new StoreError(
       'permission',
-      `${folder} may not be read and written by this user; change its owner or mode`,
+      `${(error as NodeJS.ErrnoException).path ?? folder} may not be read and written by this user; change its owner or mode`,
       options,
     );
   }

@@ -4,16 +4,46 @@ import { StoreError } from '../errors.js';
 import { checkDataFile } from './data-file.js';
 
 const MARKER = 'rowan.json';
-const FORMAT = 1;
+const FORMAT = 2;
 const DATA = 'data.mdb';
+const LOCK = 'lock.mdb';
 
 /** Makes the folder ready for LMDB, or says why it cannot be: LMDB itself crashes on files that are not its own. */
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
   const marker = await readMarker(folder);
+  const format = marker ? checkMarker(folder, marker) : FORMAT;
   if (!marker) await createMarker(folder, create);
-  else checkMarker(folder, marker);
-  await access(folder, readOnly ? constants.R_OK | constants.X_OK : constants.R_OK | constants.W_OK | constants.X_OK);
+  await checkAccess(folder, readOnly);
   await checkDataFile(join(folder, DATA));
+  // Format 1 had no long rows: whoever knows only that one must not meet them.
+  if (format < FORMAT && !readOnly) await writeMarker(folder);
+}
+
+const READ = constants.R_OK;
+const WRITE = constants.R_OK | constants.W_OK;
+
+/** What LMDB opens for reading and writing. It crashes when it may not have its lock file, which readers write to as well. */
+async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
+  await access(folder, (readOnly ? READ : WRITE) | constants.X_OK);
+  await accessIfThere(join(folder, DATA), readOnly ? READ : WRITE);
+  try {
+    const locked = await accessIfThere(join(folder, LOCK), WRITE);
+    if (!locked) await access(folder, WRITE);
+  } catch (error) {
+    // Nobody writes to a file system that cannot be written to: LMDB reads there without a lock.
+    if (!readOnly || (error as NodeJS.ErrnoException).code !== 'EROFS') throw error;
+  }
+}
+
+/** Whether the file exists; throws when it does and may not be used. */
+async function accessIfThere(path: string, mode: number): Promise<boolean> {
+  try {
+    await access(path, mode);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 async function readMarker(folder: string): Promise<string | undefined> {
@@ -25,7 +55,8 @@ async function readMarker(folder: string): Promise<string | undefined> {
   }
 }
 
-function checkMarker(folder: string, text: string): void {
+/** The format that the marker tells, one that this Rowan reads. */
+function checkMarker(folder: string, text: string): number {
   let marker: { format?: unknown; store?: unknown };
   try {
     marker = JSON.parse(text) as typeof marker;
@@ -41,6 +72,7 @@ function checkMarker(folder: string, text: string): void {
       `${folder} was written by a newer Rowan (format ${marker.format}, this one knows ${FORMAT}); upgrade Rowan`,
     );
   }
+  return marker.format;
 }
 
 async function createMarker(folder: string, create: boolean): Promise<void> {

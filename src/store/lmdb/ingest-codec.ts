@@ -1,52 +1,25 @@
-import type { Guard, LoadRow, LoadTable, Plan, PlanStep } from '../contract.js';
+import type { Guard, LoadTable, Plan, PlanStep } from '../contract.js';
+import { PackedRows } from '../load.js';
 
-/**
- * How a bulk batch travels to the thread that writes it: of each table one buffer, whose memory is handed over.
- * A row is three lengths (u32, big-endian: key, row, separate cells) and the bytes of the three.
- */
+/** How a bulk batch travels to the thread that writes it: packed rows, whose memory is handed over. */
 export interface PackedTable {
   readonly table: string;
   readonly absent: boolean;
   readonly append: boolean;
-  readonly bytes: Uint8Array;
+  readonly bytes: ArrayBuffer;
+  readonly offsets: Uint32Array;
 }
 
-const HEADER = 12;
-
-export function packTable({ table, rows, absent, append }: LoadTable): PackedTable {
-  let length = 0;
-  for (const { key, row, separate } of rows) length += HEADER + key.length + row.length + (separate?.length ?? 0);
-  // Not from Node's pool: the memory goes to the other thread.
-  const bytes = Buffer.from(new ArrayBuffer(length));
-  let at = 0;
-  for (const { key, row, separate } of rows) {
-    bytes.writeUInt32BE(key.length, at);
-    bytes.writeUInt32BE(row.length, at + 4);
-    bytes.writeUInt32BE(separate?.length ?? 0, at + 8);
-    at += HEADER;
-    for (const part of [key, row, separate]) {
-      if (!part) continue;
-      bytes.set(part, at);
-      at += part.length;
-    }
-  }
-  return { table, absent: absent ?? false, append: append ?? false, bytes };
+export function packedRows(rows: LoadTable['rows']): PackedRows {
+  return rows instanceof PackedRows ? rows : PackedRows.of(rows);
 }
 
-export function* unpackTable({ bytes }: PackedTable): Generator<LoadRow> {
-  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = 0; at < all.length; ) {
-    const key = at + HEADER;
-    const row = key + all.readUInt32BE(at);
-    const separate = row + all.readUInt32BE(at + 4);
-    const end = separate + all.readUInt32BE(at + 8);
-    yield {
-      key: all.subarray(key, row),
-      row: all.subarray(row, separate),
-      separate: separate < end ? all.subarray(separate, end) : undefined,
-    };
-    at = end;
-  }
+export function packTable({ table, absent, append }: LoadTable, { bytes, offsets }: PackedRows): PackedTable {
+  return { table, absent: absent ?? false, append: append ?? false, bytes: bytes.buffer as ArrayBuffer, offsets };
+}
+
+export function rowsOf({ bytes, offsets }: PackedTable): PackedRows {
+  return new PackedRows(Buffer.from(bytes), offsets);
 }
 
 /** A message brings buffers as plain byte arrays; the plan is small, so they are wrapped again. */

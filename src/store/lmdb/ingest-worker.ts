@@ -1,83 +1,113 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { ABORT, type TransactionFlags } from 'lmdb';
 import { StoreError } from '../errors.js';
-import { checkKey, Stage } from '../stage.js';
+import { Stage } from '../stage.js';
+import { noTable } from '../tables.js';
 import { EnvironmentSink, EnvironmentSource } from './committer.js';
-import { type Environment, openEnvironment } from './environment.js';
+import { openEnvironment } from './environment.js';
 import { toStoreError } from './errors.js';
 import type { IngestReply, IngestRequest } from './ingest.js';
-import { type PackedTable, revivePlan, unpackTable } from './ingest-codec.js';
-import { RowWriter, SuffixWriter } from './loader.js';
+import { revivePlan, rowsOf } from './ingest-codec.js';
+import { TableLoader } from './loader.js';
+import type { LmdbTable } from './table.js';
 
-/** The thread that writes bulk batches, so that the next one is prepared meanwhile. */
+/**
+ * The thread that writes bulk batches, so that the next ones are prepared meanwhile. Batches that wait are written in one
+ * transaction; one that fails is taken out of it.
+ */
 
 /** Commit at once, do not wait for the disk: `flush` does. */
 const NO_FLUSH = 0x10002 as TransactionFlags;
+/** A transaction takes no more batches after so many milliseconds: others wait for the write lock. */
+const TRANSACTION_MS = 150;
 
 const { folder } = workerData as { folder: string };
+const port = parentPort!;
 const env = openEnvironment(folder, false);
+const loaders = new Map<LmdbTable, TableLoader>();
 
-parentPort!.on('message', (request: IngestRequest) => {
-  parentPort!.postMessage(answer(request));
+port.on('message', (first: IngestRequest) => {
+  const requests = [first];
+  let failure = attempt(requests, true);
+  while (failure) {
+    const failed = failure.at < 0 ? requests.splice(0) : requests.splice(failure.at, 1);
+    for (const request of failed) refuse(request, failure.error);
+    failure = requests.length > 0 ? attempt(requests, false) : undefined;
+  }
+  for (const { id } of requests) port.postMessage({ id } satisfies IngestReply);
 });
 
-function answer({ id, tables, plan }: IngestRequest): IngestReply {
+/** Why nothing was written: the request at `at`, or at -1 the commit. */
+interface Failure {
+  readonly at: number;
+  readonly error: unknown;
+}
+
+/** Writes the requests in one transaction; with `more`, those too that wait behind them, which are added. */
+function attempt(requests: IngestRequest[], more: boolean): Failure | undefined {
+  let failure: Failure | undefined;
   try {
-    if (!env.isCurrent()) env.refresh();
-    writeBatch(env, tables, revivePlan(plan));
-    return { id };
+    for (let current = false; !current; ) {
+      openTables();
+      env.root.transactionSync(() => {
+        current = env.isCurrent();
+        failure = current ? writeAll(requests, more) : undefined;
+        return current && !failure ? undefined : ABORT;
+      }, NO_FLUSH);
+    }
+    return failure;
   } catch (error) {
-    const shown = toStoreError(error, folder);
-    const code = shown instanceof StoreError ? shown.code : undefined;
-    return { id, error: { code, message: shown instanceof Error ? shown.message : String(shown) } };
+    return { at: -1, error };
   }
 }
 
-/** One transaction: nothing of the batch stays when something in it fails. */
-function writeBatch(env: Environment, tables: readonly PackedTable[], plan: ReturnType<typeof revivePlan>): void {
-  let failure: unknown;
-  env.root.transactionSync(() => {
+/** Not inside a transaction. */
+function openTables(): void {
+  if (env.isCurrent() && loaders.size > 0) return;
+  env.refresh();
+  for (const table of loaders.keys()) if (table.dropped) loaders.delete(table);
+  for (const table of env.tables.values()) {
+    if (!loaders.has(table)) loaders.set(table, new TableLoader(env.root, table, env.maxKey));
+  }
+}
+
+function writeAll(requests: IngestRequest[], more: boolean): Failure | undefined {
+  const deadline = performance.now() + TRANSACTION_MS;
+  for (let at = 0; ; at++) {
+    if (at === requests.length) {
+      const next = more && performance.now() < deadline ? receiveMessageOnPort(port) : undefined;
+      if (!next) return undefined;
+      requests.push(next.message as IngestRequest);
+    }
     try {
-      for (const table of tables) writeTable(env, table);
-      const stage = new Stage(new EnvironmentSource(env));
-      stage.apply(plan);
-      stage.drain(new EnvironmentSink(env));
-      return undefined;
+      writeBatch(requests[at]!);
     } catch (error) {
-      failure = error;
-      return ABORT;
+      return { at, error };
     }
-  }, NO_FLUSH);
-  if (failure) throw failure;
-}
-
-function writeTable(env: Environment, packed: PackedTable): void {
-  const table = env.table(packed.table);
-  if (packed.append) {
-    appendRows(env, packed);
-    return;
-  }
-  const writer = table.spec.suffixBytes === undefined ? new RowWriter(table) : new SuffixWriter(table);
-  let last: Buffer | undefined;
-  for (const row of unpackTable(packed)) {
-    checkKey(row.key, { ...table.spec, suffixBytes: 0 }, env.maxKey);
-    if (last && Buffer.compare(last, row.key) >= 0) throw new TypeError('rows to load must rise by key');
-    last = row.key;
-    if (packed.absent && table.rows.doesExist(row.key)) {
-      throw new StoreError('guard', `a row of ${packed.table} that is to be loaded exists`);
-    }
-    writer.write(row, packed.absent);
   }
 }
 
-function appendRows(env: Environment, packed: PackedTable): void {
-  const table = env.table(packed.table);
-  const writer = new RowWriter(table);
-  let last = env.lastAppended(table.id);
-  for (const { row } of unpackTable(packed)) {
-    const key = Buffer.allocUnsafe(8);
-    key.writeBigUInt64BE(++last);
-    writer.write({ key, row }, true);
+function writeBatch({ tables, plan }: IngestRequest): void {
+  for (const packed of tables) {
+    const rows = rowsOf(packed);
+    const table = env.tables.get(packed.table);
+    const loader = table && loaders.get(table);
+    if (!loader) throw noTable(packed.table);
+    if (packed.append) env.putAppended(table.id, loader.append(rows, env.lastAppended(table.id)));
+    else loader.write(rows, packed.absent);
   }
-  env.putAppended(table.id, last);
+  const stage = new Stage(new EnvironmentSource(env));
+  stage.apply(revivePlan(plan));
+  stage.drain(new EnvironmentSink(env));
+}
+
+function refuse({ id, tables }: IngestRequest, error: unknown): void {
+  const memory = tables.map(({ bytes }) => bytes);
+  port.postMessage({ id, error: shown(error), memory } satisfies IngestReply, memory);
+}
+
+function shown(error: unknown): NonNullable<IngestReply['error']> {
+  const known = toStoreError(error, folder);
+  const code = known instanceof StoreError ? known.code : undefined;
+  return { code, message: known instanceof Error ? known.message : String(known) };
 }

@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import type { LoadTable, Plan } from '../contract.js';
 import { StoreError, type StoreErrorCode } from '../errors.js';
-import { type PackedTable, packTable } from './ingest-codec.js';
+import type { PackedRows } from '../load.js';
+import { type PackedTable, packedRows, packTable } from './ingest-codec.js';
 
 export interface IngestRequest {
   readonly id: number;
@@ -12,9 +13,12 @@ export interface IngestRequest {
 export interface IngestReply {
   readonly id: number;
   readonly error?: { readonly code: StoreErrorCode | undefined; readonly message: string };
+  /** The memory of the tables that could not be written. */
+  readonly memory?: readonly ArrayBuffer[];
 }
 
 interface Waiting {
+  readonly rows: readonly PackedRows[];
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -33,16 +37,17 @@ export class Ingester {
   }
 
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    const packed = tables.map(packTable);
+    const rows = tables.map((table) => packedRows(table.rows));
+    const packed = tables.map((table, i) => packTable(table, rows[i]!));
     this.#worker ??= this.#start();
     const worker = this.#worker;
     const id = ++this.#id;
     const written = new Promise<void>((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#waiting.set(id, { rows, resolve, reject });
       const request: IngestRequest = { id, tables: packed, plan };
       worker.postMessage(
         request,
-        packed.map((table) => table.bytes.buffer as ArrayBuffer),
+        packed.map((table) => table.bytes),
       );
     });
     this.#last = written.catch(() => undefined);
@@ -57,9 +62,10 @@ export class Ingester {
     return worker;
   }
 
-  #settle({ id, error }: IngestReply): void {
+  #settle({ id, error, memory }: IngestReply): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
+    for (const [i, bytes] of memory?.entries() ?? []) waiting!.rows[i]!.bytes = Buffer.from(bytes);
     if (!error) waiting?.resolve();
     else waiting?.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
   }

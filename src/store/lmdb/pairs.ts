@@ -3,7 +3,7 @@ import type { KeyRange } from '../contract.js';
 import { EMPTY } from '../row.js';
 import { MARK_ROW } from '../tables.js';
 import { copyOf } from './bytes.js';
-import { getFast, type LmdbTable, type RowSink } from './table.js';
+import { countFound, countValues, getFast, type LmdbTable, type RowSink } from './table.js';
 
 /** Prefixes up to so many bytes are looked up one by one. */
 const PROBED = 16;
@@ -34,7 +34,7 @@ export class Pairs {
     if (!first) return EMPTY;
     const one = copyOf(first, n);
     if (!after && limit === 1) return one;
-    const count = this.size(prefix);
+    const count = this.#transaction ? this.size(prefix) : countFound(this.#table.rows, prefix);
     if (!after && count === 1) return one;
     const list = new SuffixList(Buffer.allocUnsafe(Math.min(count, limit) * n));
     this.#values(prefix, list, after ? { start: after, exclusiveStart: true, limit } : { limit });
@@ -43,8 +43,8 @@ export class Pairs {
 
   /** Number of rows under exactly this prefix. */
   size(prefix: Buffer): number {
-    const rows = this.#table.rows as unknown as { getValuesCount(key: Buffer, options?: object): number };
-    return this.#transaction ? rows.getValuesCount(prefix, this.#with({})) : rows.getValuesCount(prefix);
+    if (this.#transaction) return countValues(this.#table.rows, prefix, this.#transaction);
+    return getFast(this.#table.rows, prefix) ? countFound(this.#table.rows, prefix) : 0;
   }
 
   /** The row of prefix + suffix. */

@@ -1,14 +1,18 @@
 import type { Transaction } from 'lmdb';
-import type { Batch, Cell, KeyRange, Reader, Scan, ScanOptions } from '../contract.js';
+import { checkRanges, selectColumns } from '../columns.js';
+import type { Batch, Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../contract.js';
 import { compileFilter } from '../filter.js';
 import { EMPTY, packSorted } from '../row.js';
-import { afterPrefix, cellKey, MARK_ROW, noTable } from '../tables.js';
-import { copyOf } from './bytes.js';
+import { afterPrefix, cellKey, MARK_ROW, noTable, rowKeyOf } from '../tables.js';
+import { copyOf, viewOf } from './bytes.js';
 import type { Environment } from './environment.js';
 import { scanPairs } from './pair-scan.js';
 import { Pairs } from './pairs.js';
 import { Collector, countRows, type ScanShape, scanRows } from './rows.js';
+import { isLong, lengthIn, Segments } from './segments.js';
 import { getFast, type LmdbTable } from './table.js';
+
+const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
 
 /** Reads at once, from the state of this tick or, with a transaction, from that of its snapshot. */
 export class LmdbReader implements Reader {
@@ -41,9 +45,41 @@ export class LmdbReader implements Reader {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) return this.#mark(table, key, suffix);
     const bytes = getFast(table.rows, key, this.#transaction);
+    if (bytes && isLong(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
     if (bytes) return copyOf(bytes, bytes.length);
     this.env.recheck(table);
     return undefined;
+  }
+
+  #segments(table: LmdbTable, key: Buffer): Segments {
+    return new Segments(table, key, this.env.maxKey, this.#transaction);
+  }
+
+  getHead(name: string, key: Buffer): Buffer | undefined {
+    return this.#some(name, key, undefined);
+  }
+
+  getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
+    return this.#some(name, key, ranges);
+  }
+
+  /** Without ranges the row, or the first family of a long one. */
+  #some(name: string, key: Buffer, ranges: readonly ColumnRange[] | undefined): Buffer | undefined {
+    const table = this.env.table(name);
+    if (ranges) checkRanges(ranges, table.spec);
+    try {
+      if (table.spec.suffixBytes !== undefined || key.length > this.env.maxKey || key.length === 0) {
+        const row = this.#get(table, key);
+        return row && ranges ? selectColumns(row, row.length, ranges) : row;
+      }
+      const bytes = getFast(table.rows, key, this.#transaction);
+      if (bytes && isLong(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
+      if (bytes) return ranges ? selectColumns(viewOf(bytes), bytes.length, ranges) : copyOf(bytes, bytes.length);
+      this.env.recheck(table);
+      return undefined;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
   }
 
   #mark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
@@ -82,6 +118,28 @@ export class LmdbReader implements Reader {
       throw this.env.failure(error);
     }
     return cells.length ? packSorted(cells) : undefined;
+  }
+
+  keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
+    const table = this.env.table(name);
+    const db = table.cells.get(family);
+    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const keys: Buffer[] = [];
+    let last = after;
+    try {
+      // One seek a row: it may have thousands of cells.
+      while (keys.length < limit) {
+        const start = last && afterPrefix(cellKey(last, EMPTY));
+        const [found] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
+        if (!found) break;
+        last = Buffer.from(rowKeyOf(found));
+        keys.push(last);
+      }
+      if (keys.length === 0) this.env.recheck(table);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+    return keys;
   }
 
   scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
@@ -191,6 +249,7 @@ class LmdbScan implements Scan {
         this.#transaction,
         this.#env.maxKey,
       );
+      collector.complete((key) => new Segments(this.#table, key, this.#env.maxKey, this.#transaction));
     } else {
       const found = scanPairs(
         this.#table,

@@ -3,6 +3,7 @@ import type { Batch, KeyRange } from '../contract.js';
 import type { RowTest } from '../filter.js';
 import { boundsOf } from './bounds.js';
 import { allocate } from './bytes.js';
+import { isLong, lengthIn, type Segments } from './segments.js';
 import type { LmdbTable, RowSink } from './table.js';
 
 /** A batch ends after so many rows looked at, … */
@@ -10,7 +11,7 @@ export const BATCH_ROWS = 2000;
 /** … so many bytes copied out, … */
 export const BATCH_BYTES = 256 * 1024;
 /** … or so many milliseconds, so that a long scan lets others in. */
-export const BATCH_MS = 5;
+export const BATCH_MS = 2;
 
 export interface ScanShape {
   readonly test: RowTest | undefined;
@@ -28,6 +29,7 @@ export class Collector implements RowSink {
   readonly #limit: number;
   readonly #deadline = performance.now() + BATCH_MS;
   #bytes = 0;
+  #long = false;
 
   constructor(shape: ScanShape, limit: number) {
     this.#test = shape.test;
@@ -37,12 +39,14 @@ export class Collector implements RowSink {
 
   row(keys: Buffer, from: number, to: number, row: Buffer, length: number): void {
     this.scanned++;
-    if (this.#test && !this.#test(row, length)) return;
+    // Of a long row only the head is here: the batch ends with it, and `complete` reads the rest.
+    this.#long = isLong(row) && (!this.#keysOnly || this.#test !== undefined);
+    if (!this.#long && this.#test && !this.#test(row, length)) return;
     const key = allocate(to - from);
     keys.copy(key, 0, from, to);
     this.keys.push(key);
     this.#bytes += key.length;
-    if (this.#keysOnly) {
+    if (this.#keysOnly && !this.#long) {
       this.rows.push(undefined);
       return;
     }
@@ -50,6 +54,14 @@ export class Collector implements RowSink {
     row.copy(copy, 0, 0, length);
     this.rows.push(copy);
     this.#bytes += length;
+  }
+
+  /** To be called when the cursor is closed: puts a long row in the place of its head, or takes it out when it does not match. */
+  complete(segmentsOf: (key: Buffer) => Segments): void {
+    if (!this.#long) return;
+    const row = segmentsOf(this.keys.at(-1)!).row(lengthIn(this.rows.pop()!));
+    if (!this.#test || this.#test(row)) this.rows.push(this.#keysOnly ? undefined : row);
+    else this.keys.pop();
   }
 
   /** Adds a row whose key is already the caller's own. */
@@ -66,6 +78,7 @@ export class Collector implements RowSink {
 
   get full(): boolean {
     return (
+      this.#long ||
       this.scanned >= BATCH_ROWS ||
       this.#bytes >= BATCH_BYTES ||
       this.keys.length >= this.#limit ||

@@ -63,6 +63,7 @@ export class LmdbStore extends LmdbReader implements Store {
         if (env.entries().get(name)?.id !== table.id) return;
         table.rows.clearSync();
         for (const cells of table.cells.values()) cells.clearSync();
+        table.longRows?.clearSync();
         env.removeEntry(name, table.id);
       });
       env.refresh();
@@ -73,6 +74,10 @@ export class LmdbStore extends LmdbReader implements Store {
     this.checkOpen();
     const entries = [...this.env.entries().values()];
     return entries.map((entry) => entry.spec).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  renewReads(): void {
+    this.env.root.resetReadTxn();
   }
 
   snapshot(): Snapshot {

@@ -1,3 +1,4 @@
+import * as lmdb from 'lmdb';
 import type { Database, RootDatabase, Transaction } from 'lmdb';
 import type { TableSpec } from '../contract.js';
 import { viewOf } from './bytes.js';
@@ -22,6 +23,8 @@ export interface LmdbTable {
   readonly scanner: Scanner;
   /** By family number, the separate ones: value by `cellKey`. */
   readonly cells: ReadonlyMap<number, Db>;
+  /** Segments of long rows (`segments.ts`); undefined with `suffixBytes`, and where a store of format 1 is only read. */
+  readonly longRows: Db | undefined;
   dropped: boolean;
 }
 
@@ -44,7 +47,8 @@ export function openTable(root: RootDatabase, spec: TableSpec, id: number): Lmdb
   for (const [family, { separate }] of spec.families.entries()) {
     if (separate) cells.set(family, openDb(root, `${name}:${family}`, BINARY));
   }
-  return { spec, id, rows, scanner: openScanner(root, name, dup), cells, dropped: false };
+  const longRows = spec.suffixBytes === undefined ? root.openDB<Buffer, Buffer>(`${name}:long`, BINARY) : undefined;
+  return { spec, id, rows, scanner: openScanner(root, name, dup), cells, longRows, dropped: false };
 }
 
 function openDb(root: RootDatabase, name: string, options: object): Db {
@@ -89,4 +93,36 @@ interface FastGet {
 /** The value (of a dupSort database the first) in LMDB's read buffer, or undefined; `bytes.ts` says how to take it out. */
 export function getFast(db: Db, key: Buffer, transaction?: Transaction): Buffer | undefined {
   return (db as unknown as FastGet).getBinaryFast(key, transaction && { transaction });
+}
+
+/** lmdb's own functions, which its iterators call. */
+interface Native {
+  position(cursor: number, flags: number, offset: number, keySize: number, end: number): number;
+}
+const { nativeAddon } = lmdb as unknown as { nativeAddon?: Native };
+
+/** What an iterator of lmdb passes for a count of one key's values, with a cursor that was used before. */
+const COUNT_VALUES = 0x100 | 0x800 | 0x1000 | 0x2000;
+
+interface Counting {
+  getValuesCount(key: Buffer, options?: object): number;
+  /** The handle's native side keeps the cursor of the last iterator that is done. */
+  readonly db: { readonly availableCursor?: { readonly address: number } | null };
+}
+
+/** Number of values of a key in a dupSort database. */
+export function countValues(db: Db, key: Buffer, transaction?: Transaction): number {
+  const rows = db as unknown as Counting;
+  return transaction ? rows.getValuesCount(key, { transaction }) : rows.getValuesCount(key);
+}
+
+/**
+ * As `countValues`, of the key that `getFast` has just found, outside of transactions. That key is still in lmdb's key
+ * buffer and its read transaction current, so that the iterator which `getValuesCount` builds, five times the cost of
+ * the count itself, is not needed.
+ */
+export function countFound(db: Db, key: Buffer): number {
+  const cursor = (db as unknown as Counting).db.availableCursor;
+  const count = cursor && nativeAddon ? nativeAddon.position(cursor.address, COUNT_VALUES, 0, key.length, 0) : 0;
+  return count > 0 ? count : countValues(db, key);
 }

@@ -75,13 +75,14 @@ class MemoryStore extends MemoryReader implements Store {
   #load({ table: name, rows, absent, append }: LoadTable): void {
     const table = this.table(name);
     let last: Buffer | undefined;
+    const repeated = table.spec.suffixBytes === undefined ? -1 : 0;
     for (const row of rows) {
       if (append) {
         appendRow(table, row.row);
         continue;
       }
       checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
-      if (last && Buffer.compare(last, row.key) >= 0) throw new TypeError('rows to load must rise by key');
+      if (last && Buffer.compare(last, row.key) > repeated) throw new TypeError('rows to load must rise by key');
       last = row.key;
       if (absent && table.rows.get(row.key))
         throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
@@ -178,7 +179,7 @@ class TableSource implements StageSource<MemoryTable> {
 /** Keys and values are copied in: a caller may reuse its buffers once `commit` has resolved. */
 const SINK: StageSink<MemoryTable> = {
   row(table, key, row) {
-    if (row) table.rows.set(Buffer.from(key), row);
+    if (row) table.rows.set(Buffer.from(key), row as Buffer);
     else table.rows.delete(key);
   },
   cell(table, family, key, value) {

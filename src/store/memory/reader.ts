@@ -1,7 +1,8 @@
-import type { Batch, Cell, KeyRange, Reader, Scan, ScanOptions, TableSpec } from '../contract.js';
+import { checkRanges, selectColumns } from '../columns.js';
+import type { Batch, Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions, TableSpec } from '../contract.js';
 import { compileFilter, type RowTest } from '../filter.js';
-import { packSorted } from '../row.js';
-import { cellKey, noTable } from '../tables.js';
+import { EMPTY, packSorted } from '../row.js';
+import { cellKey, noTable, rowKeyOf } from '../tables.js';
 import type { Tree } from './tree.js';
 
 /** A scan ends a batch after so many rows looked at. */
@@ -26,6 +27,17 @@ export abstract class MemoryReader implements Reader {
     return row && Buffer.from(row);
   }
 
+  getHead(name: string, key: Buffer): Buffer | undefined {
+    return this.get(name, key);
+  }
+
+  getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
+    const table = this.table(name);
+    checkRanges(ranges, table.spec);
+    const row = table.rows.get(key);
+    return row && selectColumns(row, row.length, ranges);
+  }
+
   getMany(name: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
     return keys.map((key) => this.get(name, key));
   }
@@ -41,6 +53,22 @@ export abstract class MemoryReader implements Reader {
       return true;
     });
     return cells.length ? packSorted(cells) : undefined;
+  }
+
+  keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
+    const tree = this.table(name).cells.get(family);
+    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const keys: Buffer[] = [];
+    let last = after;
+    if (limit <= 0) return keys;
+    tree.forward(after && cellKey(after, EMPTY), false, (found) => {
+      const key = rowKeyOf(found);
+      if (last?.equals(key)) return true;
+      last = Buffer.from(key);
+      keys.push(last);
+      return keys.length < limit;
+    });
+    return keys;
   }
 
   scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {

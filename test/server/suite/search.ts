@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { Filter } from '../../../src/ldap/types.js';
 import { decodePagedResults, encodePagedResults } from '../../../src/protocol/controls/paged-results.js';
 import { ControlOid } from '../../../src/protocol/oids.js';
+import { CERTIFICATE, ISSUER, SERIAL } from '../../schema/certificate-sample.js';
 import type { Answer } from '../raw-client.js';
 import { names, type SuiteDirectory, texts } from './directory.js';
 
@@ -140,6 +141,36 @@ export function searchSuite(directory: SuiteDirectory): void {
       expect(await select('sn')).to.have.members(['sn', 'sn;lang-de']);
       expect(await select('sn;lang-de')).to.deep.equal(['sn;lang-de']);
       expect(await select('sn;lang-fr')).to.deep.equal([]);
+    });
+
+    it('a certificate under ;binary, selected, matched and compared', async function () {
+      directory.needs(this, 'binaryValues');
+      const dn = await directory.addPerson('certified', { 'cn;lang-de': 'Zertifiziert' });
+      const change = {
+        operation: 'add',
+        attribute: { type: 'userCertificate;binary', values: [CERTIFICATE] },
+      } as const;
+      expect((await directory.admin.request({ op: 'modify', dn, changes: [change] })).code).to.equal(0);
+      for (const attributes of [['userCertificate;binary'], ['userCertificate'], ['userCertificate;Binary', '1.1']]) {
+        const answer = await directory.admin.search(dn, { attributes });
+        expect(names(answer), attributes.join()).to.deep.equal(['userCertificate;binary']);
+        expect(answer.entries[0]!.attributes.get('userCertificate;binary')).to.deep.equal([CERTIFICATE]);
+      }
+      const assertion = `{ serialNumber ${SERIAL}, issuer rdnSequence:"${ISSUER}" }`;
+      for (const attribute of ['userCertificate;binary', 'userCertificate']) {
+        const found = await directory.admin.search(directory.people, {
+          scope: 'one',
+          filter: equal(attribute, assertion),
+          attributes: ['1.1'],
+        });
+        expect(dns(found), attribute).to.deep.equal([dn]);
+      }
+      const wrong = equal('userCertificate;binary', assertion.replace(SERIAL, '1'));
+      expect(dns(await directory.admin.search(dn, { filter: wrong }))).to.deep.equal([]);
+      expect(dns(await directory.admin.search(dn, { filter: equal('cn;lang-de', 'ZERTIFIZIERT') }))).to.deep.equal([
+        dn,
+      ]);
+      expect(dns(await directory.admin.search(dn, { filter: equal('cn;lang-fr', 'zertifiziert') }))).to.deep.equal([]);
     });
 
     it('types only', async () => {

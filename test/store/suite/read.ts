@@ -204,6 +204,34 @@ export function readSuite(f: Fixture): void {
       expect((await scanAll(f.store, TABLE, under('cells/'))).rows).to.deep.equal([row({ '0:a': '1' })]);
     });
 
+    it('tells which rows have cells in a separate family, those without a row too', async () => {
+      const table = 'owners';
+      await f.store.createTable({ name: table, families: [{ name: 'a' }, { name: 'large', separate: true }] });
+      const keys = ['a', 'ab', 'b', 'b\0', '\xff\xff', 'z'.repeat(300)].map((key) => Buffer.from(key, 'latin1'));
+      for (const key of keys) {
+        const chunks = ['1', '2', '3'].map((name) => cell(1, name, 'v'));
+        await f.commit({ table, key, put: key.length === 1 ? [...chunks, cell(0, 'q', 'v')] : chunks });
+      }
+      await f.commit({ table, key: bytes('none'), put: [cell(0, 'q', 'v')] });
+      const sorted = (found: readonly Buffer[]) => found.map((key) => key.toString('latin1')).sort();
+      const all = await f.store.keysOfCells(table, 1, 100);
+      expect(sorted(all)).to.deep.equal(sorted(keys));
+      for (const limit of [1, 2, 4]) {
+        const found: Buffer[] = [];
+        for (;;) {
+          const more = await f.store.keysOfCells(table, 1, limit, found.at(-1));
+          expect(more.length).to.be.at.most(limit);
+          if (more.length === 0) break;
+          found.push(...more);
+        }
+        expect(found, `${limit} at a time`).to.deep.equal(all);
+      }
+      await f.commit({ table, key: keys[2]!, deleteRow: true });
+      expect(await f.store.keysOfCells(table, 1, 100)).to.have.length(keys.length - 1);
+      expect(await codeOfCall(() => f.store.keysOfCells('nosuch', 1, 100))).to.equal('noTable');
+      await f.store.dropTable(table);
+    });
+
     it('keeps the state of a snapshot', async function () {
       if (!f.store.supports.snapshot) this.skip();
       await f.put({ 'snap/a': { '0:v': 'before' }, 'snap/b': { '0:v': 'before' } });

@@ -1,5 +1,5 @@
 import { start } from './directory.js';
 
-/** A server for a process with few file descriptors; prints its port. */
+/** A server for a process with few or many file descriptors of its own; prints its port. */
 const { port } = await start({}, 1);
 console.log(port);

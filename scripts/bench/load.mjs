@@ -1,0 +1,36 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** The load generator, from the root of the project. */
+export const LOAD = '.cache/ldapload';
+
+/** Compiles it when it is older than its source. */
+export function compileLoad(root) {
+  const source = join(root, 'scripts/load/ldapload.c');
+  const load = join(root, LOAD);
+  mkdirSync(dirname(load), { recursive: true });
+  if (existsSync(load) && statSync(load).mtimeMs > statSync(source).mtimeMs) return;
+  execFileSync('gcc', ['-O2', '-o', load, source], { stdio: 'inherit' });
+}
+
+/** Drives a server with the options given; what ldapload measured. Throws when a request failed. */
+export function drive(root, port, args) {
+  const run = spawnSync(join(root, LOAD), ['-p', String(port), '-j', ...args.map(String)], { encoding: 'utf8' });
+  if (run.status !== 0) throw new Error(`ldapload ${args.join(' ')}: ${run.stderr}${run.stdout}`);
+  return JSON.parse(run.stdout);
+}
+
+/** Starts a load that runs beside another; `end` stops waiting for it only when it is done. */
+export function driveBeside(root, port, args) {
+  const run = spawn(join(root, LOAD), ['-p', String(port), '-j', ...args.map(String)]);
+  const said = [];
+  for (const stream of [run.stdout, run.stderr]) stream.on('data', (data) => said.push(data));
+  const ended = new Promise((resolve) => run.once('close', resolve));
+  return async () => {
+    const status = await ended;
+    const text = Buffer.concat(said).toString();
+    if (status !== 0) throw new Error(`ldapload ${args.join(' ')}: ${text}`);
+    return JSON.parse(text);
+  };
+}

@@ -1,0 +1,169 @@
+/** The one process: started, found again by the file it leaves in its data folder, stopped. */
+import { execFileSync, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { prepare, Refusal } from './libraries.mjs';
+
+const HOST = '127.0.0.1';
+const START_MS = 300_000;
+const STOP_MS = 40_000;
+const POLL_MS = 100;
+
+/** What HBase, Netty and Hadoop reach into. */
+const OPENED = [
+  ...[
+    'java.nio',
+    'java.lang',
+    'java.lang.reflect',
+    'java.util',
+    'java.util.concurrent',
+    'sun.nio.ch',
+    'jdk.internal.ref',
+  ].map((name) => `--add-opens=java.base/${name}=ALL-UNNAMED`),
+  ...['java.base/jdk.internal.misc', 'java.base/sun.net.dns', 'java.base/sun.net.util'].map(
+    (name) => `--add-exports=${name}=ALL-UNNAMED`,
+  ),
+  '--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED',
+  '-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true',
+];
+
+/** Where Rowan seeks the gateway when the URL does not say. */
+const usualRestPort = (master) => 8080 + master - 16_000;
+
+function urlOf({ master, rest }) {
+  const url = `hbase://${HOST}:${master}`;
+  return rest === usualRestPort(master) ? url : `${url}?rest=${HOST}:${rest}`;
+}
+
+const recordFile = (data) => join(data, 'process.json');
+const logFile = (data) => join(data, 'hbase.log');
+const mark = (data) => `-Drowan.hbase.data=${data}`;
+
+/** The process that runs on this folder, or undefined. A process id that another program has by now does not count. */
+export function running(data) {
+  let record;
+  try {
+    record = JSON.parse(readFileSync(recordFile(data), 'utf8'));
+  } catch (error) {
+    if (error.code === 'ENOENT' || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+  return isOurs(record.pid, data) ? record : undefined;
+}
+
+function isOurs(pid, data) {
+  try {
+    const line = execFileSync('ps', ['-ww', '-o', 'stat=,command=', '-p', String(pid)], { encoding: 'utf8' });
+    return !line.startsWith('Z') && line.includes(`${mark(data)} `);
+  } catch {
+    // ps ends with 1 when there is no such process.
+    return false;
+  }
+}
+
+async function requireFree(port, option) {
+  const server = createServer();
+  await new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, HOST, resolve);
+  }).catch((error) => {
+    throw new Refusal(`port ${port} cannot be used (${error.code}): another HBase? Choose another with ${option}`);
+  });
+  await new Promise((resolve) => server.close(resolve));
+}
+
+function javaArguments({ data, ports, memory, log, follow }, classPath) {
+  const [region, ...more] = ports.region;
+  const properties = {
+    'master.port': ports.master,
+    'region.port': region,
+    'more.ports': more.join(','),
+    'rest.port': ports.rest,
+    'zookeeper.port': ports.zookeeper,
+    log,
+    while: follow ?? '',
+  };
+  return [
+    '-Xms256m',
+    `-Xmx${memory}`,
+    '-XX:+UseG1GC',
+    ...OPENED,
+    '-Djava.net.preferIPv4Stack=true',
+    '-Djava.awt.headless=true',
+    mark(data),
+    ...Object.entries(properties).map(([name, value]) => `-Drowan.hbase.${name}=${value}`),
+    ...['-cp', classPath, 'SingleHBase'],
+  ];
+}
+
+function launch(options) {
+  const { java, classPath } = prepare();
+  mkdirSync(options.data, { recursive: true });
+  const log = openSync(logFile(options.data), 'a');
+  try {
+    const child = spawn(java, javaArguments(options, classPath), { detached: true, stdio: ['ignore', log, log] });
+    child.unref();
+    if (child.pid === undefined) throw new Refusal(`${java} does not start`);
+    const record = { pid: child.pid, url: urlOf(options.ports), ports: options.ports };
+    writeFileSync(recordFile(options.data), `${JSON.stringify(record)}\n`);
+    return record;
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** Whether tables can be worked with: the gateway asks the master. */
+async function isReady({ ports }) {
+  try {
+    const reply = await fetch(`http://${HOST}:${ports.rest}/namespaces`, {
+      headers: { accept: 'application/json' },
+      signal: AbortSignal.timeout(10_000),
+    });
+    return reply.ok && (await reply.text()).includes('"default"');
+  } catch {
+    return false;
+  }
+}
+
+/** Waits until the process answers ('ready') or has ended ('gone'). */
+async function settled(record, data) {
+  for (const end = Date.now() + START_MS; Date.now() < end; await sleep(POLL_MS)) {
+    if (await isReady(record)) return 'ready';
+    if (!isOurs(record.pid, data)) return 'gone';
+  }
+  throw new Refusal(`HBase (pid ${record.pid}) does not answer after ${START_MS / 1000} s; see ${logFile(data)}`);
+}
+
+/**
+ * Starts HBase on a data folder and waits until tables can be made; where it runs already, or is still coming up or
+ * going down, waits for that first. `options`: data, ports {master, region[], rest, zookeeper}, memory, log, follow (a
+ * process id). Returns the record and whether it was `running` before. Throws `Refusal`.
+ */
+export async function start(options) {
+  const { data, ports } = options;
+  const before = running(data);
+  if (before && (await settled(before, data)) === 'ready') return { ...before, running: true };
+  await requireFree(ports.master, '--port');
+  for (const port of ports.region) await requireFree(port, '--region-port');
+  await requireFree(ports.rest, '--rest-port');
+  await requireFree(ports.zookeeper, '--zookeeper-port');
+  const record = launch(options);
+  if ((await settled(record, data)) === 'gone') {
+    rmSync(recordFile(data), { force: true });
+    throw new Refusal(`HBase ended while it started; see ${logFile(data)}`);
+  }
+  return { ...record, running: false };
+}
+
+/** Stops it in order, or at once, and returns when the process is gone; undefined when none ran. */
+export async function stop(data, { now = false } = {}) {
+  const record = running(data);
+  if (!record) return undefined;
+  process.kill(record.pid, now ? 'SIGKILL' : 'SIGTERM');
+  for (const end = Date.now() + STOP_MS; isOurs(record.pid, data); await sleep(POLL_MS)) {
+    if (Date.now() > end) process.kill(record.pid, 'SIGKILL');
+  }
+  rmSync(recordFile(data), { force: true });
+  return record;
+}

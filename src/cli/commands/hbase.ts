@@ -1,0 +1,89 @@
+import type { Command } from 'commander';
+import { DEFAULT_INDEXES } from '../../partition/indexes.js';
+import { splitKeys } from '../../partition/regions.js';
+import { FIXED_TABLES, indexTable } from '../../partition/tables.js';
+import { Schema } from '../../schema/index.js';
+import type { TableSpec } from '../../store/contract.js';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { CliError, counted, UsageError } from '../exit.js';
+import { collect, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { hbaseSettingsOf } from '../store.js';
+
+const EXAMPLES = `
+Examples:
+  Where no REST gateway may be used, make the tables with HBase's own shell, before "rowan init":
+    rowan hbase schema --store hbase://master1:16000/acme | hbase shell -n
+
+  Before an index is added to such a directory:
+    rowan hbase schema --store hbase://master1:16000/acme --only employeeNumber | hbase shell -n
+
+  Whether the tables still are what they have to be (over the gateway):
+    rowan hbase verify --store hbase://master1:16000/acme
+`;
+
+function attributeTables(settings: Settings, names: readonly string[]): TableSpec[] {
+  const schema = Schema.load({ extra: settings.config.schema.folders, nis: settings.config.schema.nis });
+  return names.map((name) => {
+    const type = schema.attribute(name);
+    if (!type) throw new UsageError(`attribute '${name}' is not in the schema`);
+    return indexTable(type.oid);
+  });
+}
+
+function requireHBase(settings: Settings): void {
+  if (!isHBaseUrl(settings.store)) throw new UsageError("which HBase? give '--store hbase://HOST:PORT[/PREFIX]'");
+}
+
+async function printSchema(settings: Settings, only: readonly string[] | undefined): Promise<void> {
+  const hbase = hbaseSettingsOf(settings.store, settings.config);
+  const tables = await import('../../store/hbase/schema/index.js');
+  const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
+  const regions = hbase.regions > 0 ? hbase.regions : tables.UNKNOWN_SERVERS;
+  const internal = only ? [] : [tables.CATALOG, ...INTERNAL_TABLES];
+  const specs = attributeTables(settings, only ?? DEFAULT_INDEXES);
+  const descriptors = [
+    ...internal.map((table) => tables.describeInternal(hbase, table)),
+    ...[...(only ? [] : FIXED_TABLES), ...specs].map((spec) =>
+      tables.describeTable(hbase, spec, splitKeys(spec, regions)),
+    ),
+  ];
+  for (const descriptor of descriptors) process.stdout.write(`${tables.createCommand(descriptor)}\n`);
+}
+
+async function verify(settings: Settings): Promise<void> {
+  const hbase = hbaseSettingsOf(settings.store, settings.config);
+  const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
+  const { HBaseClient } = await import('../../store/hbase/rpc/client.js');
+  const { TableRegistry } = await import('../../store/hbase/schema/index.js');
+  const client = new HBaseClient(hbase);
+  try {
+    const wrong = await new TableRegistry(client, hbase).verify(INTERNAL_TABLES);
+    if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
+    for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
+    if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as they have to be`);
+    process.stdout.write('the tables are as they have to be\n');
+  } finally {
+    await client.close();
+  }
+}
+
+export function addHBase(program: Command): void {
+  const hbase = program.command('hbase').description('tables in HBase').addHelpText('after', EXAMPLES);
+
+  directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables")
+    .option('--only <attribute>', 'only the table of an index (may be repeated)', collect)
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: { only?: readonly string[] }, command: Command) => {
+      const settings = settingsOf(command);
+      requireHBase(settings);
+      await printSchema(settings, options.only);
+    });
+
+  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be')
+    .addHelpText('after', EXAMPLES)
+    .action(async (_options: object, command: Command) => {
+      const settings = settingsOf(command);
+      requireHBase(settings);
+      await verify(settings);
+    });
+}

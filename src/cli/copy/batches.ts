@@ -1,0 +1,76 @@
+import type { KeyRange, LoadRow, Reader, TableSpec } from '../../store/contract.js';
+import { EMPTY } from '../../store/row.js';
+
+/** A batch is loaded when it has so many rows or bytes. */
+const MAX_ROWS = 4000;
+const MAX_BYTES = 8 * 1024 * 1024;
+
+export interface CopyBatch {
+  readonly rows: readonly LoadRow[];
+  /** Rows of the table, postings of an index table counted one by one. */
+  readonly count: number;
+  /** Last key of the source that is in it. */
+  readonly last: Buffer;
+}
+
+/** Collects rows of a table as `ingest` takes them. */
+interface Collector {
+  add(key: Buffer, row: Buffer): void;
+  rows(): LoadRow[];
+}
+
+function wholeRows(): Collector {
+  const rows: LoadRow[] = [];
+  return { add: (key, row) => rows.push({ key, row }), rows: () => rows };
+}
+
+/** Keys of different lengths may come between those of one prefix. */
+function postings(suffixBytes: number): Collector {
+  const lists = new Map<string, Buffer[]>();
+  return {
+    add: (key) => {
+      const end = key.length - suffixBytes;
+      const prefix = key.toString('latin1', 0, end);
+      const list = lists.get(prefix);
+      if (list) list.push(key.subarray(end));
+      else lists.set(prefix, [key.subarray(end)]);
+    },
+    rows: () =>
+      [...lists]
+        .map(([prefix, list]) => ({ key: Buffer.from(prefix, 'latin1'), row: Buffer.concat(list) }))
+        .sort((a, b) => a.key.compare(b.key)),
+  };
+}
+
+/** The rows of a table behind `after`, in batches. */
+export async function* batchesOf(
+  reader: Reader,
+  spec: TableSpec,
+  after: Buffer | undefined,
+): AsyncGenerator<CopyBatch> {
+  const keysOnly = spec.suffixBytes !== undefined;
+  const collect = (): Collector => (spec.suffixBytes === undefined ? wholeRows() : postings(spec.suffixBytes));
+  const range: KeyRange = after === undefined ? {} : { from: Buffer.concat([after, Buffer.alloc(1)]) };
+  const scan = reader.scan(spec.name, range, { keysOnly });
+  let collector = collect();
+  let [count, bytes] = [0, 0];
+  let last: Buffer = EMPTY;
+  try {
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      for (const [i, key] of batch.keys.entries()) {
+        const row = batch.rows[i] ?? EMPTY;
+        collector.add(key, row);
+        count++;
+        bytes += key.length + row.length;
+        last = key;
+        if (count < MAX_ROWS && bytes < MAX_BYTES) continue;
+        yield { rows: collector.rows(), count, last };
+        collector = collect();
+        [count, bytes] = [0, 0];
+      }
+    }
+    if (count > 0) yield { rows: collector.rows(), count, last };
+  } finally {
+    scan.close();
+  }
+}

@@ -1,0 +1,51 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { splitKeys } from '../partition/regions.js';
+import type { Config } from '../server/settings/index.js';
+import type { Store } from '../store/contract.js';
+import { StoreError } from '../store/errors.js';
+import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/settings.js';
+import { openLmdbStore } from '../store/lmdb/index.js';
+import { CliError, UsageError } from './exit.js';
+
+export interface StoreOptions {
+  /** Makes what is not there. */
+  readonly create: boolean;
+  readonly readOnly?: boolean;
+}
+
+/** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */
+export function hbaseSettingsOf(address: string, { hbase }: Config): HBaseSettings {
+  const site = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
+  try {
+    return hbaseSettings({
+      url: address,
+      site,
+      rest: hbase.rest,
+      durability: hbase.durability,
+      operationTimeoutMs: hbase.operationSeconds * 1000,
+      user: hbase.user,
+      regions: hbase.regions,
+      splitKeys,
+    });
+  } catch (error) {
+    if (error instanceof StoreError) throw new UsageError(error.message);
+    throw error;
+  }
+}
+
+/** Opens the store in a folder, or in HBase where `address` is an `hbase://` URL. */
+export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
+  if (!isHBaseUrl(address)) {
+    return openLmdbStore(address, { create: options.create, readOnly: options.readOnly === true });
+  }
+  const settings = hbaseSettingsOf(address, config);
+  // Loaded here: only those who use it wait for it.
+  const { openHBaseStore } = await import('../store/hbase/index.js');
+  return openHBaseStore(settings, { create: options.create });
+}
+
+/** Says before anything is made that a folder is in use already. Tables in HBase are looked for once it is open. */
+export function refuseFullFolder(address: string): void {
+  if (isHBaseUrl(address) || !existsSync(address) || readdirSync(address).length === 0) return;
+  throw new CliError(`${address} exists already and is not empty; choose another --data, or serve what is there`);
+}

@@ -1,0 +1,173 @@
+import { createServer } from 'node:net';
+import type { Logger } from 'pino';
+import { parseListenUrl } from '../../server/listen-url.js';
+import { type Listener, openListeners, SPARE_CONNECTIONS } from '../../server/listener.js';
+import type { Answer, Question } from '../../server/siblings.js';
+import { Statistics } from '../../server/statistics.js';
+import { CliError } from '../exit.js';
+import type { Settings } from '../options.js';
+import { type Arrival, type WorkerOwner, WorkerProcess } from './worker-process.js';
+
+/** A worker that ends is started again after this time, which doubles up to the longest while they go on ending … */
+const FIRST_DELAY_MS = 100;
+const LONGEST_DELAY_MS = 30_000;
+/** … sooner than this. */
+const STEADY_MS = 60_000;
+/** How often the counts of the workers are taken, in case one is killed. */
+const COUNT_MS = 1000;
+/** What a worker may take longer than `shutdownSeconds`. */
+const LATE_MS = 5000;
+
+/**
+ * Several processes that serve one directory on the same URLs. This one accepts the connections, gives each to the worker
+ * that has fewest, and starts a worker anew that has ended.
+ */
+export class Supervisor implements WorkerOwner {
+  readonly #settings: Settings;
+  readonly #log: Logger;
+  /** What ended workers have counted. */
+  readonly #statistics = new Statistics();
+  readonly #workers = new Map<number, WorkerProcess>();
+  #listeners: readonly Listener[] = [];
+  /** Accepted while no worker served. */
+  #waiting: Arrival[] = [];
+  #delay = FIRST_DELAY_MS;
+  #counting: NodeJS.Timeout | undefined;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #started = false;
+  #stopping = false;
+  #onEmpty: (() => void) | undefined;
+  /** Ends the workers at once: an end without `close` leaves none behind. */
+  readonly #kill = (): void => {
+    for (const worker of this.#workers.values()) worker.kill();
+  };
+
+  constructor(settings: Settings, log: Logger) {
+    this.#settings = settings;
+    this.#log = log;
+    process.once('exit', this.#kill);
+  }
+
+  /** Resolves with the URLs when all workers serve. Rejects when one of them cannot. */
+  async listen(): Promise<string[]> {
+    const { config } = this.#settings;
+    const nets = config.listen.map((_url, index) =>
+      createServer({ pauseOnConnect: true }, (socket) => this.#accept({ index, socket })),
+    );
+    this.#listeners = await openListeners(config.listen.map(parseListenUrl), nets, config, this.#log);
+    const workers = Array.from({ length: config.workers }, (_, i) => this.#start(i + 1));
+    try {
+      await Promise.all(workers.map((worker) => worker.ready));
+    } catch (error) {
+      throw new CliError((error as Error).message, { cause: error });
+    }
+    this.#started = true;
+    for (const { serves, worker } of workers) if (!serves) this.#startAgain(worker, 'ended while the others started');
+    this.#counting = setInterval(() => void this.#askAll({ about: 'counts' }), COUNT_MS).unref();
+    return this.#listeners.map(({ url }) => url);
+  }
+
+  #start(number: number): WorkerProcess {
+    const worker = new WorkerProcess(number, this.#settings, this);
+    this.#workers.set(number, worker);
+    worker.ready.then(
+      () => this.#serves(worker),
+      () => undefined,
+    );
+    return worker;
+  }
+
+  #serves(worker: WorkerProcess): void {
+    if (this.#started) this.#log.info({ worker: worker.worker, pid: worker.pid }, 'the worker serves');
+    for (const arrival of this.#waiting.splice(0)) this.#give(arrival);
+    this.#later(STEADY_MS, () => {
+      if (worker.serves) this.#delay = FIRST_DELAY_MS;
+    });
+  }
+
+  #later(ms: number, action: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      action();
+    }, ms);
+    this.#timers.add(timer);
+  }
+
+  #accept(arrival: Arrival): void {
+    arrival.socket.on('error', () => arrival.socket.destroy());
+    const most = this.#settings.config.limits.connections + SPARE_CONNECTIONS;
+    if (!this.#stopping && this.#connections() + this.#waiting.length < most) {
+      this.#give(arrival);
+      return;
+    }
+    this.#statistics.connectionsRefused++;
+    arrival.socket.destroy();
+  }
+
+  #connections(): number {
+    let connections = 0;
+    for (const worker of this.#workers.values()) connections += worker.connections;
+    return connections;
+  }
+
+  #give(arrival: Arrival): void {
+    let least: WorkerProcess | undefined;
+    for (const worker of this.#workers.values())
+      if (worker.serves && (!least || worker.connections < least.connections)) least = worker;
+    if (least) least.give(arrival, this.#connections() - least.connections);
+    else this.#waiting.push(arrival);
+  }
+
+  async #askAll(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
+    const others = [...this.#workers.values()].filter((worker) => worker !== asker && worker.serves);
+    const answers = await Promise.all(others.map((worker) => worker.ask(question)));
+    return answers.filter((answer) => answer !== undefined);
+  }
+
+  async asked(asker: WorkerProcess, question: Question): Promise<Answer[]> {
+    const answers = await this.#askAll(question, asker);
+    return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
+  }
+
+  ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
+    this.#workers.delete(worker.worker);
+    if (worker.counts) this.#statistics.inherit(worker.counts);
+    if (this.#stopping) {
+      for (const { socket } of arrivals) socket.destroy();
+      if (this.#workers.size === 0) this.#onEmpty?.();
+      return;
+    }
+    for (const arrival of arrivals) this.#give(arrival);
+    if (this.#started) this.#startAgain(worker.worker, reason);
+  }
+
+  #startAgain(number: number, reason: string): void {
+    this.#log.error({ worker: number, reason, againAfterMs: this.#delay }, 'a worker ended; it is started again');
+    this.#later(this.#delay, () => void this.#start(number));
+    this.#delay = Math.min(this.#delay * 2, LONGEST_DELAY_MS);
+  }
+
+  renewCertificate(): void {
+    for (const worker of this.#workers.values()) worker.renewCertificate();
+  }
+
+  /** Accepts nothing more, lets the workers answer what they have begun, and resolves when they have ended. */
+  async close(): Promise<void> {
+    this.#stopping = true;
+    for (const listener of this.#listeners) listener.close();
+    for (const timer of [this.#counting, ...this.#timers]) clearTimeout(timer);
+    for (const { socket } of this.#waiting.splice(0)) socket.destroy();
+    if (this.#workers.size > 0) await this.#end();
+    process.off('exit', this.#kill);
+  }
+
+  async #end(): Promise<void> {
+    const empty = new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+    for (const worker of this.#workers.values()) worker.stop();
+    const late = setTimeout(this.#kill, this.#settings.config.shutdownSeconds * 1000 + LATE_MS);
+    await empty;
+    clearTimeout(late);
+  }
+}

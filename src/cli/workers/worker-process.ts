@@ -1,0 +1,143 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import type { Answer, Question } from '../../server/siblings.js';
+import type { Counts } from '../../server/statistics.js';
+import type { Settings } from '../options.js';
+import { type Order, type Report, sendTo } from './messages.js';
+
+const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
+/** A worker that does not answer a question in this time is left out. */
+const ANSWER_MS = 1000;
+
+/** A socket on its way to a worker, accepted at `listen[index]`. */
+export interface Arrival {
+  readonly index: number;
+  readonly socket: Socket;
+}
+
+/** What the supervisor hears of a worker. */
+export interface WorkerOwner {
+  /** It has something to ask the others. */
+  asked(asker: WorkerProcess, question: Question): Promise<Answer[]>;
+  /** It has ended; `arrivals` are sockets that did not reach it. */
+  ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void;
+}
+
+/** A worker process, as the supervisor has it. */
+export class WorkerProcess {
+  readonly worker: number;
+  /** Resolves when it serves, rejects when it ends before. */
+  readonly ready: Promise<void>;
+  /** Sockets that it was given and that are not closed. */
+  connections = 0;
+  serves = false;
+  /** As it told them last. */
+  counts: Counts | undefined;
+  readonly #process: ChildProcess;
+  readonly #owner: WorkerOwner;
+  readonly #arriving = new Map<number, Arrival>();
+  readonly #asked = new Map<number, (answer: Answer | undefined) => void>();
+  #ids = 0;
+  #failure: string | undefined;
+  #settle!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
+
+  constructor(worker: number, settings: Settings, owner: WorkerOwner) {
+    this.worker = worker;
+    this.#owner = owner;
+    this.ready = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    this.#process = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#process.on('message', (report: Report) => this.#heard(report));
+    this.#process.once('error', (error) => this.#end(error.message));
+    this.#process.once('exit', (code, signal) => {
+      const end = (): void => this.#end(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
+      // What it has said last may still be on its way.
+      if (this.#process.connected) this.#process.once('disconnect', end);
+      else end();
+    });
+    this.#send({ type: 'start', worker, settings });
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  #send(order: Order, socket?: Socket): void {
+    sendTo(this.#process, order, socket);
+  }
+
+  /** Hands a socket over; `elsewhere`: connections that the other workers have. */
+  give(arrival: Arrival, elsewhere: number): void {
+    const id = this.#ids++;
+    this.#arriving.set(id, arrival);
+    this.connections++;
+    this.#send({ type: 'socket', id, index: arrival.index, elsewhere }, arrival.socket);
+  }
+
+  /** Undefined when it ends, or is too slow. */
+  async ask(question: Question): Promise<Answer | undefined> {
+    const id = this.#ids++;
+    this.#send({ type: 'question', id, question });
+    let late: NodeJS.Timeout | undefined;
+    const answer = await new Promise<Answer | undefined>((resolve) => {
+      late = setTimeout(resolve, ANSWER_MS, undefined);
+      this.#asked.set(id, resolve);
+    });
+    clearTimeout(late);
+    this.#asked.delete(id);
+    if (answer?.counts) this.counts = answer.counts;
+    return answer;
+  }
+
+  renewCertificate(): void {
+    this.#send({ type: 'renewCertificate' });
+  }
+
+  /** Lets it answer what it has begun; one that does not serve yet ends at once. */
+  stop(): void {
+    if (this.serves) this.#send({ type: 'stop' });
+    else this.kill();
+  }
+
+  kill(): void {
+    this.#process.kill('SIGKILL');
+  }
+
+  #heard(report: Report): void {
+    switch (report.type) {
+      case 'ready':
+        this.serves = true;
+        this.#settle.resolve();
+        return;
+      case 'failed':
+        this.#failure = report.message;
+        return;
+      case 'taken':
+        this.#arriving.get(report.id)?.socket.destroy();
+        this.#arriving.delete(report.id);
+        return;
+      case 'closed':
+        this.connections--;
+        return;
+      case 'answer':
+        this.#asked.get(report.id)?.(report.answer);
+        return;
+      case 'question':
+        void this.#owner
+          .asked(this, report.question)
+          .then((answers) => this.#send({ type: 'answers', id: report.id, answers }));
+    }
+  }
+
+  #end(reason: string): void {
+    this.serves = false;
+    this.connections = 0;
+    for (const resolve of this.#asked.values()) resolve(undefined);
+    this.#settle.reject(new Error(reason));
+    const arrivals = [...this.#arriving.values()];
+    this.#arriving.clear();
+    this.#owner.ended(this, reason, arrivals);
+  }
+}

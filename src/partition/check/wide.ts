@@ -1,0 +1,43 @@
+import { cellValue } from '../../store/row.js';
+import type { Draft } from '../entry.js';
+import { MASTER, MASTER_TABLE, Q } from '../tables.js';
+import { uuidText } from '../uuid.js';
+import { WIDE_VALUES, type WideAttribute, wideAttributes, wideList } from '../wide.js';
+import { nextVersion, type Survey } from './survey.js';
+
+/** What the row says of its wide attributes is so: their number of values, and that new ones get indexes of their own. */
+export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
+  const cell = cellValue(row, MASTER.treeInfo, Q.wide);
+  if (!cell) return;
+  const there = new Map(attributesOf(draft).map((attribute) => [attribute.text, attribute]));
+  const listed = wideAttributes(row);
+  const right = ({ text, next, count }: WideAttribute) => {
+    const attribute = there.get(text);
+    return attribute?.count === count && attribute.next <= next;
+  };
+  if (listed.every(right) && wideList(listed).equals(cell)) return;
+  const wide = [...there.values()].filter(({ count }) => count > WIDE_VALUES);
+  const family = MASTER.treeInfo;
+  const put = [{ family, qualifier: Q.version, value: nextVersion(version) }];
+  if (wide.length > 0) put.push({ family, qualifier: Q.wide, value: wideList(wide) });
+  await survey.report(
+    'wide',
+    uuidText(id),
+    'the list of attributes with very many values is not what the entry has; repair sets it',
+    [
+      ...survey.guards(id, version),
+      { table: MASTER_TABLE.name, key: id, delete: [{ family, qualifier: Q.wide }], put },
+    ],
+  );
+}
+
+/** In the order of the cells. */
+function attributesOf(draft: Draft): WideAttribute[] {
+  return [...draft.attributes.values()]
+    .map(({ text, values }) => ({
+      text,
+      count: values.length,
+      next: values.reduce((next, { index }) => Math.max(next, index + 1), 0),
+    }))
+    .sort((a, b) => (a.text < b.text ? -1 : 1));
+}

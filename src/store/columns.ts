@@ -1,0 +1,31 @@
+import type { ColumnRange, TableSpec } from './contract.js';
+import { compareQualifier, nextCell } from './row.js';
+
+/** The cells of `row[0..end)` that lie in `ranges`, packed, in a buffer of its own; undefined when there are none. */
+export function selectColumns(row: Buffer, end: number, ranges: readonly ColumnRange[]): Buffer | undefined {
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const range of ranges) {
+    while (at < end && isBefore(row, at, range)) at = nextCell(row, at);
+    const start = at;
+    while (at < end && !isBeyond(row, at, range)) at = nextCell(row, at);
+    if (at > start) parts.push(row.subarray(start, at));
+  }
+  return parts.length > 0 ? Buffer.concat(parts) : undefined;
+}
+
+function isBefore(row: Buffer, at: number, { family, from }: ColumnRange): boolean {
+  return row[at] === family ? from !== undefined && compareQualifier(row, at, from) < 0 : row[at]! < family;
+}
+
+function isBeyond(row: Buffer, at: number, { family, to }: ColumnRange): boolean {
+  return row[at]! > family || (row[at] === family && to !== undefined && compareQualifier(row, at, to) >= 0);
+}
+
+/** Ranges that name a separate family, or none that the table has, are a programming mistake. */
+export function checkRanges(ranges: readonly ColumnRange[], spec: TableSpec): void {
+  for (const { family } of ranges) {
+    const found = spec.families[family];
+    if (!found || found.separate) throw new TypeError(`family ${family} of table ${spec.name} is not kept in its rows`);
+  }
+}

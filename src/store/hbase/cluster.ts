@@ -1,0 +1,129 @@
+import type { CellName, Maybe, TableSpec } from '../contract.js';
+import { StoreError } from '../errors.js';
+import { noTable } from '../tables.js';
+import { GATES_TABLE, INTERNAL_TABLES, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/tables.js';
+import type { HBaseClient } from './rpc/client.js';
+import type { ReadOptions, RowMutation, TableHandle } from './rpc/types.js';
+import type { TableRegistry } from './schema/index.js';
+
+/** A table as the engine uses it. */
+export interface OpenTable {
+  readonly spec: TableSpec;
+  readonly handle: TableHandle;
+  /** Numbers of the families that rows are made of: not separate, not `lock`. */
+  readonly stored: readonly number[];
+  /** The lock cell. */
+  readonly lock: CellName;
+  /** What reads ask for: rows, rows with their locks, locks. Always the same objects: the client remembers how they are sent. */
+  readonly rows: ReadOptions;
+  readonly rowsAndLocks: ReadOptions;
+  readonly locks: ReadOptions;
+}
+
+function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number[]): OpenTable {
+  const lock = { family: handle.families.length - 1, qualifier: LOCK };
+  return {
+    spec,
+    handle,
+    stored,
+    lock,
+    rows: { families: stored },
+    rowsAndLocks: { families: [...stored, lock.family] },
+    locks: { columns: [lock] },
+  };
+}
+
+/** The client and the tables it knows. */
+export class Cluster {
+  readonly client: HBaseClient;
+  readonly registry: TableRegistry;
+  readonly journal: TableHandle;
+  readonly numbers: TableHandle;
+  readonly #tables = new Map<string, OpenTable>();
+  readonly #finding = new Map<string, Promise<OpenTable>>();
+
+  constructor(client: HBaseClient, registry: TableRegistry) {
+    this.client = client;
+    this.registry = registry;
+    this.journal = registry.internal(JOURNAL_TABLE);
+    this.numbers = registry.internal(NUMBERS_TABLE);
+    const gates = registry.internal(GATES_TABLE);
+    const spec = { name: GATES, families: [] };
+    this.#tables.set(GATES, openTable(spec, gates, []));
+  }
+
+  ensure(): Promise<void> {
+    return this.registry.ensure(INTERNAL_TABLES);
+  }
+
+  /** Looks it up where it is not known yet; rejects with `noTable`. */
+  table(name: string): Maybe<OpenTable> {
+    return this.#tables.get(name) ?? this.#find(name);
+  }
+
+  /** The same for a table that may not be there; at once where it is known. */
+  find(name: string): Maybe<OpenTable | undefined> {
+    return this.#tables.get(name) ?? this.#find(name).catch(ifGone);
+  }
+
+  /** One that was looked up; throws `noTable`. */
+  known(name: string): OpenTable {
+    const table = this.#tables.get(name);
+    if (!table) throw noTable(name);
+    return table;
+  }
+
+  #find(name: string): Promise<OpenTable> {
+    let finding = this.#finding.get(name);
+    if (!finding) {
+      finding = this.#load(name).finally(() => this.#finding.delete(name));
+      this.#finding.set(name, finding);
+    }
+    return finding;
+  }
+
+  async #load(name: string): Promise<OpenTable> {
+    const spec = await this.registry.find(name);
+    if (!spec) throw noTable(name);
+    const handle = this.registry.handle(spec);
+    const stored = spec.families.flatMap((family, number) => (family.separate ? [] : [number]));
+    const table = openTable(spec, handle, stored);
+    this.#tables.set(name, table);
+    return table;
+  }
+
+  /** It was dropped, here or elsewhere; the next use looks it up. */
+  forget(name: string): void {
+    if (name !== GATES) this.#tables.delete(name);
+  }
+
+  /**
+   * A conditional mutation that is repeated until its outcome is known. False: its guard did not hold when it was tried
+   * last; it may have been done before, which the caller reads.
+   */
+  async swap(table: OpenTable, mutation: RowMutation): Promise<boolean> {
+    try {
+      return await this.client.mutate(table.handle, { ...mutation, repeatable: true });
+    } catch (error) {
+      if (error instanceof StoreError && error.applied === 'unknown') return false;
+      throw error;
+    }
+  }
+
+  /** Passes an error on; of a table that is gone nothing is remembered, and it gets the store's own name. */
+  failed(name: string, error: unknown): never {
+    if (error instanceof StoreError && error.code === 'noTable') {
+      this.forget(name);
+      throw noTable(name);
+    }
+    throw error;
+  }
+}
+
+function ifGone(error: unknown): undefined {
+  if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
+  return undefined;
+}
+
+/** Name under which plans lock the rows of the gates table; no table of a store can have it. */
+export const GATES = '/gates';

@@ -1,0 +1,107 @@
+import type { Maybe } from '../../contract.js';
+import { StoreError } from '../../errors.js';
+import { MARK, unpackRow } from '../../row.js';
+import type { Cluster, OpenTable } from '../cluster.js';
+import type { RowMutation } from '../rpc/types.js';
+import { readLock } from './blockers.js';
+import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
+
+/** Called between the parts of a plan; tests stop a front end there. */
+export type Failpoint = (name: string) => Maybe<void>;
+
+/**
+ * Does what a decided plan says: new index rows, then the locked rows, which are unlocked by the same mutation, and appended
+ * ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are changed only under the plan's own
+ * lock, and the others carry its ticket. Tables that were dropped are passed over.
+ */
+export async function applyRecord(
+  cluster: Cluster,
+  writer: Buffer,
+  record: PlanRecord,
+  failpoint?: Failpoint,
+): Promise<void> {
+  const coming = new Batches(cluster);
+  for (const mark of record.blind) if (mark.put) coming.add(mark.table, markMutation(mark, record.ticket));
+  await coming.run(failpoint, 'come');
+  const lock = exclusiveLock(writer, record.plan);
+  const appended = new Batches(cluster);
+  for (const { table, key, row } of record.appends)
+    appended.add(table, { key, put: unpackRow(row), timestamp: record.ticket });
+  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket));
+  await each([...rows, () => appended.run(failpoint, 'append')], failpoint, 'row');
+  const going = new Batches(cluster);
+  for (const mark of record.blind) if (!mark.put) going.add(mark.table, markMutation(mark, record.ticket));
+  await going.run(failpoint, 'go');
+}
+
+function markMutation({ key, put }: Mark, ticket: bigint): RowMutation {
+  return put ? { key, put: [MARK], timestamp: ticket } : { key, delete: [MARK], timestamp: ticket };
+}
+
+/** One after another where a failpoint wants to look in between. */
+async function each(work: readonly (() => Promise<unknown>)[], failpoint: Failpoint | undefined, name: string): Promise<void> {
+  if (!failpoint) {
+    await Promise.all(work.map((one) => one()));
+    return;
+  }
+  for (const [i, one] of work.entries()) {
+    await failpoint(`${name} ${i} before`);
+    await one();
+    await failpoint(`${name} ${i} after`);
+  }
+}
+
+/** Mutations without conditions, by table. */
+class Batches {
+  readonly #cluster: Cluster;
+  readonly #tables = new Map<string, RowMutation[]>();
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  add(table: string, mutation: RowMutation): void {
+    const list = this.#tables.get(table);
+    if (list) list.push(mutation);
+    else this.#tables.set(table, [mutation]);
+  }
+
+  async run(failpoint: Failpoint | undefined, name: string): Promise<void> {
+    if (this.#tables.size === 0) return;
+    const work = [...this.#tables].map(([table, list]) => () => this.#put(table, list));
+    await each(work, failpoint, name);
+  }
+
+  #put(name: string, mutations: readonly RowMutation[]): Promise<void> {
+    return unlessDropped(this.#cluster, name, (table) => this.#cluster.client.putMany(table.handle, mutations));
+  }
+}
+
+/** False when the row was not locked by the plan: it was changed by another try, or by a sweeper. */
+export async function changeRow(cluster: Cluster, change: RowChange, lock: Buffer, ticket: bigint): Promise<boolean> {
+  const { key, wipe } = change;
+  let changed = false;
+  await unlessDropped(cluster, change.table, async (table) => {
+    const mutation: RowMutation = {
+      key,
+      guards: [{ op: 'equals', ...table.lock, value: lock }],
+      // The lock goes with the row, or by itself.
+      ...(wipe ? { deleteRow: true } : { delete: [...unpackRow(change.gone), table.lock] }),
+      put: unpackRow(change.come),
+      timestamp: ticket,
+    };
+    do changed = await cluster.swap(table, mutation);
+    while (!changed && (await readLock(cluster, { table, key }))?.equals(lock));
+  });
+  return changed;
+}
+
+/** Does the work; nothing where the table is gone. */
+export async function unlessDropped(cluster: Cluster, name: string, work: (table: OpenTable) => Promise<void>): Promise<void> {
+  try {
+    await work(await cluster.table(name));
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
+    cluster.forget(name);
+  }
+}

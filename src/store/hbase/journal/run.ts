@@ -1,0 +1,261 @@
+import type { Cell, Plan } from '../../contract.js';
+import { unpackRow } from '../../row.js';
+import { StoreError } from '../../errors.js';
+import { cellKey } from '../../tables.js';
+import type { OpenTable } from '../cluster.js';
+import { applyRecord, changeRow } from './apply.js';
+import { type LockedRow, readLock } from './blockers.js';
+import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
+import { additions, cellId, evaluate, type Seen } from './evaluate.js';
+import { appendCount, gate, type Group, groupSteps } from './groups.js';
+import type { Session } from './session.js';
+import type { SharedRow } from './shared.js';
+import { Fenced } from './writer.js';
+
+/** A row of the plan that another holds. */
+interface Conflict {
+  readonly row: LockedRow;
+  readonly found: Buffer;
+}
+
+/**
+ * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates the caller
+ * holds.
+ */
+export async function runPlan(session: Session, plan: Plan, open: readonly string[] = []): Promise<void> {
+  const groups = await groupSteps(session.cluster, plan, open);
+  await persist(session, plan, groups, (run) => run.finish());
+}
+
+/** Does the work while the gates of tables are held: nobody else changes their rows. */
+export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
+  const groups = tables.map((name) => gate(session.cluster, name, 'exclusive'));
+  await persist(session, { steps: [], decisive: 0 }, groups, (run) => run.hold(work));
+}
+
+/** Tries until nobody stands in the way. */
+async function persist(
+  session: Session,
+  plan: Plan,
+  groups: readonly Group[],
+  work: (run: PlanRun) => Promise<void>,
+): Promise<void> {
+  const patience = session.patience();
+  for (;;) {
+    const conflict = await new PlanRun(session, plan, groups).attempt(work);
+    if (!conflict) return;
+    // Nothing is held while it waits, here or there.
+    await patience.wait(conflict.row, conflict.found);
+  }
+}
+
+class PlanRun {
+  readonly #session: Session;
+  readonly #plan: Plan;
+  readonly #groups: readonly Group[];
+  readonly #exclusive: readonly Group[];
+  readonly #shared = new Map<string, SharedRow>();
+  readonly #number: bigint;
+  readonly #lock: Buffer;
+
+  constructor(session: Session, plan: Plan, groups: readonly Group[]) {
+    this.#session = session;
+    this.#plan = plan;
+    this.#groups = groups;
+    this.#exclusive = groups.filter((group) => group.kind === 'exclusive');
+    this.#number = session.nextPlan();
+    this.#lock = exclusiveLock(session.writer.id, this.#number);
+  }
+
+  async attempt(work: (run: PlanRun) => Promise<void>): Promise<Conflict | undefined> {
+    const { locals, active } = this.#session;
+    const wanted = this.#groups.filter((group) => group.kind !== 'blind');
+    const release = await locals.acquire(wanted.map(({ id, kind }) => ({ id, exclusive: kind === 'exclusive' })));
+    try {
+      if (this.#session.ended) throw new Fenced();
+      await this.#holdShared();
+      const conflict = await this.#lockRows();
+      if (!conflict) await work(this);
+      return conflict;
+    } finally {
+      active.delete(this.#number);
+      release();
+    }
+  }
+
+  #at(point: string): unknown {
+    return this.#session.options.failpoint?.(point);
+  }
+
+  async #holdShared(): Promise<void> {
+    const { shared } = this.#session;
+    const patience = this.#session.patience();
+    const work: Promise<unknown>[] = [];
+    for (const { id, table, key, kind } of this.#groups) {
+      const held = shared.held(id);
+      if (kind === 'shared') work.push(shared.hold(table, key, id, patience).then((row) => this.#shared.set(id, row)));
+      else if (kind === 'exclusive' && held) work.push(shared.release(held));
+    }
+    await settled(work);
+  }
+
+  /** All of them, or none and the row that stood in the way. */
+  async #lockRows(): Promise<Conflict | undefined> {
+    if (this.#exclusive.length === 0) return undefined;
+    await this.#at('lock before');
+    const tries = await Promise.allSettled(this.#exclusive.map((row) => this.#lockRow(row)));
+    const failed = tries.find((one) => one.status === 'rejected');
+    const conflict = tries.find((one) => one.status === 'fulfilled' && one.value !== undefined);
+    if (!failed && !conflict) {
+      await this.#at('lock after');
+      return undefined;
+    }
+    await this.#unlock(this.#exclusive.filter((_, i) => tries[i]!.status === 'fulfilled'));
+    if (failed) throw failed.reason;
+    return conflict?.status === 'fulfilled' ? conflict.value : undefined;
+  }
+
+  async #lockRow(row: LockedRow): Promise<Conflict | undefined> {
+    const { cluster } = this.#session;
+    const { table, key } = row;
+    for (;;) {
+      const put = [{ ...table.lock, value: this.#lock }];
+      if (await cluster.swap(table, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
+      const found = await readLock(cluster, row);
+      if (found) return found.equals(this.#lock) ? undefined : { row, found };
+    }
+  }
+
+  async #unlock(rows: readonly Group[]): Promise<void> {
+    await Promise.all(rows.map((row) => this.#session.unlock(row, this.#number)));
+  }
+
+  /** Does something else while the rows are held, and lets go of them. */
+  async hold(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } finally {
+      await this.#unlock(this.#exclusive);
+    }
+  }
+
+  /** Everything is held. */
+  async finish(): Promise<void> {
+    let record: PlanRecord;
+    try {
+      const [seen, ticket] = await Promise.all([this.#read(), this.#session.tickets.draw(1 + appendCount(this.#plan.steps))]);
+      await this.#at('read after');
+      record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
+    } catch (error) {
+      await this.#unlock(this.#exclusive);
+      throw error;
+    }
+    const { rows, shared, blind, appends } = record;
+    const others = blind.length + appends.length;
+    if (shared.length === 0 && rows.length + others <= 1) await this.#alone(record);
+    else await this.#decide(record);
+  }
+
+  async #read(): Promise<Seen> {
+    const { client } = this.#session.cluster;
+    const rows = new Map<string, Buffer | undefined>();
+    for (const [id, row] of this.#shared) rows.set(id, row.view(row.row));
+    const byTable = new Map<OpenTable, Group[]>();
+    for (const group of this.#exclusive) byTable.set(group.table, [...(byTable.get(group.table) ?? []), group]);
+    const cells = new Map<string, Buffer | undefined>();
+    const work: Promise<void>[] = [];
+    for (const [table, groups] of byTable) {
+      const keys = groups.map((group) => group.key);
+      const got = client.getMany(table.handle, keys, table.rows);
+      work.push(got.then((found) => void groups.forEach(({ id }, i) => rows.set(id, found[i]))));
+      for (const group of groups) {
+        const names = guardedCells(group);
+        if (names.length === 0) continue;
+        work.push(client.get(table.handle, group.key, { columns: names }).then((row) => {
+          for (const name of names) cells.set(cellId(table.spec.name, name.family, cellKey(group.key, name.qualifier)), undefined);
+          for (const cell of row ? unpackRow(row) : [])
+            cells.set(cellId(table.spec.name, cell.family, cellKey(group.key, cell.qualifier)), cell.value);
+        }));
+      }
+    }
+    await settled(work);
+    return { rows, cells };
+  }
+
+  /** One row, which is changed and unlocked at once, or one key that is written: that decides it. */
+  async #alone(record: PlanRecord): Promise<void> {
+    const { cluster, writer, options } = this.#session;
+    const only = record.rows[0];
+    if (!only) return applyRecord(cluster, writer.id, record, options.failpoint);
+    await this.#at('row 0 before');
+    try {
+      // Not under this lock any more: done by an earlier try, unless others gave this writer up.
+      if (!(await changeRow(cluster, only, this.#lock, record.ticket))) await writer.alive();
+    } catch (error) {
+      this.#session.abandon();
+      throw unknownOutcome(error);
+    }
+    await this.#at('row 0 after');
+  }
+
+  async #decide(record: PlanRecord): Promise<void> {
+    const session = this.#session;
+    const bytes = encodeRecord(record);
+    const rows: SharedRow[] = [];
+    const folds: Promise<void>[] = [];
+    let sequence = 0n;
+    await this.#at('decide before');
+    const decided = session.writer.decide(bytes, this.#number, (given) => {
+      sequence = given;
+      for (const group of this.#groups) {
+        const row = this.#shared.get(group.id);
+        const adds = row && additions(group);
+        if (!row || !adds || adds.length === 0) continue;
+        rows.push(row);
+        const fold = session.shared.add(row, adds, given);
+        if (fold) folds.push(fold);
+      }
+    });
+    try {
+      await decided;
+    } catch (error) {
+      session.abandon();
+      throw error;
+    }
+    await this.#at('decide after');
+    try {
+      await session.writer.alive();
+      await settled([applyRecord(session.cluster, session.writer.id, record, session.options.failpoint), ...folds]);
+      session.applied(sequence, this.#number, bytes.length, rows);
+    } catch (error) {
+      // Decided: the sweeper finishes it.
+      session.abandon();
+      if (!(await isSwept(session))) throw unknownOutcome(error);
+    }
+    await this.#at('done');
+  }
+}
+
+function guardedCells({ table, steps }: Group): Cell[] {
+  const names: Cell[] = [];
+  for (const step of steps)
+    for (const guard of step.guards ?? [])
+      if (table.spec.families[guard.family]?.separate)
+        names.push({ family: guard.family, qualifier: guard.qualifier, value: guard.qualifier });
+  return names;
+}
+
+async function isSwept(session: Session): Promise<boolean> {
+  const results = await Promise.allSettled([session.swept]);
+  return session.swept !== undefined && results[0].status === 'fulfilled';
+}
+
+function unknownOutcome(error: unknown): StoreError {
+  return new StoreError('unavailable', 'the store did not answer while a plan was applied', { cause: error, applied: 'unknown' });
+}
+
+/** Waits for all before the first failure is passed on: nothing goes on behind the caller's back. */
+async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+  const results = await Promise.allSettled(work);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}

@@ -1,0 +1,292 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Increment } from '../../contract.js';
+import { editRow } from '../../edit.js';
+import { StoreError } from '../../errors.js';
+import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
+import type { Cluster, OpenTable } from '../cluster.js';
+import type { LockedRow, Patience } from './blockers.js';
+import { type Holder, parseLock, sharedLock } from './codec.js';
+import { FOREVER } from './tables.js';
+import type { Tickets } from './tickets.js';
+import { Fenced, type Writer } from './writer.js';
+
+/** Counters are folded so often at most, ms. */
+const FOLD_MS = 250;
+/** A row that others asked for is left to them for so long, ms. */
+const COOL_MS = 40;
+
+/** A row that this front end holds shared: nobody changes it but for counters. */
+export class SharedRow implements LockedRow {
+  readonly table: OpenTable;
+  readonly key: Buffer;
+  readonly id: string;
+  /** Value of the lock cell when it was last seen. */
+  lock: Buffer = Buffer.alloc(0);
+  /** The row when it was last seen. */
+  row: Buffer | undefined;
+  taken: Promise<void> | undefined;
+  /** Added and not yet folded, and the last record of those; `folding` is being written. */
+  pending: Increment[] = [];
+  folding: Increment[] = [];
+  sequence = 0n;
+  /** Additions of records up to this one are in the row. */
+  folded = 0n;
+  foldedAt = Number.NEGATIVE_INFINITY;
+  usedAt = 0;
+  work: Promise<void> = Promise.resolve();
+  timer: NodeJS.Timeout | undefined;
+
+  constructor(table: OpenTable, key: Buffer, id: string) {
+    this.table = table;
+    this.key = key;
+    this.id = id;
+  }
+
+  get clean(): boolean {
+    return this.pending.length === 0 && this.folding.length === 0;
+  }
+
+  /** `row`, this one as it is stored, with what is pending. */
+  view(row: Buffer | undefined): Buffer | undefined {
+    return this.clean ? row : added(row, [...this.folding, ...this.pending]);
+  }
+}
+
+/** Sums by name, in order. */
+export function sums(adds: readonly Increment[]): Increment[] {
+  const list: { family: number; qualifier: Buffer; by: bigint }[] = [];
+  for (const add of adds) {
+    const known = list.find((one) => compareCells(one, add) === 0);
+    if (known) known.by += add.by;
+    else list.push({ ...add });
+  }
+  return list.sort(compareCells);
+}
+
+/** The counter cells with the additions in them. */
+export function counted(row: Buffer | undefined, adds: readonly Increment[]): { family: number; qualifier: Buffer; value: Buffer }[] {
+  return sums(adds).map(({ family, qualifier, by }) => {
+    const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
+    return { family, qualifier, value };
+  });
+}
+
+function added(row: Buffer | undefined, adds: readonly Increment[]): Buffer | undefined {
+  return editRow(row, counted(row, adds));
+}
+
+/** The rows that a writer holds shared, and what it has still to add to their counters. */
+export class SharedRows {
+  readonly #cluster: Cluster;
+  readonly #writer: Writer;
+  readonly #tickets: Tickets;
+  readonly #rows = new Map<string, SharedRow>();
+  readonly #cooling = new Map<string, number>();
+  /** Number of rows with something pending, by table. */
+  readonly #dirty = new Map<string, number>();
+  /** Called when folding failed for good. */
+  readonly #onFailure: (error: unknown) => void;
+  /** Called when more of the additions are folded. */
+  readonly #onFold: () => void;
+
+  constructor(
+    cluster: Cluster,
+    writer: Writer,
+    tickets: Tickets,
+    onFailure: (error: unknown) => void,
+    onFold: () => void,
+  ) {
+    this.#cluster = cluster;
+    this.#writer = writer;
+    this.#tickets = tickets;
+    this.#onFailure = onFailure;
+    this.#onFold = onFold;
+  }
+
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  held(id: string): SharedRow | undefined {
+    return this.#rows.get(id);
+  }
+
+  /** Whether reads of the table have to be looked through for pending additions. */
+  hasPending(table: string): boolean {
+    return (this.#dirty.get(table) ?? 0) > 0;
+  }
+
+  rows(): Iterable<SharedRow> {
+    return this.#rows.values();
+  }
+
+  /** The row, held; the caller has its local lock. */
+  async hold(table: OpenTable, key: Buffer, id: string, patience: Patience): Promise<SharedRow> {
+    let row = this.#rows.get(id);
+    if (!row) {
+      row = new SharedRow(table, key, id);
+      this.#rows.set(id, row);
+    }
+    row.usedAt = performance.now();
+    const taking = row;
+    row.taken ??= this.#take(row, patience).catch((error: unknown) => {
+      if (this.#rows.get(id) === taking) this.#rows.delete(id);
+      throw error;
+    });
+    await row.taken;
+    return row;
+  }
+
+  async #take(row: SharedRow, patience: Patience): Promise<void> {
+    const cool = (this.#cooling.get(row.id) ?? 0) - performance.now();
+    this.#cooling.delete(row.id);
+    if (cool > 0) await sleep(cool * (0.5 + Math.random()));
+    const me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
+    let found: Buffer | undefined;
+    for (;;) {
+      const value = withHolder(found, me);
+      if (await this.#swap(row, found, value)) break;
+      found = (await this.#read(row)).lock;
+      if (found && parseLock(found).kind === 'exclusive') {
+        await patience.wait(row, found);
+        found = undefined;
+      }
+      if (found?.equals(value)) break;
+    }
+    // Only now it stands still.
+    const seen = await this.#read(row);
+    if (!seen.lock || !holderIn(seen.lock, this.#writer.id)) throw new Fenced();
+    row.lock = seen.lock;
+    row.row = seen.row;
+    row.sequence = me.folded;
+    row.folded = me.folded;
+  }
+
+  #swap({ table, key }: SharedRow, found: Buffer | undefined, value: Buffer): Promise<boolean> {
+    const guard = found ? ({ op: 'equals', ...table.lock, value: found } as const) : ({ op: 'absent', ...table.lock } as const);
+    return this.#cluster.swap(table, { key, guards: [guard], put: [{ ...table.lock, value }] });
+  }
+
+  /** Lock cell and row in one read. */
+  async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
+    const both = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
+    if (!both) return { lock: undefined, row: undefined };
+    const lock = cellValue(both, table.lock.family, table.lock.qualifier);
+    const bytes = lock ? 7 + table.lock.qualifier.length + lock.length : 0;
+    // The lock's family is the last.
+    const row = both.length > bytes ? both.subarray(0, both.length - bytes) : undefined;
+    return { lock: lock && Buffer.from(lock), row: row && Buffer.from(row) };
+  }
+
+  /**
+   * A decided plan, record `sequence`, adds to the row. Resolves when the caller may be answered: at once, or folded when nothing was
+   * for a while or a counter is new.
+   */
+  add(row: SharedRow, adds: readonly Increment[], sequence: bigint): Promise<void> | undefined {
+    if (row.clean) this.#dirty.set(row.table.spec.name, (this.#dirty.get(row.table.spec.name) ?? 0) + 1);
+    row.pending.push(...adds);
+    row.sequence = sequence;
+    const since = performance.now() - row.foldedAt;
+    const known = adds.every((add) => row.row && cellValue(row.row, add.family, add.qualifier));
+    if (since >= FOLD_MS || !known) return this.fold(row);
+    row.timer ??= setTimeout(() => void this.fold(row).catch(this.#onFailure), FOLD_MS - since);
+    return undefined;
+  }
+
+  /** Writes what is pending; one after another. */
+  fold(row: SharedRow): Promise<void> {
+    clearTimeout(row.timer);
+    row.timer = undefined;
+    row.foldedAt = performance.now();
+    row.work = row.work.then(() => this.#write(row, false));
+    return row.work;
+  }
+
+  /** Folds and lets go of the row; the caller has it locally alone. */
+  async release(row: SharedRow): Promise<void> {
+    clearTimeout(row.timer);
+    await row.work;
+    await this.#write(row, true);
+    this.#rows.delete(row.id);
+  }
+
+  cool(id: string): void {
+    this.#cooling.set(id, performance.now() + COOL_MS);
+  }
+
+  async #write(row: SharedRow, leave: boolean): Promise<void> {
+    if (row.pending.length === 0 && !leave) return;
+    if (this.#writer.fenced) throw new Fenced();
+    const { sequence } = row;
+    const wasClean = row.pending.length === 0;
+    row.folding = sums(row.pending);
+    row.pending = [];
+    const me = { writer: this.#writer.id, folded: sequence };
+    while (!(await this.#writeOnce(row, me, leave)) && !(await this.#look(row, me, leave)));
+    row.folding = [];
+    row.folded = sequence;
+    if (!wasClean && row.clean) this.#clean(row);
+    this.#onFold();
+  }
+
+  /** False where the lock cell is not what it was. */
+  async #writeOnce(row: SharedRow, me: Holder, leave: boolean): Promise<boolean> {
+    const { table, key } = row;
+    const others = withoutHolder(row.lock, me.writer);
+    const value = leave ? others : withHolder(others, me);
+    const counters = counted(row.row, row.folding);
+    // Drawn after the row was last seen, so it is greater than what is there.
+    const timestamp = counters.length > 0 ? await this.#tickets.draw(1) : value ? undefined : FOREVER;
+    const done = await this.#cluster.swap(table, {
+      key,
+      guards: [{ op: 'equals', ...table.lock, value: row.lock }],
+      put: value ? [...counters, { ...table.lock, value }] : counters,
+      ...(!value && { delete: [table.lock] }),
+      ...(timestamp !== undefined && { timestamp }),
+    });
+    if (!done) return false;
+    row.row = editRow(row.row, counters);
+    if (value) row.lock = value;
+    return true;
+  }
+
+  #clean(row: SharedRow): void {
+    const name = row.table.spec.name;
+    this.#dirty.set(name, this.#dirty.get(name)! - 1);
+  }
+
+  /** The lock cell was not as expected: it was written after all (true), or another front end has folded. */
+  async #look(row: SharedRow, me: Holder, leave: boolean): Promise<boolean> {
+    const seen = await this.#read(row);
+    const mine = seen.lock && holderIn(seen.lock, me.writer);
+    if (!mine) {
+      // Gone as it should, or swept: then the sweeper has folded what was pending.
+      if (leave) return true;
+      throw new Fenced();
+    }
+    row.lock = seen.lock!;
+    row.row = seen.row;
+    return !leave && row.folding.length > 0 && mine.folded === me.folded;
+  }
+}
+
+function holderIn(lock: Buffer, writer: Buffer): Holder | undefined {
+  const parsed = parseLock(lock);
+  return parsed.kind === 'shared' ? parsed.holders.find((holder) => holder.writer.equals(writer)) : undefined;
+}
+
+function holders(lock: Buffer | undefined): readonly Holder[] {
+  if (!lock) return [];
+  const parsed = parseLock(lock);
+  if (parsed.kind === 'exclusive') throw new StoreError('corrupt', 'a shared row has an exclusive lock');
+  return parsed.holders;
+}
+
+function withHolder(lock: Buffer | undefined, me: Holder): Buffer {
+  const others = holders(lock).filter((holder) => !holder.writer.equals(me.writer));
+  return sharedLock([...others, me])!;
+}
+
+function withoutHolder(lock: Buffer, writer: Buffer): Buffer | undefined {
+  return sharedLock(holders(lock).filter((holder) => !holder.writer.equals(writer)));
+}

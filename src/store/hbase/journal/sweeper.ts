@@ -1,0 +1,177 @@
+import { cellValue, unpackRow } from '../../row.js';
+import type { Cluster, OpenTable } from '../cluster.js';
+import { applyRecord, type Failpoint, unlessDropped } from './apply.js';
+import { decodeRecord, ID_BYTES, parseLock, type PlanRecord, sharedLock } from './codec.js';
+import { rowId } from './groups.js';
+import { counted } from './shared.js';
+import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './tables.js';
+import type { Tickets } from './tickets.js';
+import { readRecord } from './writer.js';
+
+interface Watched {
+  beat: Buffer;
+  /** When this beat was first seen, monotonic ms. */
+  since: number;
+}
+
+/** Looks after the other writers: finishes what one that stopped had decided. */
+export class Sweeper {
+  readonly #cluster: Cluster;
+  readonly #tickets: Tickets;
+  readonly #leaseMs: number;
+  readonly #failpoint: Failpoint | undefined;
+  readonly #isOwn: (id: Buffer) => boolean;
+  #watched = new Map<string, Watched>();
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+
+  /** `isOwn`: living writers of this process, which are not looked after. */
+  constructor(cluster: Cluster, tickets: Tickets, leaseMs: number, isOwn: (id: Buffer) => boolean, failpoint?: Failpoint) {
+    this.#cluster = cluster;
+    this.#tickets = tickets;
+    this.#leaseMs = leaseMs;
+    this.#isOwn = isOwn;
+    this.#failpoint = failpoint;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => {
+      // A look that failed says nothing about the writers: their time begins anew.
+      this.look().catch(() => this.#watched.clear());
+    }, this.#leaseMs / 4);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#looking?.catch(() => undefined);
+  }
+
+  /** Reads all writers' beats, and sweeps those that stopped. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { client, journal } = this.#cluster;
+    const seen = new Map<string, Watched>();
+    const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next())
+        for (const [i, id] of batch.keys.entries()) await this.#see(id, batch.rows[i]!, seen);
+    } finally {
+      scan.close();
+    }
+    this.#watched = seen;
+  }
+
+  async #see(id: Buffer, row: Buffer, seen: Map<string, Watched>): Promise<void> {
+    if (this.#isOwn(id)) return;
+    const name = id.toString('latin1');
+    const beat = cellValue(row, JOURNAL.state, STATE.beat);
+    const state = cellValue(row, JOURNAL.state, STATE.state);
+    if (!beat || !state) return;
+    const now = performance.now();
+    const before = this.#watched.get(name);
+    const same = before?.beat.equals(beat) ? before : { beat: Buffer.from(beat), since: now };
+    if (state.equals(SWEPT)) await this.finish(Buffer.from(id));
+    else if (now - same.since < this.#leaseMs) seen.set(name, same);
+    else if (await this.#fence(id, beat)) await this.finish(Buffer.from(id));
+  }
+
+  /** From here on the writer decides nothing more; false when it has shown that it is alive. */
+  #fence(key: Buffer, beat: Buffer): Promise<boolean> {
+    const { client, journal } = this.#cluster;
+    return client.mutate(journal, {
+      key,
+      guards: [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }],
+      put: [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }],
+      timestamp: FOREVER,
+      repeatable: true,
+    });
+  }
+
+  /** Sweeps a writer of this process that has ended. */
+  async sweep(id: Buffer): Promise<void> {
+    const { client, journal } = this.#cluster;
+    const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const];
+    const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
+    await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true });
+    await this.finish(id);
+  }
+
+  /** Finishes the plans of a fenced writer and takes its row out. Several may do it at once. */
+  async finish(id: Buffer): Promise<void> {
+    const { client, journal } = this.#cluster;
+    const row = await client.get(journal, id, { families: [JOURNAL.plan] });
+    const records: [bigint, PlanRecord][] = [];
+    for (const { qualifier, value } of row ? unpackRow(row) : []) {
+      const bytes = await readRecord(this.#cluster, id, value);
+      if (bytes) records.push([qualifier.readBigUInt64BE(0), decodeRecord(bytes)]);
+    }
+    for (const [, record] of records) {
+      await applyRecord(this.#cluster, id, record, this.#failpoint);
+      await this.#failpoint?.('sweep applied');
+    }
+    await this.#fold(id, records);
+    await this.#failpoint?.('sweep folded');
+    await this.#remove(id);
+  }
+
+  /** Adds what the records add to shared rows and the rows do not have yet, and takes the writer's hold off them. */
+  async #fold(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
+    const adds = new Map<string, { table: string; key: Buffer; list: { sequence: bigint; add: Buffer }[] }>();
+    for (const [sequence, record] of records) {
+      for (const { table, key, add } of record.shared) {
+        const name = rowId(table, key);
+        const known = adds.get(name) ?? { table, key, list: [] };
+        known.list.push({ sequence, add });
+        adds.set(name, known);
+      }
+    }
+    for (const { table: name, key, list } of adds.values()) {
+      await unlessDropped(this.#cluster, name, async (table) => {
+        while (!(await this.#foldRow(table, key, id, list)));
+      });
+    }
+  }
+
+  /** False when another changed the row meanwhile. */
+  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly { sequence: bigint; add: Buffer }[]): Promise<boolean> {
+    const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
+    const found = row && cellValue(row, table.lock.family, table.lock.qualifier);
+    const lock = found && parseLock(found);
+    const mine = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
+    // Folded by another sweeper, which took the hold off.
+    if (!row || !found || !mine || lock?.kind !== 'shared') return true;
+    const late = list.filter((one) => one.sequence > mine.folded);
+    const adds = late.flatMap(({ add }) => unpackRow(add)).map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
+    const counters = counted(row, adds);
+    const rest = sharedLock(lock.holders.filter((holder) => holder !== mine));
+    const timestamp = counters.length > 0 ? await this.#tickets.draw(1) : rest ? undefined : FOREVER;
+    return this.#cluster.swap(table, {
+      key,
+      guards: [{ op: 'equals', ...table.lock, value: found }],
+      put: rest ? [...counters, { ...table.lock, value: rest }] : counters,
+      ...(!rest && { delete: [table.lock] }),
+      ...(timestamp !== undefined && { timestamp }),
+    });
+  }
+
+  async #remove(id: Buffer): Promise<void> {
+    const { client, journal } = this.#cluster;
+    const to = Buffer.concat([id, Buffer.alloc(ID_BYTES + 5, 0xff)]);
+    const pieces: Buffer[] = [];
+    const scan = client.scan(journal, { from: Buffer.concat([id, Buffer.alloc(1)]), to }, { keysOnly: true });
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next()) pieces.push(...batch.keys);
+    } finally {
+      scan.close();
+    }
+    await client.putMany(journal, [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })));
+  }
+}
+

@@ -1,0 +1,251 @@
+import { randomBytes } from 'node:crypto';
+import { StoreError } from '../../errors.js';
+import { counterBytes, unpackRow } from '../../row.js';
+import type { Cluster } from '../cluster.js';
+import { ID_BYTES } from './codec.js';
+import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE } from './tables.js';
+
+/** The writer was given up by others, or gave itself up: what it had not decided did not happen. */
+export class Fenced extends Error {
+  constructor() {
+    super('this front end was given up by the others and takes a new name');
+  }
+}
+
+interface Deciding {
+  readonly record: Buffer;
+  decided(sequence: bigint): void;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** Bytes of records that go into one mutation; a longer one is put in pieces beforehand. */
+const GROUP_BYTES = 2 * 1024 * 1024;
+const PIECE_BYTES = 1024 * 1024;
+/** Sequences of finished records that one mutation takes out. */
+const GROUP_DONE = 2000;
+
+/** First byte of a cell of family `plan`. */
+const WHOLE = 0;
+const PIECES = 1;
+
+const alive = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
+
+export function sequenceBytes(sequence: bigint): Buffer {
+  const out = Buffer.allocUnsafe(8);
+  out.writeBigUInt64BE(sequence);
+  return out;
+}
+
+/** One writer's row in the journal: its lease, and the plans that it has decided and not finished. */
+export class Writer {
+  readonly id = randomBytes(ID_BYTES);
+  readonly #cluster: Cluster;
+  readonly #leaseMs: number;
+  #fenced = false;
+  #queue: Deciding[] = [];
+  #deciding = false;
+  #done: bigint[] = [];
+  #pieces: Buffer[] = [];
+  #sequence = 0n;
+  #beat = 0n;
+  /** When the last beat that came through was sent, monotonic ms. */
+  #renewed = 0;
+  #renewing: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(cluster: Cluster, leaseMs: number) {
+    this.#cluster = cluster;
+    this.#leaseMs = leaseMs;
+  }
+
+  get fenced(): boolean {
+    return this.#fenced;
+  }
+
+  /** Sequence of the last record that was sent to the journal. */
+  get sequence(): bigint {
+    return this.#sequence;
+  }
+
+  async open(): Promise<void> {
+    const { client, journal } = this.#cluster;
+    const began = performance.now();
+    await client.mutate(journal, {
+      key: this.id,
+      put: [
+        { family: JOURNAL.state, qualifier: STATE.state, value: ALIVE },
+        { family: JOURNAL.state, qualifier: STATE.beat, value: counterBytes(0n) },
+      ],
+      timestamp: FOREVER,
+      repeatable: true,
+    });
+    this.#renewed = began;
+    this.#timer = setInterval(() => void this.#renew().catch(() => undefined), this.#leaseMs / 5);
+    this.#timer.unref();
+  }
+
+  /** Nothing more is decided or renewed. */
+  abandon(): void {
+    this.#fenced = true;
+    clearInterval(this.#timer);
+    for (const { reject } of this.#queue.splice(0)) reject(new Fenced());
+  }
+
+  /** Resolves when others cannot have given the writer up yet; rejects with `Fenced`, or `unavailable` when the lease cannot be renewed. */
+  async alive(): Promise<void> {
+    if (performance.now() - this.#renewed < this.#leaseMs / 2) return;
+    await this.#renew();
+  }
+
+  #renew(): Promise<void> {
+    this.#renewing ??= this.#beatOnce().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async #beatOnce(): Promise<void> {
+    if (this.#fenced) throw new Fenced();
+    const { client, journal } = this.#cluster;
+    const began = performance.now();
+    const value = counterBytes(++this.#beat);
+    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }];
+    if (!(await client.mutate(journal, { key: this.id, guards: [alive], put, timestamp: FOREVER, repeatable: true }))) {
+      this.abandon();
+      throw new Fenced();
+    }
+    this.#renewed = began;
+  }
+
+  /**
+   * Decides a plan: from the moment `decided` is called, with the record's sequence and in the order of sequences, it happens.
+   * Rejects with `Fenced` (it did not), or with `unavailable`, `applied` unknown; the writer is abandoned then, and whoever
+   * sweeps it finds out.
+   */
+  async decide(record: Buffer, plan: bigint, decided: (sequence: bigint) => void): Promise<void> {
+    const value = record.length <= PIECE_BYTES ? Buffer.concat([Buffer.from([WHOLE]), record]) : await this.#putPieces(record, plan);
+    if (this.#fenced) throw new Fenced();
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ record: value, decided, resolve, reject });
+      if (this.#deciding) return;
+      this.#deciding = true;
+      setImmediate(() => void this.#decideAll());
+    });
+  }
+
+  async #putPieces(record: Buffer, plan: bigint): Promise<Buffer> {
+    const count = Math.ceil(record.length / PIECE_BYTES);
+    const keys = Array.from({ length: count }, (_, i) => pieceKey(this.id, plan, i));
+    for (const [i, key] of keys.entries()) {
+      const value = record.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES);
+      const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value }];
+      await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: FOREVER }]);
+    }
+    const value = Buffer.alloc(13, PIECES);
+    value.writeBigUInt64BE(plan, 1);
+    value.writeUInt32BE(count, 9);
+    return value;
+  }
+
+  /** The records of all plans that wait go into one mutation; the next one when that is known to be there. */
+  async #decideAll(): Promise<void> {
+    while (this.#queue.length > 0 && !this.#fenced) {
+      const group = this.#takeGroup();
+      const put = group.map(({ record }) => ({ family: JOURNAL.plan, qualifier: sequenceBytes(++this.#sequence), value: record }));
+      const done = this.#done.splice(0, GROUP_DONE);
+      let sequence = this.#sequence - BigInt(group.length);
+      try {
+        if (await this.#write(put, done)) {
+          for (const { decided, resolve } of group) {
+            decided(++sequence);
+            resolve();
+          }
+        } else {
+          this.abandon();
+          for (const { reject } of group) reject(new Fenced());
+        }
+      } catch (error) {
+        this.abandon();
+        const unknown = new StoreError('unavailable', 'the journal did not answer', { cause: error, applied: 'unknown' });
+        for (const { reject } of group) reject(unknown);
+      }
+    }
+    this.#deciding = false;
+  }
+
+  #takeGroup(): Deciding[] {
+    let bytes = 0;
+    let count = 0;
+    while (count < this.#queue.length && (count === 0 || bytes < GROUP_BYTES)) bytes += this.#queue[count++]!.record.length;
+    return this.#queue.splice(0, count);
+  }
+
+  #write(put: { family: number; qualifier: Buffer; value: Buffer }[], done: readonly bigint[]): Promise<boolean> {
+    const { client, journal } = this.#cluster;
+    const gone = done.map((sequence) => ({ family: JOURNAL.plan, qualifier: sequenceBytes(sequence) }));
+    return client.mutate(journal, { key: this.id, guards: [alive], put, delete: gone, timestamp: FOREVER, repeatable: true });
+  }
+
+  /** The record is finished and may go, with its pieces. */
+  finished(sequence: bigint, plan: bigint, bytes: number): void {
+    this.#done.push(sequence);
+    for (let i = 0; bytes > PIECE_BYTES && i < Math.ceil(bytes / PIECE_BYTES); i++)
+      this.#pieces.push(pieceKey(this.id, plan, i));
+  }
+
+  /** Takes finished records out; those that stay in cost nothing but the sweeper's time. */
+  async tidy(): Promise<void> {
+    if (this.#fenced || this.#deciding) return;
+    const { client, journal } = this.#cluster;
+    const done = this.#done.splice(0, GROUP_DONE);
+    if (done.length > 0 && !(await this.#write([], done))) this.abandon();
+    const pieces = this.#pieces.splice(0);
+    if (pieces.length > 0 && done.length <= GROUP_DONE)
+      await client.putMany(journal, pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })));
+  }
+
+  /** What others ask for: names of cells in family `ask`. */
+  async asked(): Promise<Buffer[]> {
+    const { client, journal } = this.#cluster;
+    const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
+    return row ? unpackRow(row).map((cell) => cell.qualifier) : [];
+  }
+
+  async answered(names: readonly Buffer[]): Promise<void> {
+    const gone = names.map((qualifier) => ({ family: JOURNAL.ask, qualifier }));
+    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
+  }
+
+  /** Takes the row out: every plan is finished. Locks of this writer are dead from now on. */
+  async close(): Promise<void> {
+    if (this.#fenced) return;
+    clearInterval(this.#timer);
+    await this.tidy();
+    this.abandon();
+    const { client, journal } = this.#cluster;
+    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: FOREVER_ROW }]);
+  }
+}
+
+export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
+  const key = Buffer.allocUnsafe(ID_BYTES + 12);
+  key.set(id, 0);
+  key.writeBigUInt64BE(plan, ID_BYTES);
+  key.writeUInt32BE(piece, ID_BYTES + 8);
+  return key;
+}
+
+/** The record in a cell of family `plan` of `id`'s row; undefined when its pieces are gone, which means that it was finished. */
+export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): Promise<Buffer | undefined> {
+  if (value[0] === WHOLE) return value.subarray(1);
+  const plan = value.readBigUInt64BE(1);
+  const keys = Array.from({ length: value.readUInt32BE(9) }, (_, i) => pieceKey(id, plan, i));
+  const parts: Buffer[] = [];
+  for (const key of keys) {
+    const row = await cluster.client.get(cluster.journal, key, { families: [JOURNAL.plan] });
+    if (!row) return undefined;
+    parts.push(unpackRow(row)[0]!.value);
+  }
+  return Buffer.concat(parts);
+}

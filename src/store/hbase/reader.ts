@@ -1,0 +1,193 @@
+import { checkRanges, selectColumns } from '../columns.js';
+import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '../contract.js';
+import { isPromise } from '../maybe.js';
+import { afterPrefix } from '../tables.js';
+import type { Cluster, OpenTable } from './cluster.js';
+import { MAX_KEY } from './journal/groups.js';
+import { columnPrefixFilter } from './filter/index.js';
+import { EngineScan } from './scan.js';
+
+/** What a front end has added to a row's counters and not written yet; gives the row itself where there is nothing. */
+export interface Overlay {
+  has(table: string): boolean;
+  view(table: string, key: Buffer, row: Buffer | undefined): Buffer | undefined;
+}
+
+/** Up to so many keys are looked up together with other callers' ranges; more are scanned. */
+const LOOKUP = 1000;
+/** Keys given at once where all are asked for. */
+const PAGE = 5000;
+
+/** Reads rows as they are, each by itself; `getMany`, `get` and look-ups of all callers of one turn travel together. */
+export class HBaseReader implements Reader {
+  protected readonly cluster: Cluster;
+  readonly #overlay: Overlay;
+
+  constructor(cluster: Cluster, overlay: Overlay) {
+    this.cluster = cluster;
+    this.#overlay = overlay;
+  }
+
+  get(name: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      if (!isKey(key)) return undefined;
+      const row = await this.cluster.client.get(table.handle, key, table.rows);
+      return this.#overlay.has(name) ? this.#overlay.view(name, key, row) : row;
+    });
+  }
+
+  getHead(name: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.get(name, key);
+  }
+
+  getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      checkRanges(ranges, table.spec);
+      const row = await this.get(name, key);
+      return row && selectColumns(row, row.length, ranges);
+    });
+  }
+
+  getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
+    return this.#with(name, async (table) => {
+      if (!keys.every(isKey)) return Promise.all(keys.map((key) => this.get(name, key)));
+      const rows = await this.cluster.client.getMany(table.handle, keys, table.rows);
+      if (!this.#overlay.has(name)) return rows;
+      return rows.map((row, i) => this.#overlay.view(name, keys[i]!, row));
+    });
+  }
+
+  getCells(name: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table, family);
+      if (!isKey(key)) return undefined;
+      const filter = prefix.length > 0 ? columnPrefixFilter(prefix) : undefined;
+      return this.cluster.client.get(table.handle, key, { families: [family], filter });
+    });
+  }
+
+  keysOfCells(name: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table, family);
+      const range = { from: after && Buffer.concat([after, Buffer.alloc(1)]) };
+      const keys: Buffer[] = [];
+      const scan = this.cluster.client.scan(table.handle, range, { families: [family], keysOnly: true, limit });
+      try {
+        for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
+      } finally {
+        scan.close();
+      }
+      return keys;
+    });
+  }
+
+  scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
+    return new EngineScan(this.cluster, name, range, options, this.#overlay);
+  }
+
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
+    return this.#with(name, async (table) => {
+      const suffix = suffixOf(table);
+      if (after && after.length !== suffix) throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffix}`);
+      const found: Buffer[] = [];
+      for await (const key of this.#postingKeys(table, prefix, limit, after)) found.push(key.subarray(prefix.length));
+      return Buffer.concat(found, found.length * suffix);
+    });
+  }
+
+  postingCount(name: string, prefix: Buffer, cap: number): Maybe<number> {
+    return this.#with(name, async (table) => {
+      suffixOf(table);
+      let count = 0;
+      for await (const _ of this.#postingKeys(table, prefix, cap, undefined)) count++;
+      return count;
+    });
+  }
+
+  /** Keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
+  async *#postingKeys(table: OpenTable, prefix: Buffer, limit: number, after: Buffer | undefined): AsyncGenerator<Buffer> {
+    const length = prefix.length + suffixOf(table);
+    const to = afterPrefix(prefix);
+    let from = after ? Buffer.concat([prefix, after, Buffer.alloc(1)]) : prefix;
+    for (let left = limit; left > 0; ) {
+      const wanted = Math.min(left, PAGE);
+      const keys = await this.#keys(table, { from, to }, wanted);
+      for (const key of keys) {
+        if (key.length !== length) continue;
+        left--;
+        yield key;
+      }
+      if (keys.length < wanted) return;
+      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+    }
+  }
+
+  count(name: string, range: KeyRange, cap: number): Maybe<number> {
+    return this.#with(name, async (table) => {
+      let count = 0;
+      let { from } = range;
+      while (count < cap) {
+        const wanted = Math.min(cap - count, PAGE);
+        const keys = await this.#keys(table, { from, to: range.to }, wanted);
+        count += keys.length;
+        if (keys.length < wanted) break;
+        from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+      }
+      return count;
+    });
+  }
+
+  /** The first `limit` keys of a range. */
+  async #keys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
+    const bounds = boundsOf(range);
+    if (!bounds || limit <= 0) return [];
+    const { client } = this.cluster;
+    if (limit <= LOOKUP && table.spec.suffixBytes !== undefined) return client.lookup(table.handle, bounds, limit, table.rows);
+    const keys: Buffer[] = [];
+    const scan = client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit });
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
+    } finally {
+      scan.close();
+    }
+    return keys;
+  }
+
+  async #with<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {
+    try {
+      const table = this.cluster.table(name);
+      return await work(isPromise(table) ? await table : table);
+    } catch (error) {
+      return this.cluster.failed(name, error);
+    }
+  }
+}
+
+function isKey(key: Buffer): boolean {
+  return key.length > 0 && key.length <= MAX_KEY;
+}
+
+function suffixOf({ spec }: OpenTable): number {
+  if (spec.suffixBytes === undefined) throw new TypeError(`table ${spec.name} has no suffixBytes`);
+  return spec.suffixBytes;
+}
+
+function checkSeparate({ spec }: OpenTable, family: number): void {
+  if (!spec.families[family]?.separate) throw new TypeError(`family ${family} of table ${spec.name} is not separate`);
+}
+
+/** The range as HBase takes it, which knows no keys beyond `MAX_KEY`; undefined when nothing can be in it. */
+export function boundsOf({ from, to }: KeyRange): KeyRange | undefined {
+  if (to?.length === 0) return undefined;
+  const low = from && cut(from);
+  const high = to && cut(to);
+  if (low === 'end' || (low && high && high !== 'end' && Buffer.compare(low, high) >= 0)) return undefined;
+  return { from: low?.length ? low : undefined, to: high === 'end' ? undefined : high };
+}
+
+/** The smallest key that can be at or above a bound; `end` when there is none. */
+function cut(bound: Buffer): Buffer | 'end' {
+  if (bound.length <= MAX_KEY) return bound;
+  return afterPrefix(bound.subarray(0, MAX_KEY)) ?? 'end';
+}
+

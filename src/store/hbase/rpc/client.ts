@@ -1,0 +1,262 @@
+import type { Increment, KeyRange } from '../../contract.js';
+import { guardHolds } from '../../edit.js';
+import { StoreError } from '../../errors.js';
+import { cellValue, compareCells } from '../../row.js';
+import { CellCursor, TableCodec } from './cells.js';
+import { RowDispatcher } from './dispatch.js';
+import { Lookups, lookupColumns } from './lookup.js';
+import { Masters } from './masters.js';
+import { conditionsOf, encodeMutation } from './mutations.js';
+import { GetOperation, MutateOperation, type MutateParts, type RowSink } from './operations.js';
+import { varintLength, Writer, writeVarint } from './protobuf.js';
+import { type Region, Regions } from './regions.js';
+import { checkKey, columnsOf } from './requests.js';
+import { Attempts, asFailure, storeError } from './retry.js';
+import { RegionScan, type ScanContext } from './scan.js';
+import { Servers } from './server.js';
+import type {
+  HBaseScan,
+  HBaseScanOptions,
+  ReadOptions,
+  RegionInfo,
+  RowMutation,
+  RpcSettings,
+  RpcStatistics,
+  TableHandle,
+} from './types.js';
+
+const ALL: ReadOptions = {};
+
+/**
+ * A client of one HBase cluster, by its own RPC. Rejects with `StoreError`: `unavailable` after `operationTimeoutMs` or when what was
+ * asked may not be repeated (then `applied` is 'unknown'), `noTable`, `conflict` for a family that is not there, `permission`,
+ * `limit`, `closed`. Handles and options should be kept and given again: what they encode to is remembered by object.
+ */
+export class HBaseClient {
+  readonly settings: RpcSettings;
+  readonly statistics: RpcStatistics = {
+    calls: {},
+    actions: 0,
+    retries: 0,
+    connects: 0,
+    cellsReceived: 0,
+    bytesReceived: 0,
+    bytesSent: 0,
+  };
+  readonly #servers: Servers;
+  readonly #regions: Regions;
+  readonly #scans: ScanContext;
+  readonly #masters: Masters;
+  readonly #rows: RowDispatcher;
+  readonly #codecs = new WeakMap<TableHandle, TableCodec>();
+  readonly #lookups: Lookups;
+  #closed = false;
+
+  constructor(settings: RpcSettings) {
+    this.settings = settings;
+    this.#servers = new Servers(settings, this.statistics);
+    this.#masters = new Masters(settings, this.#servers);
+    this.#regions = new Regions(this.#servers, this.#masters);
+    this.#scans = {
+      settings,
+      servers: this.#servers,
+      regions: this.#regions,
+      statistics: this.statistics,
+      learn: (failure, region) => this.#rows.learn(failure, region),
+    };
+    this.#rows = new RowDispatcher(this.#servers, this.#regions, this.statistics);
+    this.#lookups = new Lookups(this.#scans);
+  }
+
+  /** The row, packed; undefined when it has no cell that was asked for. */
+  get(table: TableHandle, key: Buffer, options: ReadOptions = ALL): Promise<Buffer | undefined> {
+    return new Promise((resolve, reject) => {
+      const codec = this.#open(table);
+      const sink: RowSink = { row: (_index, row) => resolve(row), reject };
+      this.#get(codec, key, codec.encoded(options, getFields), new Attempts(this.settings), sink, 0);
+    });
+  }
+
+  /** In the order of `keys`. */
+  getMany(table: TableHandle, keys: readonly Buffer[], options: ReadOptions = ALL): Promise<(Buffer | undefined)[]> {
+    return new Promise((resolve, reject) => {
+      const codec = this.#open(table);
+      const fields = codec.encoded(options, getFields);
+      const attempts = new Attempts(this.settings);
+      const rows: (Buffer | undefined)[] = new Array(keys.length);
+      let missing = keys.length;
+      const sink: RowSink = {
+        row: (index, row) => {
+          rows[index] = row;
+          if (--missing === 0) resolve(rows);
+        },
+        reject,
+      };
+      if (missing === 0) resolve(rows);
+      for (let i = 0; i < keys.length; i++) this.#get(codec, keys[i]!, fields, attempts, sink, i);
+    });
+  }
+
+  scan(table: TableHandle, range: KeyRange, options: HBaseScanOptions = ALL): HBaseScan {
+    return new RegionScan(this.#scans, this.#open(table), range, options);
+  }
+
+  /**
+   * The first `limit` keys of the range, in order. Look-ups of many callers go out as one scan: for rows of one small cell, as those
+   * of indexes, whose cells travel with the keys. `options`: what makes a row count; a filter is not taken.
+   */
+  lookup(
+    table: TableHandle,
+    range: KeyRange,
+    limit: number,
+    options: Omit<ReadOptions, 'filter'> = ALL,
+  ): Promise<Buffer[]> {
+    const codec = this.#open(table);
+    return this.#lookups.find(codec, codec.encoded(options, lookupColumns), range, limit);
+  }
+
+  /** False when a guard does not hold: nothing was done. */
+  async mutate(table: TableHandle, mutation: RowMutation): Promise<boolean> {
+    const codec = this.#open(table);
+    const { messages, cells } = encodeMutation(codec, mutation);
+    const guards = mutation.guards ?? [];
+    if (messages.length === 0) return guards.length === 0 || this.#guardsHold(table, mutation);
+    const conditions = guards.length === 0 ? [] : conditionsOf(codec, mutation.key, guards);
+    return this.#mutate(codec, mutation.key, {
+      bodies: messages.map(mutationField),
+      cells,
+      conditions: conditions.map((condition) => new Writer().bytes(4, condition).finish()),
+      repeatable: mutation.repeatable === true,
+    });
+  }
+
+  /**
+   * Puts and deletions, each row atomic, in any order; repeated until they are known to be done. Ends when all have; then
+   * rejects if one failed. No guards and no `add`.
+   */
+  async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
+    const codec = this.#open(table);
+    // All are checked before the first is sent.
+    const parts = rows.map((mutation) => {
+      if (mutation.guards?.length || mutation.add?.length) throw new TypeError('putMany takes no guards and no add');
+      const { messages, cells } = encodeMutation(codec, mutation);
+      return { bodies: messages.map(mutationField), cells, conditions: [], repeatable: true };
+    });
+    const done = parts.map((part, i) => part.bodies.length === 0 || this.#mutate(codec, rows[i]!.key, part));
+    for (const result of await Promise.allSettled(done)) if (result.status === 'rejected') throw result.reason;
+  }
+
+  /** Adds to counters of one row, all or none; gives their new values in order. Never repeated when it may have been done. */
+  async increment(table: TableHandle, key: Buffer, add: readonly Increment[]): Promise<bigint[]> {
+    const codec = this.#open(table);
+    const { messages, cells } = encodeMutation(codec, { key, add });
+    if (messages.length === 0) return [];
+    const attempts = new Attempts(this.settings);
+    for (;;) {
+      let region: Region | undefined;
+      try {
+        region = await this.#regions.locate(codec.name, key, attempts);
+        const request = new Writer().bytes(1, region.specifier).bytes(2, messages[0]).finish();
+        const answer = await this.#servers.get(region.server).call('Mutate', request, cells, attempts.expires);
+        return counterValues(codec, new CellCursor(answer.cells), add);
+      } catch (e) {
+        const failure = asFailure(e);
+        if (region) this.#rows.learn(failure, region);
+        if (!failure.traits.undone) throw storeError(failure, 'unknown');
+        await attempts.pause(failure, 'no');
+      }
+    }
+  }
+
+  /** In key order, as hbase:meta has them now. `noTable` when there are none. */
+  async regions(table: TableHandle): Promise<RegionInfo[]> {
+    const codec = this.#open(table);
+    const attempts = new Attempts(this.settings);
+    for (;;) {
+      try {
+        const regions = await this.#regions.all(codec.name, attempts);
+        return regions.map(({ start, end, server }) => ({ start, end, server }));
+      } catch (e) {
+        await attempts.pause(asFailure(e), 'no');
+      }
+    }
+  }
+
+  /** Asks the active master (service MasterService) and gives the answer's message. It may be repeated. */
+  callMaster(method: string, request: Buffer): Promise<Buffer> {
+    return this.#masters.call(method, request);
+  }
+
+  /** Operations under way reject. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#servers.close();
+  }
+
+  #open(table: TableHandle): TableCodec {
+    if (this.#closed) throw new StoreError('closed', 'the HBase client was closed');
+    let codec = this.#codecs.get(table);
+    if (!codec) {
+      codec = new TableCodec(table);
+      this.#codecs.set(table, codec);
+    }
+    return codec;
+  }
+
+  #get(codec: TableCodec, key: Buffer, fields: Buffer, attempts: Attempts, sink: RowSink, index: number): void {
+    checkKey(key);
+    const body = getField(key, fields);
+    this.#rows.dispatch(new GetOperation(this.#rows, codec, key, attempts, body, sink, index));
+  }
+
+  #mutate(codec: TableCodec, key: Buffer, parts: MutateParts): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const attempts = new Attempts(this.settings);
+      this.#rows.dispatch(new MutateOperation(this.#rows, codec, key, attempts, parts, resolve, reject));
+    });
+  }
+
+  async #guardsHold(table: TableHandle, { key, guards = [] }: RowMutation): Promise<boolean> {
+    const row = await this.get(table, key, { columns: guards });
+    return guards.every((guard) => guardHolds(guard, row && cellValue(row, guard.family, guard.qualifier)));
+  }
+}
+
+/** What a Get has beside its row (1): column 2, filter 4. */
+function getFields(codec: TableCodec, options: ReadOptions): Buffer {
+  const out = new Writer();
+  for (const column of columnsOf(codec, options)) out.bytes(2, column);
+  return out.bytes(4, options.filter).finish();
+}
+
+/** Action: get 3 { row 1, … } */
+function getField(key: Buffer, fields: Buffer): Buffer {
+  const length = 1 + varintLength(key.length) + key.length + fields.length;
+  const out = Buffer.allocUnsafe(1 + varintLength(length) + length);
+  out[0] = 0x1a;
+  let at = writeVarint(out, 1, length);
+  out[at++] = 0x0a;
+  at = writeVarint(out, at, key.length);
+  out.set(key, at);
+  out.set(fields, at + key.length);
+  return out;
+}
+
+/** Action: mutation 2 */
+function mutationField(message: Buffer): Buffer {
+  return new Writer().bytes(2, message).finish();
+}
+
+function counterValues(codec: TableCodec, cells: CellCursor, add: readonly Increment[]): bigint[] {
+  const found: { family: number; qualifier: Buffer; value: bigint }[] = [];
+  for (; !cells.done; cells.leave()) {
+    cells.enter();
+    if (cells.valueLength !== 8) throw new StoreError('corrupt', `counter of ${cells.valueLength} bytes`);
+    found.push({ family: codec.familyOf(cells), qualifier: cells.qualifier(), value: cells.value().readBigInt64BE() });
+  }
+  return add.map((name) => {
+    const cell = found.find((other) => compareCells(other, name) === 0);
+    if (!cell) throw new StoreError('corrupt', 'an increment was answered without its counter');
+    return cell.value;
+  });
+}

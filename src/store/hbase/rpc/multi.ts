@@ -1,0 +1,173 @@
+import { CellCursor } from './cells.js';
+import { type Failure, failureOf } from './failure.js';
+import { type Reader, varintLength, writeVarint } from './protobuf.js';
+import type { Region } from './regions.js';
+import type { Answer } from './wire.js';
+
+/** One row's part of a Multi. */
+export interface Action {
+  /** Fields of the message Action beside its index: `get` 3, or `mutation` 2; several of them for one atomic change. */
+  readonly bodies: readonly Buffer[];
+  readonly cells: readonly Buffer[];
+  /** For a change of its own: the bodies apply all or none, under the condition (a field of RegionAction) where there is one. */
+  readonly atomic: boolean;
+  readonly condition: Buffer | undefined;
+  readonly region: Region;
+  /** The answer: `count` cells at the cursor, which it must pass. `processed`: false when the condition failed. */
+  answer(cells: CellCursor, count: number, processed: boolean): void;
+  failed(failure: Failure): void;
+}
+
+/** MultiRequest: region_action 1. RegionAction: region 1, atomic 2, action 3, condition 4. Action: index 1, mutation 2, get 3. */
+const REGION_ACTION = 0x0a;
+const REGION = 0x0a;
+const ATOMIC = 0x10;
+const ACTION = 0x1a;
+const INDEX = 0x08;
+
+/** The actions of one RegionAction, in order. */
+export type Group = readonly Action[];
+
+/** What goes together: plain actions of one region; each atomic one alone. */
+export function groupActions(actions: readonly Action[]): Group[] {
+  const groups: Group[] = [];
+  const plain = new Map<Region, Action[]>();
+  for (const action of actions) {
+    if (action.atomic) {
+      groups.push([action]);
+      continue;
+    }
+    const group = plain.get(action.region);
+    if (group) group.push(action);
+    else {
+      const started = [action];
+      plain.set(action.region, started);
+      groups.push(started);
+    }
+  }
+  return groups;
+}
+
+export function encodeMulti(groups: readonly Group[]): Buffer {
+  const lengths = groups.map(groupLength);
+  let total = 0;
+  for (const length of lengths) total += fieldLength(length);
+  const out = Buffer.allocUnsafe(total);
+  let at = 0;
+  for (let i = 0; i < groups.length; i++) {
+    out[at++] = REGION_ACTION;
+    at = writeVarint(out, at, lengths[i]!);
+    at = writeGroup(out, at, groups[i]!);
+  }
+  return out;
+}
+
+function fieldLength(length: number): number {
+  return 1 + varintLength(length) + length;
+}
+
+function groupLength(group: Group): number {
+  const first = group[0]!;
+  let length = fieldLength(first.region.specifier.length) + (first.atomic ? 2 : 0) + (first.condition?.length ?? 0);
+  let index = 0;
+  for (const action of group) {
+    for (const body of action.bodies) length += fieldLength(1 + varintLength(index++) + body.length);
+  }
+  return length;
+}
+
+function writeGroup(out: Buffer, start: number, group: Group): number {
+  const { region, atomic, condition } = group[0]!;
+  let at = start;
+  out[at++] = REGION;
+  at = writeVarint(out, at, region.specifier.length);
+  out.set(region.specifier, at);
+  at += region.specifier.length;
+  if (atomic) {
+    out[at++] = ATOMIC;
+    out[at++] = 1;
+  }
+  let index = 0;
+  for (const action of group) {
+    for (const body of action.bodies) {
+      out[at++] = ACTION;
+      at = writeVarint(out, at, 1 + varintLength(index) + body.length);
+      out[at++] = INDEX;
+      at = writeVarint(out, at, index++);
+      out.set(body, at);
+      at += body.length;
+    }
+  }
+  if (condition) {
+    out.set(condition, at);
+    at += condition.length;
+  }
+  return at;
+}
+
+/**
+ * Hands every action its answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception 2, processed 3 }, in
+ * the order asked; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
+ */
+export function settleMulti(server: string, groups: readonly Group[], { message, cells }: Answer): void {
+  const cursor = new CellCursor(cells);
+  let at = 0;
+  while (message.next()) {
+    if (message.field !== 1 || at >= groups.length) message.skip();
+    else settleGroup(server, groups[at++]!, message.message(), cursor);
+  }
+}
+
+function settleGroup(server: string, group: Group, result: Reader, cursor: CellCursor): void {
+  const first = group[0]!;
+  let processed = true;
+  let failure: Failure | undefined;
+  while (result.next()) {
+    if (result.field === 1) {
+      const inner = result.message();
+      if (!first.atomic) settleAction(server, group, inner, cursor);
+    } else if (result.field === 2) failure = nameBytes(server, result.message());
+    else if (result.field === 3) processed = result.bool();
+    else result.skip();
+  }
+  if (failure) for (const action of group) action.failed(failure);
+  else if (first.atomic) first.answer(cursor, 0, processed);
+}
+
+function settleAction(server: string, group: Group, result: Reader, cursor: CellCursor): void {
+  let index = 0;
+  let count = 0;
+  let failure: Failure | undefined;
+  while (result.next()) {
+    if (result.field === 1) index = result.uint();
+    else if (result.field === 2) count = cellCount(result.message());
+    else if (result.field === 3) failure = nameBytes(server, result.message());
+    else result.skip();
+  }
+  const action = group[index];
+  if (!action) return;
+  if (failure) action.failed(failure);
+  else action.answer(cursor, count, true);
+}
+
+/** Result: associated_cell_count 2. */
+export function cellCount(result: Reader): number {
+  let count = 0;
+  while (result.next()) {
+    if (result.field === 2) count = result.uint();
+    else result.skip();
+  }
+  return count;
+}
+
+/** NameBytesPair { name 1, value 2 } as a server reports an exception: its class, and its trace. */
+function nameBytes(server: string, pair: Reader): Failure {
+  let name = '';
+  let trace = '';
+  while (pair.next()) {
+    if (pair.field === 1) name = pair.string();
+    else if (pair.field === 2) trace = pair.string();
+    else pair.skip();
+  }
+  return failureOf(server, name, trace);
+}

@@ -1,0 +1,160 @@
+import type { CellName, Guard } from '../../contract.js';
+import { compareCells, counterBytes, EMPTY } from '../../row.js';
+import { CellBlock, DELETE_COLUMN, LATEST, type TableCodec } from './cells.js';
+import { Writer } from './protobuf.js';
+import { checkKey, filterList, filterMessage } from './requests.js';
+import type { RowMutation } from './types.js';
+
+/** MutationProto.MutationType */
+const INCREMENT = 1;
+const PUT = 2;
+const DELETE = 3;
+/** CompareType */
+const LESS = 0;
+const EQUAL = 2;
+
+/** A mutation as it goes out: the messages MutationProto (row 1, mutate_type 2, associated_cell_count 8) and their cells. */
+export interface EncodedMutation {
+  readonly messages: readonly Buffer[];
+  readonly cells: readonly Buffer[];
+}
+
+/** Checks and encodes what the mutation does; no messages when it does nothing. */
+export function encodeMutation(table: TableCodec, mutation: RowMutation): EncodedMutation {
+  checkKey(mutation.key);
+  checkNames(mutation);
+  const deletions = deletionCells(table, mutation);
+  const puts = new CellBlock(table);
+  for (const cell of mutation.put ?? []) {
+    puts.add(mutation.key, cell, cell.value, undefined, mutation.timestamp);
+  }
+  const adds = new CellBlock(table);
+  for (const add of mutation.add ?? []) adds.add(mutation.key, add, counterBytes(add.by));
+  const messages: Buffer[] = [];
+  for (const [block, type] of [
+    [deletions, DELETE],
+    [puts, PUT],
+    [adds, INCREMENT],
+  ] as const) {
+    if (block.count > 0) messages.push(mutationMessage(mutation.key, type, block.count));
+  }
+  return {
+    messages,
+    cells: [...deletions.parts, ...puts.parts, ...adds.parts],
+  };
+}
+
+export function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
+  return new Writer().bytes(1, key).uint(2, type).uint(8, cells).finish();
+}
+
+/** One Increment of a row, which answers with the new values. */
+export function encodeIncrement(table: TableCodec, key: Buffer, add: RowMutation['add'] & object): EncodedMutation {
+  return encodeMutation(table, { key, add });
+}
+
+function checkNames(mutation: RowMutation): void {
+  const { put = [], add = [], delete: gone = [] } = mutation;
+  if (mutation.deleteRow && (add.length > 0 || (put.length > 0 && mutation.timestamp === undefined))) {
+    throw new TypeError('deleteRow beside add, or beside put without a timestamp');
+  }
+  for (const name of add) {
+    if (has(put, name) || has(gone, name)) throw new TypeError('one cell is both added to and put or deleted');
+  }
+}
+
+function has(names: readonly CellName[], name: CellName): boolean {
+  return names.some((other) => compareCells(other, name) === 0);
+}
+
+function deletionCells(table: TableCodec, mutation: RowMutation): CellBlock {
+  const block = new CellBlock(table);
+  const { key, timestamp } = mutation;
+  if (mutation.deleteRow) {
+    const stamp = timestamp === undefined ? LATEST : timestamp - 1n;
+    for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, stamp);
+    return block;
+  }
+  for (const name of mutation.delete ?? []) {
+    if (!has(mutation.put ?? [], name)) block.add(key, name, EMPTY, DELETE_COLUMN, timestamp);
+  }
+  return block;
+}
+
+/**
+ * The messages Condition that stand for the guards, to be tried in order until one holds. There is a second one only for
+ * a counter that may be 0 or absent.
+ */
+export function conditionsOf(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer[] {
+  const [guard] = guards;
+  if (!guard) throw new TypeError('no guard');
+  if (guards.length > 1) return [filterCondition(table, key, guards)];
+  switch (guard.op) {
+    case 'absent':
+      return [columnCondition(table, key, guard, EMPTY)];
+    case 'equals':
+      // An empty value would stand for absence.
+      if (guard.value.length === 0) return [filterCondition(table, key, guards)];
+      return [columnCondition(table, key, guard, guard.value)];
+    case 'counterEquals': {
+      const equals = columnCondition(table, key, guard, counterBytes(guard.value));
+      return guard.value === 0n ? [equals, columnCondition(table, key, guard, EMPTY)] : [equals];
+    }
+  }
+}
+
+/** Condition: row 1, family 2, qualifier 3, compare_type 4, comparator 5. */
+function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: Buffer): Buffer {
+  return new Writer()
+    .bytes(1, key)
+    .bytes(2, table.family(name.family))
+    .bytes(3, name.qualifier)
+    .uint(4, EQUAL)
+    .message(5, binaryComparator(value))
+    .finish();
+}
+
+/**
+ * Condition: row 1, filter 7. The server reads the whole row through the filter; of families without a guard it reads no
+ * more than the first cell.
+ */
+function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
+  const families = [...new Set(guards.map((guard) => guard.family))].map((family) =>
+    filterMessage(
+      'FamilyFilter',
+      new Writer().message(1, new Writer().uint(1, EQUAL).message(2, binaryComparator(table.family(family)))),
+    ),
+  );
+  const filter = filterList(true, [filterList(false, families), ...guards.map((guard) => guardFilter(table, guard))]);
+  return new Writer().bytes(1, key).bytes(7, filter).finish();
+}
+
+function guardFilter(table: TableCodec, guard: Guard): Buffer {
+  switch (guard.op) {
+    case 'absent':
+      // No value is below the empty one: only a row without the cell passes.
+      return columnFilter(table, guard, LESS, EMPTY, false);
+    case 'equals':
+      return columnFilter(table, guard, EQUAL, guard.value, true);
+    case 'counterEquals':
+      return columnFilter(table, guard, EQUAL, counterBytes(guard.value), guard.value !== 0n);
+  }
+}
+
+/** SingleColumnValueFilter: column_family 1, column_qualifier 2, compare_op 3, comparator 4, filter_if_missing 5, latest_version_only 6. */
+function columnFilter(table: TableCodec, name: CellName, op: number, value: Buffer, ifMissing: boolean): Buffer {
+  const fields = new Writer()
+    .bytes(1, table.family(name.family))
+    .bytes(2, name.qualifier)
+    .uint(3, op)
+    .message(4, binaryComparator(value))
+    .bool(5, ifMissing)
+    .bool(6, true);
+  return filterMessage('SingleColumnValueFilter', fields);
+}
+
+/** Comparator: name 1, serialized_comparator 2 of BinaryComparator { comparable 1 { value 1 } }. */
+function binaryComparator(value: Buffer): Writer {
+  const comparator = new Writer().message(1, new Writer().bytes(1, value));
+  return new Writer().string(1, 'org.apache.hadoop.hbase.filter.BinaryComparator').message(2, comparator);
+}

@@ -1,0 +1,248 @@
+import { StoreError } from '../../errors.js';
+
+/**
+ * Protocol Buffers, as far as HBase's messages need them: varints, length-delimited fields, and the skipping of what is
+ * not known. Field numbers stand where messages are built and read.
+ */
+
+const VARINT = 0;
+const FIXED64 = 1;
+const DELIMITED = 2;
+const FIXED32 = 5;
+
+/** Bytes that the varint of `value` takes; `value` is a whole number from 0 to 2^53 - 1. */
+export function varintLength(value: number): number {
+  if (value < 0x80) return 1;
+  if (value < 0x4000) return 2;
+  if (value < 0x20_0000) return 3;
+  if (value < 0x1000_0000) return 4;
+  let n = 5;
+  for (let rest = Math.floor(value / 0x8_0000_0000); rest > 0; rest = Math.floor(rest / 0x80)) n++;
+  return n;
+}
+
+/** Writes the varint of `value` at `at`; gives the offset after it. */
+export function writeVarint(out: Buffer, at: number, value: number): number {
+  let rest = value;
+  while (rest > 0x7f_ffff_ff) {
+    out[at++] = (rest % 0x80) | 0x80;
+    rest = Math.floor(rest / 0x80);
+  }
+  while (rest > 0x7f) {
+    out[at++] = (rest & 0x7f) | 0x80;
+    rest >>>= 7;
+  }
+  out[at++] = rest;
+  return at;
+}
+
+/** Builds one message. Fields come out in the order they are written; an `undefined` value writes nothing. */
+export class Writer {
+  #buffer = Buffer.allocUnsafe(128);
+  #length = 0;
+
+  /** Whole numbers from 0 to 2^53 - 1, or bigints from 0 to 2^64 - 1. */
+  uint(field: number, value: number | bigint | undefined): this {
+    if (value === undefined) return this;
+    this.#room(20);
+    this.#varint(field * 8 + VARINT);
+    if (typeof value === 'number') this.#varint(value);
+    else this.#varint64(value);
+    return this;
+  }
+
+  bool(field: number, value: boolean | undefined): this {
+    return value === undefined ? this : this.uint(field, value ? 1 : 0);
+  }
+
+  bytes(field: number, value: Buffer | undefined): this {
+    if (value === undefined) return this;
+    this.#room(20 + value.length);
+    this.#varint(field * 8 + DELIMITED);
+    this.#varint(value.length);
+    this.#buffer.set(value, this.#length);
+    this.#length += value.length;
+    return this;
+  }
+
+  string(field: number, value: string | undefined): this {
+    return value === undefined ? this : this.bytes(field, Buffer.from(value));
+  }
+
+  message(field: number, value: Writer | undefined): this {
+    return value === undefined ? this : this.bytes(field, value.#buffer.subarray(0, value.#length));
+  }
+
+  /** Fields already encoded, as they are. */
+  raw(fields: Buffer): this {
+    this.#room(fields.length);
+    this.#buffer.set(fields, this.#length);
+    this.#length += fields.length;
+    return this;
+  }
+
+  finish(): Buffer {
+    return Buffer.from(this.#buffer.subarray(0, this.#length));
+  }
+
+  #varint(value: number): void {
+    this.#length = writeVarint(this.#buffer, this.#length, value);
+  }
+
+  #varint64(value: bigint): void {
+    let rest = BigInt.asUintN(64, value);
+    for (; rest > 0x7fn; rest >>= 7n) this.#buffer[this.#length++] = Number(rest & 0x7fn) | 0x80;
+    this.#buffer[this.#length++] = Number(rest);
+  }
+
+  #room(bytes: number): void {
+    if (this.#length + bytes <= this.#buffer.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes));
+    this.#buffer.copy(grown, 0, 0, this.#length);
+    this.#buffer = grown;
+  }
+}
+
+/**
+ * Walks the fields of one message in a part of a buffer:
+ *
+ *   while (reader.next()) switch (reader.field) { case 1: … reader.uint() … break; default: reader.skip(); }
+ *
+ * Every length is checked against the message's end before it is used; what does not fit rejects with `corrupt`.
+ */
+export class Reader {
+  readonly buffer: Buffer;
+  at: number;
+  readonly end: number;
+  field = 0;
+  #wire = 0;
+
+  constructor(buffer: Buffer, at = 0, end = buffer.length) {
+    this.buffer = buffer;
+    this.at = at;
+    this.end = end;
+  }
+
+  /** Goes to the next field; false at the end. The field's value must then be read or skipped. */
+  next(): boolean {
+    if (this.at >= this.end) return false;
+    const tag = this.varint();
+    this.field = Math.floor(tag / 8);
+    this.#wire = tag % 8;
+    if (this.field === 0 || this.field > 0x1fff_ffff) throw this.#corrupt(`field number ${this.field}`);
+    return true;
+  }
+
+  /** A bare varint up to 2^53 - 1. */
+  varint(): number {
+    const first = this.at < this.end ? this.buffer[this.at]! : 0x80;
+    if (first < 0x80) {
+      this.at++;
+      return first;
+    }
+    let value = 0;
+    for (let scale = 1; ; scale *= 0x80) {
+      const byte = this.#byte(scale > 2 ** 63);
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) break;
+    }
+    if (value > Number.MAX_SAFE_INTEGER) throw this.#corrupt('a number beyond 2^53');
+    return value;
+  }
+
+  uint(): number {
+    this.#expect(VARINT);
+    return this.varint();
+  }
+
+  uint64(): bigint {
+    this.#expect(VARINT);
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = this.#byte(shift > 63n);
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return BigInt.asUintN(64, value);
+    }
+  }
+
+  bool(): boolean {
+    this.#expect(VARINT);
+    return this.#skipVarint() !== 0;
+  }
+
+  /** A view into the buffer. */
+  bytes(): Buffer {
+    const end = this.#delimited();
+    const value = this.buffer.subarray(this.at, end);
+    this.at = end;
+    return value;
+  }
+
+  string(): string {
+    const end = this.#delimited();
+    const value = this.buffer.toString('utf8', this.at, end);
+    this.at = end;
+    return value;
+  }
+
+  /** A reader of the message that is this field's value. */
+  message(): Reader {
+    const end = this.#delimited();
+    const inner = new Reader(this.buffer, this.at, end);
+    this.at = end;
+    return inner;
+  }
+
+  /** A reader of the message that follows its own length, outside of any field. */
+  delimited(): Reader {
+    const length = this.varint();
+    if (length > this.end - this.at) throw this.#corrupt(`a message of ${length} bytes`);
+    const inner = new Reader(this.buffer, this.at, this.at + length);
+    this.at += length;
+    return inner;
+  }
+
+  skip(): void {
+    if (this.#wire === VARINT) this.#skipVarint();
+    else if (this.#wire === DELIMITED) this.at = this.#delimited();
+    else if (this.#wire === FIXED64) this.#advance(8);
+    else if (this.#wire === FIXED32) this.#advance(4);
+    else throw this.#corrupt(`wire type ${this.#wire}`);
+  }
+
+  #delimited(): number {
+    this.#expect(DELIMITED);
+    const length = this.varint();
+    if (length > this.end - this.at) throw this.#corrupt(`a field of ${length} bytes`);
+    return this.at + length;
+  }
+
+  #advance(bytes: number): void {
+    if (bytes > this.end - this.at) throw this.#corrupt(`a field of ${bytes} bytes`);
+    this.at += bytes;
+  }
+
+  /** Gives the bits of all its bytes together: 0 only for the number 0. */
+  #skipVarint(): number {
+    let bits = 0;
+    for (let n = 1; ; n++) {
+      const byte = this.#byte(n > 10);
+      bits |= byte & 0x7f;
+      if (byte < 0x80) return bits;
+    }
+  }
+
+  #byte(tooLong: boolean): number {
+    if (tooLong) throw this.#corrupt('a number of more than 10 bytes');
+    if (this.at >= this.end) throw this.#corrupt('the end in the middle of a number');
+    return this.buffer[this.at++]!;
+  }
+
+  #expect(wire: number): void {
+    if (this.#wire !== wire) throw this.#corrupt(`wire type ${this.#wire} in field ${this.field}, not ${wire}`);
+  }
+
+  #corrupt(what: string): StoreError {
+    return new StoreError('corrupt', `HBase message has ${what} at offset ${this.at} of ${this.end}`);
+  }
+}

@@ -1,0 +1,295 @@
+import { StoreError } from '../../errors.js';
+import { CellCursor } from './cells.js';
+import { Failure } from './failure.js';
+import type { Masters } from './masters.js';
+import { Reader, Writer } from './protobuf.js';
+import { type Attempts, asFailure } from './retry.js';
+import type { Servers } from './server.js';
+
+/** A region as hbase:meta had it. Objects are compared by identity: a region looked up again is another object. */
+export interface Region {
+  readonly table: string;
+  /** First key. */
+  readonly start: Buffer;
+  /** First key after it; empty: open. */
+  readonly end: Buffer;
+  /** `host:port`. */
+  readonly server: string;
+  /** The message RegionSpecifier. */
+  readonly specifier: Buffer;
+}
+
+const EMPTY = Buffer.alloc(0);
+const META_NAME = 'hbase:meta';
+const INFO = Buffer.from('info');
+/** After every region id, which is decimal digits. */
+const AFTER_IDS = ':';
+/** Rows of meta asked for at once. */
+const META_ROWS = 500;
+
+/** Where the rows are: regions by table and key, from hbase:meta, kept until they prove wrong. */
+export class Regions {
+  readonly #servers: Servers;
+  readonly #masters: Masters;
+  /** By table: rising, without overlap, perhaps with gaps. */
+  readonly #tables = new Map<string, Region[]>();
+  /** Look-ups under way, by table: one at a time, so that a thousand callers of a moved region ask once. */
+  readonly #lookups = new Map<string, Promise<void>>();
+  #meta: Promise<Region> | undefined;
+
+  constructor(servers: Servers, masters: Masters) {
+    this.#servers = servers;
+    this.#masters = masters;
+  }
+
+  /** The region of the key, if it is known. */
+  cached(table: string, key: Buffer): Region | undefined {
+    const list = this.#tables.get(table);
+    if (!list) return undefined;
+    const region = list[lastStartingAt(list, key)];
+    return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
+  }
+
+  /** The region of the key. `StoreError` `noTable` when meta knows no such table; `Failure` when it cannot be told now. */
+  async locate(table: string, key: Buffer, attempts: Attempts): Promise<Region> {
+    if (table === META_NAME) return this.#locateMeta(attempts);
+    for (;;) {
+      const known = this.cached(table, key);
+      if (known) return known;
+      await this.#lookup(table, key, attempts);
+    }
+  }
+
+  /** The region that holds the greatest keys below `key`; the table's last one for an `undefined` key. */
+  async locateBefore(table: string, key: Buffer | undefined, attempts: Attempts): Promise<Region> {
+    if (table === META_NAME) return this.#locateMeta(attempts);
+    const known = this.#cachedBefore(table, key);
+    if (known) return known;
+    // Which region ends there is not said by any key: the table is read anew.
+    await this.#exclusive(table, () => this.#readTable(table, attempts));
+    const found = this.#cachedBefore(table, key);
+    if (found) return found;
+    throw new Failure(`table ${table} has no region before the key now`, { undone: true });
+  }
+
+  async all(table: string, attempts: Attempts): Promise<readonly Region[]> {
+    await this.#exclusive(table, () => this.#readTable(table, attempts));
+    return this.#tables.get(table) ?? [];
+  }
+
+  /** Forgets the region, unless it was looked up again since. */
+  drop(region: Region): void {
+    if (region.table === META_NAME) this.#meta = undefined;
+    const list = this.#tables.get(region.table);
+    const at = list?.indexOf(region) ?? -1;
+    if (at >= 0) list!.splice(at, 1);
+  }
+
+  /** Forgets what was thought to be on the server. */
+  dropServer(server: string): void {
+    for (const [table, list] of this.#tables) {
+      this.#tables.set(
+        table,
+        list.filter((region) => region.server !== server),
+      );
+    }
+    this.#meta = undefined;
+  }
+
+  #cachedBefore(table: string, key: Buffer | undefined): Region | undefined {
+    const list = this.#tables.get(table);
+    if (!list) return undefined;
+    if (key === undefined) {
+      const last = list[list.length - 1];
+      return last && last.end.length === 0 ? last : undefined;
+    }
+    let at = lastStartingAt(list, key);
+    if (at >= 0 && list[at]!.start.equals(key)) at--;
+    const region = list[at];
+    return region && (region.end.length === 0 || Buffer.compare(key, region.end) <= 0) ? region : undefined;
+  }
+
+  async #lookup(table: string, key: Buffer, attempts: Attempts): Promise<void> {
+    const running = this.#lookups.get(table);
+    if (running) return running.catch(() => undefined);
+    const first = !this.#tables.has(table);
+    return this.#exclusive(table, () =>
+      first ? this.#readTable(table, attempts) : this.#readRegion(table, key, attempts),
+    );
+  }
+
+  #exclusive(table: string, run: () => Promise<void>): Promise<void> {
+    const running = this.#lookups.get(table) ?? Promise.resolve();
+    const next = running
+      .catch(() => undefined)
+      .then(run)
+      .finally(() => {
+        if (this.#lookups.get(table) === next) this.#lookups.delete(table);
+      });
+    this.#lookups.set(table, next);
+    return next;
+  }
+
+  async #readRegion(table: string, key: Buffer, attempts: Attempts): Promise<void> {
+    const start = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
+    const stop = Buffer.from(`${table},,`);
+    const { regions } = await this.#scanMeta(table, start, stop, true, 1, attempts);
+    const region = regions[0];
+    if (!region) {
+      this.#tables.delete(table);
+      throw new StoreError('noTable', `no table ${table}`);
+    }
+    if (region === 'unassigned' || (region.end.length > 0 && Buffer.compare(key, region.end) >= 0)) {
+      throw new Failure(`table ${table} has a region that is not open`, { undone: true, moved: true });
+    }
+    this.#insert(region);
+  }
+
+  async #readTable(table: string, attempts: Attempts): Promise<void> {
+    const found: Region[] = [];
+    let rows = 0;
+    let start = Buffer.from(`${table},,`);
+    const stop = Buffer.from(`${table} ,,`);
+    for (let last: Buffer | undefined = EMPTY; last; ) {
+      const part = await this.#scanMeta(table, start, stop, false, META_ROWS, attempts);
+      for (const region of part.regions) if (region !== 'unassigned') found.push(region);
+      rows += part.regions.length;
+      last = part.last;
+      if (last) start = Buffer.concat([last, Buffer.from([0])]);
+    }
+    if (rows === 0) {
+      this.#tables.delete(table);
+      throw new StoreError('noTable', `no table ${table}`);
+    }
+    // Rows of meta come in key order; only a split or merge under way gives regions that overlap.
+    const list: Region[] = [];
+    for (const region of found) {
+      while (list.length > 0 && overlap(list[list.length - 1]!, region)) list.pop();
+      list.push(region);
+    }
+    this.#tables.set(table, list);
+    if (found.length === 0) throw new Failure(`table ${table} has no open region`, { undone: true, moved: true });
+  }
+
+  #insert(region: Region): void {
+    const list = this.#tables.get(region.table) ?? [];
+    const rest = list.filter((other) => !overlap(other, region));
+    rest.splice(lastStartingAt(rest, region.start) + 1, 0, region);
+    this.#tables.set(region.table, rest);
+  }
+
+  /** Up to `limit` regions by meta's rows from `start` on; `last`: the key of the last one when there may be more. */
+  async #scanMeta(
+    table: string,
+    start: Buffer,
+    stop: Buffer,
+    reversed: boolean,
+    limit: number,
+    attempts: Attempts,
+  ): Promise<{ regions: (Region | 'unassigned')[]; last: Buffer | undefined }> {
+    const scan = new Writer()
+      .message(1, new Writer().bytes(1, INFO))
+      .bytes(3, start)
+      .bytes(4, stop)
+      .uint(7, 1)
+      .bool(15, reversed)
+      .bool(22, reversed);
+    const meta = await this.#locateMeta(attempts);
+    // It handles no partial rows and no heartbeats: then none are sent.
+    const request = new Writer().bytes(1, meta.specifier).message(2, scan).uint(4, limit).uint(11, limit).finish();
+    try {
+      const answer = await this.#servers.get(meta.server).call('Scan', request, [], attempts.expires);
+      return metaRows(table, answer.message, new CellCursor(answer.cells), limit);
+    } catch (e) {
+      const failure = asFailure(e);
+      if (failure.traits.moved || !failure.exception) this.#meta = undefined;
+      throw Failure.before(META_NAME, failure);
+    }
+  }
+
+  #locateMeta(attempts: Attempts): Promise<Region> {
+    const locating = this.#meta ?? this.#askForMeta(attempts);
+    this.#meta = locating;
+    locating.catch(() => {
+      if (this.#meta === locating) this.#meta = undefined;
+    });
+    return locating;
+  }
+
+  async #askForMeta(attempts: Attempts): Promise<Region> {
+    const server = await this.#masters.metaServer(attempts);
+    const specifier = new Writer().uint(1, 1).bytes(2, Buffer.from('hbase:meta,,1')).finish();
+    return { table: META_NAME, start: EMPTY, end: EMPTY, server, specifier };
+  }
+}
+
+function overlap(a: Region, b: Region): boolean {
+  const aBelow = a.end.length > 0 && Buffer.compare(a.end, b.start) <= 0;
+  const bBelow = b.end.length > 0 && Buffer.compare(b.end, a.start) <= 0;
+  return !aBelow && !bBelow;
+}
+
+/** Index of the last region whose start is not above the key, or -1. */
+function lastStartingAt(list: readonly Region[], key: Buffer): number {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (Buffer.compare(list[middle]!.start, key) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+function metaRows(
+  table: string,
+  message: Reader,
+  cells: CellCursor,
+  limit: number,
+): { regions: (Region | 'unassigned')[]; last: Buffer | undefined } {
+  const counts: number[] = [];
+  let more = true;
+  while (message.next()) {
+    if (message.field === 1) counts.push(message.uint());
+    else if (message.field === 8) more = message.bool();
+    else message.skip();
+  }
+  const regions: (Region | 'unassigned')[] = [];
+  let last: Buffer | undefined;
+  for (const count of counts) {
+    let info: Buffer | undefined;
+    let server = '';
+    for (let i = 0; i < count; i++) {
+      cells.enter();
+      if (i === 0) last = cells.row();
+      const name = cells.qualifier().toString('latin1');
+      if (name === 'regioninfo') info = cells.value();
+      else if (name === 'server') server = cells.value().toString();
+      cells.leave();
+    }
+    const region = info && last && regionOf(table, last, info, server);
+    if (region) regions.push(region);
+  }
+  return { regions, last: more && counts.length >= limit ? last : undefined };
+}
+
+/** Undefined for what is not a region of rows: a split parent, a replica; `unassigned` when no server has it. */
+function regionOf(table: string, name: Buffer, value: Buffer, server: string): Region | 'unassigned' | undefined {
+  if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
+  const info = new Reader(value, 4);
+  let start = EMPTY;
+  let end = EMPTY;
+  let replica = 0;
+  let gone = false;
+  while (info.next()) {
+    if (info.field === 3) start = Buffer.from(info.bytes());
+    else if (info.field === 4) end = Buffer.from(info.bytes());
+    else if (info.field === 5 || info.field === 6) gone = info.bool() || gone;
+    else if (info.field === 7) replica = info.uint();
+    else info.skip();
+  }
+  if (replica !== 0) return undefined;
+  if (gone || !server) return 'unassigned';
+  const specifier = new Writer().uint(1, 1).bytes(2, name).finish();
+  return { table, start, end, server, specifier };
+}

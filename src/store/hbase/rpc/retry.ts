@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreError, type StoreErrorCode } from '../../errors.js';
+import { Failure } from './failure.js';
+import type { RpcSettings } from './types.js';
+
+/** Pauses before the second, third … attempt, in multiples of `retryPauseMs`. */
+const GROWTH = [1, 2, 3, 5, 10, 20, 40, 60];
+/** Longest pause, ms. */
+const LONGEST = 5_000;
+/** A server that is overloaded is left alone for so many times longer. */
+const OVERLOAD = 5;
+
+/** The time and the attempts of one operation. */
+export class Attempts {
+  /** Monotonic ms. */
+  readonly expires: number;
+  readonly #settings: RpcSettings;
+  #failed = 0;
+
+  constructor(settings: RpcSettings) {
+    this.#settings = settings;
+    this.expires = performance.now() + settings.operationTimeoutMs;
+  }
+
+  /**
+   * Waits before the next attempt. Throws what the caller is to be told when there must be none: the failure is final, or its
+   * pause would end after the deadline. `applied` says what is known of the attempts so far.
+   */
+  async pause(failure: Failure, applied: 'no' | 'unknown'): Promise<void> {
+    if (failure.traits.final) throw storeError(failure, applied);
+    if (failure.traits.atOnce) return;
+    const at = this.#failed++;
+    // What moved is usually there already, and a lost scanner says nothing of its server.
+    const { moved, serverGone, scannerLost } = failure.traits;
+    if (at === 0 && ((moved && !serverGone) || scannerLost)) return;
+    const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (failure.traits.overloaded ? OVERLOAD : 1);
+    const pause = Math.min(this.#settings.retryPauseMs * steps, LONGEST) * (0.75 + Math.random() / 2);
+    if (performance.now() + pause >= this.expires) throw storeError(failure, applied);
+    await sleep(pause);
+  }
+}
+
+const CODES: Readonly<Record<string, StoreErrorCode>> = {
+  TableNotFoundException: 'noTable',
+  NoSuchColumnFamilyException: 'conflict',
+  NotACounter: 'corrupt',
+  ClientClosed: 'closed',
+  AccessDeniedException: 'permission',
+  RowTooBigException: 'limit',
+  RequestTooBigException: 'limit',
+};
+
+/** What the users of the store are told of a failure that could not be mended. */
+export function storeError(failure: Failure, applied: 'no' | 'unknown'): StoreError {
+  const code = CODES[failure.exception ?? ''] ?? 'unavailable';
+  return new StoreError(code, failure.message, { cause: failure, applied });
+}
+
+/** A failure as itself; anything else, a broken message for one, is thrown on. */
+export function asFailure(e: unknown): Failure {
+  if (e instanceof Failure) return e;
+  throw e;
+}

@@ -1,0 +1,205 @@
+import { Connection } from './connection.js';
+import { Failure } from './failure.js';
+import type { RpcSettings, RpcStatistics } from './types.js';
+import type { Answer } from './wire.js';
+
+interface Waiting {
+  readonly start: () => void;
+  readonly reject: (failure: Failure) => void;
+  readonly expires: number;
+}
+
+/** How much of a call's place an answer gives back after an overload halved the limit. */
+const RECOVERY = 0.1;
+
+/**
+ * One service of one server: its connection, made anew when it was lost, and the bounds on what may wait for it. A server that
+ * says it is overloaded gets half as many calls at once; the number grows again with its answers.
+ */
+export class Server {
+  readonly name: string;
+  readonly #service: string;
+  readonly #settings: RpcSettings;
+  readonly #statistics: RpcStatistics;
+  #connection: Connection | undefined;
+  #opening: Promise<Connection> | undefined;
+  /** After a failed attempt to connect: until when (monotonic ms) calls fail with it at once. */
+  #refused: { readonly failure: Failure; readonly until: number } | undefined;
+  #inFlight = 0;
+  #limit: number;
+  #waiting: Waiting[] = [];
+  #bytes = 0;
+  #closed = false;
+
+  constructor(name: string, service: string, settings: RpcSettings, statistics: RpcStatistics) {
+    this.name = name;
+    this.#service = service;
+    this.#settings = settings;
+    this.#statistics = statistics;
+    this.#limit = settings.maxInFlightPerServer;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /**
+   * Makes room for a request of so many bytes among those that wait for the server, to be given back by `release`; false when
+   * too much waits. One request is always taken.
+   */
+  hold(bytes: number): boolean {
+    if (this.#bytes > 0 && this.#bytes + bytes > this.#settings.maxQueuedBytes) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  full(): Failure {
+    return new Failure(`${this.name}: ${this.#bytes} bytes of requests wait already`, { undone: true, final: true });
+  }
+
+  /** Sends a request once fewer than allowed are under way. `expires`: monotonic ms at which the caller stops waiting. */
+  async call(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
+    if (this.#inFlight >= Math.floor(this.#limit)) await this.#room(expires);
+    this.#inFlight++;
+    try {
+      return await this.#send(method, message, cells, expires);
+    } finally {
+      this.#inFlight--;
+      this.#startWaiting();
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#connection?.close();
+    this.#opening?.then((connection) => connection.close()).catch(() => undefined);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const call of waiting) call.reject(closedFailure(this.name));
+  }
+
+  async #send(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
+    let connection = this.#connection;
+    if (!connection || connection.closed) connection = await this.#connect(expires);
+    const timeout = Math.min(this.#settings.rpcTimeoutMs, expires - performance.now());
+    if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { undone: true });
+    try {
+      const answer = await connection.call(method, message, cells, timeout);
+      if (this.#limit < this.#settings.maxInFlightPerServer) this.#limit += RECOVERY;
+      return answer;
+    } catch (e) {
+      if (e instanceof Failure && e.traits.overloaded) this.overloaded();
+      throw e;
+    }
+  }
+
+  /** The server wants fewer calls at once. */
+  overloaded(): void {
+    this.#limit = Math.max(1, this.#limit / 2);
+  }
+
+  async #connect(expires: number): Promise<Connection> {
+    if (this.#closed) throw closedFailure(this.name);
+    const now = performance.now();
+    if (this.#refused && this.#refused.until > now) throw this.#refused.failure;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
+    });
+    return withinTime(this.#opening, expires - now, this.name);
+  }
+
+  async #open(): Promise<Connection> {
+    try {
+      const connection: Connection = await Connection.open(
+        this.name,
+        this.#service,
+        this.#settings,
+        this.#statistics,
+        () => {
+          if (this.#connection === connection) this.#connection = undefined;
+        },
+      );
+      if (this.#closed) connection.close();
+      this.#connection = connection;
+      this.#refused = undefined;
+      return connection;
+    } catch (e) {
+      if (e instanceof Failure) this.#refused = { failure: e, until: performance.now() + this.#settings.retryPauseMs };
+      throw e;
+    }
+  }
+
+  #room(expires: number): Promise<void> {
+    return new Promise((start, reject) => {
+      this.#waiting.push({ start, reject, expires });
+    });
+  }
+
+  #startWaiting(): void {
+    const now = performance.now();
+    let room = Math.floor(this.#limit) - this.#inFlight;
+    while (room > 0 && this.#waiting.length > 0) {
+      const next = this.#waiting.shift()!;
+      if (next.expires <= now) next.reject(new Failure(`${this.name}: no room in time`, { undone: true }));
+      else {
+        room--;
+        next.start();
+      }
+    }
+  }
+}
+
+function withinTime<T>(promise: Promise<T>, ms: number, server: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () =>
+        reject(
+          new Failure(`${server}: no connection within ${Math.round(ms)} ms`, {
+            undone: true,
+            serverGone: true,
+            moved: true,
+          }),
+        ),
+      Math.max(ms, 0),
+    );
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+function closedFailure(server: string): Failure {
+  return new Failure(
+    `${server}: the HBase client was closed`,
+    { undone: true, final: true },
+    { exception: 'ClientClosed' },
+  );
+}
+
+/** The servers that a client talks to, by `host:port` and service. */
+export class Servers {
+  readonly #all = new Map<string, Server>();
+  readonly #settings: RpcSettings;
+  readonly #statistics: RpcStatistics;
+
+  constructor(settings: RpcSettings, statistics: RpcStatistics) {
+    this.#settings = settings;
+    this.#statistics = statistics;
+  }
+
+  get(name: string, service = 'ClientService'): Server {
+    const id = `${service}@${name}`;
+    let server = this.#all.get(id);
+    if (!server) {
+      server = new Server(name, service, this.#settings, this.#statistics);
+      this.#all.set(id, server);
+    }
+    return server;
+  }
+
+  close(): void {
+    for (const server of this.#all.values()) server.close();
+  }
+}

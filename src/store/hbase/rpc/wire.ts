@@ -1,0 +1,137 @@
+import { Failure, failureOf } from './failure.js';
+import { Reader, varintLength, Writer, writeVarint } from './protobuf.js';
+
+/** What came back: the message's reader, and the cell block that follows it (empty when there is none). */
+export interface Answer {
+  readonly message: Reader;
+  readonly cells: Buffer;
+}
+
+const CODEC = 'org.apache.hadoop.hbase.codec.KeyValueCodec';
+const EMPTY = Buffer.alloc(0);
+
+/** What opens a connection: 'HBas', version 0, authentication SIMPLE (80), and the ConnectionHeader. */
+export function preamble(service: string, user: string): Buffer {
+  const version = new Writer()
+    .string(1, '2.6.1')
+    .string(2, '')
+    .string(3, '')
+    .string(4, '')
+    .string(5, '')
+    .string(6, '')
+    .uint(7, 2)
+    .uint(8, 6)
+    .finish();
+  const header = new Writer()
+    .message(1, new Writer().string(1, user))
+    .string(2, service)
+    .string(3, CODEC)
+    .bytes(5, version)
+    .finish();
+  const out = Buffer.allocUnsafe(10 + header.length);
+  out.write('HBas', 'latin1');
+  out[4] = 0;
+  out[5] = 80;
+  out.writeUInt32BE(header.length, 6);
+  out.set(header, 10);
+  return out;
+}
+
+const methodNames = new Map<string, Buffer>();
+
+/** RequestHeader field `method_name`, with its tag. */
+function methodField(method: string): Buffer {
+  let field = methodNames.get(method);
+  if (!field) {
+    field = new Writer().string(3, method).finish();
+    methodNames.set(method, field);
+  }
+  return field;
+}
+
+/** Everything of a request but its cell block. */
+export function requestFrame(
+  id: number,
+  method: string,
+  message: Buffer,
+  cells: readonly Buffer[],
+  timeoutMs: number,
+): Buffer {
+  let cellBytes = 0;
+  for (const part of cells) cellBytes += part.length;
+  const name = methodField(method);
+  const timeout = Math.max(1, Math.ceil(timeoutMs));
+  // RequestHeader: call_id 1, method_name 3, request_param 4, cell_block_meta 5 { length 1 }, timeout 7
+  const meta = cellBytes > 0 ? 1 + varintLength(cellBytes) : 0;
+  const header = 1 + varintLength(id) + name.length + 2 + (meta && 2 + meta) + 1 + varintLength(timeout);
+  const length = varintLength(header) + header + varintLength(message.length) + message.length;
+  const out = Buffer.allocUnsafe(4 + length);
+  out.writeUInt32BE(length + cellBytes, 0);
+  let at = writeVarint(out, 4, header);
+  out[at++] = 0x08;
+  at = writeVarint(out, at, id);
+  out.set(name, at);
+  at += name.length;
+  out[at++] = 0x20;
+  out[at++] = 1;
+  if (meta) {
+    out[at++] = 0x2a;
+    out[at++] = meta;
+    out[at++] = 0x08;
+    at = writeVarint(out, at, cellBytes);
+  }
+  out[at++] = 0x38;
+  at = writeVarint(out, at, timeout);
+  at = writeVarint(out, at, message.length);
+  out.set(message, at);
+  return out;
+}
+
+export interface ResponseHeader {
+  readonly id: number;
+  readonly cells: number;
+  readonly failure: Failure | undefined;
+}
+
+export function readHeader(reader: Reader, server: string): ResponseHeader {
+  let id = -1;
+  let cells = 0;
+  let failure: Failure | undefined;
+  while (reader.next()) {
+    if (reader.field === 1) id = reader.uint();
+    else if (reader.field === 2) failure = readException(reader.message(), server);
+    else if (reader.field === 3) {
+      const meta = reader.message();
+      while (meta.next()) {
+        if (meta.field === 1) cells = meta.uint();
+        else meta.skip();
+      }
+    } else reader.skip();
+  }
+  return { id, cells, failure };
+}
+
+function readException(reader: Reader, server: string): Failure {
+  let name = '';
+  let trace = '';
+  let final = false;
+  let overloaded = false;
+  while (reader.next()) {
+    if (reader.field === 1) name = reader.string();
+    else if (reader.field === 2) trace = reader.string();
+    else if (reader.field === 5) final = reader.bool();
+    else if (reader.field === 6) overloaded = reader.bool();
+    else reader.skip();
+  }
+  return failureOf(server, name, trace, { final, overloaded });
+}
+
+/** The message after the header, and the `cells` bytes after that, which must be all there is. */
+export function splitAnswer(reader: Reader, cells: number): Answer {
+  if (reader.at === reader.end) return { message: new Reader(EMPTY), cells: EMPTY };
+  const message = reader.delimited();
+  if (cells !== reader.end - reader.at) {
+    throw new Failure(`a cell block of ${reader.end - reader.at} bytes where ${cells} were announced`);
+  }
+  return { message, cells: cells === 0 ? EMPTY : reader.buffer.subarray(reader.at, reader.end) };
+}

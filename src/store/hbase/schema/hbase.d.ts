@@ -1,0 +1,32 @@
+/** The part of npm `hbase` that is used: tables over the REST gateway. It comes without types. */
+declare module 'hbase' {
+  type Callback<T> = (error: (Error & { code?: number | string; body?: string }) | null, result: T) => void;
+
+  interface GatewayOptions {
+    protocol: 'http' | 'https';
+    host: string;
+    port: number;
+    /** Before every path. */
+    path?: string;
+    /** ms */
+    timeout?: number;
+  }
+
+  interface Table {
+    create(schema: object, callback: Callback<true | null>): void;
+    /** Adds families, or changes what they are, with the table out of service meanwhile. */
+    update(schema: object, callback: Callback<true | null>): void;
+    schema(callback: Callback<unknown>): void;
+    regions(callback: Callback<unknown>): void;
+    delete(callback: Callback<true | null>): void;
+  }
+
+  interface Client {
+    table(name: string): Table;
+    tables(callback: Callback<readonly { readonly name: string }[] | null>): void;
+    status_cluster(callback: Callback<unknown>): void;
+    readonly connection: { readonly options: { rejectUnauthorized: boolean } };
+  }
+
+  export default function hbase(options: GatewayOptions): Client;
+}

@@ -1,0 +1,153 @@
+import type { TableSpec } from '../../contract.js';
+import { StoreError } from '../../errors.js';
+import { cellValue } from '../../row.js';
+import { checkSpec, noTable, sameSpec } from '../../tables.js';
+import type { HBaseClient } from '../rpc/client.js';
+import type { TableHandle } from '../rpc/types.js';
+import type { HBaseSettings } from '../settings.js';
+import { TableAdmin } from './admin.js';
+import { describeInternal, describeTable, type InternalTable, internalHandle, tableHandle } from './descriptor.js';
+
+/** Which tables there are: one row a table, key = its name, cell `spec` = its spec as JSON. */
+export const CATALOG: InternalTable = { name: 'tables', families: [{ name: 'spec' }] };
+/** Regions of a large table where the servers cannot be counted. */
+export const UNKNOWN_SERVERS = 8;
+const SPEC = Buffer.from('spec');
+
+type Client = Pick<HBaseClient, 'get' | 'scan' | 'mutate' | 'regions' | 'callMaster'>;
+
+/**
+ * The tables of one store in HBase: made and dropped through `TableAdmin`, and listed in the catalog table, because HBase
+ * keeps no specs and a client without the gateway cannot see its descriptors. A table counts as there when the catalog
+ * has it: it is made before it is listed and dropped after.
+ */
+export class TableRegistry {
+  readonly #client: Client;
+  readonly #settings: HBaseSettings;
+  readonly #admin: TableAdmin;
+  readonly #catalog: TableHandle;
+
+  constructor(client: Client, settings: HBaseSettings) {
+    this.#client = client;
+    this.#settings = settings;
+    this.#admin = new TableAdmin(settings, (method, request) => client.callMaster(method, request));
+    this.#catalog = internalHandle(settings, CATALOG);
+  }
+
+  handle(spec: TableSpec): TableHandle {
+    return tableHandle(this.#settings, spec);
+  }
+
+  internal(table: InternalTable): TableHandle {
+    return internalHandle(this.#settings, table);
+  }
+
+  /** Makes the catalog and the engine's own tables where they are not there. */
+  async ensure(tables: readonly InternalTable[]): Promise<void> {
+    for (const table of [CATALOG, ...tables]) {
+      const descriptor = describeInternal(this.#settings, table);
+      await this.#admin.create(descriptor, () => this.#exists(this.internal(table)));
+    }
+  }
+
+  /** Whether `ensure` has been here: what is asked before a store is opened that should be there. */
+  isThere(): Promise<boolean> {
+    return this.#exists(this.#catalog);
+  }
+
+  /** As `Store.createTable`. */
+  async create(wanted: TableSpec): Promise<void> {
+    const spec = checkSpec(wanted);
+    const known = await this.find(spec.name);
+    if (known) {
+      if (!sameSpec(known, spec)) throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+      return;
+    }
+    const splits = await this.#splitKeys(spec);
+    await this.#admin.create(describeTable(this.#settings, spec, splits), () => this.#exists(this.handle(spec)));
+    await this.#list(spec);
+  }
+
+  async #splitKeys(spec: TableSpec): Promise<readonly Buffer[]> {
+    const { regions, splitKeys } = this.#settings;
+    if (!splitKeys) return [];
+    return splitKeys(spec, regions > 0 ? regions : await this.#admin.servers(UNKNOWN_SERVERS));
+  }
+
+  async #list(spec: TableSpec): Promise<void> {
+    const cell = { family: 0, qualifier: SPEC };
+    const listed = await this.#client.mutate(this.#catalog, {
+      key: Buffer.from(spec.name),
+      guards: [{ op: 'absent', ...cell }],
+      put: [{ ...cell, value: Buffer.from(JSON.stringify(spec)) }],
+    });
+    if (listed) return;
+    // Another front end was faster; with the same spec all is well.
+    const known = await this.find(spec.name);
+    if (known && !sameSpec(known, spec))
+      throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+  }
+
+  /** As `Store.dropTable`. */
+  async drop(name: string): Promise<void> {
+    const spec = await this.find(name);
+    if (!spec) return;
+    await this.#client.mutate(this.#catalog, { key: Buffer.from(name), deleteRow: true, repeatable: true });
+    await this.#admin.drop(this.handle(spec).name);
+  }
+
+  async find(name: string): Promise<TableSpec | undefined> {
+    const row = await this.#client.get(this.#catalog, Buffer.from(name));
+    return row && readSpec(name, row);
+  }
+
+  /** By name. */
+  async list(): Promise<TableSpec[]> {
+    const specs: TableSpec[] = [];
+    const scan = this.#client.scan(this.#catalog, {});
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next()) {
+        batch.keys.forEach((key, i) => {
+          specs.push(readSpec(key.toString(), batch.rows[i]!));
+        });
+      }
+    } finally {
+      scan.close();
+    }
+    return specs;
+  }
+
+  /** What is wrong with the HBase tables, by their names; undefined where no gateway may be asked. */
+  async verify(internal: readonly InternalTable[]): Promise<Map<string, string[]> | undefined> {
+    const found = new Map<string, string[]>();
+    const descriptors = [
+      ...[CATALOG, ...internal].map((table) => describeInternal(this.#settings, table)),
+      ...(await this.list()).map((spec) => describeTable(this.#settings, spec)),
+    ];
+    for (const descriptor of descriptors) {
+      const wrong = await this.#admin.verify(descriptor);
+      if (!wrong) return undefined;
+      if (wrong.length > 0) found.set(descriptor.name, wrong);
+    }
+    return found;
+  }
+
+  async #exists(handle: TableHandle): Promise<boolean> {
+    try {
+      return (await this.#client.regions(handle)).length > 0;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'noTable') return false;
+      throw error;
+    }
+  }
+}
+
+function readSpec(name: string, row: Buffer): TableSpec {
+  const text = cellValue(row, 0, SPEC);
+  if (!text) throw noTable(name);
+  try {
+    return checkSpec(JSON.parse(text.toString()) as TableSpec);
+  } catch (error) {
+    throw new StoreError('corrupt', `the catalog of tables holds no spec for ${name}`, { cause: error });
+  }
+}

@@ -1,0 +1,142 @@
+import type { TableSpec } from '../contract.js';
+import { StoreError } from '../errors.js';
+import type { RpcSettings } from './rpc/types.js';
+import { siteSettings } from './site-file.js';
+
+/** Everything that the HBase engine is told from outside. */
+export interface HBaseSettings extends RpcSettings {
+  /** REST gateway, for making and dropping tables; undefined where none is allowed. */
+  readonly rest: string | undefined;
+  readonly namespace: string;
+  /** Stands before every table's name, `_` included. */
+  readonly prefix: string;
+  /** `fsync`: an acknowledged write is on the disks of the region server's data nodes, not only in their memory. */
+  readonly durability: Durability;
+  /** Regions that a large table begins with; 0: as many as there are region servers. */
+  readonly regions: number;
+  /** Keys at which a new table is split into about `regions`; who knows the tables' keys gives it. */
+  readonly splitKeys?: ((spec: TableSpec, regions: number) => readonly Buffer[]) | undefined;
+}
+
+export type Durability = 'default' | 'fsync';
+
+export interface HBaseOptions {
+  /** `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`; without hosts the site file names the masters. */
+  readonly url: string;
+  /** Text of an hbase-site.xml. */
+  readonly site?: string | undefined;
+  /** `http://HOST:PORT`, `https://HOST:PORT` or `none`. */
+  readonly rest?: string | undefined;
+  readonly durability?: Durability;
+  readonly operationTimeoutMs?: number;
+  readonly user?: string | undefined;
+  readonly regions?: number;
+  readonly splitKeys?: HBaseSettings['splitKeys'];
+}
+
+/** HBase's own ports; where a master listens elsewhere, its gateway is sought as far from 8080. */
+const MASTER_PORT = 16_000;
+const REST_PORT = 8080;
+
+const DEFAULTS = {
+  operationTimeoutMs: 30_000,
+  rpcTimeoutMs: 10_000,
+  scannerTimeoutMs: 60_000,
+  retryPauseMs: 100,
+  user: 'rowan',
+  maxInFlightPerServer: 256,
+  maxQueuedBytes: 64 * 1024 * 1024,
+  namespace: 'default',
+  prefix: 'rowan_',
+  durability: 'default',
+  regions: 0,
+} as const;
+
+const EXAMPLE = 'hbase://HOST:PORT[,HOST:PORT…][/PREFIX]';
+const HOST_PORT = /^(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):\d{1,5}$/;
+/** What HBase allows in names of namespaces, and of tables but for their first character. */
+const NAMESPACE = /^[A-Za-z0-9_]{1,100}$/;
+const PREFIX = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/;
+
+function fault(message: string): StoreError {
+  return new StoreError('format', message);
+}
+
+interface Address {
+  readonly masters: readonly string[];
+  readonly namespace: string;
+  readonly prefix: string;
+  readonly rest: string | undefined;
+}
+
+export function isHBaseUrl(text: string): boolean {
+  return text.startsWith('hbase://');
+}
+
+/** The parts of an `hbase://` URL. */
+function parseAddress(url: string): Address {
+  const match = /^hbase:\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?rest=([^&#]+))?$/.exec(url);
+  if (!match) throw fault(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);
+  const [, hosts = '', path = '', rest] = match;
+  const masters = hosts === '' ? [] : hosts.split(',').map(masterAddress);
+  const colon = path.indexOf(':');
+  const namespace = colon < 0 ? DEFAULTS.namespace : path.slice(0, colon);
+  const name = path.slice(colon + 1);
+  if (!NAMESPACE.test(namespace)) throw fault(`"${namespace}" is no name of an HBase namespace`);
+  if (name !== '' && !PREFIX.test(name)) throw fault(`"${name}" cannot begin the names of HBase tables`);
+  // A namespace of our own needs nothing before the tables' names.
+  const prefix = name !== '' ? `${name}_` : colon < 0 ? DEFAULTS.prefix : '';
+  return { masters, namespace, prefix, rest: rest === undefined ? undefined : `http://${decodeURIComponent(rest)}` };
+}
+
+function masterAddress(text: string): string {
+  const address = /:\d+$/.test(text) ? text : `${text}:${MASTER_PORT}`;
+  const port = Number(address.slice(address.lastIndexOf(':') + 1));
+  if (!HOST_PORT.test(address) || port < 1 || port > 65_535) {
+    throw fault(`"${text}" is no address of an HBase master: HOST:PORT is needed`);
+  }
+  return address;
+}
+
+/** Checks the address of a gateway; `none` is undefined. */
+function gateway(text: string): string | undefined {
+  if (text === 'none') return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.search !== '' || url.hash !== '') {
+    throw fault(`"${text}" is no address of an HBase REST gateway like http://HOST:8080 (or "none")`);
+  }
+  return url.href.replace(/\/$/, '');
+}
+
+function usualGateway(master: string): string | undefined {
+  const colon = master.lastIndexOf(':');
+  const port = REST_PORT + Number(master.slice(colon + 1)) - MASTER_PORT;
+  return port >= 1 && port <= 65_535 ? `http://${master.slice(0, colon)}:${port}` : undefined;
+}
+
+/** The settings in force. Throws `StoreError` `format` for what cannot be understood. */
+export function hbaseSettings(options: HBaseOptions): HBaseSettings {
+  const address = parseAddress(options.url);
+  const site = options.site === undefined ? undefined : siteSettings(options.site);
+  const masters = address.masters.length > 0 ? address.masters : (site?.masters ?? []).map(masterAddress);
+  const first = masters[0];
+  if (first === undefined) {
+    throw fault(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
+  }
+  const host = first.slice(0, first.lastIndexOf(':'));
+  const rest =
+    options.rest ?? address.rest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
+  return {
+    ...DEFAULTS,
+    ...site?.timeouts,
+    masters,
+    operationTimeoutMs: options.operationTimeoutMs ?? DEFAULTS.operationTimeoutMs,
+    user: options.user ?? DEFAULTS.user,
+    durability: options.durability ?? DEFAULTS.durability,
+    regions: options.regions ?? DEFAULTS.regions,
+    splitKeys: options.splitKeys,
+    namespace: address.namespace,
+    prefix: address.prefix,
+    rest: rest === undefined ? usualGateway(first) : gateway(rest),
+  };
+}

@@ -1,0 +1,55 @@
+import { writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { needs } from '../require.js';
+import { exited, heard, MAIN, PEOPLE, PEOPLE_SCRIPT, run, Sandbox, startRowan } from './rowan.js';
+
+describe('cli: the progress of an import', () => {
+  let sandbox: Sandbox;
+  beforeEach(async () => {
+    sandbox = new Sandbox();
+    await sandbox.init();
+  });
+  afterEach(() => sandbox.remove());
+
+  async function people(count: number): Promise<string> {
+    const path = sandbox.path('people.ldif');
+    writeFileSync(path, (await run(process.execPath, [PEOPLE_SCRIPT, String(count)])).stdout);
+    return path;
+  }
+
+  it('is a bar at a terminal, redrawn on one line', async function () {
+    needs(this, 'script');
+    const words = [process.execPath, MAIN, 'import', '--data', sandbox.data, await people(3000)];
+    const command = words.map((word) => `'${word}'`).join(' ');
+    const { code, stdout } = await run('script', ['-qec', command, '/dev/null']);
+    expect(code, stdout).to.equal(0);
+    const [bar, outcome] = stdout.split('\r\n') as [string, string];
+    expect(bar).to.match(/import \[-+\] {2}\| 0 records \| 0\/s.*import \[=+\] 100 % \| 3,002 records \| [\d,]+\/s/);
+    expect(bar.split('\x1b[1G').length).to.be.greaterThan(2);
+    expect(outcome).to.match(/^loaded 3,002 entries in /);
+  });
+
+  it('is no bar and no control characters elsewhere', async () => {
+    const { code, stderr } = await run(process.execPath, [
+      ...[MAIN, 'import', '--data', sandbox.data],
+      await people(3000),
+    ]);
+    expect(code).to.equal(0);
+    expect(stderr).to.match(/^(?:import: [\d,]+ records, [\d,]+\/s, \d+ %\n)*$/);
+  });
+
+  it('is a plain line from time to time when it takes long', async () => {
+    const child = startRowan(['import', '--data', sandbox.data, '-']);
+    const head = (await run(process.execPath, [PEOPLE_SCRIPT, '1'])).stdout;
+    child.stdin!.write(head);
+    const change = `dn: uid=user.0,${PEOPLE}\nchangetype: modify\nreplace: description\ndescription: again\n-\n\n`;
+    const feed = setInterval(() => child.stdin!.write(change), 50);
+    const said = await heard(child, '/s\n');
+    clearInterval(feed);
+    child.stdin!.end();
+    expect(await exited(child)).to.equal(0);
+    const lines = said.split('\n');
+    expect(lines.some((line) => /^changes: \d+ records, \d+\/s$/.test(line))).to.equal(true);
+    expect(said).to.match(/^[\x20-\x7e\n]*$/);
+  });
+});

@@ -1,0 +1,208 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { expect } from 'chai';
+import { makeCertificate, needs } from '../require.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADMIN, exited, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, serve, startRowan } from './rowan.js';
+import { addPerson, figures, lives, TwoWorkers, workerOf } from './workers.js';
+
+describe('cli: workers', () => {
+  const sandbox = new Sandbox();
+  let two: TwoWorkers | undefined;
+
+  before(() => sandbox.initSample());
+  afterEach(async () => {
+    two?.close();
+    await two?.server.stop();
+    two = undefined;
+  });
+  after(() => sandbox.remove());
+
+  it('are ready together, take connections in turn, and are counted together', async () => {
+    two = await TwoWorkers.start(sandbox);
+    expect(two.server.ready).to.match(/^rowan ready: ldap:\/\/127\.0\.0\.1:\d+ pid \d+ suffixes dc=example,dc=com$/);
+    expect(two.server.ready).to.contain(`pid ${two.server.process.pid} `);
+    const clients: RawClient[] = [];
+    for (let n = 0; n < 6; n++) {
+      const client = await two.open();
+      expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+      clients.push(client);
+    }
+    const served = await Promise.all(clients.map(workerOf));
+    expect(served.filter((worker) => worker === 1)).to.have.length(3);
+    expect(served.filter((worker) => worker === 2)).to.have.length(3);
+    const before = await figures(clients[0]!);
+    for (const client of clients) for (let n = 0; n < 5; n++) await client.search(PEOPLE);
+    const after = await figures(clients[1]!);
+    const gained = (name: string): number => Number(after.get(name)) - Number(before.get(name));
+    // The search of cn=Monitor counts itself.
+    expect(gained('operations.search')).to.equal(31);
+    expect(after.get('connectionsCurrent')).to.equal('6');
+    expect(gained('worker.1.operations') + gained('worker.2.operations')).to.equal(31);
+    const pids = [after.get('worker.1.pid'), after.get('worker.2.pid')].map(Number);
+    expect(new Set([...pids, two.server.process.pid]).size).to.equal(3);
+  });
+
+  it('one that is killed loses nothing acknowledged, leaves the other alone, and is replaced', async () => {
+    two = await TwoWorkers.start(sandbox);
+    const writers = await Promise.all([two.admin(1), two.admin(1), two.admin(2), two.admin(2)]);
+    const watch = await two.admin(2);
+    const pid = Number((await figures(watch)).get('worker.1.pid'));
+    const acknowledged: string[] = [];
+    let stop = false;
+    const writing = writers.map(async (client, w) => {
+      for (let n = 0; !stop; n++) {
+        const uid = `kill${w}-${n}`;
+        const answer = await addPerson(client, uid, '{SSHA}x').catch(() => undefined);
+        if (!answer) return 'ended';
+        expect(answer.code).to.equal(0);
+        acknowledged.push(uid);
+      }
+      return 'goes on';
+    });
+    while (acknowledged.length < 100) await sleep(1);
+    const again = heard(two.server.process, 'the worker serves');
+    process.kill(pid, 'SIGKILL');
+    const said = await again;
+    expect(said).to.match(/ERROR a worker ended; it is started again worker=1 reason="ended with SIGKILL"/);
+    const before = acknowledged.length;
+    while (acknowledged.length < before + 50) await sleep(1);
+    stop = true;
+    expect(await Promise.all(writing)).to.deep.equal(['ended', 'ended', 'goes on', 'goes on']);
+    const present = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(uid=kill*)']);
+    const found = new Set([...present.matchAll(/^uid: (kill.*)$/gm)].map((match) => match[1]));
+    expect(acknowledged.filter((uid) => !found.has(uid))).to.deep.equal([]);
+    const fresh = await two.admin(1);
+    const now = await figures(fresh);
+    expect(Number(now.get('worker.1.pid'))).not.to.equal(pid);
+    expect((await addPerson(fresh, 'after-the-kill')).code).to.equal(0);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
+  });
+
+  it('answer what they have begun before they end', async () => {
+    two = await TwoWorkers.start(sandbox);
+    const clients = await two.both();
+    const acknowledged: string[] = [];
+    const writes = clients.flatMap((client, c) =>
+      Array.from({ length: 20 }, async (_, n) => {
+        const uid = `drain${c}-${n}`;
+        const answer = await addPerson(client, uid, '{SSHA}x').catch(() => undefined);
+        if (answer?.code === 0) acknowledged.push(uid);
+      }),
+    );
+    await Promise.race(writes);
+    const stopped = two.server.stop();
+    for (const client of clients) expect((await client.notice())?.code).to.equal(52);
+    expect(await stopped).to.equal(0);
+    await Promise.all(writes);
+    expect(acknowledged.length).to.be.greaterThan(0);
+    const present = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(uid=drain*)']);
+    for (const uid of acknowledged) expect(present).to.contain(`dn: uid=${uid},`);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
+  });
+
+  it('end when the first process is killed, or told twice', async () => {
+    for (const signals of [['SIGKILL'], ['SIGTERM', 'SIGTERM']] as const) {
+      two = await TwoWorkers.start(sandbox, ['--shutdown-seconds', '600']);
+      const [one] = await two.both();
+      const now = await figures(one);
+      const pids = [now.get('worker.1.pid'), now.get('worker.2.pid')].map(Number);
+      // Half a request keeps a connection busy, which an orderly end would wait for.
+      if (signals.length === 2) one.write(Buffer.from('300c0201', 'hex'));
+      const { process: child } = two.server;
+      for (const signal of signals) {
+        const stopping = heard(child, 'stopping').catch(() => '');
+        child.kill(signal);
+        await stopping;
+      }
+      expect(await exited(child)).to.equal(signals.length === 2 ? 1 : 'SIGKILL');
+      while (pids.some(lives)) await sleep(5);
+      two.close();
+    }
+  });
+
+  it('share one limit of connections', async () => {
+    two = await TwoWorkers.start(sandbox, ['--limits-connections', '3']);
+    const clients = [await two.open(), await two.open(), await two.open()];
+    for (const client of clients) expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+    const refused = await two.open();
+    expect((await refused.notice())?.code).to.equal(51);
+    await refused.ended();
+    clients.pop()!.close();
+    while (Number((await figures(clients[0]!)).get('connectionsCurrent')) > 2);
+    const serves = async (): Promise<boolean> => {
+      const next = await RawClient.open(two!.server.port);
+      const code = await next.bind(ADMIN, PASSWORD).catch(() => undefined);
+      next.close();
+      return code === 0;
+    };
+    while (!(await serves()));
+    expect(Number((await figures(clients[0]!)).get('connectionsRefused'))).to.be.greaterThan(0);
+  });
+
+  it('serve ldaps and ldapi, and read the certificate anew', async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(sandbox.folder);
+    const path = sandbox.path('socket');
+    const listen = ['ldap://127.0.0.1:0', 'ldaps://127.0.0.1:0', `ldapi://${encodeURIComponent(path)}`];
+    const tls = ['--tls-cert', cert, '--tls-key', key, '--limits-connections', '4'];
+    two = await TwoWorkers.start(sandbox, [...listen.flatMap((url) => ['--listen', url]), ...tls]);
+    const ldapsPort = Number(new URL(two.server.urls[1]!).port);
+    const secure = async (): Promise<[RawClient, string]> => {
+      const socket = connectTls({ host: '127.0.0.1', port: ldapsPort, ca: readFileSync(cert) });
+      await once(socket, 'secureConnect');
+      return [new RawClient(socket), socket.getPeerCertificate().serialNumber];
+    };
+    const both = async (): Promise<Set<string>> => {
+      const [first, serial] = await secure();
+      const [second, other] = await secure();
+      for (const client of [first, second]) expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+      expect(await workerOf(first)).not.to.equal(await workerOf(second));
+      for (const client of [first, second]) client.close();
+      return new Set([serial, other]);
+    };
+    for (let n = 0; n < 20; n++) {
+      // Handshakes that fail leave nothing behind that would count as a connection.
+      const socket = connect(ldapsPort, '127.0.0.1', () => (n % 2 === 0 ? socket.destroy() : socket.write('no TLS\n')));
+      socket.on('error', () => undefined).resume();
+      await new Promise((resolve) => socket.once('close', resolve));
+    }
+    const [before] = await both();
+    const local = new RawClient(connect(path));
+    expect(await local.bind(ADMIN, PASSWORD)).to.equal(0);
+    while ((await figures(local)).get('connectionsCurrent') !== '1');
+    local.close();
+    makeCertificate(sandbox.folder);
+    const told = heard(two.server.process, 'the certificate was read anew worker=');
+    two.server.process.kill('SIGHUP');
+    await told;
+    while ((await both()).has(before!));
+  });
+
+  it('that cannot serve are one clear line', async () => {
+    const server = await serve(sandbox.data);
+    const args = ['serve', '--data', sandbox.data, '--workers', '2'];
+    const taken = await rowan([...args, '--listen', server.url]);
+    expect(taken).to.include({ code: 1, stdout: '' });
+    expect(taken.stderr).to.match(/^rowan: .*in use.*\n$/);
+    await server.stop();
+    const tls = ['--tls-cert', sandbox.path('nowhere.crt'), '--tls-key', sandbox.path('nowhere.key')];
+    const lacking = await rowan([...args, '--listen', 'ldap://127.0.0.1:0', ...tls]);
+    expect(lacking).to.include({ code: 1, stdout: '' });
+    expect(lacking.stderr).to.match(/^rowan: .*nowhere.*\n$/);
+  });
+
+  it('are not there with one', async () => {
+    const child = startRowan(['serve', '--data', sandbox.data, '--listen', 'ldap://127.0.0.1:0', '--workers', '1']);
+    const ready = await heard(child, ' suffixes ');
+    const client = await RawClient.open(Number(/:(\d+) /.exec(ready)![1]));
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+    expect([...(await figures(client)).keys()].filter((name) => name.startsWith('worker'))).to.deep.equal([]);
+    client.close();
+    child.kill('SIGTERM');
+    expect(await exited(child)).to.equal(0);
+  });
+});

@@ -1,0 +1,82 @@
+import { expect } from 'chai';
+import { type Answer, RawClient } from '../server/raw-client.js';
+import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox } from './rowan.js';
+
+/** The figures of `cn=Monitor`, by name. */
+export async function figures(client: RawClient): Promise<Map<string, string>> {
+  const { entries } = await client.search('cn=Monitor', { attributes: ['description'] });
+  const values = entries[0]!.attributes.get('description')!.map(String);
+  return new Map(values.map((value) => value.split(': ') as [string, string]));
+}
+
+export async function workerOf(client: RawClient): Promise<number> {
+  return Number((await figures(client)).get('worker'));
+}
+
+/** A server with two workers, and connections to each that are bound as the administrator. */
+export class TwoWorkers {
+  readonly server: RunningServer;
+  readonly #clients: RawClient[] = [];
+
+  private constructor(server: RunningServer) {
+    this.server = server;
+  }
+
+  static async start(sandbox: Sandbox, args: readonly string[] = []): Promise<TwoWorkers> {
+    return new TwoWorkers(await sandbox.serve(['--workers', '2', ...args]));
+  }
+
+  async open(): Promise<RawClient> {
+    const client = await RawClient.open(this.server.port);
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** A connection of its own, served by that worker, bound as the administrator. */
+  async admin(worker: number): Promise<RawClient> {
+    for (let tries = 0; tries < 50; tries++) {
+      const client = await this.open();
+      expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+      if ((await workerOf(client)) === worker) return client;
+    }
+    throw new Error(`no connection of fifty came to worker ${worker}`);
+  }
+
+  async both(): Promise<[RawClient, RawClient]> {
+    return [await this.admin(1), await this.admin(2)];
+  }
+
+  close(): void {
+    for (const client of this.#clients.splice(0)) client.close();
+  }
+}
+
+export function personDn(uid: string): string {
+  return `uid=${uid},${PEOPLE}`;
+}
+
+export function addPerson(client: RawClient, uid: string, password = 'first'): Promise<Answer> {
+  const values = { objectClass: 'inetOrgPerson', uid, cn: uid, sn: uid, userPassword: password };
+  const attributes = Object.entries(values).map(([type, value]) => ({ type, values: [Buffer.from(value)] }));
+  return client.request({ op: 'add', dn: personDn(uid), attributes });
+}
+
+export function replace(client: RawClient, dn: string, type: string, value: string): Promise<Answer> {
+  const attribute = { type, values: [Buffer.from(value)] };
+  return client.request({ op: 'modify', dn, changes: [{ operation: 'replace', attribute }] });
+}
+
+export async function read(client: RawClient, dn: string, type: string): Promise<string | undefined> {
+  const { entries } = await client.search(dn, { attributes: [type] });
+  return entries[0]?.attributes.get(type)?.map(String).join();
+}
+
+/** Whether a process of that number is there. */
+export function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import type { Store } from '../../src/store/contract.js';
+import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { JOURNAL_TABLE } from '../../src/store/hbase/journal/tables.js';
+import { internalHandle } from '../../src/store/hbase/schema/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
+import { openMemoryStore } from '../../src/store/memory/index.js';
+import { cellCounter } from '../../src/store/row.js';
+import { COUNT, PARENT, plan, ROWS, SPECS, seed, seedShared, state } from './journal-plan.js';
+import { freshPrefix, type HBaseServer, hbase } from './server.js';
+
+const LEASE_MS = 1500;
+const CHILD = fileURLToPath(new URL('./journal-child.js', import.meta.url));
+/** Children alive at once. */
+const TOGETHER = 4;
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+}
+
+interface Ended {
+  readonly points: string[];
+  readonly done: boolean;
+}
+
+describe('journal', function () {
+  this.timeout(240_000);
+  let server: HBaseServer;
+  let prefix: string;
+  let settings: HBaseSettings;
+  let store: HBaseStore;
+  let untouched: string;
+  let changed: string;
+  const children = new Set<ChildProcess>();
+
+  before(async function () {
+    server = await hbase(this);
+    prefix = freshPrefix();
+    settings = server.settings(prefix);
+    store = await openHBaseStore(settings, { leaseMs: LEASE_MS });
+    for (const spec of SPECS) await store.createTable(spec);
+    await seedShared(store);
+    [untouched, changed] = await expected();
+  });
+
+  after(async () => {
+    for (const child of children) child.kill('SIGKILL');
+    await store?.close();
+  });
+
+  function start(what: string, at: number, signal: NodeJS.Signals = 'SIGKILL'): Started {
+    const child = spawn(process.execPath, [CHILD, server.url(prefix), String(LEASE_MS), what, String(at), signal], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    children.add(child);
+    let out = '';
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+      out += text;
+    });
+    const ended = new Promise<Ended>((resolve) => {
+      child.once('close', () => {
+        children.delete(child);
+        const lines = out.split('\n');
+        resolve({ points: lines.filter((line) => line.startsWith('point ')), done: lines.includes('done') });
+      });
+    });
+    return { child, ended };
+  }
+
+  /** Resolves when every writer but those of living stores has been swept. */
+  async function swept(living = 1): Promise<void> {
+    const journal = internalHandle(settings, JOURNAL_TABLE);
+    for (;;) {
+      const scan = store.client.scan(journal, {}, { keysOnly: true });
+      let writers = 0;
+      for (let batch = await scan.next(); batch; batch = await scan.next()) writers += batch.keys.length;
+      if (writers <= living) return;
+      await sleep(50);
+    }
+  }
+
+  async function count(): Promise<bigint> {
+    return cellCounter((await store.get(ROWS.name, PARENT)) ?? undefined, COUNT.family, COUNT.qualifier);
+  }
+
+  /** Seeds the runs, kills a child in each at its point, and gives how many of the plans have happened once all is swept. */
+  async function killRuns(runs: readonly { name: string; at: number }[]): Promise<number> {
+    for (const { name } of runs) await store.commit(seed(name));
+    for (let i = 0; i < runs.length; i += TOGETHER) {
+      await Promise.all(
+        runs.slice(i, i + TOGETHER).map(async ({ name, at }) => {
+          const { points, done } = await start(`run:${name}`, at).ended;
+          expect(points.length, `points of ${name}`).to.equal(at + 1);
+          expect(done).to.equal(false);
+        }),
+      );
+    }
+    await swept();
+    let happened = 0;
+    for (const { name } of runs) {
+      const found = await state(store, name);
+      expect([untouched.replaceAll('RUN', name), changed.replaceAll('RUN', name)], name).to.include(found);
+      if (found === changed.replaceAll('RUN', name)) happened++;
+    }
+    return happened;
+  }
+
+  let points: string[] = [];
+
+  it('applies a plan with every kind of step as an embedded engine does', async () => {
+    await store.commit(seed('0'));
+    expect(await state(store, '0')).to.equal(untouched.replaceAll('RUN', '0'));
+    const ended = await start('run:0', -1).ended;
+    expect(ended.done).to.equal(true);
+    points = ended.points;
+    expect(points).to.include('point decide after');
+    expect(await state(store, '0')).to.equal(changed.replaceAll('RUN', '0'));
+    expect(await count()).to.equal(1n);
+  });
+
+  it('leaves all of a plan or nothing, wherever its front end is killed', async () => {
+    const counted = await count();
+    const happened = await killRuns(points.map((_, at) => ({ name: `1${String(at).padStart(2, '0')}`, at })));
+    expect(await count()).to.equal(counted + BigInt(happened));
+    // What was decided happens, what was not does not.
+    expect(happened).to.equal(points.length - points.indexOf('point decide after'));
+  });
+
+  it('is swept right by several at once, some of which are killed at that', async () => {
+    const counted = await count();
+    const decided = points.indexOf('point decide after');
+    const second = await openHBaseStore(settings, { leaseMs: LEASE_MS });
+    const sweepers = [0, 1, 3, 6, 9].map((at) => start('sweep', at));
+    try {
+      const names = ['200', '201', '202', '203'];
+      for (const name of names) await store.commit(seed(name));
+      await Promise.all(names.map((name) => start(`run:${name}`, decided).ended));
+      await Promise.race([Promise.all(sweepers.map(({ ended }) => ended)), sleep(4 * LEASE_MS)]);
+      for (const { child } of sweepers) child.kill('SIGKILL');
+      await Promise.all(sweepers.map(({ ended }) => ended));
+      await swept(2);
+      for (const name of names) expect(await state(store, name)).to.equal(changed.replaceAll('RUN', name));
+      expect(await count()).to.equal(counted + BigInt(names.length));
+    } finally {
+      await second.close();
+    }
+  });
+
+  it('fences a front end that was only slow: it goes on under another name, and nothing happens twice', async () => {
+    const counted = await count();
+    await store.commit(seed('300'));
+    await store.commit(seed('301'));
+    const slow = start('run:300', points.indexOf('point decide before'), 'SIGSTOP');
+    await once(slow.child.stdout!, 'data', (text: string) => text.includes('decide before'));
+    await swept();
+    // Its locks are dead: another may have the rows.
+    await store.commit({ steps: plan('301').steps, decisive: 0 });
+    slow.child.kill('SIGCONT');
+    expect((await slow.ended).done).to.equal(true);
+    expect(await state(store, '300')).to.equal(changed.replaceAll('RUN', '300'));
+    expect(await count()).to.equal(counted + 2n);
+  });
+});
+
+/** Resolves when what was said so far satisfies. */
+async function once(stream: NodeJS.ReadableStream, event: string, enough: (text: string) => boolean): Promise<void> {
+  let text = '';
+  await new Promise<void>((resolve) => {
+    stream.on(event, (more: string) => {
+      text += more;
+      if (enough(text)) resolve();
+    });
+  });
+}
+
+/** The states before and after the plan as the memory engine has them, of a run named RUN. */
+async function expected(): Promise<[string, string]> {
+  const memory: Store = openMemoryStore();
+  for (const spec of SPECS) await memory.createTable(spec);
+  await seedShared(memory);
+  await memory.commit(seed('RUN'));
+  const first = await state(memory, 'RUN');
+  await memory.commit(plan('RUN'));
+  return [first, await state(memory, 'RUN')];
+}

@@ -1,0 +1,146 @@
+import type {
+  ColumnRange,
+  KeyRange,
+  LoadTable,
+  Maybe,
+  Plan,
+  Scan,
+  ScanOptions,
+  Snapshot,
+  Store,
+  TableSpec,
+} from '../../src/store/contract.js';
+import { Cluster } from '../../src/store/hbase/cluster.js';
+import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { TableRegistry } from '../../src/store/hbase/schema/index.js';
+import { type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
+import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';
+import { freshPrefix, runningHBase } from './server.js';
+
+/** Prefixes whose tables nobody uses now. */
+const free: HBaseSettings[] = [];
+
+/**
+ * An empty store in HBase. Making a table takes HBase half a second, so tables that an earlier test has left are used again: they
+ * are emptied when they are created, and count as not there before. `ROWAN_HBASE_URL` names a running HBase to be used (its
+ * tables `PREFIX…` stay behind).
+ */
+export async function openRecycled(): Promise<Store> {
+  const settings = free.pop() ?? (await newSettings());
+  return new RecycledStore(await openHBaseStore(settings), settings);
+}
+
+async function newSettings(): Promise<HBaseSettings> {
+  const url = process.env.ROWAN_HBASE_URL;
+  if (url) return hbaseSettings({ url: url.replace(/(\?|$)/, `/${freshPrefix()}r${process.pid}$1`), regions: 1 });
+  return (await runningHBase()).settings(freshPrefix());
+}
+
+class RecycledStore implements Store {
+  readonly supports: Store['supports'];
+  readonly #store: HBaseStore;
+  readonly #settings: HBaseSettings;
+  readonly #there = new Set<string>();
+
+  #closed = false;
+
+  constructor(store: HBaseStore, settings: HBaseSettings) {
+    this.#store = store;
+    this.#settings = settings;
+    this.supports = store.supports;
+  }
+
+  async createTable(spec: TableSpec): Promise<void> {
+    if (this.#there.has(spec.name)) return this.#store.createTable(spec);
+    const known = (await this.#store.tables()).find(({ name }) => name === spec.name);
+    if (known && !sameSpec(known, checkSpec(spec))) await this.#store.dropTable(spec.name);
+    await this.#store.createTable(spec);
+    if (known) await this.#empty(spec);
+    this.#there.add(spec.name);
+  }
+
+  async #empty(spec: TableSpec): Promise<void> {
+    const { client } = this.#store;
+    const registry = new TableRegistry(client, this.#settings);
+    const handle = registry.handle(spec);
+    const keys: Buffer[] = [];
+    const scan = client.scan(handle, {}, { keysOnly: true });
+    for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
+    const timestamp = await new Tickets(new Cluster(client, registry)).draw(1);
+    await client.putMany(
+      handle,
+      keys.map((key) => ({ key, deleteRow: true, timestamp })),
+    );
+  }
+
+  async dropTable(name: string): Promise<void> {
+    this.#there.delete(name);
+  }
+
+  async tables(): Promise<TableSpec[]> {
+    return (await this.#store.tables()).filter(({ name }) => this.#there.has(name));
+  }
+
+  snapshot(): Snapshot {
+    return this.#store.snapshot();
+  }
+
+  get(table: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#seen(table).get(table, key);
+  }
+  getHead(table: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#seen(table).getHead(table, key);
+  }
+  getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
+    return this.#seen(table).getColumns(table, key, ranges);
+  }
+  getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
+    return this.#seen(table).getMany(table, keys);
+  }
+  getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined> {
+    return this.#seen(table).getCells(table, key, family, prefix);
+  }
+  keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#seen(table).keysOfCells(table, family, limit, after);
+  }
+  scan(table: string, range: KeyRange, options?: ScanOptions): Scan {
+    return this.#seen(table).scan(table, range, options);
+  }
+  postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
+    return this.#seen(table).postings(table, prefix, limit, after);
+  }
+  postingCount(table: string, prefix: Buffer, cap: number): Maybe<number> {
+    return this.#seen(table).postingCount(table, prefix, cap);
+  }
+  count(table: string, range: KeyRange, cap: number): Maybe<number> {
+    return this.#seen(table).count(table, range, cap);
+  }
+
+  async commit(plan: Plan): Promise<void> {
+    // The store itself says what is wrong first.
+    const steps = plan.steps.map((step) => (this.#there.has(step.table) ? step : { ...step, table: `no.${step.table}` }));
+    await this.#store.commit({ ...plan, steps });
+  }
+
+  async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
+    for (const { table } of [...tables, ...plan.steps]) this.#seen(table);
+    await this.#store.ingest(tables, plan);
+  }
+
+  flush(): Promise<void> {
+    return this.#store.flush();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#store.close();
+    free.push(this.#settings);
+  }
+
+  #seen(table: string): HBaseStore {
+    if (!this.#there.has(table)) throw noTable(table);
+    return this.#store;
+  }
+}

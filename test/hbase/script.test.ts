@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { run } from '../cli/rowan.js';
+
+const SCRIPT = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
+
+describe('scripts/hbase', function () {
+  this.timeout(60_000);
+  let folder: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'rowan-script-'));
+  });
+  after(() => rmSync(folder, { recursive: true }));
+
+  async function says(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+    const { code, stdout, stderr } = await run(process.execPath, [SCRIPT, ...args, '--data', folder], { env });
+    return `${code} ${stdout}${stderr}`;
+  }
+
+  it('names what is wrong with its command line', async () => {
+    expect(await says([])).to.match(/^2 hbase: which command\?\nusage: /);
+    expect(await says(['begin'])).to.match(/^2 hbase: unknown command "begin"\nusage: /);
+    expect(await says(['start', '--port', '0'])).to.equal('2 hbase: --port must be 1 to 65535, not 0\n');
+    expect(await says(['start', '--port', '500'])).to.equal('2 hbase: --rest-port must be 1 to 65535, not -7420\n');
+    expect(await says(['start', '--memory', 'much'])).to.match(/^2 hbase: --memory must be a size/);
+    expect(await says(['start', '--bogus'])).to.match(/^2 hbase: Unknown option '--bogus'/);
+  });
+
+  it('knows when nothing runs, also when another process has the id by now', async () => {
+    expect(await says(['status'])).to.equal(`1 no HBase runs on ${folder}\n`);
+    writeFileSync(join(folder, 'process.json'), JSON.stringify({ pid: process.pid, url: 'hbase://x', ports: {} }));
+    expect(await says(['status'])).to.equal(`1 no HBase runs on ${folder}\n`);
+    expect(await says(['stop', '--now'])).to.equal(`0 no HBase runs on ${folder}\n`);
+  });
+
+  it('says that a port is taken, and by which option another is chosen', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    try {
+      const said = await says(['start', '--rest-port', String(port), '--port', '29170']);
+      expect(said).to.match(/^1 hbase: port \d+ cannot be used \(EADDRINUSE\).*--rest-port\n$/);
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
+  it('says that Java is missing, and where from', async () => {
+    const said = await says(['start', '--port', '29170'], { PATH: folder, JAVA_HOME: '' });
+    expect(said).to.match(/^1 hbase: java does not run: Java 17 or newer is needed \(Debian: apt-get/);
+  });
+});

@@ -1,0 +1,219 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
+import { Gateway } from '../../src/store/hbase/schema/gateway.js';
+import { splitRegion } from '../../src/store/hbase/schema/split.js';
+import { type HBaseOptions, type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
+import { needs } from '../require.js';
+import { moveRegion } from './move.js';
+
+/**
+ * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with the run (or with
+ * its process, however that ends). Tests keep apart by a prefix of their own for their tables.
+ */
+const script = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
+const START_MS = 600_000;
+const FOLDER = 'rowan-hbase-';
+
+export interface HBaseServer {
+  /** `host:port` of the master. */
+  readonly master: string;
+  /** `host:port` of the region servers. */
+  readonly regionServers: readonly string[];
+  /** Address of the REST gateway. */
+  readonly rest: string;
+  /** What `--store` takes. */
+  url(prefix: string): string;
+  settings(prefix: string, options?: Partial<HBaseOptions>): HBaseSettings;
+  /** kill -9; resolves when the process is gone. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data and ports; resolves when it answers. No effect while it runs. */
+  restart(): Promise<void>;
+  /** Splits the region of the table (HBase's full name) that the key is in at the key. */
+  splitRegion(table: string, key: Buffer): Promise<void>;
+  /** Moves the region that the key is in to the other region server. */
+  moveRegion(table: string, key: Buffer): Promise<void>;
+  /** SIGSTOP and SIGCONT: connections stay open and nothing answers. */
+  suspend(): void;
+  resume(): void;
+}
+
+let started: Promise<OwnServer> | undefined;
+let lastPrefix = 0;
+
+/**
+ * The HBase of this run, in a hook or test: `const server = await hbase(this)`. Leaves the test or suite out, by name, where
+ * Java or Maven is missing.
+ */
+export function hbase(context: Mocha.Context): Promise<HBaseServer> {
+  needs(context, 'hbase');
+  context.timeout(START_MS);
+  return runningHBase();
+}
+
+/** The HBase of this run, started when there is none; for those who know that this machine can. */
+export function runningHBase(): Promise<HBaseServer> {
+  started ??= OwnServer.start();
+  return started;
+}
+
+/** A prefix that no other test of the run has. */
+export function freshPrefix(): string {
+  lastPrefix++;
+  return `t${lastPrefix}`;
+}
+
+/** For a process that has to have its own HBase gone when it ends: the run's root hook does it for tests. */
+export async function stopHBase(): Promise<void> {
+  await (await started?.catch(() => undefined))?.end();
+  started = undefined;
+}
+
+after(stopHBase);
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Two ports in a row, for the two region servers. */
+async function freePair(): Promise<number> {
+  while (true) {
+    const port = await freePort();
+    const next = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      next.once('error', () => resolve(false)).listen(port + 1, '127.0.0.1', () => next.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
+}
+
+function runScript(args: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let out = '';
+  let err = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => (code === 0 ? resolve(out.trim()) : reject(new Error(`scripts/hbase: ${err}`))));
+  });
+}
+
+/** Removes what runs that were killed have left; their HBase ended with them. */
+function sweep(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const pid = Number(/^rowan-hbase-(\d+)-/.exec(name)?.[1]);
+    if (!(pid > 0)) continue;
+    try {
+      process.kill(pid, 0);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH')
+        rmSync(join(tmpdir(), name), { recursive: true, force: true });
+    }
+  }
+}
+
+class OwnServer implements HBaseServer {
+  readonly master: string;
+  readonly regionServers: readonly string[];
+  readonly rest: string;
+  readonly #data: string;
+  readonly #start: readonly string[];
+  #pid = 0;
+
+  private constructor(data: string, ports: { master: number; region: number; rest: number; zookeeper: number }) {
+    this.#data = data;
+    this.master = `127.0.0.1:${ports.master}`;
+    this.regionServers = [`localhost:${ports.region}`, `localhost:${ports.region + 1}`];
+    this.rest = `http://127.0.0.1:${ports.rest}`;
+    this.#start = [
+      ...['start', '--data', data, '--while', String(process.pid), '--region-servers', '2'],
+      ...['--port', String(ports.master), '--region-port', String(ports.region)],
+      ...['--rest-port', String(ports.rest), '--zookeeper-port', String(ports.zookeeper)],
+    ];
+  }
+
+  static async start(): Promise<OwnServer> {
+    sweep();
+    const data = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`));
+    const [master, region, rest, zookeeper] = [await freePort(), await freePair(), await freePort(), await freePort()];
+    const server = new OwnServer(data, { master, region, rest, zookeeper });
+    // Should the process end without its hooks; a kill -9 is what --while is for.
+    process.once('exit', () => server.#endNow());
+    await server.restart();
+    return server;
+  }
+
+  url(prefix: string): string {
+    return `hbase://${this.master}/${prefix}?rest=${new URL(this.rest).host}`;
+  }
+
+  settings(prefix: string, options: Partial<HBaseOptions> = {}): HBaseSettings {
+    return hbaseSettings({ regions: 1, ...options, url: this.url(prefix) });
+  }
+
+  async kill(): Promise<void> {
+    await runScript(['stop', '--now', '--data', this.#data]);
+    this.#pid = 0;
+  }
+
+  async restart(): Promise<void> {
+    await runScript(this.#start);
+    const status = await runScript(['status', '--data', this.#data]);
+    this.#pid = Number(/ pid (\d+)$/.exec(status)?.[1]);
+  }
+
+  suspend(): void {
+    process.kill(this.#pid, 'SIGSTOP');
+  }
+
+  resume(): void {
+    process.kill(this.#pid, 'SIGCONT');
+  }
+
+  splitRegion(table: string, key: Buffer): Promise<void> {
+    return this.#withClient((client) =>
+      splitRegion(new Gateway(this.rest), (method, request) => client.callMaster(method, request), table, key),
+    );
+  }
+
+  moveRegion(table: string, key: Buffer): Promise<void> {
+    return this.#withClient((client) => moveRegion(client, this.rest, table, key));
+  }
+
+  async #withClient(work: (client: HBaseClient) => Promise<void>): Promise<void> {
+    const client = new HBaseClient(this.settings('none'));
+    try {
+      await work(client);
+    } finally {
+      await client.close();
+    }
+  }
+
+  /** Ends it for good, with its data. */
+  async end(): Promise<void> {
+    await this.kill();
+    rmSync(this.#data, { recursive: true, force: true });
+  }
+
+  #endNow(): void {
+    if (this.#pid > 0) {
+      execFileSync(process.execPath, [script, 'stop', '--now', '--data', this.#data], { stdio: 'ignore' });
+    }
+    rmSync(this.#data, { recursive: true, force: true });
+  }
+}

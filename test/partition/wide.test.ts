@@ -1,0 +1,251 @@
+import { expect } from 'chai';
+import type { Change } from '../../src/ldap/types.js';
+import { initDirectory, Partition } from '../../src/partition/index.js';
+import { wideAttributes } from '../../src/partition/wide.js';
+import { faulty } from '../../src/store/faulty/index.js';
+import {
+  ACTOR,
+  attributes,
+  change,
+  ENGINES,
+  Fixture,
+  openFixture,
+  openStore,
+  type Random,
+  refused,
+  SUFFIX,
+  seeded,
+  testSchema,
+} from './fixture.js';
+
+const GROUP = `cn=all,${SUFFIX}`;
+const VIEW = { hides: () => false };
+
+/** A member's DN, written in one of the ways that mean the same. */
+function member(i: number, way = 0): string {
+  return [`cn=member ${i},o=a`, `CN=Member  ${i}, O=A`, `cn=MEMBER ${i},o=a`][way]!;
+}
+
+function numbers(from: number, to: number): number[] {
+  return Array.from({ length: to - from }, (_, i) => from + i);
+}
+
+for (const engine of ENGINES) {
+  describe(`partition: wide attributes (${engine})`, function () {
+    this.timeout(60_000);
+    let f: Fixture;
+    const listed = async () => wideAttributes((await f.read(GROUP)).row);
+    const is = (i: number, way = 0) => f.partition.compare(f.dn(GROUP), 'member', Buffer.from(member(i, way)), VIEW);
+
+    async function group(size: number): Promise<void> {
+      await f.add(GROUP, { objectClass: 'groupOfNames', cn: 'all', member: numbers(0, size).map((i) => member(i)) });
+    }
+
+    beforeEach(async () => {
+      f = await openFixture(engine);
+    });
+    afterEach(() => f.close());
+
+    it('are listed with their number and next index, and no longer once they are few', async () => {
+      await group(256);
+      expect(await listed()).to.deep.equal([]);
+      await f.modify(GROUP, change('add', 'member', member(256)));
+      expect(await listed()).to.deep.equal([{ text: 'member', next: 257, count: 257 }]);
+      await f.modify(GROUP, change('delete', 'member', member(256)), change('add', 'member', member(300), member(301)));
+      expect(await listed()).to.deep.equal([{ text: 'member', next: 259, count: 258 }]);
+      await f.modify(GROUP, change('delete', 'member', ...numbers(0, 131).map((i) => member(i))));
+      expect(await listed()).to.deep.equal([]);
+      await f.expectClean();
+    });
+
+    it('get and lose values, in any spelling, with the errors of any attribute', async () => {
+      await group(2000);
+      await f.modify(GROUP, change('delete', 'member', member(7, 1)), change('add', 'member', member(2000)));
+      expect([await is(7), await is(2000, 2), await is(1999, 1), await is(2001)]).to.deep.equal([
+        false,
+        true,
+        true,
+        false,
+      ]);
+      await refused('attributeOrValueExists', f.modify(GROUP, change('add', 'member', member(3000), member(8, 2))));
+      await refused('attributeOrValueExists', f.modify(GROUP, change('add', 'member', member(3000), member(3000, 1))));
+      await refused('noSuchAttribute', f.modify(GROUP, change('delete', 'member', member(8), member(7))));
+      await refused('invalidAttributeSyntax', f.modify(GROUP, change('add', 'member', 'no name')));
+      await refused('objectClassViolation', f.modify(GROUP, change('add', 'mail', 'a@b')));
+      await refused('notAllowedOnRDN', f.modify(GROUP, change('delete', 'cn', 'all')));
+      await refused('objectClassViolation', f.modify(GROUP, change('delete', 'member')));
+      expect(await f.values(GROUP, 'member')).to.have.length(2000);
+      expect(await f.find(`(member=${member(2000, 1)})`)).to.deep.equal([GROUP]);
+      expect(await f.find(`(member=${member(7)})`)).to.deep.equal([]);
+      await f.expectClean();
+    });
+
+    it('of which the values come under several options are read whole', async () => {
+      await group(300);
+      await f.modify(GROUP, change('add', 'member;x-a', member(5), member(500)));
+      await f.modify(GROUP, change('add', 'member', member(500)), change('delete', 'member', member(5)));
+      expect([await is(5), await is(500)]).to.deep.equal([true, true]);
+      await f.modify(GROUP, change('delete', 'member;x-a', member(5), member(500)));
+      expect([await is(5), await is(500)]).to.deep.equal([false, true]);
+      await f.expectClean();
+    });
+
+    it('that a substring index covers keep its rows', async () => {
+      const entry = `cn=many,${SUFFIX}`;
+      const texts = numbers(0, 400).map((i) => `text ${i}`);
+      await f.add(entry, { objectClass: 'organizationalRole', cn: 'many', description: texts });
+      await f.partition.addIndex('description', { substring: true });
+      await f.partition.buildIndexes();
+      await f.modify(entry, change('delete', 'description', 'text 17'), change('add', 'description', 'another'));
+      expect(await f.find('(description=*nothe*)')).to.deep.equal([entry]);
+      expect(await f.find('(description=*ext 1*)')).to.deep.equal([entry]);
+      await f.expectClean();
+    });
+
+    it('change as a plain list of values does', () =>
+      seeded(async (random) => {
+        await group(600);
+        const model = new Set(numbers(0, 600));
+        for (let round = 0; round < 40; round++) {
+          const { changes, after } = randomChanges(random, model);
+          if (after) {
+            await f.modify(GROUP, ...changes);
+            model.clear();
+            for (const i of after) model.add(i);
+          } else {
+            await f.modify(GROUP, ...changes).then(
+              () => expect.fail('it should have been refused'),
+              () => undefined,
+            );
+          }
+          const i = random.int(900);
+          expect(await is(i, random.int(3)), `member ${i}`).to.equal(model.has(i));
+        }
+        const norms = (await f.values(GROUP, 'member')).map((text) => Number(/\d+/.exec(text)![0]));
+        expect(norms.sort((a, b) => a - b)).to.deep.equal([...model].sort((a, b) => a - b));
+        await f.expectClean();
+      }));
+
+    it('are left out of what a search reads that does not return them, whatever its filter', async () => {
+      await group(1500);
+      await f.modify(GROUP, change('delete', 'member', member(700)), change('add', 'description', 'big', 'group'));
+      await f.add(`cn=other,${SUFFIX}`, { objectClass: 'groupOfNames', cn: 'other', member: member(700) });
+      const base = { base: GROUP, scope: 'base' } as const;
+      const found = async (filter: string, given: object, takes?: string) => {
+        const hits: string[] = [];
+        const selects = takes && { takes: ({ text }: { text: Buffer }) => text.toString() === takes };
+        await f.partition.search(
+          { ...f.params({ ...given, filter }), ...(selects && { selects }) },
+          { entry: (hit) => void hits.push(`${hit.dn} ${Math.min(hit.row.length, 5000)}`), reference: () => undefined },
+        );
+        return hits.sort();
+      };
+      const terms = ['(cn=all)', '(description=big)', '(owner=*)', '(objectClass=groupOfNames)', '(mail=x)'];
+      for (const i of [0, 700, 1499, 1500]) terms.push(`(member=${member(i, 1)})`, `(!(member=${member(i)}))`);
+      terms.push('(member=*)', '(member=cn=member 1*)', '(:distinguishedNameMatch:=cn=member 3,o=a)', '(member;x-a=*)');
+      const filters = terms.flatMap((a, i) => [a, `(&${a}${terms[(i + 3) % terms.length]})`, `(|${a}(cn=none))`]);
+      for (const filter of filters) {
+        for (const given of [{}, base]) {
+          const names = (hits: string[]) => hits.map((hit) => hit.slice(0, hit.lastIndexOf(' ')));
+          const whole = await found(filter, given);
+          expect(names(await found(filter, given, 'cn')), filter).to.deep.equal(names(whole));
+          expect(await found(filter, given, 'member'), filter).to.deep.equal(whole);
+        }
+      }
+      // The model of a long row is LMDB's: the others give whole rows.
+      const [hit] = await found(`(member=${member(3)})`, {}, 'cn');
+      expect(Number(hit!.slice(GROUP.length))).to.satisfy((n: number) => (engine === 'lmdb' ? n < 1000 : n === 5000));
+    });
+
+    it('are counted and numbered by check, and repaired', async () => {
+      await group(300);
+      const { id, row } = await f.read(GROUP);
+      const list = wideAttributes(row);
+      expect(list).to.have.length(1);
+      for (const wrong of [
+        { ...list[0]!, count: 299 },
+        { ...list[0]!, next: 299 },
+        { ...list[0]!, text: 'owner' },
+      ]) {
+        await f.store.commit({ steps: [{ table: 'master', key: id, put: [wideCell(wrong)] }], decisive: 0 });
+        expect((await f.breaches()).map((b) => b.invariant)).to.deep.equal(['wide']);
+        expect(await f.partition.repair()).to.equal(1);
+        expect(await listed()).to.deep.equal(list);
+        await f.expectClean();
+      }
+    });
+  });
+}
+
+describe('partition: an entry with 20,000 values', function () {
+  this.timeout(60_000);
+
+  it('is not read as a whole to add, delete or compare one of them', async () => {
+    const { store, folder } = await openStore('lmdb');
+    const schema = testSchema();
+    await initDirectory(
+      store,
+      { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') },
+      schema,
+    );
+    const read: string[] = [];
+    const watched = faulty(store, (point) => {
+      if ('table' in point && (point.table === 'master' || point.table === 'tree')) read.push(point.at);
+      return undefined;
+    });
+    const f = new Fixture(watched, await Partition.open(watched, schema), folder);
+    try {
+      await f.add(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' });
+      const members = numbers(0, 20_000).map((i) => member(i));
+      await f.partition.add(
+        f.dn(GROUP),
+        attributes({ objectClass: 'groupOfNames', cn: 'all', member: members }),
+        ACTOR,
+      );
+      read.length = 0;
+      await f.modify(GROUP, change('add', 'member', member(20_000)), change('delete', 'member', member(9)));
+      const compared = await f.partition.compare(f.dn(GROUP), 'member', Buffer.from(member(20_000)), VIEW);
+      expect(compared).to.equal(true);
+      expect(new Set(read)).to.deep.equal(new Set(['getHead', 'getColumns']));
+      await f.expectClean();
+    } finally {
+      await f.close();
+    }
+  });
+});
+
+function wideCell({ text, next, count }: { text: string; next: number; count: number }) {
+  const value = Buffer.alloc(2 + text.length + 8);
+  value.writeUInt16BE(text.length);
+  value.write(text, 2);
+  value.writeUInt32BE(next, 2 + text.length);
+  value.writeUInt32BE(count, 6 + text.length);
+  return { family: 0, qualifier: Buffer.from('wide'), value };
+}
+
+/** Some changes of one request, and the members there are afterwards; undefined when one of them is refused. */
+function randomChanges(
+  random: Random,
+  members: ReadonlySet<number>,
+): { changes: Change[]; after: Set<number> | undefined } {
+  let after: Set<number> | undefined = new Set(members);
+  const changes = Array.from({ length: 1 + random.int(3) }, () => {
+    if (random.chance(0.1)) return change('replace', 'description', `round ${random.int(100)}`);
+    const operation = random.chance(0.5) ? 'add' : 'delete';
+    const many = random.chance(0.1) ? 200 : 1 + random.int(4);
+    const values = new Set<number>();
+    while (values.size < many) {
+      const i = random.int(900);
+      if (after === undefined || after.has(i) === (operation === 'delete') || random.chance(0.02)) values.add(i);
+      else if (random.chance(0.01)) break;
+    }
+    if (values.size === 0) values.add(0);
+    for (const i of values) {
+      if (after?.has(i) !== (operation === 'delete')) after = undefined;
+      else if (operation === 'add') after.add(i);
+      else after.delete(i);
+    }
+    return change(operation, 'member', ...[...values].map((i) => member(i, random.int(3))));
+  });
+  return { changes, after: after?.size === 0 ? undefined : after };
+}

@@ -1,0 +1,202 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { expect } from 'chai';
+import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
+import { Reader, Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
+import type { RpcSettings } from '../../../../src/store/hbase/rpc/types.js';
+import { bytes, errorOf, random } from '../../suite/fixture.js';
+
+const TABLE = { name: 't', families: ['0'] };
+
+function settings(port: number, changes: Partial<RpcSettings> = {}): RpcSettings {
+  return {
+    masters: [`127.0.0.1:${port}`],
+    operationTimeoutMs: 400,
+    rpcTimeoutMs: 200,
+    scannerTimeoutMs: 60_000,
+    retryPauseMs: 20,
+    user: 'test',
+    maxInFlightPerServer: 8,
+    maxQueuedBytes: 1_000_000,
+    ...changes,
+  };
+}
+
+interface Asked {
+  readonly id: number;
+  readonly method: string;
+}
+
+/** A listener that answers each request with the bytes that `answer` gives, and is no HBase in any other way. */
+class Stranger {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  accepted = 0;
+
+  private constructor(answer: (asked: Asked) => Buffer | undefined) {
+    this.#server = createServer((socket) => {
+      this.accepted++;
+      this.#sockets.add(socket);
+      socket.on('error', () => socket.destroy());
+      let have: Buffer = Buffer.alloc(0);
+      let greeted = false;
+      socket.on('data', (more: Buffer) => {
+        have = Buffer.concat([have, more]);
+        if (!greeted && have.length >= 10 && have.length >= 10 + have.readUInt32BE(6)) {
+          expect(have.toString('latin1', 0, 4)).to.equal('HBas');
+          have = have.subarray(10 + have.readUInt32BE(6));
+          greeted = true;
+        }
+        while (greeted && have.length >= 4 && have.length >= 4 + have.readUInt32BE(0)) {
+          const reply = answer(header(have.subarray(4, 4 + have.readUInt32BE(0))));
+          have = have.subarray(4 + have.readUInt32BE(0));
+          if (reply) socket.write(reply);
+        }
+      });
+    });
+  }
+
+  static async listen(answer: (asked: Asked) => Buffer | undefined): Promise<Stranger> {
+    const stranger = new Stranger(answer);
+    await new Promise<void>((resolve) => stranger.#server.listen(0, '127.0.0.1', resolve));
+    return stranger;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port;
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+  }
+}
+
+function header(frame: Buffer): Asked {
+  const reader = new Reader(frame).delimited();
+  let id = 0;
+  let method = '';
+  while (reader.next()) {
+    if (reader.field === 1) id = reader.uint();
+    else if (reader.field === 3) method = reader.string();
+    else reader.skip();
+  }
+  return { id, method };
+}
+
+function delimited(message: Buffer): Buffer {
+  const out = new Writer().bytes(1, message).finish();
+  return out.subarray(1);
+}
+
+function frame(...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(body.length);
+  return Buffer.concat([length, body]);
+}
+
+const answering = (id: number) => delimited(new Writer().uint(1, id).finish());
+
+describe('hbase/rpc against a server that is none', () => {
+  let stranger: Stranger | undefined;
+  let client: HBaseClient | undefined;
+
+  afterEach(async () => {
+    await client?.close();
+    stranger?.close();
+    stranger = undefined;
+  });
+
+  async function unavailable(answer: (asked: Asked) => Buffer | undefined): Promise<string> {
+    stranger = await Stranger.listen(answer);
+    client = new HBaseClient(settings(stranger.port));
+    const error = await errorOf(client.get(TABLE, bytes('k')));
+    expect(error?.code).to.equal('unavailable');
+    expect(error?.applied).to.equal('no');
+    return error!.message;
+  }
+
+  it('that never answers: gives up in time', async () => {
+    expect(await unavailable(() => undefined)).to.match(/no answer|silent|no time/);
+  });
+
+  it('that announces four gigabytes', async () => {
+    expect(await unavailable(() => Buffer.from('ffffffff00', 'hex'))).to.match(/frame of 4294967295 bytes/);
+  });
+
+  it('whose header is longer than its frame', async () => {
+    expect(await unavailable(() => frame(Buffer.from('ff7f08', 'hex')))).to.match(/message of 16383 bytes/);
+  });
+
+  it('whose message is longer than its frame', async () => {
+    expect(await unavailable(({ id }) => frame(answering(id), Buffer.from('ff7f', 'hex')))).to.match(/16383 bytes/);
+  });
+
+  it('whose cell block is not as long as it says', async () => {
+    const message = await unavailable(({ id }) => {
+      const head = new Writer().uint(1, id).message(3, new Writer().uint(1, 1_000_000)).finish();
+      return frame(delimited(head), delimited(Buffer.alloc(0)), Buffer.alloc(12));
+    });
+    expect(message).to.match(/12 bytes where 1000000/);
+  });
+
+  it('that answers what nobody asked: goes on waiting for what it asked', async () => {
+    expect(await unavailable(({ id }) => frame(answering(id + 7)))).to.match(/no answer|silent|no time/);
+  });
+
+  it('that talks another protocol', async () => {
+    expect(await unavailable(() => bytes('HTTP/1.1 400 Bad Request\r\n\r\n'))).to.match(/frame of 1213486160 bytes/);
+  });
+
+  it('that says it knows no such service: does not ask again', async () => {
+    const exception = new Writer()
+      .string(1, 'org.apache.hadoop.hbase.ipc.FatalConnectionException')
+      .string(2, 'org.apache.hadoop.hbase.ipc.FatalConnectionException: no')
+      .bool(5, true);
+    const head = new Writer().uint(1, 0xffff_ffff).message(2, exception).finish();
+    expect(await unavailable(() => frame(delimited(head)))).to.match(/FatalConnectionException: no/);
+  });
+
+  it('that sends random bytes in place of hbase:meta', async function () {
+    this.timeout(20_000);
+    const { seed, next } = random();
+    this.test!.title += ` (seed ${seed})`;
+    stranger = await Stranger.listen(({ id, method }) => {
+      if (method === 'GetMetaRegionLocations') {
+        const server = new Writer().string(1, '127.0.0.1').uint(2, stranger!.port);
+        const location = new Writer().bytes(1, Buffer.alloc(0)).message(2, server).uint(3, 1);
+        return frame(answering(id), delimited(new Writer().message(1, location).finish()));
+      }
+      const cells = Buffer.from(Array.from({ length: next(120) }, () => next(next(2) === 0 ? 4 : 256)));
+      const head = new Writer().uint(1, id).message(3, new Writer().uint(1, cells.length)).finish();
+      return frame(delimited(head), delimited(new Writer().uint(1, next(4)).bool(3, true).finish()), cells);
+    });
+    for (let round = 0; round < 60; round++) {
+      client = new HBaseClient(settings(stranger.port, { operationTimeoutMs: 60 }));
+      const code = (await errorOf(client.get(TABLE, bytes('k'))))?.code;
+      expect(code, `round ${round}`).to.be.oneOf(['unavailable', 'corrupt', 'noTable']);
+      await client.close();
+    }
+  });
+
+  it('that nobody can connect to: refused at once, tried again until the deadline', async () => {
+    stranger = await Stranger.listen(() => undefined);
+    const { port } = stranger;
+    stranger.close();
+    client = new HBaseClient(settings(port));
+    const error = await errorOf(client.get(TABLE, bytes('k')));
+    expect(error).to.include({ code: 'unavailable', applied: 'no' });
+    expect(error?.message).to.match(/ECONNREFUSED/);
+    expect(client.statistics.calls).to.deep.equal({});
+  });
+
+  it('and after close', async () => {
+    stranger = await Stranger.listen(() => undefined);
+    client = new HBaseClient(settings(stranger.port, { operationTimeoutMs: 10_000, rpcTimeoutMs: 10_000 }));
+    const waiting = errorOf(client.get(TABLE, bytes('k')));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    await client.close();
+    expect((await waiting)?.code).to.equal('closed');
+    expect((await errorOf(client.get(TABLE, bytes('k'))))?.code).to.equal('closed');
+  });
+});

@@ -1,0 +1,147 @@
+import { expect } from 'chai';
+import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
+import type { TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import { cellCounter, cellValue } from '../../../../src/store/row.js';
+import { hbase } from '../../../hbase/server.js';
+import { bytes, cell } from '../../suite/fixture.js';
+import { Cluster } from './cluster.js';
+
+const ROWS = 300;
+const key = (i: number) => bytes(`k${String(i).padStart(4, '0')}`);
+
+/** Reads and writes without end until `stop`; every answer is checked. */
+class Traffic {
+  readonly #client: HBaseClient;
+  readonly #table: TableHandle;
+  #stopped = false;
+  #running: Promise<void>[] = [];
+  readonly versions = new Array<bigint>(ROWS).fill(0n);
+  added = 0;
+  rounds = 0;
+
+  constructor(client: HBaseClient, table: TableHandle) {
+    this.#client = client;
+    this.#table = table;
+  }
+
+  start(): void {
+    const loops = [
+      () => this.#get(),
+      () => this.#write(0),
+      () => this.#write(1),
+      () => this.#scan(),
+      () => this.#look(),
+      () => this.#add(),
+    ];
+    this.#running = loops.map(async (loop) => {
+      while (!this.#stopped) {
+        await loop();
+        this.rounds++;
+      }
+    });
+    // Failures are reported by stop().
+    for (const running of this.#running) running.catch(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all(this.#running);
+  }
+
+  async #get(): Promise<void> {
+    const keys = Array.from({ length: 40 }, () => Math.floor(Math.random() * ROWS));
+    const least = keys.map((i) => this.versions[i]!);
+    const rows = await this.#client.getMany(this.#table, keys.map(key));
+    for (const [n, i] of keys.entries()) {
+      expect(cellValue(rows[n]!, 0, bytes('id'))?.toString(), `row ${i}`).to.equal(String(i));
+      const version = cellCounter(rows[n], 0, bytes('version'));
+      expect(version >= least[n]!, `row ${i} went back from ${least[n]} to ${version}`).to.equal(true);
+    }
+  }
+
+  /** Each writer has its own half of the rows, so that a guard can fail for one reason only: that it lost count. */
+  async #write(half: number): Promise<void> {
+    const i = Math.floor(Math.random() * (ROWS / 2)) * 2 + half;
+    const value = this.versions[i]!;
+    const done = await this.#client.mutate(this.#table, {
+      key: key(i),
+      guards: [{ op: 'counterEquals', family: 0, qualifier: bytes('version'), value }],
+      add: [{ family: 0, qualifier: bytes('version'), by: 1n }],
+      put: [cell(0, 'text', String(value + 1n))],
+    });
+    expect(done, `row ${i}, version ${value}`).to.equal(true);
+    this.versions[i] = value + 1n;
+  }
+
+  async #scan(): Promise<void> {
+    const reverse = this.rounds % 2 === 0;
+    const scan = this.#client.scan(this.#table, {}, { batchRows: 37, reverse });
+    const keys: string[] = [];
+    for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys.map(String));
+    const all = Array.from({ length: ROWS }, (_, i) => String(key(i)));
+    expect(keys).to.deep.equal(reverse ? all.reverse() : all);
+  }
+
+  async #look(): Promise<void> {
+    const from = Array.from({ length: 20 }, () => Math.floor(Math.random() * ROWS));
+    const found = await Promise.all(
+      from.map((i) => this.#client.lookup(this.#table, { from: key(i), to: key(i + 5) }, 5)),
+    );
+    for (const [n, i] of from.entries()) expect(found[n]!.length, `from ${i}`).to.equal(Math.min(5, ROWS - i));
+  }
+
+  async #add(): Promise<void> {
+    const [value] = await this.#client.increment(this.#table, key(0), [{ family: 0, qualifier: bytes('n'), by: 1n }]);
+    expect(value).to.equal(BigInt(++this.added));
+  }
+}
+
+describe('hbase/rpc while regions move', function () {
+  this.timeout(60_000);
+  let cluster: Cluster;
+  let client: HBaseClient;
+  let table: TableHandle;
+
+  before(async function () {
+    cluster = new Cluster(await hbase(this));
+    client = cluster.client();
+    table = await cluster.table(['0']);
+    await cluster.split(table, key(100));
+    await cluster.split(table, key(200));
+    await client.putMany(
+      table,
+      Array.from({ length: ROWS }, (_, i) => ({ key: key(i), put: [cell(0, 'id', String(i))] })),
+    );
+  });
+
+  after(async () => {
+    await cluster?.end();
+  });
+
+  it('every read and write goes on: after moves, a split and a merge', async function () {
+    this.timeout(120_000);
+    const traffic = new Traffic(client, table);
+    traffic.start();
+    try {
+      await cluster.move(table, key(0));
+      await cluster.move(table, key(0));
+      await cluster.split(table, key(250));
+      await cluster.move(table, key(200));
+      await cluster.merge(table, key(0), key(100));
+    } finally {
+      await traffic.stop();
+    }
+    expect(client.statistics.retries).to.be.greaterThan(0);
+    expect(traffic.added).to.be.greaterThan(0);
+    const rows = await client.getMany(
+      table,
+      Array.from({ length: ROWS }, (_, i) => key(i)),
+    );
+    expect(rows.map((row) => cellCounter(row, 0, bytes('version')))).to.deep.equal(traffic.versions);
+  });
+
+  it('regions tells where they are now', async () => {
+    const now = await cluster.move(table, key(0));
+    expect((await client.regions(table)).find(({ start }) => start.length === 0)?.server).to.equal(now);
+  });
+});

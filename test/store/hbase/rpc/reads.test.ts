@@ -1,0 +1,241 @@
+import { expect } from 'chai';
+import type { KeyRange } from '../../../../src/store/contract.js';
+import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
+import { Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
+import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import { packRow } from '../../../../src/store/row.js';
+import { hbase } from '../../../hbase/server.js';
+import { bytes, cell, codeOf, random } from '../../suite/fixture.js';
+import { Cluster } from './cluster.js';
+
+const ROWS = 1_200;
+const key = (i: number) => bytes(`k${String(i).padStart(5, '0')}`);
+const cells = (i: number) => [
+  cell(0, 'id', String(i)),
+  cell(0, 'mod', String(i % 7)),
+  ...(i % 3 === 0 ? [cell(1, 'third', '')] : []),
+];
+const rowOf = (i: number) => packRow(cells(i));
+
+/** Column `qualifier` of family '1' only. */
+function columnPrefix(prefix: string): Buffer {
+  return filterMessage('ColumnPrefixFilter', new Writer().string(1, prefix));
+}
+
+describe('hbase/rpc reads', function () {
+  this.timeout(60_000);
+  let cluster: Cluster;
+  let client: HBaseClient;
+  let table: TableHandle;
+
+  before(async function () {
+    cluster = new Cluster(await hbase(this));
+    client = cluster.client();
+    table = await cluster.table(['0', '1', 'lock']);
+    expect(await client.get(table, key(0))).to.equal(undefined);
+    // Three regions, of which the client knows but the first.
+    await cluster.split(table, key(400));
+    await cluster.split(table, key(800));
+    await client.putMany(
+      table,
+      Array.from({ length: ROWS }, (_, i): RowMutation => ({ key: key(i), put: cells(i) })),
+    );
+    await cluster.move(table, key(400));
+  });
+
+  after(async () => {
+    await cluster?.end();
+  });
+
+  async function scanned(range: KeyRange, options: HBaseScanOptions = {}) {
+    const scan = client.scan(table, range, options);
+    const found = { keys: [] as string[], rows: [] as Buffer[], scanned: 0 };
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      found.keys.push(...batch.keys.map(String));
+      found.rows.push(...batch.rows);
+      found.scanned += batch.scanned;
+    }
+    return found;
+  }
+
+  const keysFrom = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => String(key(from + i)));
+
+  it('get gives packed rows, of all three regions', async () => {
+    for (const i of [0, 399, 400, 799, 800, ROWS - 1]) {
+      expect((await client.get(table, key(i)))?.equals(rowOf(i)), String(i)).to.equal(true);
+    }
+    expect(await client.get(table, bytes('nobody'))).to.equal(undefined);
+  });
+
+  it('get gives the families and columns asked for', async () => {
+    const { get } = { get: (options: object) => client.get(table, key(3), options) };
+    expect(await get({ families: [1] })).to.deep.equal(packRow([cell(1, 'third', '')]));
+    expect(await get({ columns: [{ family: 0, qualifier: bytes('mod') }] })).to.deep.equal(
+      packRow([cell(0, 'mod', '3')]),
+    );
+    expect(await get({ families: [0], columns: [{ family: 1, qualifier: bytes('third') }] })).to.deep.equal(rowOf(3));
+    expect(await get({ families: [2] })).to.equal(undefined);
+    expect(await get({ filter: columnPrefix('mo') })).to.deep.equal(packRow([cell(0, 'mod', '3')]));
+  });
+
+  it('many gets of one tick go out in few requests, and come back in order', async () => {
+    await client.regions(table);
+    const before = client.statistics.calls.Multi!;
+    const wanted = Array.from({ length: 300 }, (_, i) => (i * 37) % (ROWS + 50));
+    const rows = await Promise.all([
+      ...wanted.map((i) => client.get(table, key(i))),
+      client.getMany(table, wanted.map(key)),
+    ]);
+    const many = rows.pop() as (Buffer | undefined)[];
+    for (const [n, i] of wanted.entries()) {
+      expect(rows[n], String(i)).to.deep.equal(i < ROWS ? rowOf(i) : undefined);
+      expect(many[n], String(i)).to.deep.equal(i < ROWS ? rowOf(i) : undefined);
+    }
+    expect(client.statistics.calls.Multi! - before).to.be.at.most(8);
+    expect(await client.getMany(table, [])).to.deep.equal([]);
+  });
+
+  it('scan crosses regions in both directions', async () => {
+    const all = await scanned({}, { batchRows: 170 });
+    expect(all.keys).to.deep.equal(keysFrom(0, ROWS));
+    expect(all.rows.every((row, i) => row.equals(rowOf(i)))).to.equal(true);
+    expect(all.scanned).to.equal(ROWS);
+    expect((await scanned({}, { reverse: true, batchRows: 90 })).keys).to.deep.equal(keysFrom(0, ROWS).reverse());
+  });
+
+  it('scan keeps to ranges and limits, wherever the regions end', async function () {
+    const { seed, next } = random();
+    this.test!.title += ` (seed ${seed})`;
+    const edges = [0, 1, 399, 400, 401, 799, 800, 801, ROWS - 1, ROWS, ROWS + 5];
+    const edge = () => (next(2) === 0 ? edges[next(edges.length)]! : next(ROWS));
+    for (let round = 0; round < 40; round++) {
+      const [from, to] = [edge(), edge()];
+      const options = {
+        reverse: next(2) === 1,
+        inclusiveEnd: next(3) === 0,
+        keysOnly: next(3) === 0,
+        batchRows: 1 + next(500),
+        ...(next(2) === 0 && { limit: next(500) }),
+      };
+      const range = { ...(next(5) > 0 && { from: key(from) }), ...(next(5) > 0 && { to: key(to) }) };
+      const first = range.from ? from : 0;
+      const end = Math.min(range.to ? to + (options.inclusiveEnd ? 1 : 0) : ROWS, ROWS);
+      const expected = first < end ? keysFrom(first, end) : [];
+      if (options.reverse) expected.reverse();
+      const found = await scanned(range, options);
+      const where = `round ${round}: ${from} to ${to} ${JSON.stringify(options)}`;
+      expect(found.keys, where).to.deep.equal(expected.slice(0, options.limit ?? ROWS));
+      expect(found.rows.length, where).to.equal(options.keysOnly ? 0 : found.keys.length);
+    }
+  });
+
+  it('a filter is evaluated at the servers: what it drops does not travel', async () => {
+    const before = client.statistics.cellsReceived;
+    const found = await scanned({}, { filter: columnPrefix('third') });
+    expect(found.keys).to.deep.equal(keysFrom(0, ROWS).filter((_, i) => i % 3 === 0));
+    expect(client.statistics.cellsReceived - before).to.equal(found.keys.length);
+    expect(found.scanned).to.equal(ROWS);
+  });
+
+  it('rows larger than an answer come whole', async () => {
+    const value = bytes('x'.repeat(128 * 1024));
+    const large = Array.from({ length: 60 }, (_, i) => ({ family: 1, qualifier: bytes(`c${100 + i}`), value }));
+    const put = (name: string, count: number) => client.mutate(wide, { key: bytes(name), put: large.slice(0, count) });
+    const wide = await cluster.table(['0', '1']);
+    await put('a', 1);
+    await put('b', 60);
+    await put('c', 35);
+    await client.mutate(wide, { key: bytes('d'), put: [cell(0, 'q', 'v')] });
+    for (const reverse of [false, true]) {
+      const scan = client.scan(wide, {}, { reverse });
+      const found: [string, number][] = [];
+      for (let batch = await scan.next(); batch; batch = await scan.next()) {
+        for (const [i, k] of batch.keys.entries()) found.push([String(k), batch.rows[i]!.length]);
+      }
+      const size = 7 + 4 + value.length;
+      const expected = [
+        ['a', size],
+        ['b', 60 * size],
+        ['c', 35 * size],
+        ['d', 9],
+      ];
+      expect(found).to.deep.equal(reverse ? expected.reverse() : expected);
+    }
+    expect((await client.get(wide, bytes('b')))?.length).to.equal(60 * (7 + 4 + value.length));
+  });
+
+  it('a scan goes on after its lease, without a row twice or missing', async () => {
+    // As a scanner is not kept for longer than 80 % of the lease, every batch opens a new one.
+    const impatient = cluster.client({ scannerTimeoutMs: 0 });
+    for (const reverse of [false, true]) {
+      const scan = impatient.scan(table, {}, { batchRows: 77, reverse });
+      const found: string[] = [];
+      for (let batch = await scan.next(); batch; batch = await scan.next()) found.push(...batch.keys.map(String));
+      expect(found).to.deep.equal(reverse ? keysFrom(0, ROWS).reverse() : keysFrom(0, ROWS));
+    }
+  });
+
+  it('a scan that is closed gives nothing more', async () => {
+    const scan = client.scan(table, {}, { batchRows: 10 });
+    expect((await scan.next())?.keys).to.have.length(10);
+    scan.close();
+    scan.close();
+    expect(await scan.next()).to.equal(undefined);
+  });
+
+  it('look-ups of one tick share scans, and each gets its own keys', async function () {
+    const { seed, next } = random();
+    this.test!.title += ` (seed ${seed})`;
+    const families = { families: [0] };
+    for (let round = 0; round < 12; round++) {
+      const asked = Array.from({ length: 1 + next(90) }, () => {
+        const from = next(ROWS + 20);
+        return { from, to: from + next(next(4) === 0 ? 500 : 4), limit: 1 + next(300) };
+      });
+      const found = await Promise.all(
+        asked.map(({ from, to, limit }) => client.lookup(table, { from: key(from), to: key(to) }, limit, families)),
+      );
+      for (const [n, { from, to, limit }] of asked.entries()) {
+        const end = Math.min(to, ROWS);
+        const expected = end > from ? keysFrom(from, end).slice(0, limit) : [];
+        expect(found[n]!.map(String), `round ${round}, ${from} to ${to}, at most ${limit}`).to.deep.equal(expected);
+      }
+    }
+    const before = client.statistics.calls.Scan!;
+    const few = await Promise.all(
+      Array.from({ length: 60 }, (_, i) => client.lookup(table, { from: key(i), to: key(i + 2) }, 5, families)),
+    );
+    expect(few.every((keys) => keys.length === 2)).to.equal(true);
+    expect(client.statistics.calls.Scan! - before).to.equal(1);
+    expect(await client.lookup(table, {}, 3)).to.deep.equal([key(0), key(1), key(2)]);
+    expect(await client.lookup(table, {}, ROWS + 1)).to.have.length(ROWS);
+    expect(await client.lookup(table, {}, 10, { families: [1] })).to.deep.equal(
+      Array.from({ length: 10 }, (_, i) => key(3 * i)),
+    );
+  });
+
+  it('tables and families that are not there are named', async () => {
+    expect(await codeOf(client.get({ name: 'nosuchtable', families: ['0'] }, key(0)))).to.equal('noTable');
+    expect(await codeOf(client.scan({ name: 'nosuchtable', families: ['0'] }, {}).next())).to.equal('noTable');
+    expect(await codeOf(client.regions({ name: 'nosuchtable', families: ['0'] }))).to.equal('noTable');
+    const more = { name: table.name, families: [...table.families, 'other'] };
+    expect(await codeOf(client.get(more, key(0), { families: [3] }))).to.equal('conflict');
+    const fewer = { name: table.name, families: ['1'] };
+    expect(await codeOf(client.get(fewer, key(0)))).to.equal('conflict');
+    expect(await codeOf(client.get(table, bytes('')))).to.equal('limit');
+    expect(await codeOf(client.get(table, Buffer.alloc(40_000)))).to.equal('limit');
+  });
+
+  it('a table that was dropped and made again is found again', async () => {
+    const again = await cluster.table(['0']);
+    await client.mutate(again, { key: bytes('a'), put: [cell(0, 'q', '1')] });
+    await cluster.dropTable(again);
+    expect(await codeOf(client.get(again, bytes('a')))).to.equal('noTable');
+  });
+
+  it('the first master that answers will do', async () => {
+    const other = cluster.client({ masters: ['127.0.0.1:1', cluster.server.regionServers[0]!, cluster.server.master] });
+    expect(await other.get(table, key(1))).to.deep.equal(rowOf(1));
+  });
+});

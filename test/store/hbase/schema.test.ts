@@ -1,0 +1,136 @@
+import { expect } from 'chai';
+import type { TableSpec } from '../../../src/store/contract.js';
+import { StoreError } from '../../../src/store/errors.js';
+import { HBaseClient } from '../../../src/store/hbase/rpc/client.js';
+import { TableAdmin } from '../../../src/store/hbase/schema/admin.js';
+import { Gateway } from '../../../src/store/hbase/schema/gateway.js';
+import { createCommand, describeTable, TableRegistry } from '../../../src/store/hbase/schema/index.js';
+import type { HBaseSettings } from '../../../src/store/hbase/settings.js';
+import { freshPrefix, type HBaseServer, hbase } from '../../hbase/server.js';
+
+const MASTER: TableSpec = { name: 'master', families: [{ name: 'info' }, { name: 'large', separate: true }] };
+const INDEX: TableSpec = { name: 'index_2.5.4.3', families: [{ name: 'mark' }], suffixBytes: 16 };
+const KEYS = [Buffer.from([0x40]), Buffer.from([0x80, 0x00]), Buffer.from([0xc3, 0xff])];
+
+async function failure(work: Promise<unknown>): Promise<StoreError> {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof StoreError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('HBase tables', function () {
+  this.timeout(120_000);
+  let server: HBaseServer;
+  const clients: HBaseClient[] = [];
+
+  before(async function () {
+    server = await hbase(this);
+  });
+  after(async () => {
+    for (const client of clients) await client.close();
+  });
+
+  function registryOf(settings: HBaseSettings): TableRegistry {
+    const client = new HBaseClient(settings);
+    clients.push(client);
+    return new TableRegistry(client, settings);
+  }
+
+  it('are made as they are described, pre-split, once, and dropped', async () => {
+    const settings = { ...server.settings(freshPrefix(), { regions: 4 }), splitKeys: () => KEYS };
+    const registry = registryOf(settings);
+    const gateway = new Gateway(settings.rest!);
+    expect(await registry.isThere()).to.equal(false);
+    await registry.ensure([{ name: 'journal', families: [{ name: 'plan', ordered: true }] }]);
+    expect(await registry.isThere()).to.equal(true);
+    expect(await registry.list()).to.deep.equal([]);
+
+    await Promise.all([registry.create(MASTER), registryOf(settings).create(MASTER)]);
+    await registry.create(MASTER);
+    expect(await registry.list()).to.deep.equal([MASTER]);
+    const { name } = registry.handle(MASTER);
+    const made = await gateway.describe(name);
+    expect([...made!.families.keys()]).to.deep.equal(['0', '1', 'lock']);
+    expect(made!.families.get('0')).to.include({ BLOOMFILTER: 'ROW', VERSIONS: '1', DATA_BLOCK_ENCODING: 'FAST_DIFF' });
+    expect(made!.families.get('1')).to.include({ BLOCKCACHE: 'false', DATA_BLOCK_ENCODING: 'NONE' });
+    expect(made!.families.get('lock')).to.include({ NEW_VERSION_BEHAVIOR: 'true' });
+    const starts = (await gateway.regions(name))!.map(({ start }) => start).sort(Buffer.compare);
+    expect(starts).to.deep.equal([Buffer.alloc(0), ...KEYS]);
+    expect([...(await registry.verify([]))!]).to.deep.equal([]);
+
+    const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }));
+    expect(other.code).to.equal('conflict');
+    await registry.drop('master');
+    await registry.drop('master');
+    expect(await registry.list()).to.deep.equal([]);
+    expect(await gateway.describe(name)).to.equal(undefined);
+  });
+
+  it('get the families they lack, and are refused where they would lose data', async () => {
+    const settings = server.settings(freshPrefix(), { durability: 'fsync' });
+    const gateway = new Gateway(settings.rest!);
+    const admin = new TableAdmin(settings, () => Promise.reject(new Error('not called')));
+    const never = () => Promise.reject(new Error('not called'));
+    const table = describeTable(settings, MASTER);
+    await gateway.create({ ...table, families: table.families.slice(0, 1) });
+    expect((await admin.verify(table))!.join()).to.match(/families are missing: alter '.*_master', \{NAME => '1'/);
+    await admin.create(table, never);
+    expect(await admin.verify(table)).to.deep.equal([]);
+    expect((await gateway.describe(table.name))!.attributes.DURABILITY).to.equal('FSYNC_WAL');
+
+    const weak = { ...describeTable(settings, INDEX), attributes: { DURABILITY: 'ASYNC_WAL' } };
+    const [first, ...rest] = weak.families;
+    await gateway.create({
+      ...weak,
+      families: [{ ...first!, attributes: { ...first!.attributes, TTL: '60' } }, ...rest],
+    });
+    const error = await failure(admin.create(describeTable(settings, INDEX), never));
+    expect(error.code).to.equal('conflict');
+    expect(error.message)
+      .to.include('DURABILITY is ASYNC_WAL, not FSYNC_WAL: alter')
+      .and.include('TTL is 60, not FOREVER');
+  });
+
+  it('are left to the operator where there is no gateway', async () => {
+    const settings = server.settings(freshPrefix());
+    const alone = registryOf({ ...settings, rest: undefined });
+    const error = await failure(alone.ensure([]));
+    expect([error.code, error.applied]).to.deep.equal(['unavailable', 'no']);
+    expect(error.message).to.include(`create '${settings.prefix}tables', DURABILITY => 'USE_DEFAULT', {NAME => 'spec'`);
+    await registryOf(settings).ensure([]);
+    await alone.ensure([]);
+    const gateway = new Gateway(settings.rest!);
+    await gateway.create(describeTable(settings, INDEX));
+    await alone.create(INDEX);
+    expect(await alone.list()).to.deep.equal([INDEX]);
+    const dropped = await failure(alone.drop(INDEX.name));
+    expect(dropped.message).to.include(`disable '${settings.prefix}${INDEX.name}'`);
+    expect(await alone.list()).to.deep.equal([]);
+  });
+
+  it('name what is wrong with the gateway', async () => {
+    const settings = server.settings(freshPrefix());
+    const nobody = await failure(new Gateway('http://127.0.0.1:1').tables());
+    expect([nobody.code, nobody.message]).to.deep.equal([
+      'unavailable',
+      "HBase's REST gateway http://127.0.0.1:1 does not answer (ECONNREFUSED)",
+    ]);
+    const elsewhere = await failure(registryOf({ ...settings, namespace: 'nowhere' }).ensure([]));
+    expect(elsewhere.message).to.match(/NamespaceNotFoundException.* nowhere/);
+  });
+
+  it('have commands for the shell that make the same table', () => {
+    const settings = { namespace: 'ldap', prefix: '', durability: 'fsync' } as const;
+    const splits = [Buffer.from('=a"#'), Buffer.from([0x5c, 0x00, 0xff])];
+    expect(createCommand(describeTable(settings, INDEX, splits))).to.equal(
+      "create 'ldap:index_2.5.4.3', DURABILITY => 'FSYNC_WAL', " +
+        "{NAME => '0', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'NONE', BLOCKSIZE => '16384'}, " +
+        "{NAME => 'lock', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'ROW', NEW_VERSION_BEHAVIOR => 'true'}, " +
+        '{SPLITS => ["=a\\x22\\x23", "\\x5C\\x00\\xFF"]}',
+    );
+  });
+});
