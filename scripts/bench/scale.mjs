@@ -119,7 +119,7 @@ class Directory {
       rowan.data,
     ];
     const start = performance.now();
-    const run = spawnSync('sh', args.map(String), { encoding: 'utf8' });
+    const run = spawnSync('sh', args.map(String), { encoding: 'utf8', maxBuffer: 2 ** 26 });
     const seconds = (performance.now() - start) / 1000;
     const loaded = Number(/loaded ([\d,]+) entries/.exec(run.stdout + run.stderr)?.[1].replaceAll(',', ''));
     if (run.status !== 0 || loaded !== this.size + 2) throw new Error(`loading failed:\n${run.stdout}${run.stderr}`);

@@ -15,7 +15,7 @@ import type { Actor, LoadEntry, LoadSource } from './types.js';
 import { CHANGE, changeTime, countSteps, isSpecial } from './write.js';
 
 /** Entries written together: it holds the write lock for some tens of milliseconds. */
-const ENTRIES = 1000;
+const ENTRIES = 2000;
 /** Or so many bytes of rows. */
 const BYTES = 8 * 1024 * 1024;
 

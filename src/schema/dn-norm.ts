@@ -28,7 +28,8 @@ function escapedLength(form: Buffer): number {
   return length;
 }
 
-function avaNorm(oid: string, form: Buffer): Buffer {
+/** `norm` of an RDN of one attribute. */
+export function avaNorm(oid: string, form: Buffer): Buffer {
   const out = Buffer.allocUnsafe(oid.length + 1 + escapedLength(form));
   out.write(oid, 0, 'latin1');
   out[oid.length] = EQUALS;

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../ldap/error.js';
 import { readTlv, stringBytes } from './der.js';
-import { joinRdns, rdnNorm } from './dn-norm.js';
+import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
 import { didYouMean, shown } from './suggest.js';
 import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './types.js';
 
@@ -261,19 +261,27 @@ class Parser {
 }
 
 function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
-  const avas: Ava[] = [];
-  const parts: { oid: string; form: Buffer }[] = [];
-  for (const { oid, type, value } of raw.avas) {
-    const norm = (type!.equality ?? context.fallback).normalize(value);
-    if (!norm) {
-      const why = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
-      parser.fail(`the value of '${type!.name}' ${why}`, raw.start);
-    }
-    if (parts.some((part) => part.oid === oid)) parser.fail(`'${type!.name}' is twice in one RDN`, raw.start);
-    avas.push({ type: type!, value, norm });
-    parts.push({ oid, form: norm });
+  const text = parser.slice(raw.start, raw.end);
+  if (raw.avas.length === 1) {
+    const ava = finishAva(raw.avas[0]!, raw, parser, context);
+    return { avas: [ava], text, norm: avaNorm(ava.type.oid, ava.norm) };
   }
-  return { avas, text: parser.slice(raw.start, raw.end), norm: rdnNorm(parts) };
+  const avas: Ava[] = [];
+  for (const given of raw.avas) {
+    const ava = finishAva(given, raw, parser, context);
+    if (avas.some(({ type }) => type === ava.type)) parser.fail(`'${ava.type.name}' is twice in one RDN`, raw.start);
+    avas.push(ava);
+  }
+  return { avas, text, norm: rdnNorm(avas.map(({ type, norm }) => ({ oid: type.oid, form: norm }))) };
+}
+
+function finishAva({ type, value }: RawAva, { start }: RawRdn, parser: Parser, context: DnContext): Ava {
+  const norm = (type!.equality ?? context.fallback).normalize(value);
+  if (!norm) {
+    const why = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
+    parser.fail(`the value of '${type!.name}' ${why}`, start);
+  }
+  return { type: type!, value, norm };
 }
 
 function bound(bytes: Buffer): void {

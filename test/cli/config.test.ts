@@ -147,6 +147,11 @@ describe('configuration', () => {
     expect(problems({ flags: { listen: ['ldaps://127.0.0.1:636'] } })).to.deep.equal([
       '--listen has an ldaps:// URL, which needs tls.cert and tls.key',
     ]);
+    expect(problems({ flags: { data: 'd', store: 'hbase://a' } })).to.deep.equal(['--store cannot stand beside data']);
+    expect(problems({ flags: { store: 'http://a', 'hbase.rest': 'a:1' } })).to.deep.equal([
+      '--store must be an address like hbase://HOST:PORT,HOST:PORT/PREFIX',
+      '--hbase-rest must be the URL of a REST gateway, like http://HOST:8080, or none',
+    ]);
     const parallel = { ROWAN_PASSWORDS_ARGON2_PARALLELISM: '16', ROWAN_PASSWORDS_ARGON2_MEMORY_KIB: '64' };
     expect(problems({ env: parallel })[0]).to.match(/^ROWAN_PASSWORDS_ARGON2_MEMORY_KIB does not fit/);
   });

@@ -119,7 +119,9 @@ class RecycledStore implements Store {
 
   async commit(plan: Plan): Promise<void> {
     // The store itself says what is wrong first.
-    const steps = plan.steps.map((step) => (this.#there.has(step.table) ? step : { ...step, table: `no.${step.table}` }));
+    const steps = plan.steps.map((step) =>
+      this.#there.has(step.table) ? step : { ...step, table: `no.${step.table}` },
+    );
     await this.#store.commit({ ...plan, steps });
   }
 

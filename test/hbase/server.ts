@@ -75,14 +75,16 @@ export async function stopHBase(): Promise<void> {
 
 after(stopHBase);
 
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
+/** Below the ports that systems give to outgoing connections: one of those may take the port of an HBase that was killed. */
+async function freePort(): Promise<number> {
+  while (true) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const server = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
     });
-  });
+    if (free) return port;
+  }
 }
 
 /** Two ports in a row, for the two region servers. */

@@ -80,6 +80,30 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
+    it('leave the other attributes to be compared, and errors to be told', async () => {
+      await group(2000);
+      const compare = (attribute: string, value: string, view = VIEW) =>
+        f.partition.compare(f.dn(GROUP), attribute, Buffer.from(value), view);
+      expect([await compare('cn', 'ALL'), await compare('cn', 'none')]).to.deep.equal([true, false]);
+      expect(await compare('name', 'All')).to.equal(true);
+      expect(await compare('objectClass', 'GROUPOFNAMES')).to.equal(true);
+      await refused('noSuchAttribute', compare('description', 'x'));
+      await refused('invalidAttributeSyntax', compare('member', 'no name'));
+      await refused('insufficientAccessRights', compare('member', member(1), { hides: () => true }));
+    });
+
+    it('of a referral object refer all the same', async () => {
+      const entry = `cn=elsewhere,${SUFFIX}`;
+      const ref = numbers(0, 600).map((i) => `ldap://host${i}.example.com/cn=elsewhere,dc=example,dc=com??sub`);
+      await f.add(entry, { objectClass: ['referral', 'extensibleObject'], cn: 'elsewhere', ref }, ACTOR, true);
+      await refused('referral', f.modify(entry, change('add', 'description', 'x')));
+      await refused('referral', f.modify(entry, change('add', 'ref', 'ldap://one.more')));
+      await refused('referral', f.partition.compare(f.dn(entry), 'cn', Buffer.from('elsewhere'), VIEW));
+      await refused('referral', f.search({ base: entry, scope: 'base' }));
+      expect((await f.search({ manageDsaIT: true, filter: `(ref=${ref[7]})` })).dns).to.deep.equal([entry]);
+      await f.expectClean();
+    });
+
     it('of which the values come under several options are read whole', async () => {
       await group(300);
       await f.modify(GROUP, change('add', 'member;x-a', member(5), member(500)));

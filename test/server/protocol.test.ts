@@ -1,6 +1,8 @@
 import ldapjs from 'ldapjs';
 import { mount } from '../../src/server/mount/mount.js';
 import { makeConfig } from '../../src/server/settings/index.js';
+import { openRecycled } from '../hbase/recycled.js';
+import { hbase } from '../hbase/server.js';
 import { delayedStore } from '../store/delayed.js';
 import { ADMIN, emptyPartition, start } from './directory.js';
 import { type Lack, protocolSuite } from './protocol-suite.js';
@@ -32,6 +34,18 @@ protocolSuite('RowanServer, over a store that never answers at once', async () =
   const partition = await emptyPartition(delayedStore());
   const { url, port, stop } = await start(SETTINGS, 0, partition);
   return { url, port, ...admin, stop };
+});
+
+describe('HBase', () => {
+  before(async function () {
+    if (!process.env.ROWAN_HBASE_URL) await hbase(this);
+  });
+
+  protocolSuite('RowanServer, over HBase', async () => {
+    const partition = await emptyPartition(await openRecycled());
+    const { url, port, stop } = await start(SETTINGS, 0, partition);
+    return { url, port, ...admin, stop };
+  });
 });
 
 protocolSuite('mounted on ldapjs', async () => {

@@ -3,8 +3,8 @@ import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '..
 import { isPromise } from '../maybe.js';
 import { afterPrefix } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
-import { MAX_KEY } from './journal/groups.js';
 import { columnPrefixFilter } from './filter/index.js';
+import { MAX_KEY } from './journal/groups.js';
 import { EngineScan } from './scan.js';
 
 /** What a front end has added to a row's counters and not written yet; gives the row itself where there is nothing. */
@@ -88,7 +88,8 @@ export class HBaseReader implements Reader {
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#with(name, async (table) => {
       const suffix = suffixOf(table);
-      if (after && after.length !== suffix) throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffix}`);
+      if (after && after.length !== suffix)
+        throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffix}`);
       const found: Buffer[] = [];
       for await (const key of this.#postingKeys(table, prefix, limit, after)) found.push(key.subarray(prefix.length));
       return Buffer.concat(found, found.length * suffix);
@@ -105,7 +106,12 @@ export class HBaseReader implements Reader {
   }
 
   /** Keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
-  async *#postingKeys(table: OpenTable, prefix: Buffer, limit: number, after: Buffer | undefined): AsyncGenerator<Buffer> {
+  async *#postingKeys(
+    table: OpenTable,
+    prefix: Buffer,
+    limit: number,
+    after: Buffer | undefined,
+  ): AsyncGenerator<Buffer> {
     const length = prefix.length + suffixOf(table);
     const to = afterPrefix(prefix);
     let from = after ? Buffer.concat([prefix, after, Buffer.alloc(1)]) : prefix;
@@ -142,7 +148,8 @@ export class HBaseReader implements Reader {
     const bounds = boundsOf(range);
     if (!bounds || limit <= 0) return [];
     const { client } = this.cluster;
-    if (limit <= LOOKUP && table.spec.suffixBytes !== undefined) return client.lookup(table.handle, bounds, limit, table.rows);
+    if (limit <= LOOKUP && table.spec.suffixBytes !== undefined)
+      return client.lookup(table.handle, bounds, limit, table.rows);
     const keys: Buffer[] = [];
     const scan = client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit });
     try {
@@ -190,4 +197,3 @@ function cut(bound: Buffer): Buffer | 'end' {
   if (bound.length <= MAX_KEY) return bound;
   return afterPrefix(bound.subarray(0, MAX_KEY)) ?? 'end';
 }
-

@@ -125,12 +125,12 @@ describe('HBase tables', function () {
 
   it('have commands for the shell that make the same table', () => {
     const settings = { namespace: 'ldap', prefix: '', durability: 'fsync' } as const;
-    const splits = [Buffer.from('=a"#'), Buffer.from([0x5c, 0x00, 0xff])];
+    const splits = [Buffer.from("=a'#"), Buffer.from([0x5c, 0x00, 0xff])];
     expect(createCommand(describeTable(settings, INDEX, splits))).to.equal(
       "create 'ldap:index_2.5.4.3', DURABILITY => 'FSYNC_WAL', " +
         "{NAME => '0', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'NONE', BLOCKSIZE => '16384'}, " +
         "{NAME => 'lock', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'ROW', NEW_VERSION_BEHAVIOR => 'true'}, " +
-        '{SPLITS => ["=a\\x22\\x23", "\\x5C\\x00\\xFF"]}',
+        "{SPLITS => ['=a\\x27#', '\\x5C\\x00\\xFF']}",
     );
   });
 });

@@ -56,7 +56,7 @@ export class Fixture {
   }
 
   /** Bulk-loads rows into one table. */
-  ingest(table: string, rows: readonly LoadRow[], options: { absent?: boolean; append?: boolean } = {}): Promise<void> {
+  ingest(table: string, rows: Iterable<LoadRow>, options: { absent?: boolean; append?: boolean } = {}): Promise<void> {
     return this.store.ingest([{ table, rows, ...options }], { steps: [], decisive: 0 });
   }
 

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { PackedRows } from '../../../src/store/load.js';
 import { cellCounter, EMPTY, packRow, unpackRow } from '../../../src/store/row.js';
 import { A, bytes, cell, codeOf, type Fixture, INDEX, LARGE, LOG, PEOPLE, row, scanAll, under } from './fixture.js';
 
@@ -82,6 +83,21 @@ export function loadSuite(f: Fixture): void {
       expect(await codeOf(f.ingest(TABLE, rows('ingestguard/', [0, 1, 4]), { absent: true }))).to.equal('guard');
       const { keys } = await scanAll(f.store, TABLE, under('ingestguard/'));
       expect(keys).to.deep.equal(['ingestguard/00001', 'ingestguard/count']);
+    });
+
+    it('leaves out of batches that wait together the one that fails, whose rows stay as they were', async function () {
+      if (!f.store.supports.atomicPlan) this.skip();
+      await f.ingest(TABLE, rows('ingestwait/', [15]));
+      const batches = Array.from({ length: 6 }, (_, i) => PackedRows.of(rows('ingestwait/', [i * 5, i * 5 + 1])));
+      const taken = PackedRows.of(rows('ingestwait/', [14, 15, 16]));
+      batches.splice(3, 0, taken);
+      const codes = await Promise.all(batches.map((batch) => codeOf(f.ingest(TABLE, batch, { absent: true }))));
+      expect(codes).to.deep.equal(['none', 'none', 'none', 'guard', 'guard', 'none', 'none']);
+      expect([...taken].map(({ key }) => key.toString())).to.deep.equal(
+        rows('ingestwait/', [14, 15, 16]).map(({ key }) => key.toString()),
+      );
+      const { keys } = await scanAll(f.store, TABLE, under('ingestwait/'));
+      expect(keys.map((key) => Number(key.slice(-5)))).to.deep.equal([0, 1, 5, 6, 10, 11, 15, 20, 21, 25, 26]);
     });
 
     it('takes part with commits that run meanwhile', async () => {

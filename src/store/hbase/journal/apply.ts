@@ -39,7 +39,11 @@ function markMutation({ key, put }: Mark, ticket: bigint): RowMutation {
 }
 
 /** One after another where a failpoint wants to look in between. */
-async function each(work: readonly (() => Promise<unknown>)[], failpoint: Failpoint | undefined, name: string): Promise<void> {
+async function each(
+  work: readonly (() => Promise<unknown>)[],
+  failpoint: Failpoint | undefined,
+  name: string,
+): Promise<void> {
   if (!failpoint) {
     await Promise.all(work.map((one) => one()));
     return;
@@ -68,7 +72,11 @@ class Batches {
 
   async run(failpoint: Failpoint | undefined, name: string): Promise<void> {
     if (this.#tables.size === 0) return;
-    const work = [...this.#tables].map(([table, list]) => () => this.#put(table, list));
+    const work = [...this.#tables].map(
+      ([table, list]) =>
+        () =>
+          this.#put(table, list),
+    );
     await each(work, failpoint, name);
   }
 
@@ -97,7 +105,11 @@ export async function changeRow(cluster: Cluster, change: RowChange, lock: Buffe
 }
 
 /** Does the work; nothing where the table is gone. */
-export async function unlessDropped(cluster: Cluster, name: string, work: (table: OpenTable) => Promise<void>): Promise<void> {
+export async function unlessDropped(
+  cluster: Cluster,
+  name: string,
+  work: (table: OpenTable) => Promise<void>,
+): Promise<void> {
   try {
     await work(await cluster.table(name));
   } catch (error) {

@@ -112,11 +112,19 @@ export function encodeRecord(record: PlanRecord): Buffer {
   out.long(record.plan);
   out.long(record.ticket);
   out.list(record.rows, ({ table, key, wipe, gone, come }) => {
-    out.text(table).bytes(key).number(wipe ? 1 : 0);
+    out
+      .text(table)
+      .bytes(key)
+      .number(wipe ? 1 : 0);
     out.bytes(gone).bytes(come);
   });
   out.list(record.shared, ({ table, key, add }) => out.text(table).bytes(key).bytes(add));
-  out.list(record.blind, ({ table, key, put }) => out.text(table).bytes(key).number(put ? 1 : 0));
+  out.list(record.blind, ({ table, key, put }) =>
+    out
+      .text(table)
+      .bytes(key)
+      .number(put ? 1 : 0),
+  );
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
   return out.end();
 }

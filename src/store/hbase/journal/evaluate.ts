@@ -1,5 +1,5 @@
 import type { Cell, CellName, Increment, Plan } from '../../contract.js';
-import { EMPTY, compareCells, counterBytes, packRow, unpackRow } from '../../row.js';
+import { compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Addition, Appended, Mark, PlanRecord, RowChange } from './codec.js';

@@ -55,7 +55,8 @@ function kindOf(step: RowStep, { spec }: OpenTable): Kind {
 /** Who changes rows of a table otherwise than by loading it holds its gate shared. */
 function gates(cluster: Cluster, groups: Iterable<Group>, open: readonly string[]): Group[] {
   const names = new Set<string>();
-  for (const { kind, table } of groups) if (kind === 'exclusive' && !open.includes(table.spec.name)) names.add(table.spec.name);
+  for (const { kind, table } of groups)
+    if (kind === 'exclusive' && !open.includes(table.spec.name)) names.add(table.spec.name);
   return [...names].map((name) => gate(cluster, name, 'shared'));
 }
 

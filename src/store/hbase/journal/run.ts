@@ -1,13 +1,13 @@
-import type { Cell, Plan } from '../../contract.js';
-import { unpackRow } from '../../row.js';
+import type { CellName, Plan } from '../../contract.js';
 import { StoreError } from '../../errors.js';
+import { cellValue } from '../../row.js';
 import { cellKey } from '../../tables.js';
 import type { OpenTable } from '../cluster.js';
 import { applyRecord, changeRow } from './apply.js';
 import { type LockedRow, readLock } from './blockers.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
 import { additions, cellId, evaluate, type Seen } from './evaluate.js';
-import { appendCount, gate, type Group, groupSteps } from './groups.js';
+import { appendCount, type Group, gate, groupSteps } from './groups.js';
 import type { Session } from './session.js';
 import type { SharedRow } from './shared.js';
 import { Fenced } from './writer.js';
@@ -143,7 +143,10 @@ class PlanRun {
   async finish(): Promise<void> {
     let record: PlanRecord;
     try {
-      const [seen, ticket] = await Promise.all([this.#read(), this.#session.tickets.draw(1 + appendCount(this.#plan.steps))]);
+      const [seen, ticket] = await Promise.all([
+        this.#read(),
+        this.#session.tickets.draw(1 + appendCount(this.#plan.steps)),
+      ]);
       await this.#at('read after');
       record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
     } catch (error) {
@@ -157,29 +160,36 @@ class PlanRun {
   }
 
   async #read(): Promise<Seen> {
-    const { client } = this.#session.cluster;
     const rows = new Map<string, Buffer | undefined>();
+    const cells = new Map<string, Buffer | undefined>();
     for (const [id, row] of this.#shared) rows.set(id, row.view(row.row));
     const byTable = new Map<OpenTable, Group[]>();
     for (const group of this.#exclusive) byTable.set(group.table, [...(byTable.get(group.table) ?? []), group]);
-    const cells = new Map<string, Buffer | undefined>();
-    const work: Promise<void>[] = [];
-    for (const [table, groups] of byTable) {
-      const keys = groups.map((group) => group.key);
-      const got = client.getMany(table.handle, keys, table.rows);
-      work.push(got.then((found) => void groups.forEach(({ id }, i) => rows.set(id, found[i]))));
-      for (const group of groups) {
-        const names = guardedCells(group);
-        if (names.length === 0) continue;
-        work.push(client.get(table.handle, group.key, { columns: names }).then((row) => {
-          for (const name of names) cells.set(cellId(table.spec.name, name.family, cellKey(group.key, name.qualifier)), undefined);
-          for (const cell of row ? unpackRow(row) : [])
-            cells.set(cellId(table.spec.name, cell.family, cellKey(group.key, cell.qualifier)), cell.value);
-        }));
-      }
+    const work = [...byTable].map(([table, groups]) => this.#readRows(table, groups, rows));
+    for (const group of this.#exclusive) {
+      const names = guardedCells(group);
+      if (names.length > 0) work.push(this.#readCells(group, names, cells));
     }
     await settled(work);
     return { rows, cells };
+  }
+
+  async #readRows(table: OpenTable, groups: readonly Group[], rows: Map<string, Buffer | undefined>): Promise<void> {
+    const keys = groups.map((group) => group.key);
+    const found = await this.#session.cluster.client.getMany(table.handle, keys, table.rows);
+    for (const [i, { id }] of groups.entries()) rows.set(id, found[i]);
+  }
+
+  async #readCells(
+    { table, key }: Group,
+    names: readonly CellName[],
+    cells: Map<string, Buffer | undefined>,
+  ): Promise<void> {
+    const row = await this.#session.cluster.client.get(table.handle, key, { columns: names });
+    for (const { family, qualifier } of names) {
+      const value = row && cellValue(row, family, qualifier);
+      cells.set(cellId(table.spec.name, family, cellKey(key, qualifier)), value);
+    }
   }
 
   /** One row, which is changed and unlocked at once, or one key that is written: that decides it. */
@@ -236,13 +246,10 @@ class PlanRun {
   }
 }
 
-function guardedCells({ table, steps }: Group): Cell[] {
-  const names: Cell[] = [];
-  for (const step of steps)
-    for (const guard of step.guards ?? [])
-      if (table.spec.families[guard.family]?.separate)
-        names.push({ family: guard.family, qualifier: guard.qualifier, value: guard.qualifier });
-  return names;
+/** Guarded cells of separate families, which do not come with the row. */
+function guardedCells({ table, steps }: Group): CellName[] {
+  const guards = steps.flatMap((step) => step.guards ?? []);
+  return guards.filter(({ family }) => table.spec.families[family]?.separate);
 }
 
 async function isSwept(session: Session): Promise<boolean> {
@@ -251,7 +258,10 @@ async function isSwept(session: Session): Promise<boolean> {
 }
 
 function unknownOutcome(error: unknown): StoreError {
-  return new StoreError('unavailable', 'the store did not answer while a plan was applied', { cause: error, applied: 'unknown' });
+  return new StoreError('unavailable', 'the store did not answer while a plan was applied', {
+    cause: error,
+    applied: 'unknown',
+  });
 }
 
 /** Waits for all before the first failure is passed on: nothing goes on behind the caller's back. */

@@ -61,7 +61,13 @@ export class Session {
     this.options = options;
     this.#onEnd = onEnd;
     this.writer = new Writer(cluster, options.leaseMs);
-    this.shared = new SharedRows(cluster, this.writer, tickets, () => this.abandon(), () => this.#settle());
+    this.shared = new SharedRows(
+      cluster,
+      this.writer,
+      tickets,
+      () => this.abandon(),
+      () => this.#settle(),
+    );
   }
 
   async open(): Promise<void> {

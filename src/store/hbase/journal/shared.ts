@@ -14,6 +14,7 @@ import { Fenced, type Writer } from './writer.js';
 const FOLD_MS = 250;
 /** A row that others asked for is left to them for so long, ms. */
 const COOL_MS = 40;
+const MOST_COOLING = 1000;
 
 /** A row that this front end holds shared: nobody changes it but for counters. */
 export class SharedRow implements LockedRow {
@@ -64,7 +65,10 @@ export function sums(adds: readonly Increment[]): Increment[] {
 }
 
 /** The counter cells with the additions in them. */
-export function counted(row: Buffer | undefined, adds: readonly Increment[]): { family: number; qualifier: Buffer; value: Buffer }[] {
+export function counted(
+  row: Buffer | undefined,
+  adds: readonly Increment[],
+): { family: number; qualifier: Buffer; value: Buffer }[] {
   return sums(adds).map(({ family, qualifier, by }) => {
     const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
     return { family, qualifier, value };
@@ -163,7 +167,9 @@ export class SharedRows {
   }
 
   #swap({ table, key }: SharedRow, found: Buffer | undefined, value: Buffer): Promise<boolean> {
-    const guard = found ? ({ op: 'equals', ...table.lock, value: found } as const) : ({ op: 'absent', ...table.lock } as const);
+    const guard = found
+      ? ({ op: 'equals', ...table.lock, value: found } as const)
+      : ({ op: 'absent', ...table.lock } as const);
     return this.#cluster.swap(table, { key, guards: [guard], put: [{ ...table.lock, value }] });
   }
 
@@ -210,7 +216,9 @@ export class SharedRows {
     this.#rows.delete(row.id);
   }
 
+  /** The row is left to others for a while. */
   cool(id: string): void {
+    if (this.#cooling.size > MOST_COOLING) this.#cooling.clear();
     this.#cooling.set(id, performance.now() + COOL_MS);
   }
 

@@ -1,7 +1,8 @@
+import { StoreError } from '../../errors.js';
 import { cellValue, unpackRow } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import { applyRecord, type Failpoint, unlessDropped } from './apply.js';
-import { decodeRecord, ID_BYTES, parseLock, type PlanRecord, sharedLock } from './codec.js';
+import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
 import { counted } from './shared.js';
 import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './tables.js';
@@ -26,7 +27,13 @@ export class Sweeper {
   #looking: Promise<void> | undefined;
 
   /** `isOwn`: living writers of this process, which are not looked after. */
-  constructor(cluster: Cluster, tickets: Tickets, leaseMs: number, isOwn: (id: Buffer) => boolean, failpoint?: Failpoint) {
+  constructor(
+    cluster: Cluster,
+    tickets: Tickets,
+    leaseMs: number,
+    isOwn: (id: Buffer) => boolean,
+    failpoint?: Failpoint,
+  ) {
     this.#cluster = cluster;
     this.#tickets = tickets;
     this.#leaseMs = leaseMs;
@@ -77,9 +84,14 @@ export class Sweeper {
     const now = performance.now();
     const before = this.#watched.get(name);
     const same = before?.beat.equals(beat) ? before : { beat: Buffer.from(beat), since: now };
-    if (state.equals(SWEPT)) await this.finish(Buffer.from(id));
-    else if (now - same.since < this.#leaseMs) seen.set(name, same);
-    else if (await this.#fence(id, beat)) await this.finish(Buffer.from(id));
+    seen.set(name, same);
+    if (!state.equals(SWEPT) && now - same.since < this.#leaseMs) return;
+    try {
+      if (state.equals(SWEPT) || (await this.#fence(id, beat))) await this.finish(Buffer.from(id));
+    } catch (error) {
+      // One that cannot be finished is tried again at the next look, and keeps nobody from the others.
+      if (!(error instanceof StoreError)) throw error;
+    }
   }
 
   /** From here on the writer decides nothing more; false when it has shown that it is alive. */
@@ -140,7 +152,12 @@ export class Sweeper {
   }
 
   /** False when another changed the row meanwhile. */
-  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly { sequence: bigint; add: Buffer }[]): Promise<boolean> {
+  async #foldRow(
+    table: OpenTable,
+    key: Buffer,
+    id: Buffer,
+    list: readonly { sequence: bigint; add: Buffer }[],
+  ): Promise<boolean> {
     const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
     const found = row && cellValue(row, table.lock.family, table.lock.qualifier);
     const lock = found && parseLock(found);
@@ -148,7 +165,9 @@ export class Sweeper {
     // Folded by another sweeper, which took the hold off.
     if (!row || !found || !mine || lock?.kind !== 'shared') return true;
     const late = list.filter((one) => one.sequence > mine.folded);
-    const adds = late.flatMap(({ add }) => unpackRow(add)).map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
+    const adds = late
+      .flatMap(({ add }) => unpackRow(add))
+      .map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
     const counters = counted(row, adds);
     const rest = sharedLock(lock.holders.filter((holder) => holder !== mine));
     const timestamp = counters.length > 0 ? await this.#tickets.draw(1) : rest ? undefined : FOREVER;
@@ -171,7 +190,9 @@ export class Sweeper {
     } finally {
       scan.close();
     }
-    await client.putMany(journal, [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })));
+    await client.putMany(
+      journal,
+      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+    );
   }
 }
-

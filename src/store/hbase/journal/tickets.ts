@@ -43,7 +43,12 @@ export class Tickets {
     const { client, numbers } = this.#cluster;
     if (await client.get(numbers, KEY)) return;
     const value = counterBytes(BigInt(Date.now()) * 1000n);
-    await client.mutate(numbers, { key: KEY, guards: [{ op: 'absent', ...CELL }], put: [{ ...CELL, value }], repeatable: true });
+    await client.mutate(numbers, {
+      key: KEY,
+      guards: [{ op: 'absent', ...CELL }],
+      put: [{ ...CELL, value }],
+      repeatable: true,
+    });
   }
 
   /** The first of `count` tickets; the others follow in steps of `STEP`. */

@@ -124,7 +124,10 @@ export class Writer {
    * sweeps it finds out.
    */
   async decide(record: Buffer, plan: bigint, decided: (sequence: bigint) => void): Promise<void> {
-    const value = record.length <= PIECE_BYTES ? Buffer.concat([Buffer.from([WHOLE]), record]) : await this.#putPieces(record, plan);
+    const value =
+      record.length <= PIECE_BYTES
+        ? Buffer.concat([Buffer.from([WHOLE]), record])
+        : await this.#putPieces(record, plan);
     if (this.#fenced) throw new Fenced();
     return new Promise((resolve, reject) => {
       this.#queue.push({ record: value, decided, resolve, reject });
@@ -152,7 +155,11 @@ export class Writer {
   async #decideAll(): Promise<void> {
     while (this.#queue.length > 0 && !this.#fenced) {
       const group = this.#takeGroup();
-      const put = group.map(({ record }) => ({ family: JOURNAL.plan, qualifier: sequenceBytes(++this.#sequence), value: record }));
+      const put = group.map(({ record }) => ({
+        family: JOURNAL.plan,
+        qualifier: sequenceBytes(++this.#sequence),
+        value: record,
+      }));
       const done = this.#done.splice(0, GROUP_DONE);
       let sequence = this.#sequence - BigInt(group.length);
       try {
@@ -167,7 +174,10 @@ export class Writer {
         }
       } catch (error) {
         this.abandon();
-        const unknown = new StoreError('unavailable', 'the journal did not answer', { cause: error, applied: 'unknown' });
+        const unknown = new StoreError('unavailable', 'the journal did not answer', {
+          cause: error,
+          applied: 'unknown',
+        });
         for (const { reject } of group) reject(unknown);
       }
     }
@@ -177,14 +187,22 @@ export class Writer {
   #takeGroup(): Deciding[] {
     let bytes = 0;
     let count = 0;
-    while (count < this.#queue.length && (count === 0 || bytes < GROUP_BYTES)) bytes += this.#queue[count++]!.record.length;
+    while (count < this.#queue.length && (count === 0 || bytes < GROUP_BYTES))
+      bytes += this.#queue[count++]!.record.length;
     return this.#queue.splice(0, count);
   }
 
   #write(put: { family: number; qualifier: Buffer; value: Buffer }[], done: readonly bigint[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const gone = done.map((sequence) => ({ family: JOURNAL.plan, qualifier: sequenceBytes(sequence) }));
-    return client.mutate(journal, { key: this.id, guards: [alive], put, delete: gone, timestamp: FOREVER, repeatable: true });
+    return client.mutate(journal, {
+      key: this.id,
+      guards: [alive],
+      put,
+      delete: gone,
+      timestamp: FOREVER,
+      repeatable: true,
+    });
   }
 
   /** The record is finished and may go, with its pieces. */
@@ -202,7 +220,10 @@ export class Writer {
     if (done.length > 0 && !(await this.#write([], done))) this.abandon();
     const pieces = this.#pieces.splice(0);
     if (pieces.length > 0 && done.length <= GROUP_DONE)
-      await client.putMany(journal, pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })));
+      await client.putMany(
+        journal,
+        pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+      );
   }
 
   /** What others ask for: names of cells in family `ask`. */

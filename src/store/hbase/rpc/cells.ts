@@ -19,7 +19,7 @@ const KEY_FIXED = 12;
 
 export const PUT = 4;
 export const DELETE_COLUMN = 12;
-export const DELETE_FAMILY = 14;
+const DELETE_FAMILY = 14;
 /** Timestamp that the server replaces by its own time. */
 export const LATEST = 0x7fff_ffff_ffff_ffffn;
 

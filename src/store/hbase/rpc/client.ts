@@ -132,7 +132,7 @@ export class HBaseClient {
 
   /**
    * Puts and deletions, each row atomic, in any order; repeated until they are known to be done. Ends when all have; then
-   * rejects if one failed. No guards and no `add`.
+   * rejects if one failed. No guards and no `add`; each key once; at most `maxQueuedBytes` in all.
    */
   async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
     const codec = this.#open(table);

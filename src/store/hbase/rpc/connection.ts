@@ -55,8 +55,13 @@ export class Connection {
     const address = settings.route?.(server) ?? server;
     const colon = address.lastIndexOf(':');
     const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
+    const port = Number(address.slice(colon + 1));
+    if (!host || !(port > 0 && port < 65_536)) {
+      const message = `${server}: '${address.slice(0, 300)}' is no host:port`;
+      return Promise.reject(new Failure(message, { undone: true, serverGone: true, moved: true }));
+    }
     return new Promise((resolve, reject) => {
-      const socket = connect({ host, port: Number(address.slice(colon + 1)), noDelay: true, keepAlive: true });
+      const socket = connect({ host, port, noDelay: true, keepAlive: true });
       const fail = (cause: Error) => {
         socket.destroy();
         reject(new Failure(`${server}: ${cause.message}`, { undone: true, serverGone: true, moved: true }, { cause }));
@@ -65,6 +70,12 @@ export class Connection {
       socket.once('error', fail);
       socket.once('connect', () => {
         clearTimeout(timer);
+        // Where nobody listens on a port that the system may choose for outgoing connections, one may meet itself.
+        if (socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress) {
+          socket.resetAndDestroy();
+          fail(new Error('nobody listens'));
+          return;
+        }
         socket.removeListener('error', fail);
         statistics.connects++;
         socket.write(preamble(service, user));

@@ -151,7 +151,7 @@ function settleAction(server: string, group: Group, result: Reader, cursor: Cell
 }
 
 /** Result: associated_cell_count 2. */
-export function cellCount(result: Reader): number {
+function cellCount(result: Reader): number {
   let count = 0;
   while (result.next()) {
     if (result.field === 2) count = result.uint();

@@ -44,13 +44,8 @@ export function encodeMutation(table: TableCodec, mutation: RowMutation): Encode
   };
 }
 
-export function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
+function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
   return new Writer().bytes(1, key).uint(2, type).uint(8, cells).finish();
-}
-
-/** One Increment of a row, which answers with the new values. */
-export function encodeIncrement(table: TableCodec, key: Buffer, add: RowMutation['add'] & object): EncodedMutation {
-  return encodeMutation(table, { key, add });
 }
 
 function checkNames(mutation: RowMutation): void {

@@ -103,9 +103,11 @@ export class RegionScan implements HBaseScan {
         const batch = this.#take(region, answer);
         if (batch) return batch;
       } catch (e) {
-        if (!(e instanceof Failure)) this.#done = true;
-        if (this.#done) throw e;
-        await this.#recover(e as Failure, region, attempts);
+        if (!(e instanceof Failure)) {
+          this.#done = true;
+          throw e;
+        }
+        if (!this.#done) await this.#recover(e, region, attempts);
       } finally {
         if (this.#done) this.#drop(true);
       }

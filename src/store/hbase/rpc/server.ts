@@ -39,10 +39,6 @@ export class Server {
     this.#limit = settings.maxInFlightPerServer;
   }
 
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /**
    * Makes room for a request of so many bytes among those that wait for the server, to be given back by `release`; false when
    * too much waits. One request is always taken.

@@ -1,13 +1,13 @@
 import type { TableDescriptor } from './descriptor.js';
 
-/** A text in double quotes, as the shell (Ruby) reads it; bytes that are no plain characters in hex. */
+/** A key in single quotes: the shell's language leaves `\\xHH` as it stands, and HBase reads it as the byte. */
 function quoted(bytes: Buffer): string {
   let text = '';
   for (const byte of bytes) {
-    const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c && byte !== 0x23;
+    const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c;
     text += plain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0').toUpperCase()}`;
   }
-  return `"${text}"`;
+  return `'${text}'`;
 }
 
 function attributesOf(attributes: Readonly<Record<string, string>>): string {

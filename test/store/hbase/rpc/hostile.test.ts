@@ -97,7 +97,8 @@ function frame(...parts: Buffer[]): Buffer {
 
 const answering = (id: number) => delimited(new Writer().uint(1, id).finish());
 
-describe('hbase/rpc against a server that is none', () => {
+describe('hbase/rpc against a server that is none', function () {
+  this.timeout(20_000);
   let stranger: Stranger | undefined;
   let client: HBaseClient | undefined;
 
@@ -158,7 +159,6 @@ describe('hbase/rpc against a server that is none', () => {
   });
 
   it('that sends random bytes in place of hbase:meta', async function () {
-    this.timeout(20_000);
     const { seed, next } = random();
     this.test!.title += ` (seed ${seed})`;
     stranger = await Stranger.listen(({ id, method }) => {
@@ -188,6 +188,16 @@ describe('hbase/rpc against a server that is none', () => {
     expect(error).to.include({ code: 'unavailable', applied: 'no' });
     expect(error?.message).to.match(/ECONNREFUSED/);
     expect(client.statistics.calls).to.deep.equal({});
+  });
+
+  it('whose address is none', async () => {
+    for (const master of ['nowhere', 'host:99999999', ':1', 'host:-1']) {
+      client = new HBaseClient(settings(1, { masters: [master] }));
+      const error = await errorOf(client.get(TABLE, bytes('k')));
+      expect(error, master).to.include({ code: 'unavailable', applied: 'no' });
+      expect(error?.message, master).to.match(/is no host:port/);
+      await client.close();
+    }
   });
 
   it('and after close', async () => {

@@ -3,7 +3,7 @@ import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import type { TableHandle } from '../../../../src/store/hbase/rpc/types.js';
 import { cellCounter, cellValue } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
-import { bytes, cell } from '../../suite/fixture.js';
+import { bytes, cell, random } from '../../suite/fixture.js';
 import { Cluster } from './cluster.js';
 
 const ROWS = 300;
@@ -19,9 +19,12 @@ class Traffic {
   added = 0;
   rounds = 0;
 
-  constructor(client: HBaseClient, table: TableHandle) {
+  readonly #next: (below: number) => number;
+
+  constructor(client: HBaseClient, table: TableHandle, next: (below: number) => number) {
     this.#client = client;
     this.#table = table;
+    this.#next = next;
   }
 
   start(): void {
@@ -49,7 +52,7 @@ class Traffic {
   }
 
   async #get(): Promise<void> {
-    const keys = Array.from({ length: 40 }, () => Math.floor(Math.random() * ROWS));
+    const keys = Array.from({ length: 40 }, () => this.#next(ROWS));
     const least = keys.map((i) => this.versions[i]!);
     const rows = await this.#client.getMany(this.#table, keys.map(key));
     for (const [n, i] of keys.entries()) {
@@ -61,7 +64,7 @@ class Traffic {
 
   /** Each writer has its own half of the rows, so that a guard can fail for one reason only: that it lost count. */
   async #write(half: number): Promise<void> {
-    const i = Math.floor(Math.random() * (ROWS / 2)) * 2 + half;
+    const i = this.#next(ROWS / 2) * 2 + half;
     const value = this.versions[i]!;
     const done = await this.#client.mutate(this.#table, {
       key: key(i),
@@ -83,7 +86,7 @@ class Traffic {
   }
 
   async #look(): Promise<void> {
-    const from = Array.from({ length: 20 }, () => Math.floor(Math.random() * ROWS));
+    const from = Array.from({ length: 20 }, () => this.#next(ROWS));
     const found = await Promise.all(
       from.map((i) => this.#client.lookup(this.#table, { from: key(i), to: key(i + 5) }, 5)),
     );
@@ -120,7 +123,9 @@ describe('hbase/rpc while regions move', function () {
 
   it('every read and write goes on: after moves, a split and a merge', async function () {
     this.timeout(120_000);
-    const traffic = new Traffic(client, table);
+    const { seed, next } = random();
+    this.test!.title += ` (seed ${seed})`;
+    const traffic = new Traffic(client, table, next);
     traffic.start();
     try {
       await cluster.move(table, key(0));

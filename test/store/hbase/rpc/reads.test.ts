@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
-import { filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
+import { filterList, filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
 import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
 import { packRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
@@ -21,6 +21,22 @@ const rowOf = (i: number) => packRow(cells(i));
 /** Column `qualifier` of family '1' only. */
 function columnPrefix(prefix: string): Buffer {
   return filterMessage('ColumnPrefixFilter', new Writer().string(1, prefix));
+}
+
+/** The cells whose value contains one of many texts, of which only the last is there, in the last row. */
+function slowFilter(comparisons: number): Buffer {
+  const texts = Array.from({ length: comparisons }, (_, i) => (i === comparisons - 1 ? String(ROWS - 1) : `none${i}`));
+  return filterList(
+    false,
+    texts.map((text) => {
+      // ValueFilter: compare_filter 1 { compare_op 1 = EQUAL, comparator 2 { name 1, SubstringComparator 2 { substr 1 } } }
+      const substring = new Writer().string(1, text);
+      const comparator = new Writer()
+        .string(1, 'org.apache.hadoop.hbase.filter.SubstringComparator')
+        .message(2, substring);
+      return filterMessage('ValueFilter', new Writer().message(1, new Writer().uint(1, 2).message(2, comparator)));
+    }),
+  );
 }
 
 describe('hbase/rpc reads', function () {
@@ -163,6 +179,30 @@ describe('hbase/rpc reads', function () {
       expect(found).to.deep.equal(reverse ? expected.reverse() : expected);
     }
     expect((await client.get(wide, bytes('b')))?.length).to.equal(60 * (7 + 4 + value.length));
+  });
+
+  it('a scan that takes long gets heartbeats, and ends at the right row', async () => {
+    // The servers answer after half of the time a request has; so many comparisons take longer than that.
+    const hasty = cluster.client({ rpcTimeoutMs: 400 });
+    const scan = hasty.scan(table, {}, { filter: slowFilter(1_500) });
+    let [empty, looked] = [0, 0];
+    const found: string[] = [];
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      if (batch.keys.length === 0) empty++;
+      found.push(...batch.keys.map(String));
+      looked += batch.scanned;
+    }
+    expect(found).to.deep.equal([String(key(ROWS - 1))]);
+    expect(empty).to.be.greaterThan(0);
+    expect(looked).to.be.at.least(ROWS);
+  });
+
+  it('a scan closed while it waits ends', async () => {
+    const scan = client.scan(table, {}, { filter: slowFilter(300) });
+    const waiting = scan.next();
+    scan.close();
+    await waiting;
+    expect(await scan.next()).to.equal(undefined);
   });
 
   it('a scan goes on after its lease, without a row twice or missing', async () => {
