@@ -4,6 +4,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import type { Area, Base } from './area.js';
 import { attributeValues } from './entry.js';
+import { OBJECT_CLASS_OID } from './indexes.js';
 import {
   type Context,
   findEntry,
@@ -14,7 +15,6 @@ import {
   specialClass,
   tail,
 } from './locate.js';
-import { OBJECT_CLASS_OID } from './indexes.js';
 import { isWithin, makeNode, type Node, ROOT, type Specials } from './nodes.js';
 import type { SearchContext } from './search.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from './tables.js';

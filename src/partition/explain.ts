@@ -3,7 +3,8 @@ import { resolveBase, specials } from './aliases.js';
 import { choosePlan, wholeTable } from './area.js';
 import type { CompiledFilter, Term } from './filter.js';
 import { planIndexes } from './plan.js';
-import { type SearchContext, SearchRun } from './search.js';
+import type { SearchContext } from './search.js';
+import { SearchRun } from './search-run.js';
 import { mayBeTrue, storeFilterText } from './store-filter.js';
 import type { Explanation, SearchParams } from './types.js';
 

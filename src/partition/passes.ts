@@ -4,7 +4,7 @@ import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import type { PlanKind } from './area.js';
 import { scanRange } from './scan.js';
-import type { SearchRun } from './search.js';
+import type { SearchRun } from './search-run.js';
 import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
 import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 

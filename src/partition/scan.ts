@@ -4,7 +4,7 @@ import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import type { Area, PlanKind } from './area.js';
 import { isWithin, type Node, nodeTreeKey } from './nodes.js';
-import type { SearchRun } from './search.js';
+import type { SearchRun } from './search-run.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from './store-filter.js';
 import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
 

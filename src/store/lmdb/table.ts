@@ -1,5 +1,5 @@
-import * as lmdb from 'lmdb';
 import type { Database, RootDatabase, Transaction } from 'lmdb';
+import * as lmdb from 'lmdb';
 import type { TableSpec } from '../contract.js';
 import { viewOf } from './bytes.js';
 
