@@ -21,6 +21,15 @@ export class IdSet {
     }
   }
 
+  has(bytes: Buffer, at: number): boolean {
+    const mask = this.#slots.length - 1;
+    for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+      const number = this.#slots[slot]!;
+      if (number === 0) return false;
+      if (sameId(this.#ids, (number - 1) * UUID_BYTES, bytes, at)) return true;
+    }
+  }
+
   #keep(bytes: Buffer, at: number): void {
     const to = (this.#size - 1) * UUID_BYTES;
     if (to === this.#ids.length) this.#ids = Buffer.concat([this.#ids, Buffer.alloc(to)]);

@@ -1,9 +1,9 @@
 import type { AttributeType } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from './indexes.js';
-import { type Counted, countSource, type Source } from './sources.js';
+import { type Counted, commonIds, countSource, type Source, sourceIds } from './sources.js';
 import { boundRange } from './store-filter.js';
 import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
 
@@ -182,7 +182,7 @@ function sumSources(
   let sources = taken;
   let total = count;
   for (let i = from; i < choices.length; i++) {
-    const best = fewest(choices[i]!, 0, undefined, reader);
+    const best = fewest(choices[i]!, reader);
     if (isPromise(best)) {
       return best.then((b) => sumSources(choices, i + 1, [...sources, b.source], total + b.count, reader, done));
     }
@@ -192,18 +192,40 @@ function sumSources(
   return done(sources, total);
 }
 
-function fewest(sources: readonly Source[], from: number, best: Counted | undefined, reader: Reader): Maybe<Counted> {
-  let found = best;
-  for (let i = from; i < sources.length; i++) {
-    const counted = countSource(sources[i]!, reader, COUNT_CAP);
-    if (isPromise(counted)) return counted.then((c) => fewest(sources, i + 1, fewer(found, c), reader));
-    found = fewer(found, counted);
-  }
-  return found!;
+/** Of alternatives the one with the fewest rows; of two that are long, what they have in common. */
+function fewest(sources: readonly Source[], reader: Reader): Maybe<Counted> {
+  if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP);
+  return chain(countEach(sources, 0, [], reader), (counted) => {
+    const [best, next] = [...counted].sort((a, b) => a.count - b.count);
+    return best!.count > FEW && next!.count <= COUNT_CAP ? common(best!, next!, reader) : best!;
+  });
 }
 
-function fewer(a: Counted | undefined, b: Counted): Counted {
-  return a && a.count <= b.count ? a : b;
+/** Up to so many candidates are looked at rather than narrowed. */
+const FEW = 16;
+
+function countEach(
+  sources: readonly Source[],
+  from: number,
+  found: readonly Counted[],
+  reader: Reader,
+): Maybe<readonly Counted[]> {
+  const all = [...found];
+  for (let i = from; i < sources.length; i++) {
+    const counted = countSource(sources[i]!, reader, COUNT_CAP);
+    if (isPromise(counted)) return counted.then((one) => countEach(sources, i + 1, [...all, one], reader));
+    all.push(counted);
+  }
+  return all;
+}
+
+function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
+  return chain(sourceIds(a.source, reader, COUNT_CAP), (some) =>
+    chain(sourceIds(b.source, reader, COUNT_CAP), (others) => {
+      const ids = commonIds(some, others);
+      return { source: { ids }, count: ids.length / UUID_BYTES };
+    }),
+  );
 }
 
 /** Alternatives, each of which alone holds every match. */

@@ -1,5 +1,6 @@
 import type { Batch, KeyRange, Maybe, Reader, Scan } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
+import { IdSet } from './id-set.js';
 import { UUID_BYTES } from './tables.js';
 
 /** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or ids that are known. */
@@ -137,4 +138,18 @@ export function sortIds(ids: Buffer): Buffer {
     to += UUID_BYTES;
   }
   return sorted.subarray(0, to);
+}
+
+/** The 16-byte ids of `ids` that `others` has too, in their order. */
+export function commonIds(ids: Buffer, others: Buffer): Buffer {
+  const set = new IdSet();
+  for (let at = 0; at < others.length; at += UUID_BYTES) set.add(others, at);
+  const kept = Buffer.allocUnsafe(ids.length);
+  let to = 0;
+  for (let at = 0; at < ids.length; at += UUID_BYTES) {
+    if (!set.has(ids, at)) continue;
+    ids.copy(kept, to, at, at + UUID_BYTES);
+    to += UUID_BYTES;
+  }
+  return kept.subarray(0, to);
 }

@@ -101,6 +101,19 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
     });
 
+    it('with substrings looks at what two parts of a pattern have in common', async () => {
+      const names = Array.from({ length: 60 }, (_, n) => `red-${n % 3}-green-${n % 20}`);
+      for (const [n, sn] of names.entries()) await fixture.person(`c${n}`, PEOPLE, { sn });
+      await fixture.partition.addIndex('sn', { substring: true });
+      await fixture.partition.buildIndexes();
+      const filter = '(sn=*red-0*green-1*)';
+      const expected = names.filter((name) => /red-0.*green-1/.test(name)).length;
+      expect(expected).to.be.greaterThan(5);
+      expect(await fixture.find(filter)).to.have.length(expected);
+      const explained = await fixture.partition.explain(fixture.params({ filter }));
+      expect([explained.plan, explained.candidates]).to.deep.equal(['index', expected]);
+    });
+
     it('dropped and added again while it is built', async () => {
       await fixture.partition.addIndex('employeeNumber', {});
       let dropped: Promise<void> | undefined;
