@@ -218,7 +218,7 @@ class Twin {
 
 for (const engine of ENGINES) {
   describe(`model (${engine})`, function () {
-    this.timeout(120_000);
+    this.timeout(engine === 'hbase' ? 300_000 : 120_000);
 
     it(`${OPERATIONS} random operations leave what a plain tree would hold`, () =>
       seeded(async (random) => {

@@ -145,10 +145,12 @@ export class Lookups {
       const count = head.counts.reduce((n, cells) => n + cells, 0);
       statistics.cellsReceived += count;
       const cells = new CellCursor(answer.cells);
-      const last = distribute(sorted, cells) ?? head.cursor;
+      const last = distribute(sorted, cells);
+      // A server that passed many deleted cells may stop with nothing: the cursor is the row that it would look at next.
+      const next = last ? after(last) : head.cursor;
       const whole = !head.moreInRegion;
       if (head.more && !whole && head.scanner !== undefined) this.#close(region, head.scanner);
-      for (const lookup of sorted) this.#settle(region, lookup, whole, last);
+      for (const lookup of sorted) this.#settle(region, lookup, whole, next);
     } catch (e) {
       if (e instanceof Failure) this.#context.learn(e, region);
       for (const lookup of lookups) void this.#again(lookup, e);
@@ -158,9 +160,9 @@ export class Lookups {
     }
   }
 
-  /** Answers, or goes on where the answer ended: at the region's end when it was read `whole`, else after the `last` key. */
-  #settle(region: Region, lookup: Lookup, whole: boolean, last: Buffer | undefined): void {
-    const reached = whole ? region.end : last && after(last);
+  /** Answers, or goes on where the answer ended: at the region's end when it was read `whole`, else at `next`. */
+  #settle(region: Region, lookup: Lookup, whole: boolean, next: Buffer | undefined): void {
+    const reached = whole ? region.end : next;
     const open = whole && region.end.length === 0;
     if (lookup.full || open || (reached && lookup.endsBefore(reached))) {
       lookup.resolve(lookup.keys);
@@ -221,7 +223,7 @@ function scanRequest(region: Region, lookups: readonly Lookup[], limit: number):
     .uint(10, ANSWER_BYTES)
     .uint(11, 1)
     .uint(17, limit)
-    .bool(24, lookups.length > 1);
+    .bool(24, true);
   return new Writer()
     .bytes(1, region.specifier)
     .message(2, scan)

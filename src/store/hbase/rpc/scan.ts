@@ -256,7 +256,7 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
       .bool(13, options.reverse ? false : undefined)
       .bool(15, options.reverse === true)
       .uint(17, options.batchRows ?? BATCH_ROWS)
-      .bool(24, options.filter !== undefined)
+      .bool(24, true)
       .finish()
   );
 }

@@ -255,6 +255,35 @@ describe('hbase/rpc reads', function () {
     );
   });
 
+  it('look-ups and scans go on behind more deleted rows than a server passes at once', async () => {
+    const gone = await cluster.table(['0']);
+    const keys = Array.from({ length: 4_000 }, (_, i) => key(i));
+    const value = Buffer.alloc(2_000, 'v');
+    for (let at = 0; at < keys.length; at += 500) {
+      const put = [{ family: 0, qualifier: bytes('q'), value }];
+      await client.putMany(
+        gone,
+        keys.slice(at, at + 500).map((k) => ({ key: k, put })),
+      );
+    }
+    await client.putMany(gone, [{ key: bytes('last'), put: [cell(0, 'q', 'there')] }]);
+    // Moved, it is written to files, whose blocks a server counts.
+    await cluster.move(gone, key(0));
+    await client.putMany(
+      gone,
+      keys.map((k) => ({ key: k, deleteRow: true })),
+    );
+    const impatient = cluster.client({ operationTimeoutMs: 10_000 });
+    expect(await impatient.lookup(gone, { from: key(0) }, 5)).to.deep.equal([bytes('last')]);
+    const some = [key(0), key(1_000), key(3_999)];
+    const found = await Promise.all(some.map((from) => impatient.lookup(gone, { from, to: bytes('m') }, 5)));
+    expect(found).to.deep.equal(some.map(() => [bytes('last')]));
+    const scan = impatient.scan(gone, {});
+    const seen: Buffer[] = [];
+    for (let batch = await scan.next(); batch; batch = await scan.next()) seen.push(...batch.keys);
+    expect(seen).to.deep.equal([bytes('last')]);
+  });
+
   it('tables and families that are not there are named', async () => {
     expect(await codeOf(client.get({ name: 'nosuchtable', families: ['0'] }, key(0)))).to.equal('noTable');
     expect(await codeOf(client.scan({ name: 'nosuchtable', families: ['0'] }, {}).next())).to.equal('noTable');
