@@ -201,27 +201,32 @@ describe('hbase/rpc faults', function () {
     expect(await client.get(table, key)).to.not.equal(undefined);
   });
 
-  it('killed with -9 and started again: what was acknowledged is there, and waiting operations are answered', async function () {
-    this.timeout(180_000);
-    const client = cluster.client({ operationTimeoutMs: 120_000 });
-    const acknowledged: Buffer[] = [];
-    let running = true;
-    const writers = Array.from({ length: 4 }, async () => {
-      while (running) {
-        const key = fresh();
-        await client.mutate(table, { key, put: [cell(0, 'id', key.toString())], repeatable: true });
-        acknowledged.push(key);
-      }
-    });
-    await sleep(200);
-    await cluster.server.kill();
-    const waiting = client.get(table, acknowledged[0]!);
-    await cluster.server.restart();
-    expect(await waiting).to.deep.equal(packRow([cell(0, 'id', acknowledged[0]!.toString())]));
-    running = false;
-    await Promise.all(writers);
-    const rows = await client.getMany(table, acknowledged);
-    for (const [i, key] of acknowledged.entries())
-      expect(rows[i], key.toString()).to.deep.equal(packRow([cell(0, 'id', key.toString())]));
-  });
+  // HBase takes minutes to come back with the tables of a whole run; test/hbase/faults.test.ts kills it while they are few.
+  const alone = process.env.ROWAN_SOAK ? it : it.skip;
+  alone(
+    'killed with -9 and started again: what was acknowledged is there, and waiting operations are answered',
+    async function () {
+      this.timeout(180_000);
+      const client = cluster.client({ operationTimeoutMs: 120_000 });
+      const acknowledged: Buffer[] = [];
+      let running = true;
+      const writers = Array.from({ length: 4 }, async () => {
+        while (running) {
+          const key = fresh();
+          await client.mutate(table, { key, put: [cell(0, 'id', key.toString())], repeatable: true });
+          acknowledged.push(key);
+        }
+      });
+      await sleep(200);
+      await cluster.server.kill();
+      const waiting = client.get(table, acknowledged[0]!);
+      await cluster.server.restart();
+      expect(await waiting).to.deep.equal(packRow([cell(0, 'id', acknowledged[0]!.toString())]));
+      running = false;
+      await Promise.all(writers);
+      const rows = await client.getMany(table, acknowledged);
+      for (const [i, key] of acknowledged.entries())
+        expect(rows[i], key.toString()).to.deep.equal(packRow([cell(0, 'id', key.toString())]));
+    },
+  );
 });
