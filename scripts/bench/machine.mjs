@@ -54,3 +54,28 @@ export function privateMemory(pid) {
   const kib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);
   return (kib('Anonymous') + kib('Pss_Shmem')) * 1024;
 }
+
+/** What /proc counts processor time in: USER_HZ, which is 100 on every Linux that Node runs on. */
+const TICKS_A_SECOND = 100;
+
+/** Processor time that a process has taken, all its threads, in seconds; 0 for one that has ended. */
+export function cpuSeconds(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name, in parentheses, may hold anything; utime and stime are fields 14 and 15, the first after it is 3.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND;
+  } catch (error) {
+    if (error.code === 'ENOENT' || error.code === 'ESRCH') return 0;
+    throw error;
+  }
+}
+
+/** Processor time that all processes together have taken since the start, in seconds. */
+export function machineCpuSeconds() {
+  const [, user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8')
+    .split('\n')[0]
+    .split(/\s+/)
+    .map(Number);
+  return (user + nice + system + irq + softirq + steal) / TICKS_A_SECOND;
+}

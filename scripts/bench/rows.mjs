@@ -19,15 +19,27 @@ function prefixOptions(entries) {
   return ['-l', '10', '-n', '100', '-v', 'Common user.%u', '-e', same ? String(numbersStarting(10, entries)) : '-1'];
 }
 
+/** People of the row `argon2id`. */
+const REPEATED = 100;
+
 /**
  * `mode`: of ldapload. `depths`: requests in flight on each connection. `write`: bound as the administrator.
- * `options(entries)`: more options. `extra`: measured only when named with `--only` or under `--all`.
+ * `options(entries)`: more options. `argon2id`: so many people get their password anew where the server hashes it so. `extra`: measured only when named with `--only` or under `--all`.
  */
 export const loadRows = [
   { name: 'search', title: '(uid=x), all attributes', mode: 'search', depths: [1, 16] },
   { name: 'base', title: 'base object', mode: 'base', depths: [1, 16] },
   { name: 'compare', title: 'compare uid', mode: 'compare', depths: [1, 16] },
   { name: 'bind', title: 'bind, {SSHA}', mode: 'bind', depths: [1, 16] },
+  {
+    name: 'argon2id',
+    title: `bind, ${REPEATED} users again and again, argon2id (slapd: {SSHA})`,
+    mode: 'bind',
+    depths: [1, 16],
+    options: () => ['-n', String(REPEATED)],
+    argon2id: REPEATED,
+    extra: true,
+  },
   { name: 'and', title: '(&(objectClass=person)(uid=x))', mode: 'and', depths: [1, 16], extra: true },
   { name: 'substring', title: '(cn=prefix*)', mode: 'sub', depths: [1, 16], options: prefixOptions, perEntry: true },
   { name: 'middle', title: '(cn=*middle*)', mode: 'middle', depths: [1, 16], options: () => ['-e', '-1'], extra: true },

@@ -20,6 +20,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const USAGE = `npm run bench -- [options], or
 npm run bench -- scale [options]   how cost grows with the number of entries
 npm run bench -- flame [options]   where the time of a search goes, as a picture
+npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
   --entries N      people to load (100000)
   --turns N        turns of each server in each row, medians are taken (3)
   --seconds N      length of a turn (3)
@@ -66,7 +67,7 @@ function readOptions() {
   return { ...values, ...numbers, only };
 }
 
-const other = { scale: './scale.mjs', flame: './flame.mjs' }[process.argv[2]];
+const other = { scale: './scale.mjs', flame: './flame.mjs', hbase: './hbase.mjs' }[process.argv[2]];
 const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
 const say = (text) => process.stderr.write(`${text}\n`);
@@ -148,6 +149,7 @@ async function measureStart(servers) {
 }
 
 async function measureRow(servers, row) {
+  if (row.argon2id) for (const server of servers) await server.hashPasswords?.(row.argon2id);
   for (const depth of row.depths) {
     const turns = await inTurns(servers, async (server) => {
       if (row.grows) firstNew += NEW_A_TURN;

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Attribute, Change, Client } from 'ldapts';
 import { privateMemory, processes } from './machine.mjs';
 import { ADMIN, BASE } from './rows.mjs';
 
@@ -32,7 +33,7 @@ function answers(port) {
 }
 
 /** Runs a program to its end; seconds it took. */
-function timed(program, args, options = {}) {
+export function timed(program, args, options = {}) {
   const start = performance.now();
   const run = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26, ...options });
   if (run.error) throw run.error;
@@ -41,7 +42,7 @@ function timed(program, args, options = {}) {
 }
 
 /** A server that is loaded from a file, started and stopped. A subclass says with which programs. */
-class Server {
+export class Server {
   constructor(folder) {
     this.folder = folder;
   }
@@ -50,12 +51,16 @@ class Server {
     return PASSWORD;
   }
 
+  get stdio() {
+    return ['ignore', 'pipe', 'pipe'];
+  }
+
   /** Starts it; milliseconds until it answers a bind. */
   async start() {
     this.port = await freePort();
     const start = performance.now();
     const { program, args, env } = this.command();
-    this.process = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
+    this.process = spawn(program, args, { stdio: this.stdio, env: { ...process.env, ...env } });
     let said = '';
     for (const stream of [this.process.stdout, this.process.stderr])
       stream.on('data', (data) => (said = (said + data).slice(-4000)));
@@ -112,6 +117,20 @@ export class Rowan extends Server {
     this.run('index', 'add', 'cn', '--substring', '--data', this.data);
   }
 
+  /** Sets the passwords of the first people to what they are, so that they are hashed as the server hashes. */
+  async hashPasswords(people) {
+    const client = new Client({ url: `ldap://127.0.0.1:${this.port}` });
+    try {
+      await client.bind(ADMIN, PASSWORD);
+      for (let i = 0; i < people; i++) {
+        const modification = new Attribute({ type: 'userPassword', values: ['password'] });
+        await client.modify(`uid=user.${i},ou=people,${BASE}`, new Change({ operation: 'replace', modification }));
+      }
+    } finally {
+      await client.unbind();
+    }
+  }
+
   command() {
     const args = [
       ...this.nodeFlags,
@@ -127,7 +146,7 @@ export class Rowan extends Server {
 }
 
 /** As slapd.conf has it: anybody reads, no limit on results, passwords stay as they are stored. */
-const ROWAN_FLAGS = [
+export const ROWAN_FLAGS = [
   '--access-anonymous',
   'read',
   '--passwords-upgrade-at-bind',

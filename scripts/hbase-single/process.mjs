@@ -73,7 +73,7 @@ async function requireFree(port, option) {
   await new Promise((resolve) => server.close(resolve));
 }
 
-function javaArguments({ data, ports, memory, log, follow }, classPath) {
+function javaArguments({ data, ports, memory, log, follow, reportMs }, classPath) {
   const [region, ...more] = ports.region;
   const properties = {
     'master.port': ports.master,
@@ -82,6 +82,7 @@ function javaArguments({ data, ports, memory, log, follow }, classPath) {
     'rest.port': ports.rest,
     'zookeeper.port': ports.zookeeper,
     log,
+    'report.ms': reportMs,
     while: follow ?? '',
   };
   return [
@@ -137,7 +138,7 @@ async function settled(record, data) {
 
 /**
  * Starts HBase on a data folder and waits until tables can be made; where it runs already, or is still coming up or
- * going down, waits for that first. `options`: data, ports {master, region[], rest, zookeeper}, memory, log, follow (a
+ * going down, waits for that first. `options`: data, ports {master, region[], rest, zookeeper}, memory, log, reportMs, follow (a
  * process id). Returns the record and whether it was `running` before. Throws `Refusal`.
  */
 export async function start(options) {

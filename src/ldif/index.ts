@@ -12,4 +12,4 @@ export type {
   LdifRecord,
   LdifRename,
 } from './types.js';
-export { formatComment, formatEntry, type LdifWriteOptions, VERSION_LINE } from './write.js';
+export { formatComment, formatEntry, formatEntryPieces, type LdifWriteOptions, VERSION_LINE } from './write.js';

@@ -67,7 +67,7 @@ export type LdifRecord = LdifContent | LdifAdd | LdifDelete | LdifModify | LdifR
 export interface LdifOptions {
   /** Says which `:<` URLs may be read (file: only); without it none may. */
   readonly allowUrls?: ((url: URL) => boolean) | undefined;
-  /** Bytes of a record's text, and of a file that a URL names; 64 MiB unless told. A longer record is an error. */
+  /** Bytes of a record's text, and of a file that a URL names; 256 MiB unless told. A longer record is an error. */
   readonly maxRecordBytes?: number | undefined;
 }
 

@@ -9,7 +9,7 @@ const SPACE = 0x20;
 const COLON = 0x3a;
 const LESS = 0x3c;
 
-export const MAX_RECORD_BYTES = 64 * 1024 * 1024;
+export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
 /**
  * The value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. A view of the line

@@ -54,6 +54,51 @@ export function formatEntry(
   return Buffer.from(text + '\n', 'latin1');
 }
 
+/** An entry as `formatEntry` gives it, for values that come in pieces; those are written as base64. */
+export async function* formatEntryPieces(
+  dn: string,
+  attributes: readonly { readonly type: string; readonly values: readonly (Buffer | AsyncIterable<Buffer>)[] }[],
+): AsyncGenerator<Buffer, void, undefined> {
+  yield Buffer.from(line('dn', Buffer.from(dn), true), 'latin1');
+  for (const { type, values } of attributes) {
+    for (const value of values) {
+      if (value instanceof Uint8Array) yield Buffer.from(line(type, value, true), 'latin1');
+      else yield* base64Line(type, value);
+    }
+  }
+  yield Buffer.from('\n');
+}
+
+/** `name:: value`, folded. */
+async function* base64Line(name: string, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+  yield Buffer.from(`${name}:: `, 'latin1');
+  let column = name.length + 3;
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const piece of pieces) {
+    const bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+    const whole = bytes.length - (bytes.length % 3);
+    rest = bytes.subarray(whole);
+    const folded = foldFrom(column, bytes.toString('base64', 0, whole));
+    column = folded.column;
+    yield Buffer.from(folded.text, 'latin1');
+  }
+  yield Buffer.from(`${foldFrom(column, rest.toString('base64')).text}\n`, 'latin1');
+}
+
+/** Text that goes on at a column, folded, and the column after it. */
+function foldFrom(column: number, text: string): { text: string; column: number } {
+  let at = Math.max(COLUMNS - column, 0);
+  if (text.length <= at) return { text, column: column + text.length };
+  const lines = [text.slice(0, at)];
+  let width = column;
+  for (; at < text.length; at += COLUMNS - 1) {
+    const part = text.slice(at, at + COLUMNS - 1);
+    lines.push(` ${part}`);
+    width = part.length + 1;
+  }
+  return { text: lines.join('\n'), column: width };
+}
+
 /** Comment lines, before or between records; a blank line must not follow where a record goes on. */
 export function formatComment(text: string): Buffer {
   return Buffer.from(text.replace(/^/gm, '# ') + '\n');

@@ -103,7 +103,7 @@ async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): P
   const existing = findEntry(context, store, dn);
   if (isPromise(existing) ? await existing : existing)
     throw new LdapError('entryAlreadyExists', 'there is an entry with this name already');
-  if (shared.suffixNorms.has(dn.norm.toString('latin1'))) return ROOT;
+  if (shared.isSuffix(dn)) return ROOT;
   const found = findEntry(context, store, tail(dn, 1));
   const parent = isPromise(found) ? await found : found;
   if (!parent) {

@@ -1,7 +1,7 @@
 import { LdapError } from '../ldap/error.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
-import { isPromise } from '../store/maybe.js';
+import { chain, isPromise } from '../store/maybe.js';
 import type { Area, Base } from './area.js';
 import { attributeValues } from './entry.js';
 import { OBJECT_CLASS_OID } from './indexes.js';
@@ -58,14 +58,15 @@ export function resolveBase(context: SearchContext, params: SearchParams, flags:
   if (params.base.rdns.length === 0) return { node: ROOT };
   const simple = !flags.aliases && !flags.referrals;
   if (simple && params.scope !== 'base') {
-    const node = nodes.byDn(params.base, 0, shared.suffixNorms);
-    if (!isPromise(node) && node && node !== ROOT) return { node };
+    return chain(nodes.byDn(params.base, 0, shared.suffixNorms), (node) =>
+      node && node !== ROOT ? { node } : resolveSlowly(context, params, flags),
+    );
   }
-  if (simple) {
-    const found = findEntry(context, context.store, params.base, 'getHead');
-    if (!isPromise(found) && found) return found;
-  }
-  return resolveSlowly(context, params, flags);
+  if (!simple) return resolveSlowly(context, params, flags);
+  return chain(
+    findEntry(context, context.store, params.base, 'getHead'),
+    (found) => found ?? resolveSlowly(context, params, flags),
+  );
 }
 
 async function resolveSlowly(context: SearchContext, params: SearchParams, flags: Specials): Promise<Base> {

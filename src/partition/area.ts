@@ -57,7 +57,7 @@ export function covers(area: Area, id: Buffer, parent: Node): boolean {
 /** How many rows a scan of the area would look at. */
 export function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
   if (node === ROOT) return Number.MAX_SAFE_INTEGER;
-  const row = reader.get(TREE_TABLE.name, nodeTreeKey(node));
+  const row = reader.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
   const qualifier = scope === 'one' ? Q.oneLevelCount : Q.subLevelCount;
   return chain(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
 }

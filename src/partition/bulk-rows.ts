@@ -1,12 +1,13 @@
 import { type PackedRows, RowPacker } from '../store/load.js';
 import { CELL_HEADER, packRow, packSorted } from '../store/row.js';
+import { IndexRows } from './bulk-index.js';
 import { cellOf, FORM_POSITION, type Layout, type Layouts, type TypePart } from './bulk-layout.js';
 import { type Draft, type DraftAttribute, type EntryCells, entryCells, type TreeInfo } from './entry.js';
-import { eachGram, type Form } from './implied.js';
+import type { Form } from './implied.js';
 import type { Index } from './indexes.js';
 import { LARGE_VALUE } from './large.js';
 import type { Node } from './nodes.js';
-import { MASTER, PRESENCE_PREFIX, Q, ROOT_ID, TREE } from './tables.js';
+import { MASTER, Q, ROOT_ID, TREE } from './tables.js';
 import { WIDE_VALUES } from './wide.js';
 
 const COMMA = 0x2c;
@@ -24,7 +25,7 @@ export class BulkRows {
   readonly #layouts: Layouts;
   readonly #tree = new RowPacker();
   readonly #master = new RowPacker();
-  readonly #postings = new Map<Index, RowPacker>();
+  readonly #indexes = new Map<Index, IndexRows>();
   /** Forms of the entry in hand, by number of the type in its layout. */
   readonly #forms: (readonly Form[])[] = [];
   /** One of them was cut. */
@@ -60,7 +61,6 @@ export class BulkRows {
     this.#cut = false;
     for (let i = 0; i < types.length; i++) {
       const { places, maker, index, attributes: at } = types[i]!;
-      if (index?.presence) present(this.#postingsOf(index), id);
       for (let k = 0; k < places.length; k++) at[k] = attributes[places[k]!]!;
       const forms = maker ? maker.forms(at) : NO_FORMS;
       this.#forms[i] = forms;
@@ -70,21 +70,13 @@ export class BulkRows {
   }
 
   #post(index: Index, forms: readonly Form[], id: Buffer): void {
-    const packer = this.#postingsOf(index);
-    for (let k = 0; k < forms.length; k++) {
-      const { cut } = forms[k]!;
-      post(packer, EQUALITY, cut, 0, cut.length, id);
+    let rows = this.#indexes.get(index);
+    if (!rows) {
+      rows = new IndexRows(index);
+      this.#indexes.set(index, rows);
     }
-    if (index.substring) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, id));
-  }
-
-  #postingsOf(index: Index): RowPacker {
-    let packer = this.#postings.get(index);
-    if (!packer) {
-      packer = new RowPacker();
-      this.#postings.set(index, packer);
-    }
-    return packer;
+    if (index.presence) rows.present(id);
+    rows.add(forms, id);
   }
 
   #addTree({ tree, uncutTree, types }: Layout, node: Node): void {
@@ -177,36 +169,8 @@ export class BulkRows {
 
   /** Rows of every index table. */
   *indexTables(): Generator<{ table: string; rows: PackedRows }> {
-    for (const [index, packer] of this.#postings) yield { table: index.table, rows: packer.rows() };
+    for (const [{ table }, rows] of this.#indexes) yield { table, rows: rows.rows() };
   }
-}
-
-const EQUALITY = 0x3d;
-const GRAM = 0x7e;
-
-/** The index row of `norm[from, to)`: kind, form, `\0`. */
-function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, id: Buffer): void {
-  packer.begin();
-  packer.reserve(to - from + 2);
-  const { bytes } = packer;
-  let { at } = packer;
-  bytes[at++] = kind;
-  for (let i = from; i < to; i++) bytes[at++] = norm[i]!;
-  bytes[at++] = 0;
-  packer.at = at;
-  packer.endKey();
-  packer.write(id);
-  packer.endRow();
-  packer.end();
-}
-
-function present(packer: RowPacker, id: Buffer): void {
-  packer.begin();
-  packer.write(PRESENCE_PREFIX);
-  packer.endKey();
-  packer.write(id);
-  packer.endRow();
-  packer.end();
 }
 
 function isOdd({ values }: DraftAttribute): boolean {

@@ -9,9 +9,10 @@ import { refuseReferral, requireEntry, requireHead } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
 import { matchingDescriptions } from './read.js';
 import type { SearchContext } from './search.js';
-import { cutNorm, keyAfter, MASTER_TABLE, normQualifier, oidBytes, TREE, TREE_TABLE } from './tables.js';
+import { cutNorm, MASTER_TABLE, normQualifier, oidBytes, TREE, TREE_TABLE } from './tables.js';
 import type { View, WriteOptions } from './types.js';
 import { isWhole } from './wide.js';
+import { normRanges } from './wide-read.js';
 
 /** Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). */
 export async function compare(
@@ -67,9 +68,7 @@ async function compareNamed(
   const equal = type.subtypes.map(({ oid }) => normQualifier(oidBytes(oid), cutNorm(norm)));
   const present = type.subtypes.map(({ oid }) => oidBytes(oid));
   const referral = classQualifier(schema, 'referral');
-  const ranges = [...equal, ...present, referral]
-    .sort(Buffer.compare)
-    .map((from) => ({ family: TREE.normAttributes, from, to: keyAfter(from) }));
+  const ranges = normRanges([...equal, ...present, referral]);
   const read = store.getColumns(TREE_TABLE.name, nodeTreeKey(node), ranges);
   const cells = isPromise(read) ? await read : read;
   const has = (qualifier: Buffer) => cells !== undefined && findCell(cells, TREE.normAttributes, qualifier) >= 0;

@@ -5,7 +5,8 @@ import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
 import { keepSteps } from './deleted.js';
 import { type Draft, draftFromRow, valueQualifier } from './entry.js';
-import { readAllLarge } from './large.js';
+import { formRule } from './implied.js';
+import { largeCellsWhere, readAllLarge } from './large.js';
 import { type Located, requireEntry } from './locate.js';
 import { nodeTreeKey } from './nodes.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
@@ -32,7 +33,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
 }
 
 async function refuseNonLeaf(context: WriteContext, { node }: Located): Promise<void> {
-  const read = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
+  const read = context.store.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
   const row = isPromise(read) ? await read : read;
   const count = row && cellValue(row, TREE.treeInfo, Q.oneLevelCount);
   if (count && count.readBigInt64BE() > 0n) {
@@ -45,7 +46,7 @@ async function refuseNonLeaf(context: WriteContext, { node }: Located): Promise<
 
 async function deleteSteps(context: WriteContext, { node, row }: Located, actor: Actor): Promise<PlanStep[]> {
   const { store } = context;
-  const draft = await wholeDraft(context, { node, row });
+  const draft = await implyingDraft(context, { node, row });
   const csn = context.csn.next(draft.text('entryCSN'));
   const large = largeQualifiers(row) && store.getCells(MASTER_TABLE.name, node.id, MASTER.largeValues, Buffer.alloc(0));
   const chunks = large === undefined ? undefined : isPromise(large) ? await large : large;
@@ -80,9 +81,10 @@ async function deleteSteps(context: WriteContext, { node, row }: Located, actor:
   ];
 }
 
-/** The entry with its large values, so that everything it implies can be computed. */
-async function wholeDraft(context: WriteContext, { node, row }: Located): Promise<Draft> {
-  const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row);
+/** The entry with those of its large values that imply more than that they are there. */
+async function implyingDraft(context: WriteContext, { node, row }: Located): Promise<Draft> {
+  const cells = largeCellsWhere(context.descriptions, row, (type) => formRule(type) !== undefined);
+  const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row, cells);
   return draftWithLarge(context, row, large);
 }
 

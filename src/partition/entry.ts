@@ -6,7 +6,7 @@ import type { AttributeDescription, Ava, Rdn } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
-import { INDEX_BYTES } from './descriptions.js';
+import { INDEX_BYTES, sameBytes } from './descriptions.js';
 import { chunkCells, LARGE_VALUE } from './large.js';
 import { MASTER, Q } from './tables.js';
 import { WIDE_VALUES, type WideAttribute, wideList } from './wide.js';
@@ -239,13 +239,13 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
   return { cells, separate };
 }
 
-function asWide(attribute: DraftAttribute): WideAttribute {
+export function asWide(attribute: DraftAttribute): WideAttribute {
   const count = attribute.values.length + (attribute.rest?.count ?? 0);
   return { text: attribute.text, next: nextIndex(attribute), count };
 }
 
 /** In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts with a zero byte. */
-function sortedByText(draft: Draft): DraftAttribute[] {
+export function sortedByText(draft: Draft): DraftAttribute[] {
   return [...draft.attributes.values()].sort((a, b) => (a.text < b.text ? -1 : 1));
 }
 
@@ -369,17 +369,11 @@ export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
   }
 }
 
-function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
+/** Whether the value that names an entry is among them. */
+export function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
   for (let i = 0; i < values.length; i++) {
     const { bytes } = values[i]!;
     if (sameBytes(bytes, value) || type.equality?.normalize(bytes)?.equals(norm)) return true;
   }
   return false;
-}
-
-/** As `equals`; for short values a loop costs less than a call of the runtime. */
-export function sameBytes(a: Buffer, b: Buffer): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

@@ -22,7 +22,7 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
   const area = { ...base, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
   const nobody = { entry: () => undefined, reference: () => undefined };
-  const run = new SearchRun(context, params, nobody, filter, needs, flags);
+  const run = new SearchRun(context, params, nobody, { filter, needs, flags, plan: undefined });
   const outcome = await run.search(base);
   const translated = mayBeTrue(filter);
   const scanned = chosen === 'scope';

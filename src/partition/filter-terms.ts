@@ -49,18 +49,24 @@ export function hasParts(
   let from = 0;
   let to = norm.length;
   if (initial) {
-    if (initial.length > to || norm.compare(initial, 0, initial.length, 0, initial.length) !== 0) return false;
+    if (initial.length > to || !isAt(norm, 0, initial)) return false;
     from = initial.length;
   }
   if (final) {
     to -= final.length;
-    if (to < from || norm.compare(final, 0, final.length, to, norm.length) !== 0) return false;
+    if (to < from || !isAt(norm, to, final)) return false;
   }
   for (const part of any) {
     const at = norm.indexOf(part, from);
     if (at < 0 || at + part.length > to) return false;
     from = at + part.length;
   }
+  return true;
+}
+
+/** Whether `part` lies in `bytes` from `at` on; they are long enough. */
+function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
+  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
   return true;
 }
 

@@ -1,7 +1,8 @@
 import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
-import { type Draft, type DraftAttribute, type DraftValue, sameBytes } from './entry.js';
+import { sameBytes } from './descriptions.js';
+import type { Draft, DraftAttribute, DraftValue } from './entry.js';
 import type { Index, IndexSet } from './indexes.js';
 import {
   cutMark,

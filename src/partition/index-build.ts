@@ -16,7 +16,7 @@ import {
   sweepClaims,
 } from './index-admin.js';
 import { type Index, isComplete } from './indexes.js';
-import { readAllLarge } from './large.js';
+import { largeCellsOf, readAllLarge } from './large.js';
 import { keyAfter, MASTER, MASTER_TABLE, Q } from './tables.js';
 import type { WriteContext } from './write.js';
 
@@ -106,7 +106,8 @@ async function entrySteps(
   row: Buffer | undefined,
 ): Promise<PlanStep[]> {
   if (!row) return [];
-  const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row);
+  const cells = largeCellsOf(context.descriptions, row, [index.type]);
+  const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
   const attributes = byType(draftWithLarge(context, row, large)).get(index.type);
   const implied = new Implied();
   implyType(index.type, attributes ?? [], index, implied);

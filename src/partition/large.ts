@@ -1,7 +1,8 @@
+import type { AttributeType } from '../schema/types.js';
 import type { Cell, Maybe, Reader } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
-import { nextCell, qualifierStart, valueStart } from '../store/row.js';
+import { cellValue, nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import type { Needs } from './filter.js';
 import { largeQualifiers, MASTER } from './tables.js';
@@ -30,8 +31,43 @@ export function chunkQualifier(qualifier: Buffer, n: number): Buffer {
   return name;
 }
 
+/** Bytes of the value that a pointer stands for. */
+export function largeLength(pointer: Buffer): number {
+  return Number(pointer.readBigUInt64BE());
+}
+
 export function chunkCount(pointer: Buffer): number {
-  return Math.ceil(Number(pointer.readBigUInt64BE()) / CHUNK);
+  return Math.ceil(largeLength(pointer) / CHUNK);
+}
+
+/** Chunks that are asked for together. */
+const TOGETHER = 4;
+
+/**
+ * The chunks of the value behind `qualifier` of the entry `id`, in order, a few of them in memory; `corrupt` when one is
+ * missing. `verify` is called when some were read and before they are given.
+ */
+export async function* readChunks(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+  verify?: () => Promise<void>,
+): AsyncGenerator<Buffer, void, undefined> {
+  const count = chunkCount(pointer);
+  for (let first = 0; first < count; first += TOGETHER) {
+    const names: Buffer[] = [];
+    for (let n = first; n < Math.min(first + TOGETHER, count); n++) names.push(chunkQualifier(qualifier, n));
+    const read = await Promise.all(names.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
+    await verify?.();
+    for (const [i, name] of names.entries()) {
+      const chunk = read[i] && cellValue(read[i], MASTER.largeValues, name);
+      if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - (first + i) * CHUNK))
+        throw new StoreError('corrupt', `a large value lacks chunk ${first + i} of ${count}; run \`rowan check\``);
+      yield chunk;
+    }
+  }
 }
 
 /** The whole value behind `qualifier` of the entry `id`; `corrupt` when chunks are missing. */
@@ -42,14 +78,29 @@ export function readLarge(
   qualifier: Buffer,
   pointer: Buffer,
 ): Maybe<Buffer> {
+  if (chunkCount(pointer) > TOGETHER) return readLong(reader, table, id, qualifier, pointer);
   const cells = reader.getCells(table, id, MASTER.largeValues, qualifier);
   return isPromise(cells)
     ? cells.then((c) => joinChunks(c, qualifier, pointer))
     : joinChunks(cells, qualifier, pointer);
 }
 
+/** Only the value itself is held whole. */
+async function readLong(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+): Promise<Buffer> {
+  const value = Buffer.allocUnsafe(largeLength(pointer));
+  let to = 0;
+  for await (const chunk of readChunks(reader, table, id, qualifier, pointer)) to += chunk.copy(value, to);
+  return value;
+}
+
 function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffer): Buffer {
-  const value = Buffer.allocUnsafe(Number(pointer.readBigUInt64BE()));
+  const value = Buffer.allocUnsafe(largeLength(pointer));
   let to = 0;
   if (cells) {
     for (let at = 0; at < cells.length; ) {
@@ -68,7 +119,7 @@ function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffe
 }
 
 /** Offsets of the cells of a row that stand for large values. */
-function largeCells(row: Buffer): number[] {
+export function largeCells(row: Buffer): number[] {
   const qualifiers = largeQualifiers(row);
   const found: number[] = [];
   if (!qualifiers) return found;
@@ -83,9 +134,16 @@ const NONE: readonly number[] = [];
 
 /** Those of the types that a filter looks into. */
 export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: Needs['values']): readonly number[] {
-  if (!types || !largeQualifiers(row)) return NONE;
-  const cells = largeCells(row);
-  return types === 'all' ? cells : cells.filter((at) => types.includes(descriptions.ofCell(row, at).description.type));
+  if (!types) return NONE;
+  return types === 'all' ? largeCells(row) : largeCellsWhere(descriptions, row, (type) => types.includes(type));
+}
+
+export function largeCellsWhere(
+  descriptions: DescriptionTable,
+  row: Buffer,
+  wanted: (type: AttributeType) => boolean,
+): readonly number[] {
+  return largeCells(row).filter((at) => wanted(descriptions.ofCell(row, at).description.type));
 }
 
 /** All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. */

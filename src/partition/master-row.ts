@@ -44,7 +44,7 @@ export function childCount(reader: Reader, row: Buffer): Maybe<number> {
   const at = parentIdOffset(row);
   const parentId = row.subarray(at, at + UUID_BYTES);
   const normRdn = normRdnOf(row);
-  return chain(reader.get(TREE_TABLE.name, treeKey(parentId, normRdn)), (r) =>
+  return chain(reader.getHead(TREE_TABLE.name, treeKey(parentId, normRdn), true), (r) =>
     Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)),
   );
 }

@@ -12,12 +12,14 @@ import {
   type DraftValue,
   draftFromRow,
   entryCells,
+  hasValue,
+  largePointer,
   type TreeInfo,
   valueQualifier,
 } from './entry.js';
-import { byType, Implied, implyType } from './implied.js';
+import { byType, formRule, Implied, implyType } from './implied.js';
 import { ENTRY_UUID_OID } from './indexes.js';
-import { chunkCount, chunkQualifier, readLarge } from './large.js';
+import { chunkCount, chunkQualifier, LARGE_VALUE, readLarge } from './large.js';
 import { type Located, refuseReferral, requireHead } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
 import { openPart } from './part.js';
@@ -62,7 +64,7 @@ export async function modify(
     if (!options.manageDsaIT) refuseReferral(context, edit, dn);
     const touched = new Set<AttributeType>();
     for (const change of changes) touched.add(context.schema.requireDescription(change.attribute.type).type);
-    await loadLarge(context, edit, touched);
+    await loadLarge(context, edit, new Set([...touched].filter((type) => isLookedAt(context, changes, type))));
     for (const change of changes) applyChange(context, edit.after, change, actor);
     if (touched.has(context.schema.requireDescription('objectClass').type)) completeClasses(context.schema, edit.after);
     const rdn = context.schema.parseRdn(dn.rdns[0]!.text);
@@ -99,7 +101,18 @@ export async function openEdit(context: WriteContext, { node, row: found }: Loca
   return { node, row, before, after: before.copy() };
 }
 
-/** Reads the large values of the types that a change touches: they are compared, normalized and written again. */
+/** Whether the values that the entry has matter: other rows are made from them, or the changes do not take all of them away. */
+function isLookedAt(context: WriteContext, changes: readonly Change[], type: AttributeType): boolean {
+  if (formRule(type)) return true;
+  return changes.some(
+    ({ operation, attribute: { type: text, values } }) =>
+      context.schema.requireDescription(text).type === type &&
+      operation !== 'replace' &&
+      !(operation === 'delete' && values.length === 0),
+  );
+}
+
+/** Reads the large values of these types: they are compared, normalized and written again. */
 export async function loadLarge(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>): Promise<void> {
   for (const [key, attribute] of edit.after.attributes) {
     if (!touched.has(attribute.description.type) || !attribute.values.some((v) => v.stored)) continue;
@@ -144,8 +157,10 @@ function applyChange(context: WriteContext, draft: Draft, change: Change, actor:
   }
 }
 
+/** Equal for values that are equal; short for long ones. */
 function norm(type: AttributeType, value: Buffer): string {
-  return (type.equality?.normalize(value) ?? value).toString('latin1');
+  const form = type.equality?.normalize(value) ?? value;
+  return (form.length > LARGE_VALUE ? largePointer(form) : form).toString('latin1');
 }
 
 function addValues(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
@@ -203,12 +218,7 @@ function integer(value: Buffer, text: string): bigint {
 function checkNaming(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));
-    if (
-      attribute?.values.some(
-        (v) => ava.type.equality?.normalize(v.bytes)?.equals(ava.norm) ?? v.bytes.equals(ava.value),
-      )
-    )
-      continue;
+    if (attribute && hasValue(attribute.values, ava)) continue;
     throw new LdapError(
       'notAllowedOnRDN',
       `the value of '${ava.type.name}' that names the entry cannot be removed; rename the entry instead`,
@@ -255,6 +265,7 @@ export function editSteps(
       guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: edit.node.id }],
       delete: gone,
       put: come,
+      follows: true,
     });
   }
   steps.push(...indexSteps(edit.node.id, before, after));

@@ -157,7 +157,7 @@ export class NodeCache {
   }
 
   #load(id: Buffer, era: number): Maybe<Node | undefined> {
-    const row = this.#store.get(MASTER_TABLE.name, id);
+    const row = this.#store.getHead(MASTER_TABLE.name, id);
     return isPromise(row) ? row.then((r) => this.#withParent(id, r, era)) : this.#withParent(id, row, era);
   }
 
@@ -219,7 +219,7 @@ export class NodeCache {
 
 /** Id of the entry named `normRdn` (cut) right below `parent`, or undefined. */
 export function childId(store: Reader, parent: Node, normRdn: Buffer): Maybe<Buffer | undefined> {
-  const row = store.getHead(TREE_TABLE.name, treeKey(parent.id, normRdn));
+  const row = store.getHead(TREE_TABLE.name, treeKey(parent.id, normRdn), true);
   return isPromise(row) ? row.then(idOf) : idOf(row);
 }
 

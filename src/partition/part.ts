@@ -3,14 +3,22 @@ import type { AttributeType, Dn, Rdn } from '../schema/types.js';
 import type { ColumnRange } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
-import { cellValue } from '../store/row.js';
 import { attributeKey, type Draft, draftFromRow } from './entry.js';
 import { type Located, specialClass } from './locate.js';
 import type { Edit } from './modify.js';
 import { nodeTreeKey } from './nodes.js';
-import { largeQualifiers, MASTER, MASTER_TABLE, MAX_NORM, normQualifier, oidBytes, Q, TREE_TABLE } from './tables.js';
+import { largeQualifiers, MASTER_TABLE, MAX_NORM, normQualifier, oidBytes, TREE_TABLE } from './tables.js';
 import { WIDE_VALUES } from './wide.js';
-import { type Indexes, indexesIn, MAX_NEXT, masterRanges, normRanges, type Wide, wideOf } from './wide-read.js';
+import {
+  type Indexes,
+  indexesIn,
+  isSameVersion,
+  MAX_NEXT,
+  masterRanges,
+  normRanges,
+  type Wide,
+  wideOf,
+} from './wide-read.js';
 import type { WriteContext } from './write.js';
 
 /**
@@ -38,9 +46,7 @@ export async function openPart(
   const indexes = indexesIn(treeCells);
   const read = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(plan.wide, indexes));
   const row = isPromise(read) ? await read : read;
-  const version = cellValue(head, MASTER.treeInfo, Q.version)!;
-  if (!row || !cellValue(row, MASTER.treeInfo, Q.version)?.equals(version))
-    throw new StoreError('guard', 'the entry has been changed meanwhile');
+  if (!row || !isSameVersion(row, head)) throw new StoreError('guard', 'the entry has been changed meanwhile');
   const before = draftFromRow(context.descriptions, row, undefined);
   if (specialClass(context, row) || !setRests(before, plan.wide, indexes)) return undefined;
   return { node, row, before, after: before.copy() };

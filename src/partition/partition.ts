@@ -3,7 +3,7 @@ import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { cellCounter, cellValue } from '../store/row.js';
+import { cellCounter } from '../store/row.js';
 import { add } from './add.js';
 import { type LoadOptions, load } from './bulk.js';
 import { check } from './check/check.js';
@@ -18,7 +18,7 @@ import { evaluate, FilterCompiler, TRUE, UNDEFINED } from './filter.js';
 import { latestCsn } from './history.js';
 import { addIndex, dropIndex } from './index-admin.js';
 import { buildIndexes } from './index-build.js';
-import { readLarge } from './large.js';
+import { LargeReader } from './large-reader.js';
 import { findEntry, type ReadRow, requireEntry } from './locate.js';
 import { type Maintained, maintain } from './maintain.js';
 import { modify } from './modify.js';
@@ -126,12 +126,12 @@ export class Partition implements Directory {
 
   /** The entry's id and packed master row, without a promise on an embedded store: for bind and compare. Store errors come translated. */
   findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.#findRow(dn)));
+    return translatedMaybe(() => this.context.shared.ahead(() => this.#findRow(dn)));
   }
 
   /** The same, but of a long row the head alone may come. */
   findHead(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.#findRow(dn, 'getHead')));
+    return translatedMaybe(() => this.context.shared.ahead(() => this.#findRow(dn, 'getHead')));
   }
 
   #findRow(dn: Dn, how: ReadRow = 'get'): Maybe<{ id: Buffer; row: Buffer } | undefined> {
@@ -148,13 +148,9 @@ export class Partition implements Directory {
     );
   }
 
-  /** A value over 64 KiB; `qualifier` as in the row. */
-  async largeValue(id: Buffer, qualifier: Buffer): Promise<Buffer> {
-    const row = await this.store.get(MASTER_TABLE.name, id);
-    const pointer = row && cellValue(row, MASTER.upAttributes, qualifier);
-    return pointer
-      ? translated(Promise.resolve(readLarge(this.store, MASTER_TABLE.name, id, qualifier, pointer)))
-      : Buffer.alloc(0);
+  /** The entry's values over 64 KiB, piece by piece. To be closed. */
+  async openLarge(id: Buffer): Promise<LargeReader> {
+    return translated(LargeReader.open(this.store, id));
   }
 
   /** Three-valued: undefined is neither true nor false. For virtual entries. */

@@ -103,8 +103,8 @@ function planAnd(
   for (let i = from; i < parts.length; i++) {
     if (found && found.count <= 1 && !consider) break;
     const part = parts[i]!;
-    const one = part.kind === 'term' && !consider && !found ? fetchOne(part, indexes, reader) : undefined;
-    const plan = one ?? planPart(part, indexes, reader, consider);
+    // The first is the rarest by its kind: its ids are worth reading at once.
+    const plan = found ? planPart(part, indexes, reader, consider) : planIndexes(part, indexes, reader, consider);
     if (isPromise(plan)) return plan.then((p) => planAnd(parts, i + 1, cheaper(found, p), indexes, reader, consider));
     found = cheaper(found, plan);
   }

@@ -44,7 +44,7 @@ export async function rename(
   const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
   await retrying(context, async () => {
     const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
-    if (shared.suffixNorms.has(dn.norm.toString('latin1'))) {
+    if (shared.isSuffix(dn)) {
       throw new LdapError(
         'unwillingToPerform',
         'a suffix cannot be renamed; export it and import it under the new name',

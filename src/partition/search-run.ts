@@ -25,7 +25,7 @@ import { type Node, ROOT, type Specials } from './nodes.js';
 import { rideAlong } from './passes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
 import { resumeArea, scanArea } from './scan.js';
-import type { SearchContext } from './search.js';
+import type { Prepared, SearchContext } from './search.js';
 import { idBatches, sortIds, sourceIds } from './sources.js';
 import { MASTER_TABLE, UUID_BYTES } from './tables.js';
 import { firstTurn, nextTurn, TURN_MS } from './turns.js';
@@ -48,6 +48,7 @@ export class SearchRun {
   readonly #sink: SearchSink;
   readonly #needs: Needs;
   readonly #flags: Specials;
+  #plan: Promise<IndexPlan | undefined> | undefined;
   #reader: Reader;
   #areas: Area[] = [];
   #area = 0;
@@ -67,20 +68,14 @@ export class SearchRun {
     large: undefined,
   };
 
-  constructor(
-    context: SearchContext,
-    params: SearchParams,
-    sink: SearchSink,
-    filter: CompiledFilter,
-    needs: Needs,
-    flags: Specials,
-  ) {
+  constructor(context: SearchContext, params: SearchParams, sink: SearchSink, prepared: Omit<Prepared, 'base'>) {
     this.context = context;
     this.params = params;
     this.#sink = sink;
-    this.filter = filter;
-    this.#needs = needs;
-    this.#flags = flags;
+    this.filter = prepared.filter;
+    this.#needs = prepared.needs;
+    this.#flags = prepared.flags;
+    this.#plan = prepared.plan;
     this.#reader = context.store;
   }
 
@@ -127,7 +122,7 @@ export class SearchRun {
   /** Nothing was found: is the base itself still there? A cached node does not tell. */
   #requireBase(node: Node): Maybe<void> {
     if (node === ROOT) return;
-    return chain(this.context.store.get(MASTER_TABLE.name, node.id), (row) => {
+    return chain(this.context.store.getHead(MASTER_TABLE.name, node.id), (row) => {
       if (!row) throw new BaseGone();
     });
   }
@@ -138,7 +133,9 @@ export class SearchRun {
       return resume.kind === 'i'
         ? this.#resumeIndex(resume.key)
         : this.#withSnapshot(async () => resumeArea(this, area, resume.kind as 's' | 't', resume.key));
-    const plan = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
+    const plan = this.#plan ?? planIndexes(this.filter, this.context.shared.indexes, this.#reader);
+    // Of one area alone.
+    this.#plan = undefined;
     return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
   }
 

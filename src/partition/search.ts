@@ -2,8 +2,11 @@ import type { Maybe, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { resolveBase, specials } from './aliases.js';
-import type { FilterCompiler } from './filter.js';
+import type { Base } from './area.js';
+import type { CompiledFilter, FilterCompiler, Needs } from './filter.js';
 import type { Context } from './locate.js';
+import type { Specials } from './nodes.js';
+import { type IndexPlan, planIndexes } from './plan.js';
 import { BaseGone, SearchRun } from './search-run.js';
 import type { SearchOutcome, SearchParams, SearchSink } from './types.js';
 
@@ -14,7 +17,34 @@ export interface SearchContext extends Context {
 
 /** Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded store ends at once. */
 export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-  return chain(context.shared.fresh(), () => searchOnce(context, params, sink, true));
+  return searchOnce(context, params, sink, true);
+}
+
+/** What a search begins with. */
+export interface Prepared {
+  readonly flags: Specials;
+  readonly filter: CompiledFilter;
+  readonly needs: Needs;
+  readonly base: Base;
+  /** The index plan, where it was asked for together with the rest. */
+  readonly plan: Promise<IndexPlan | undefined> | undefined;
+}
+
+/** `early`: nothing waits for anything, so the index is asked, too. */
+function prepare(context: SearchContext, params: SearchParams, early: boolean): Maybe<Prepared> {
+  return chain(specials(context, context.store), (flags) => {
+    const { filter, needs } = context.compiler.compile(params.filter, params.view);
+    const plan = early && params.scope !== 'base' && !params.resume ? askIndexes(context, filter) : undefined;
+    return chain(resolveBase(context, params, flags), (base) => ({ flags, filter, needs, base, plan }));
+  });
+}
+
+function askIndexes(context: SearchContext, filter: CompiledFilter): Promise<IndexPlan | undefined> | undefined {
+  const plan = planIndexes(filter, context.shared.indexes, context.store);
+  if (!isPromise(plan)) return undefined;
+  // Who takes it is told; it may be that nobody does.
+  plan.catch(() => undefined);
+  return plan;
 }
 
 function searchOnce(
@@ -24,13 +54,11 @@ function searchOnce(
   mayRepeat: boolean,
 ): Maybe<SearchOutcome> {
   let run: SearchRun | undefined;
+  const work = (early: boolean): Maybe<Prepared> => prepare(context, params, early);
   const start = (): Maybe<SearchOutcome> =>
-    chain(specials(context, context.store), (flags) => {
-      const { filter, needs } = context.compiler.compile(params.filter, params.view);
-      return chain(resolveBase(context, params, flags), (base) => {
-        run = new SearchRun(context, params, sink, filter, needs, flags);
-        return run.search(base);
-      });
+    chain(context.shared.ahead(work), (prepared) => {
+      run = new SearchRun(context, params, sink, prepared);
+      return run.search(prepared.base);
     });
   if (!mayRepeat) return start();
   /** An index was dropped, or the cached base deleted, before anything was given: looks again at what is there now. */

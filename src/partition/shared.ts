@@ -10,8 +10,8 @@ import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from './in
 import { FIXED_TABLES, indexTable, META_TABLE } from './tables.js';
 import type { DirectorySettings } from './types.js';
 
-/** The one row of table `meta` that every front end reads: `shared`. */
-const KEY = Buffer.from('shared');
+/** The one row of table `meta` that every front end reads. */
+export const SHARED_KEY = Buffer.from('shared');
 const F = 0;
 const q = (text: string) => Buffer.from(text);
 const CELL = {
@@ -54,7 +54,7 @@ export async function initDirectory(
   ];
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
   try {
-    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put }], decisive: 0 });
+    await store.commit({ steps: [{ table: META_TABLE.name, key: SHARED_KEY, guards, put }], decisive: 0 });
   } catch (error) {
     if (error instanceof StoreError && error.code === 'guard') {
       throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
@@ -102,6 +102,8 @@ export class SharedState {
   readonly #onChange: () => void;
   #row: Buffer | undefined;
   #checked = false;
+  /** The read that was asked for in this turn, until its answer or the turn's end. */
+  #asking: Promise<void> | undefined;
   /** Reads of the row asked for, the last one of them whose answer was taken, and the last before `expire`. */
   #asked = 0;
   #taken = 0;
@@ -139,14 +141,38 @@ export class SharedState {
   /** Call first in every operation. */
   fresh(): Maybe<void> {
     if (this.#checked) return;
+    if (this.#asking) return this.#asking;
     const asked = ++this.#asked;
-    const row = this.#store.get(META_TABLE.name, KEY);
-    return isPromise(row) ? row.then((r) => this.#take(r, asked)) : this.#take(row, asked);
+    const row = this.#store.get(META_TABLE.name, SHARED_KEY);
+    return isPromise(row) ? this.#share(row.then((r) => this.#take(r, asked))) : this.#take(row, asked);
+  }
+
+  /** All who ask in this turn wait for one answer. */
+  #share(asking: Promise<void>): Promise<void> {
+    this.#asking = asking;
+    setImmediate(() => {
+      if (this.#asking === asking) this.#asking = undefined;
+    });
+    return asking;
+  }
+
+  /**
+   * `fresh`, then `work`, which only reads. Where the store answers late, it is done at once (`early`) on what is known, and again
+   * if the row turns out to have changed: one wait instead of two.
+   */
+  ahead<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
+    const fresh = this.fresh();
+    if (!isPromise(fresh)) return work(false);
+    const known = this.#row;
+    const early = new Promise<T>((resolve) => resolve(work(true)));
+    early.catch(() => undefined);
+    return fresh.then(() => (this.#row === known ? early : work(false)));
   }
 
   /** A plan was committed: what was read in this turn may be older. */
   expire(): void {
     this.#checked = false;
+    this.#asking = undefined;
     this.#expired = this.#asked;
   }
 
@@ -223,7 +249,7 @@ export class SharedState {
     put: NonNullable<RowStep['put']>,
     add: NonNullable<RowStep['add']> = [],
   ): Promise<void> {
-    await this.#store.commit({ steps: [{ table: META_TABLE.name, key: KEY, guards, put, add }], decisive: 0 });
+    await this.#store.commit({ steps: [{ table: META_TABLE.name, key: SHARED_KEY, guards, put, add }], decisive: 0 });
     await this.refresh();
   }
 }
@@ -231,8 +257,8 @@ export class SharedState {
 /** `SharedState.guardStep` for any list of indexes. */
 export function sharedGuard(indexes: Buffer, moved: boolean): RowStep {
   const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: indexes }];
-  if (!moved) return { table: META_TABLE.name, key: KEY, guards };
-  return { table: META_TABLE.name, key: KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+  if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
 }
 
 /** What the shared row of a snapshot says about indexes and suffixes (normalized, latin-1). */
@@ -240,7 +266,7 @@ export function readShared(
   reader: Reader,
   schema: Schema,
 ): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
-  return chain(reader.get(META_TABLE.name, KEY), (row) => {
+  return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
     const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];
     return {

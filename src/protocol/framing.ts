@@ -12,14 +12,17 @@ export interface Frame {
 /** Identifier, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
 const FIRST_PART = 1024;
+/** When this part of a message has come, there is room made for all of it. */
+const TRUSTED_PART = 8;
 
 /**
  * Finds message boundaries in the bytes of a connection, however they are cut.
  *
  * A message that lies within one chunk is handed out as a view. One that does not is gathered in a buffer that grows by
- * doubling with what arrives, never by what a length claims: time is linear in the bytes received, memory at most
- * twice that. `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the
- * Framer is of no use afterwards.
+ * doubling with what arrives until an eighth of the message is there, and then to its length: time is linear in the bytes
+ * received, memory at most eight times that whatever a length claims, and a long message is hardly more than once in it.
+ * `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the Framer is of no
+ * use afterwards.
  */
 export class Framer {
   readonly #max: number;
@@ -66,9 +69,7 @@ export class Framer {
       this.#at = start + total;
       return { buffer: chunk, start, end: this.#at };
     }
-    this.#part = Buffer.allocUnsafeSlow(
-      Math.min(Math.max(FIRST_PART, 2 * (chunk.length - start)), total || FIRST_PART),
-    );
+    this.#part = Buffer.allocUnsafeSlow(roomFor(chunk.length - start, total));
     this.#partLength = 0;
     this.#append(this.#part, chunk, chunk.length - start);
     return undefined;
@@ -92,7 +93,7 @@ export class Framer {
 
   #room(part: Buffer, wanted: number, total: number): Buffer {
     if (this.#partLength + wanted <= part.length) return part;
-    const larger = Buffer.allocUnsafeSlow(Math.min(2 * (this.#partLength + wanted), total));
+    const larger = Buffer.allocUnsafeSlow(roomFor(this.#partLength + wanted, total));
     part.copy(larger, 0, 0, this.#partLength);
     this.#part = larger;
     return larger;
@@ -140,6 +141,12 @@ export class Framer {
     if (total > this.#max) throw new ProtocolError(`LDAP message of ${total} bytes; ${this.#max} are accepted`, 1);
     return total;
   }
+}
+
+/** Size of a buffer for `have` bytes and some that will come, of a message of `total`; 0: not known yet. */
+function roomFor(have: number, total: number): number {
+  if (total === 0) return FIRST_PART;
+  return have >= total / TRUSTED_PART ? total : Math.max(FIRST_PART, 2 * have);
 }
 
 /** What peers that speak something else usually speak. */

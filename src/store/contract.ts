@@ -104,9 +104,10 @@ export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**
    * As `get`, but of a long row, which an engine may keep in parts, the first family alone may come. Who asks knows the
-   * one from the other: such rows have cells of other families too.
+   * one from the other: such rows have cells of other families too. `only`: the caller looks at no other family, which any
+   * row may then come without.
    */
-  getHead(table: string, key: Buffer): Maybe<Buffer | undefined>;
+  getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;
   /**
    * Some cells of one row, in order, as a packed row; undefined when there are none. `ranges` rise and do not overlap;
    * separate families are not among them. Costs what it gives, not what the row holds, where rows are kept in parts.
@@ -170,6 +171,12 @@ export interface RowStep {
   readonly delete?: readonly CellName[];
   readonly put?: readonly Cell[];
   readonly add?: readonly Increment[];
+  /**
+   * For a step of `put` and `delete`: another row of the plan stands for this one. Every plan that changes these cells, or takes the
+   * row away, also changes or guards that other row, none guards the cells, and the step's own guards hold whenever that row's
+   * do. An engine that locks rows may then leave this one unlocked and its guards unread.
+   */
+  readonly follows?: boolean;
 }
 
 /** Appends a row whose key is an 8-byte big-endian number, greater than that of every row appended to the table before. */

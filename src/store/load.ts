@@ -7,7 +7,10 @@ import { sortKeys } from './sort-keys.js';
  * and sorted by whoever takes them, who may be another thread.
  */
 export class PackedRows implements Iterable<LoadRow> {
-  /** From the start of its ArrayBuffer. An engine that hands the memory to another thread gives it back when it could not write. */
+  /**
+   * From the start of its ArrayBuffer. An engine that hands the memory to another thread gives it back when it could not
+   * write, and may give it to `giveMemory` when it has.
+   */
   bytes: Buffer;
   /** Where each row begins. */
   readonly offsets: Uint32Array;
@@ -97,6 +100,33 @@ export class RowCursor {
   }
 }
 
+/** Memory that nobody uses, kept for the rows of the next batch: new memory costs its zeros and the garbage collector's time. */
+const spare: ArrayBuffer[] = [];
+let spareBytes = 0;
+const MAX_SPARE = 32 * 1024 * 1024;
+
+/** Takes over memory of packed rows that nobody reads any more. */
+export function giveMemory(memory: readonly ArrayBuffer[]): void {
+  for (const part of memory) {
+    if (spareBytes + part.byteLength > MAX_SPARE) continue;
+    spareBytes += part.byteLength;
+    spare.push(part);
+  }
+}
+
+/** The smallest spare part of at least `length` bytes, or new memory; never of Node's pool: it may be handed to another thread. */
+function takeMemory(length: number): ArrayBuffer {
+  let best = -1;
+  for (let i = 0; i < spare.length; i++) {
+    const size = spare[i]!.byteLength;
+    if (size >= length && (best < 0 || size < spare[best]!.byteLength)) best = i;
+  }
+  if (best < 0) return new ArrayBuffer((length + 3) & ~3);
+  const [found] = spare.splice(best, 1);
+  spareBytes -= found!.byteLength;
+  return found!;
+}
+
 /** Longer runs are copied by the runtime: a call costs as much as a loop over so many bytes. */
 const LOOP = 48;
 const FIRST_BYTES = 64 * 1024;
@@ -116,9 +146,8 @@ export class RowPacker {
   #separateStart = 0;
 
   constructor(capacity = FIRST_BYTES) {
-    // Not from Node's pool: the memory may be handed to another thread.
-    this.bytes = Buffer.from(new ArrayBuffer((capacity + 3) & ~3));
-    this.#words = new Uint32Array(this.bytes.buffer);
+    this.bytes = Buffer.from(takeMemory(capacity));
+    this.#words = wordsOf(this.bytes);
   }
 
   begin(): void {
@@ -151,10 +180,12 @@ export class RowPacker {
   reserve(length: number): void {
     const needed = this.at + length;
     if (needed <= this.bytes.length) return;
-    const larger = Buffer.from(new ArrayBuffer((Math.max(needed, this.bytes.length * 2) + 3) & ~3));
-    larger.set(this.bytes.subarray(0, this.at));
+    const { bytes } = this;
+    const larger = Buffer.from(takeMemory(Math.max(needed, bytes.length * 2)));
+    larger.set(bytes.subarray(0, this.at));
     this.bytes = larger;
-    this.#words = new Uint32Array(larger.buffer);
+    this.#words = wordsOf(larger);
+    giveMemory([bytes.buffer as ArrayBuffer]);
   }
 
   write(from: Uint8Array): void {

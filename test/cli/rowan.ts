@@ -129,14 +129,15 @@ export interface RunningServer {
   stop(): Promise<number | NodeJS.Signals>;
 }
 
-/** `rowan serve ARGS`, once it is ready; listens on a free port unless told where. */
+/** `rowan serve ARGS` on a folder or an `hbase://` URL, once it is ready; listens on a free port unless told where. */
 export async function serve(
   data: string,
   args: readonly string[] = [],
   options: RunOptions = {},
 ): Promise<RunningServer> {
   const listen = args.includes('--listen') ? [] : ['--listen', 'ldap://127.0.0.1:0'];
-  const child = startRowan(['serve', '--data', data, ...listen, ...args], options);
+  const where = [data.startsWith('hbase:') ? '--store' : '--data', data];
+  const child = startRowan(['serve', ...where, ...listen, ...args], options);
   const said = await heard(child, ' suffixes ');
   const ready = /^rowan ready: .*$/m.exec(said)![0];
   const urls = ready.split(' ').filter((word) => /^ldap[si]?:\/\//.test(word));

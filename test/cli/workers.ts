@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type Answer, RawClient } from '../server/raw-client.js';
-import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox } from './rowan.js';
+import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, serve } from './rowan.js';
 
 /** The figures of `cn=Monitor`, by name. */
 export async function figures(client: RawClient): Promise<Map<string, string>> {
@@ -24,6 +24,11 @@ export class TwoWorkers {
 
   static async start(sandbox: Sandbox, args: readonly string[] = []): Promise<TwoWorkers> {
     return new TwoWorkers(await sandbox.serve(['--workers', '2', ...args]));
+  }
+
+  /** On the directory at an `hbase://` URL. */
+  static async over(url: string): Promise<TwoWorkers> {
+    return new TwoWorkers(await serve(url, ['--workers', '2']));
   }
 
   async open(): Promise<RawClient> {

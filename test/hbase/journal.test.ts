@@ -4,13 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { JOURNAL_TABLE } from '../../src/store/hbase/journal/tables.js';
-import { internalHandle } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellCounter } from '../../src/store/row.js';
 import { COUNT, PARENT, plan, ROWS, SPECS, seed, seedShared, state } from './journal-plan.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
+import { swept } from './swept.js';
 
 const LEASE_MS = 1500;
 const CHILD = fileURLToPath(new URL('./journal-child.js', import.meta.url));
@@ -71,18 +70,6 @@ describe('journal', function () {
     return { child, ended };
   }
 
-  /** Resolves when every writer but those of living stores has been swept. */
-  async function swept(living = 1): Promise<void> {
-    const journal = internalHandle(settings, JOURNAL_TABLE);
-    for (;;) {
-      const scan = store.client.scan(journal, {}, { keysOnly: true });
-      let writers = 0;
-      for (let batch = await scan.next(); batch; batch = await scan.next()) writers += batch.keys.length;
-      if (writers <= living) return;
-      await sleep(50);
-    }
-  }
-
   async function count(): Promise<bigint> {
     return cellCounter((await store.get(ROWS.name, PARENT)) ?? undefined, COUNT.family, COUNT.qualifier);
   }
@@ -99,7 +86,7 @@ describe('journal', function () {
         }),
       );
     }
-    await swept();
+    await swept(store, settings, 1);
     let happened = 0;
     for (const { name } of runs) {
       const found = await state(store, name);
@@ -142,7 +129,7 @@ describe('journal', function () {
       await Promise.race([Promise.all(sweepers.map(({ ended }) => ended)), sleep(4 * LEASE_MS)]);
       for (const { child } of sweepers) child.kill('SIGKILL');
       await Promise.all(sweepers.map(({ ended }) => ended));
-      await swept(2);
+      await swept(store, settings, 2);
       for (const name of names) expect(await state(store, name)).to.equal(changed.replaceAll('RUN', name));
       expect(await count()).to.equal(counted + BigInt(names.length));
     } finally {
@@ -156,7 +143,7 @@ describe('journal', function () {
     await store.commit(seed('301'));
     const slow = start('run:300', points.indexOf('point decide before'), 'SIGSTOP');
     await once(slow.child.stdout!, 'data', (text: string) => text.includes('decide before'));
-    await swept();
+    await swept(store, settings, 1);
     // Its locks are dead: another may have the rows.
     await store.commit({ steps: plan('301').steps, decisive: 0 });
     slow.child.kill('SIGCONT');

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatComment, formatEntry, VERSION_LINE } from '../../src/ldif/index.js';
+import { formatComment, formatEntry, formatEntryPieces, VERSION_LINE } from '../../src/ldif/index.js';
 import { parse, type Random, random, whole } from './helpers.js';
 
 const names = ['cn', 'sn;lang-de', 'description', 'userCertificate;binary', '2.5.4.13', 'x-long-name-of-an-attribute'];
@@ -65,6 +65,44 @@ describe('LDIF: random entries', () => {
       const lines = text.toString('latin1').split('\n');
       if (wrap) expect(Math.max(...lines.map((line) => line.length))).to.equal(76);
       expect(/[^\n -~]/.test(text.toString('latin1')), 'only printable ASCII').to.equal(false);
+    }
+  });
+
+  it('are the same with values that come in pieces, which are base64', async () => {
+    const r = random();
+    async function* cut(value: Buffer): AsyncGenerator<Buffer> {
+      for (let at = 0, next = 0; at < value.length; at = next) {
+        next = at + 1 + r.below(2 * value.length);
+        yield value.subarray(at, next);
+      }
+    }
+    for (let round = 0; round < 300; round++) {
+      const { dn, attributes } = randomEntry(r);
+      const pieces: Buffer[] = [];
+      const given = attributes.map(({ type, values }) => ({
+        type,
+        values: values.map((value) => (r.below(2) === 0 ? cut(value) : value)),
+      }));
+      for await (const piece of formatEntryPieces(dn, given)) pieces.push(piece);
+      const text = Buffer.concat(pieces);
+      const strip = (record: object) => ({ ...record, text: '' });
+      expect(
+        parse(text)
+          .map(whole)
+          .map((record) => strip(record as object)),
+        `seed ${r.seed}`,
+      ).to.deep.equal(
+        parse(formatEntry(dn, attributes))
+          .map(whole)
+          .map((record) => strip(record as object)),
+      );
+      for (const line of text.toString('latin1').split('\n')) expect(line.length, line).to.be.at.most(76);
+      // Bytes that nothing but base64 can hold are written alike, whichever way they come.
+      const odd = [{ type: 'jpegPhoto', values: [Buffer.from([0, ...text])] }];
+      const streamed: Buffer[] = [];
+      for await (const piece of formatEntryPieces(dn, [{ type: 'jpegPhoto', values: [cut(odd[0]!.values[0]!)] }]))
+        streamed.push(piece);
+      expect(Buffer.concat(streamed).equals(formatEntry(dn, odd)), `seed ${r.seed}`).to.equal(true);
     }
   });
 

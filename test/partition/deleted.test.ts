@@ -123,8 +123,7 @@ for (const engine of ENGINES) {
     });
 
     it('are purged in any number, also while some are restored', async () => {
-      const ids = [];
-      for (let n = 0; n < 300; n++) ids.push(await fixture.person(`p${n}`, PEOPLE));
+      const ids = await Promise.all(Array.from({ length: 300 }, (_, n) => fixture.person(`p${n}`, PEOPLE)));
       await Promise.all(ids.map((_, n) => fixture.delete(`cn=p${n},${PEOPLE}`)));
       const some = ids.slice(0, 10).map((id) => fixture.partition.restore(id, SYSTEM));
       const [purged] = await Promise.all([fixture.partition.purge(Date.now() + 1), Promise.allSettled(some)]);

@@ -8,7 +8,8 @@ const PEOPLE = `ou=people,${SUFFIX}`;
 for (const engine of ENGINES) {
   describe(`indexes (${engine})`, () => {
     let fixture: Fixture;
-    const COUNT = 600;
+    // More than a builder reads at once.
+    const COUNT = engine === 'hbase' ? 300 : 600;
 
     beforeEach(async () => {
       fixture = await openFixture(engine);
@@ -94,10 +95,10 @@ for (const engine of ENGINES) {
       await fixture.partition.addIndex('sn', { substring: true });
       expect(state('sn')).to.equal('building');
       expect(await plan('(sn=p7)')).to.equal('index');
-      expect(await plan('(sn=*p59*)')).to.equal('table');
+      expect(await plan('(sn=*p29*)')).to.equal('table');
       await fixture.partition.buildIndexes();
-      expect(await plan('(sn=*p59*)')).to.equal('index');
-      expect(await fixture.find('(sn=*p59*)')).to.have.length(11);
+      expect(await plan('(sn=*p29*)')).to.equal('index');
+      expect(await fixture.find('(sn=*p29*)')).to.have.length(11);
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
     });
 

@@ -1,89 +1,35 @@
 import { writeSync } from 'node:fs';
-import { Partition, parseUuid } from '../../src/partition/index.js';
-import { newUuid } from '../../src/partition/uuid.js';
+import { createInterface } from 'node:readline';
+import { Partition } from '../../src/partition/index.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
 import { hbaseSettings, isHBaseUrl } from '../../src/store/hbase/settings.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { change, Fixture, Random, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
-import { apply, COUNTER, containerOf, type Entries, type Operation, type Told, WRITERS } from './kill-model.js';
-import { readEntries } from './kill-read.js';
+import { Fixture, Random, SUFFIX, testSchema } from './fixture.js';
+import { type Told, WRITERS } from './kill-model.js';
+import { write } from './kill-writer.js';
 
 /**
- * `kill-child.js STORE SEED [FIRST COUNT LEASE]`: eight writers, or some of them, who say on the standard output what they begin and
- * what is done, until they are killed. STORE is a folder or the URL of an HBase, LEASE its front ends' lease in ms.
+ * Eight writers, or some of them, who say on the standard output what they begin and what is done, until they are killed. What
+ * takes long is done first; then a line of standard input tells where to write: STORE SEED [FIRST COUNT LEASE] as a JSON
+ * array. STORE is a folder or the URL of an HBase, LEASE its front ends' lease in ms.
  */
-
-const MOST = 12;
 
 function tell(told: Told): void {
   writeSync(1, `${JSON.stringify(told)}\n`);
 }
 
-function choose(random: Random, writer: number, entries: Entries, gone: string[], n: number): Operation {
-  const live = [...entries.keys()];
-  const uuid = random.pick(live) ?? '';
-  const dice = random.int(100);
-  const text = `${writer}-${n}-${'x'.repeat(random.chance(0.05) ? 100_000 : random.int(50))}`;
-  if (live.length === 0 || (dice < 30 && live.length < MOST))
-    return { op: 'add', uuid: uuidText(newUuid()), name: `w${writer}-${n}`, text };
-  if (dice < 50) return { op: 'set', uuid, text };
-  if (dice < 60) return { op: 'rename', uuid, name: `w${writer}-${n}` };
-  if (dice < 70) return { op: 'move', uuid, shared: !entries.get(uuid)!.shared };
-  if (dice < 80 && gone.length > 0) return { op: 'restore', uuid: gone.pop()! };
-  if (dice < 90) return { op: 'delete', uuid };
-  return { op: 'count' };
+/** The line; nobody is left to say one when the input ends. */
+async function told(): Promise<string[]> {
+  for await (const line of createInterface(process.stdin)) return JSON.parse(line);
+  process.exit(0);
 }
 
-async function perform(fixture: Fixture, writer: number, entries: Entries, operation: Operation): Promise<void> {
-  if (operation.op === 'count') return fixture.modify(COUNTER, change('increment', 'uidNumber', '1'));
-  if (operation.op === 'restore') return void (await fixture.partition.restore(parseUuid(operation.uuid), SYSTEM));
-  if (operation.op === 'add') {
-    const values = {
-      objectClass: 'inetOrgPerson',
-      sn: operation.name,
-      description: operation.text,
-      mail: operation.text,
-      entryUUID: operation.uuid,
-    };
-    return void (await fixture.add(`cn=${operation.name},${containerOf(writer, false)}`, values, SYSTEM));
-  }
-  const entry = entries.get(operation.uuid)!;
-  const dn = `cn=${entry.name},${containerOf(writer, entry.shared)}`;
-  switch (operation.op) {
-    case 'set':
-      return fixture.modify(
-        dn,
-        change('replace', 'description', operation.text),
-        change('replace', 'mail', operation.text),
-      );
-    case 'rename':
-      return fixture.rename(dn, `cn=${operation.name}`);
-    case 'move':
-      return fixture.rename(dn, `cn=${entry.name}`, { newSuperior: containerOf(writer, operation.shared) });
-    case 'delete':
-      return fixture.delete(dn);
-  }
-}
-
-async function write(fixture: Fixture, writer: number, random: Random): Promise<never> {
-  const entries = await readEntries(fixture, writer);
-  const gone: string[] = [];
-  const began = Date.now().toString(36);
-  for (let n = 0; ; n++) {
-    const operation = choose(random, writer, entries, gone, Number.parseInt(began, 36) * 1000 + n);
-    tell({ writer, begins: operation });
-    await perform(fixture, writer, entries, operation);
-    tell({ writer });
-    if (operation.op === 'delete') gone.push(operation.uuid);
-    apply(entries, operation);
-  }
-}
-
-const [place, seed, first = '0', count = String(WRITERS), lease] = process.argv.slice(2);
+testSchema();
+const [place, seed, first = '0', count = String(WRITERS), lease] = await told();
 const store = isHBaseUrl(place!)
   ? await openHBaseStore(hbaseSettings({ url: place!, regions: 1 }), { leaseMs: Number(lease) })
   : await openLmdbStore(place!);
 const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
 await fixture.read(SUFFIX);
 const writers = Array.from({ length: Number(count) }, (_, i) => Number(first) + i);
-await Promise.all(writers.map((k) => write(fixture, k, new Random(Number(seed) + k))));
+await Promise.all(writers.map((k) => write(fixture, k, new Random(Number(seed) + k), tell, () => false)));

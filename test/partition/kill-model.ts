@@ -1,3 +1,5 @@
+import { largePointer } from '../../src/partition/entry.js';
+import { LARGE_VALUE } from '../../src/partition/large.js';
 import { SUFFIX } from './fixture.js';
 
 export const WRITERS = 8;
@@ -14,6 +16,12 @@ export interface Written {
   readonly name: string;
   readonly text: string;
   readonly shared: boolean;
+}
+
+/** An entry at one moment: its DN and its description, a long one as it stands in the row. */
+export function stateOf(dn: string, description: string): string {
+  const bytes = Buffer.from(description);
+  return `${dn} ${(bytes.length > LARGE_VALUE ? largePointer(bytes) : bytes).toString('latin1')}`;
 }
 
 /** A writer's entries by entryUUID. */

@@ -8,7 +8,17 @@ import { initDirectory, Partition } from '../../src/partition/index.js';
 import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { ACTOR, Fixture, type Random, SUFFIX, testSchema } from './fixture.js';
-import { apply, COUNTER, type Entries, type Operation, SHARED, type Told, WRITERS } from './kill-model.js';
+import {
+  apply,
+  COUNTER,
+  containerOf,
+  type Entries,
+  type Operation,
+  SHARED,
+  stateOf,
+  type Told,
+  WRITERS,
+} from './kill-model.js';
 import { readEntries } from './kill-read.js';
 
 const CHILD = fileURLToPath(new URL('./kill-child.js', import.meta.url));
@@ -50,33 +60,49 @@ export async function prepare(store: Store): Promise<void> {
   await fixture.close();
 }
 
-/** Runs the writers and kills them `after` ms behind the first thing they say; `args` are those of kill-child.js. */
-export function killed(args: readonly string[], after: number): Promise<Heard> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [CHILD, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    let out = '';
-    let errors = '';
-    let timer: NodeJS.Timeout | undefined;
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      out += text;
-      timer ??= setTimeout(() => child.kill('SIGKILL'), after);
+/** A process of writers that has everything loaded and waits to be told where to write: see kill-child.ts. */
+export class Front {
+  readonly #child = spawn(process.execPath, [CHILD], { stdio: ['pipe', 'pipe', 'pipe'] });
+
+  /** Lets it write and kills it `after` ms behind the first thing it says; `args` are those of kill-child.js. */
+  killed(args: readonly string[], after: number): Promise<Heard> {
+    const child = this.#child;
+    child.stdin.write(`${JSON.stringify(args)}\n`);
+    return new Promise((resolve, reject) => {
+      let out = '';
+      let errors = '';
+      let timer: NodeJS.Timeout | undefined;
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        out += text;
+        timer ??= setTimeout(() => child.kill('SIGKILL'), after);
+      });
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        errors += text;
+      });
+      child.on('close', (code, signal) => {
+        clearTimeout(timer);
+        if (signal === 'SIGKILL') resolve(hear(out));
+        else reject(new Error(`the writers ended by themselves (${code}): ${errors}`));
+      });
     });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      errors += text;
-    });
-    child.on('close', (code, signal) => {
-      clearTimeout(timer);
-      if (signal === 'SIGKILL') resolve(hear(out));
-      else reject(new Error(`the writers ended by themselves (${code}): ${errors}`));
-    });
-  });
+  }
+
+  /** For one that is not wanted. */
+  end(): void {
+    this.#child.kill('SIGKILL');
+  }
 }
 
 function hear(out: string): Heard {
-  const heard: Heard = { acknowledged: [], open: new Map() };
   // A last line without an end was cut by the kill.
-  for (const line of out.split('\n').slice(0, -1)) {
-    const { writer, begins } = JSON.parse(line) as Told;
+  const lines = out.split('\n').slice(0, -1);
+  return heardOf(lines.map((line) => JSON.parse(line) as Told));
+}
+
+/** What writers have told, in order. */
+export function heardOf(all: readonly Told[]): Heard {
+  const heard: Heard = { acknowledged: [], open: new Map() };
+  for (const { writer, begins } of all) {
     if (begins) heard.open.set(writer, begins);
     else {
       heard.acknowledged.push({ writer, operation: heard.open.get(writer)! });
@@ -89,29 +115,42 @@ function hear(out: string): Heard {
 /** Holds what the directory must hold against what it does. */
 export class Ledger {
   readonly #entries: Entries[] = Array.from({ length: WRITERS }, () => new Map());
+  /** All that each entry was before or during the last round, by entryUUID: `stateOf` texts. */
+  readonly states = new Map<string, Set<string>>();
   #counter = 0;
   acknowledged = 0;
 
   async settle(fixture: Fixture, heard: Heard): Promise<void> {
     this.acknowledged += heard.acknowledged.length;
+    this.states.clear();
+    for (const [writer, entries] of this.#entries.entries()) this.#note(writer, entries);
     for (const { writer, operation } of heard.acknowledged) {
       apply(this.#entries[writer]!, operation);
+      this.#note(writer, this.#entries[writer]!);
       if (operation.op === 'count') this.#counter++;
     }
-    for (let writer = 0; writer < WRITERS; writer++) {
-      const found = await readEntries(fixture, writer);
-      this.#entries[writer] = this.#settleOne(found, this.#entries[writer]!, heard.open.get(writer));
-    }
+    const all = await Promise.all(this.#entries.map((_, writer) => readEntries(fixture, writer)));
+    for (const [writer, found] of all.entries())
+      this.#entries[writer] = this.#settleOne(writer, found, heard.open.get(writer));
     const counter = Number((await fixture.values(COUNTER, 'uidNumber'))[0]);
     const more = [...heard.open.values()].filter((o) => o.op === 'count').length;
     expect(counter, 'increments').to.be.within(this.#counter, this.#counter + more);
     this.#counter = counter;
   }
 
+  #note(writer: number, entries: Entries): void {
+    for (const [uuid, { name, text, shared }] of entries) {
+      const states = this.states.get(uuid) ?? new Set();
+      this.states.set(uuid, states.add(stateOf(`cn=${name},${containerOf(writer, shared)}`, text)));
+    }
+  }
+
   /** What was acknowledged, alone or with the operation that was running. */
-  #settleOne(found: Entries, entries: Entries, running: Operation | undefined): Entries {
+  #settleOne(writer: number, found: Entries, running: Operation | undefined): Entries {
+    const entries = this.#entries[writer]!;
     const with_ = new Map(entries);
     if (running) apply(with_, running);
+    this.#note(writer, with_);
     const same = (wanted: Entries) => JSON.stringify([...wanted].sort()) === JSON.stringify([...found].sort());
     if (same(entries)) return entries;
     if (same(with_)) return with_;
@@ -130,11 +169,13 @@ export async function killRounds(
   tell: (round: number, acknowledged: number) => void,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-kill-'));
+  let front = new Front();
   try {
     await prepare(await openLmdbStore(folder));
     const ledger = new Ledger();
     for (let round = 1; round <= rounds; round++) {
-      const heard = await killed([folder, String(random.int(2 ** 31))], random.int(250));
+      const heard = await front.killed([folder, String(random.int(2 ** 31))], random.int(250));
+      front = new Front();
       const fixture = await open(folder);
       await fixture.expectClean();
       await ledger.settle(fixture, heard);
@@ -143,6 +184,7 @@ export async function killRounds(
     }
     expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(rounds);
   } finally {
+    front.end();
     rmSync(folder, { recursive: true, force: true });
   }
 }

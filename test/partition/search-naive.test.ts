@@ -127,6 +127,8 @@ async function plain(fixture: Fixture): Promise<PlainEntry[]> {
 }
 
 for (const engine of ENGINES) {
+  /** Each takes HBase some twenty times as long. */
+  const filters = engine === 'hbase' && !process.env.ROWAN_SOAK ? 120 : 400;
   describe(`search (${engine})`, () => {
     describe('against a naive evaluator', () => {
       let fixture: Fixture;
@@ -158,7 +160,7 @@ for (const engine of ENGINES) {
         }
       }
 
-      it('finds the same with the default indexes', () => compareAll(400, 'default'));
+      it('finds the same with the default indexes', () => compareAll(filters, 'default'));
 
       it('finds the same with indexes on everything, for substrings too', async () => {
         for (const name of ['cn', 'sn', 'givenName', 'mail', 'description', 'employeeNumber'])
@@ -166,7 +168,7 @@ for (const engine of ENGINES) {
         for (const name of ['seeAlso', 'title']) await fixture.partition.addIndex(name, {});
         await fixture.partition.buildIndexes();
         await fixture.expectClean();
-        await compareAll(400, 'all indexes');
+        await compareAll(filters, 'all indexes');
       });
 
       it('finds the same without indexes', async () => {
@@ -180,7 +182,7 @@ for (const engine of ENGINES) {
             .sort(),
         ).to.deep.equal(['entryUUID', 'objectClass']);
         await fixture.expectClean();
-        await compareAll(400, 'no indexes');
+        await compareAll(filters, 'no indexes');
       });
     });
   });

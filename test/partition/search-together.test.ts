@@ -12,10 +12,12 @@ for (const engine of ENGINES) {
     before(async () => {
       fixture = await openFixture(engine);
       await fixture.unit('people');
-      for (let i = 0; i < COUNT; i++) {
-        const parent = i % 3 === 0 && i > 0 ? `cn=p${i - 1},${PEOPLE}` : PEOPLE;
-        await fixture.person(`p${i}`, parent, { description: `number ${i}`, title: i % 2 ? 'odd' : 'even' });
-      }
+      const add = (i: number, parent: string): Promise<Buffer> =>
+        fixture.person(`p${i}`, parent, { description: `number ${i}`, title: i % 2 ? 'odd' : 'even' });
+      const all = Array.from({ length: COUNT }, (_, i) => i);
+      const isChild = (i: number): boolean => i % 3 === 0 && i > 0;
+      await Promise.all(all.filter((i) => !isChild(i)).map((i) => add(i, PEOPLE)));
+      await Promise.all(all.filter(isChild).map((i) => add(i, `cn=p${i - 1},${PEOPLE}`)));
     });
     after(() => fixture.close());
 

@@ -148,7 +148,9 @@ for (const engine of ENGINES) {
       it('plans again, or says so', async () => {
         const fixture = await openFixture(engine);
         await fixture.unit('people');
-        for (let n = 0; n < 300; n++) await fixture.person(`p${n}`, PEOPLE, { givenName: 'same' });
+        await Promise.all(
+          Array.from({ length: 300 }, (_, n) => fixture.person(`p${n}`, PEOPLE, { givenName: 'same' })),
+        );
         const wanted = await fixture.find('(givenName=same)');
         const first = fixture.search({ filter: '(givenName=same)' });
         await fixture.partition.dropIndex('givenName');

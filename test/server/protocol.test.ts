@@ -43,8 +43,12 @@ describe('HBase', () => {
 
   protocolSuite('RowanServer, over HBase', async () => {
     const partition = await emptyPartition(await openRecycled());
-    const { url, port, stop } = await start(SETTINGS, 0, partition);
-    return { url, port, ...admin, stop };
+    const running = await start(SETTINGS, 0, partition);
+    const stop = async (): Promise<void> => {
+      await running.stop();
+      await partition.close();
+    };
+    return { url: running.url, port: running.port, ...admin, stop };
   });
 });
 

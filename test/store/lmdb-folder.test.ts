@@ -74,7 +74,7 @@ describe('lmdb: the data folder', function () {
 
   it('refuses data of a newer format', async () => {
     await filled();
-    await writeFile(join(folder, 'rowan.json'), '{"format": 3, "store": "lmdb"}');
+    await writeFile(join(folder, 'rowan.json'), '{"format": 4, "store": "lmdb"}');
     const error = await errorOf(openLmdbStore(folder));
     expect(error?.code).to.equal('format');
     expect(error?.message)

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -101,17 +101,12 @@ describe('lmdb: long rows', () => {
     expect(await segments()).to.equal(0);
   });
 
-  it('were one record each in format 1, which is read, and becomes format 2 when it is written', async () => {
+  it('were one record each in format 1, and become long as they are written', async () => {
     const row = packRow(members);
     await store.close();
     await stored(folder, (root) => root.openDB<Buffer, Buffer>('t1', binary).putSync(KEY, row));
     await writeFile(join(folder, 'rowan.json'), '{"format": 1, "store": "lmdb"}\n');
-    store = await openLmdbStore(folder, { readOnly: true });
-    expect(await store.get(SPEC.name, KEY)).to.deep.equal(row);
-    await store.close();
-    expect(await readFile(join(folder, 'rowan.json'), 'utf8')).to.include('"format": 1');
     store = await openLmdbStore(folder);
-    expect(JSON.parse(await readFile(join(folder, 'rowan.json'), 'utf8'))).to.deep.equal({ format: 2, store: 'lmdb' });
     expect(await store.getHead(SPEC.name, KEY)).to.deep.equal(row);
     await put(member(5000));
     expect(await store.get(SPEC.name, KEY)).to.deep.equal(packRow([...members, member(5000)]));

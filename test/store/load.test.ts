@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { PackedRows, RowPacker } from '../../src/store/load.js';
+import { giveMemory, PackedRows, RowPacker } from '../../src/store/load.js';
 import { sortKeys } from '../../src/store/sort-keys.js';
 import { bytes, random } from './suite/fixture.js';
 
@@ -48,6 +48,21 @@ describe('sorting keys', () => {
 });
 
 describe('packed rows for a load', () => {
+  it('are whole in memory that held others before', () => {
+    const rows = (count: number, fill: string) =>
+      Array.from({ length: count }, (_, i) => ({
+        key: bytes(`${fill}${String(i).padStart(6, '0')}`),
+        row: bytes(fill.repeat(90)),
+      }));
+    const first = PackedRows.of(rows(3000, 'x'));
+    giveMemory([first.bytes.buffer as ArrayBuffer]);
+    const again = rows(2500, 'y');
+    const packed = PackedRows.of(again);
+    expect(packed.bytes.buffer).to.equal(first.bytes.buffer);
+    expect([...packed].map(({ key, row }) => ({ key, row }))).to.deep.equal(again);
+    expect(PackedRows.of(again).bytes.buffer).to.not.equal(packed.bytes.buffer);
+  });
+
   const { seed, next } = random();
 
   it(`come back in key order, whole (ROWAN_SEED=${seed})`, () => {

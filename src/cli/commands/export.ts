@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
 import { LdapError } from '../../ldap/error.js';
-import { formatEntry, VERSION_LINE } from '../../ldif/index.js';
+import type { PartialAttribute } from '../../ldap/types.js';
+import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
+import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { Hit } from '../../partition/types.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
 import { counted } from '../exit.js';
-import { entryAttributes, Selection } from '../export/entry-attributes.js';
+import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
 import { Output } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
 import { readFilter, requireAttributes } from '../filter.js';
@@ -28,6 +30,23 @@ interface ExportOptions {
   readonly operational: boolean;
 }
 
+async function writeEntry(partition: Partition, hit: Hit, selection: Selection, output: Output): Promise<void> {
+  const large = largeQualifiers(hit.row) && (await partition.openLarge(hit.id));
+  try {
+    const dn = hit.dn.toString();
+    const attributes = await entryAttributes(hit, selection, large);
+    if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
+    else for await (const bytes of formatEntryPieces(dn, attributes)) await output.write(bytes);
+  } finally {
+    large?.close();
+  }
+}
+
+/** Whether no value comes in pieces. */
+function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialAttribute[] {
+  return attributes.every(({ values }) => values.every((value) => value instanceof Uint8Array));
+}
+
 async function exportEntries({ partition, schema }: OpenDirectory, options: ExportOptions): Promise<number> {
   const filter = options.filter === undefined ? undefined : readFilter(options.filter);
   if (filter) requireAttributes(filter, schema);
@@ -37,8 +56,7 @@ async function exportEntries({ partition, schema }: OpenDirectory, options: Expo
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
   const visit = async (hit: Hit): Promise<void> => {
-    const attributes = await entryAttributes(partition, hit, selection);
-    await output.write(formatEntry(hit.dn.toString(), attributes));
+    await writeEntry(partition, hit, selection, output);
     count++;
     progress?.update(count);
   };

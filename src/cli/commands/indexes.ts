@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { withDirectory } from '../directory.js';
+import { type OpenDirectory, withDirectory } from '../directory.js';
 import { formatCount } from '../exit.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -11,8 +11,15 @@ Examples:
   rowan index add cn --substring --data data     (also for filters such as (cn=*smith*))
   rowan index drop employeeNumber --data data
 
-A running server uses a new index as soon as it is complete.
+A running server uses a new index as soon as it is complete. A command that was killed goes on when it is given again.
 `;
+
+/** Whether somebody has begun to build the index and it only has to be completed. */
+function isBegun({ partition, schema }: OpenDirectory, attribute: string, substring: boolean): boolean {
+  const { type, options } = schema.requireDescription(attribute);
+  const known = partition.indexes().find((index) => index.oid === type.oid);
+  return known?.state === 'building' && options.length === 0 && (known.substring || !substring);
+}
 
 export function addIndex(program: Command): void {
   const index = program.command('index').description('list, add and drop indexes').addHelpText('after', EXAMPLES);
@@ -33,8 +40,10 @@ export function addIndex(program: Command): void {
     .option('--substring', 'also index every three characters, for (attribute=*part*)')
     .addHelpText('after', EXAMPLES)
     .action((attribute: string, options: { substring?: boolean }, command: Command) =>
-      withDirectory(settingsOf(command), {}, async ({ partition }) => {
-        await partition.addIndex(attribute, { substring: options.substring === true });
+      withDirectory(settingsOf(command), {}, async (directory) => {
+        const { partition } = directory;
+        const substring = options.substring === true;
+        if (!isBegun(directory, attribute, substring)) await partition.addIndex(attribute, { substring });
         const progress = startProgress('index', 'entries');
         let indexed = 0;
         await partition.buildIndexes((done) => {

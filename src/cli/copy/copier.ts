@@ -4,7 +4,7 @@ import { StoreError } from '../../store/errors.js';
 import { EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
 import { batchesOf, type CopyBatch } from './batches.js';
-import { largeCells } from './large.js';
+import { largeChunks } from './large.js';
 import { COPY_TABLE, CopyState, markOf } from './state.js';
 
 const NOTHING = { steps: [], decisive: 0 } as const;
@@ -85,7 +85,7 @@ export class Copier {
   async #copyLarge(reader: Reader, spec: TableSpec, { rows }: CopyBatch): Promise<void> {
     if (spec.name !== MASTER_TABLE.name && spec.name !== DELETED_TABLE.name) return;
     for (const { key, row } of rows) {
-      for await (const put of largeCells(reader, spec.name, key, row)) {
+      for await (const put of largeChunks(reader, spec.name, key, row)) {
         await this.#target.commit({ steps: [{ table: spec.name, key, put }], decisive: 0 });
       }
     }

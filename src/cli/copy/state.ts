@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { SHARED_KEY } from '../../partition/shared.js';
 import { CHANGES_TABLE, META_TABLE } from '../../partition/tables.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { cellValue, EMPTY } from '../../store/row.js';
@@ -14,12 +15,11 @@ export const COPY_TABLE: TableSpec = { name: 'copy', families: [{ name: 'state' 
 const SOURCE = Buffer.from('source');
 /** Table names have no colon. */
 const rowOf = (table: string): Buffer => Buffer.from(`:${table}`);
-const SHARED = Buffer.from('shared');
 const cell = (name: string) => ({ family: 0, qualifier: Buffer.from(name) });
 
 /** Tells a directory and its state: any change to an entry, a suffix or an index gives it another one. */
 export async function markOf(source: Reader): Promise<Buffer> {
-  const shared = await source.get(META_TABLE.name, SHARED);
+  const shared = await source.get(META_TABLE.name, SHARED_KEY);
   if (!shared) throw new CliError('there is no directory to copy from');
   const scan = source.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true });
   try {

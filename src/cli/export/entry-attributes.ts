@@ -1,5 +1,5 @@
-import type { PartialAttribute } from '../../ldap/types.js';
-import { largeQualifiers, MASTER, type Partition } from '../../partition/index.js';
+import { largeQualifiers, MASTER } from '../../partition/index.js';
+import type { LargeReader } from '../../partition/large-reader.js';
 import type { Hit } from '../../partition/types.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
@@ -29,33 +29,55 @@ export class Selection {
   }
 }
 
-/** All attributes of a search's hit that the selection includes, passwords too, in stored order. */
+/** A value, or its pieces where it is long. */
+export type ExportValue = Buffer | AsyncIterable<Buffer>;
+
+export interface ExportAttribute {
+  readonly type: string;
+  readonly values: readonly ExportValue[];
+}
+
+/** Longer values are not held whole. */
+const LONGEST = 1024 * 1024;
+
+/**
+ * All attributes of a search's hit that the selection includes, passwords too, in stored order. Values that come in pieces
+ * are read from `large`, which must stay open until they are written; it is wanted where the row lacks values.
+ */
 export async function entryAttributes(
-  partition: Partition,
   hit: Hit,
   selection: Selection,
-): Promise<PartialAttribute[]> {
+  large: LargeReader | undefined,
+): Promise<ExportAttribute[]> {
   const { row } = hit;
-  const large = largeQualifiers(row);
-  const attributes: { type: string; values: Buffer[] }[] = [];
-  let last: { type: string; values: Buffer[] } | undefined;
+  const apart = largeQualifiers(row);
+  const attributes: ExportAttribute[] = [];
+  let last: { readonly type: string; readonly values: ExportValue[] } | undefined;
   for (let at = 0; at < row.length; ) {
     const next = nextCell(row, at);
     if (cellFamily(row, at) === MASTER.upAttributes) {
       const start = qualifierStart(at);
       const end = start + qualifierLength(row, at);
       const type = row.toString('utf8', start, end - INDEX_BYTES);
+      const included = selection.includes(type);
       if (last?.type !== type) {
         last = { type, values: [] };
-        if (selection.includes(type)) attributes.push(last);
+        if (included) attributes.push(last);
       }
-      const apart = large?.has(row.toString('latin1', start, end)) === true;
-      const value = apart
-        ? await partition.largeValue(hit.id, row.subarray(start, end))
-        : row.subarray(valueStart(row, at), next);
-      last.values.push(value);
+      const isApart = included && apart?.has(row.toString('latin1', start, end)) === true;
+      last.values.push(
+        isApart ? await largeValue(large!, row.subarray(start, end)) : row.subarray(valueStart(row, at), next),
+      );
     }
     at = next;
   }
   return attributes;
+}
+
+async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue> {
+  const pieces = large.pieces(qualifier);
+  if (large.lengthOf(qualifier) > LONGEST) return pieces;
+  const whole: Buffer[] = [];
+  for await (const piece of pieces) whole.push(piece);
+  return Buffer.concat(whole);
 }

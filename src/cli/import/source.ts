@@ -3,8 +3,10 @@ import { closeSync, createReadStream, fstatSync, openSync, readSync } from 'node
 import { type LdifOptions, LdifParser, type LdifRecord } from '../../ldif/index.js';
 import { CliError } from '../exit.js';
 
+/** What is asked of the system at a time. */
+const READ = 512 * 1024;
 /** Records of a piece are objects all at once: few of them live long enough to be moved by the garbage collector. */
-const CHUNK = 64 * 1024;
+const PIECE = 64 * 1024;
 /** Bytes of a file's beginning that tell it from others. */
 const HEAD = 1024 * 1024;
 
@@ -44,7 +46,7 @@ export function openInput(path: string): InputFile {
   }
   const fingerprint = stat.isFile() ? fingerprintOf(fd, stat.size) : undefined;
   const start = stat.isFile() ? { start: 0 } : {};
-  return { name: path, chunks: createReadStream(path, { fd, highWaterMark: CHUNK, ...start }), fingerprint };
+  return { name: path, chunks: createReadStream(path, { fd, highWaterMark: READ, ...start }), fingerprint };
 }
 
 /** The records of a file, taken in runs. */
@@ -53,6 +55,8 @@ export class RecordSource {
   readonly #parser: LdifParser;
   #batch: LdifRecord[] = [];
   #at = 0;
+  /** Read and not parsed yet. */
+  #chunk: Buffer = Buffer.alloc(0);
   #ended = false;
   /** Bytes read. */
   consumed = 0;
@@ -72,10 +76,15 @@ export class RecordSource {
   }
 
   async #read(): Promise<void> {
-    const { value, done } = await this.#chunks.next();
-    this.#ended = done === true;
-    if (!done) this.consumed += value.length;
-    this.#batch = done ? this.#parser.end() : this.#parser.push(value);
+    if (this.#chunk.length === 0) {
+      const { value, done } = await this.#chunks.next();
+      this.#ended = done === true;
+      if (!done) this.#chunk = value;
+    }
+    const piece = this.#chunk.subarray(0, PIECE);
+    this.#chunk = this.#chunk.subarray(piece.length);
+    this.consumed += piece.length;
+    this.#batch = this.#ended ? this.#parser.end() : this.#parser.push(piece);
     this.#at = 0;
   }
 

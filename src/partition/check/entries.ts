@@ -3,8 +3,9 @@ import { checkRow } from '../../store/edit.js';
 import { StoreError } from '../../store/errors.js';
 import { cellValue, unpackRow } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
+import { INDEX_BYTES } from '../descriptions.js';
 import { attributeValues, type Draft, valueQualifier } from '../entry.js';
-import { Implied, implyEntry } from '../implied.js';
+import { formRule, Implied, implyEntry } from '../implied.js';
 import {
   MASTER,
   MASTER_TABLE,
@@ -82,7 +83,10 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   survey.oneLevel[number] = Number.NaN;
   const version = cellValue(row, MASTER.treeInfo, Q.version)!;
   await checkName(survey, key, row);
-  const large = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version));
+  const { descriptions } = survey.context;
+  const implies = (qualifier: Buffer): boolean =>
+    formRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
+  const large = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), implies);
   if (large?.broken) survey.unreadable.add(key.toString('latin1'));
   const draft = draftWithLarge(survey.context, row, large?.values);
   await checkUuid(survey, key, row, version, draft);

@@ -10,19 +10,23 @@ import { type Survey, shown } from './survey.js';
 const POINTER_BYTES = 40;
 
 export interface LargeValues {
-  /** Whole values by latin-1 qualifier. */
+  /** By latin-1 qualifier those values that are wanted. */
   readonly values: ReadonlyMap<string, Buffer>;
   /** A value is lost, so what the entry implies is not known. */
   readonly broken: boolean;
 }
 
-/** Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. */
+/**
+ * Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. Only the
+ * values that are `wanted` are joined.
+ */
 export async function checkLarge(
   survey: Survey,
   table: string,
   id: Buffer,
   row: Buffer,
   guards: readonly PlanStep[],
+  wanted: (qualifier: Buffer) => boolean = () => false,
 ): Promise<LargeValues | undefined> {
   const qualifiers = largeQualifiers(row);
   const read = survey.reader.getCells(table, id, MASTER.largeValues, EMPTY);
@@ -37,9 +41,9 @@ export async function checkLarge(
   for (const name of qualifiers ?? []) {
     const qualifier = Buffer.from(name, 'latin1');
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
-    const value = pointer && takeValue(chunks, qualifier, pointer);
-    if (value) {
-      values.set(name, value);
+    const parts = pointer && takeParts(chunks, qualifier, pointer);
+    if (parts) {
+      if (wanted(qualifier)) values.set(name, Buffer.concat(parts));
     } else {
       broken = true;
       const what = pointer
@@ -90,19 +94,21 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
   }
 }
 
-/** Joins the chunks of one value and takes them out of `chunks`; undefined when they are not what the pointer says. */
-function takeValue(chunks: Map<string, Buffer>, qualifier: Buffer, pointer: Buffer): Buffer | undefined {
+/** Takes the chunks of one value out of `chunks`; undefined when they are not what the pointer says. */
+function takeParts(chunks: Map<string, Buffer>, qualifier: Buffer, pointer: Buffer): Buffer[] | undefined {
   if (pointer.length !== POINTER_BYTES) return undefined;
   const length = Number(pointer.readBigUInt64BE());
   const parts: Buffer[] = [];
+  const sum = createHash('sha256');
+  let bytes = 0;
   for (let n = 0; n * CHUNK < length; n++) {
     const name = chunkQualifier(qualifier, n).toString('latin1');
     const part = chunks.get(name);
     if (!part) return undefined;
     parts.push(part);
+    sum.update(part);
+    bytes += part.length;
     chunks.delete(name);
   }
-  const value = Buffer.concat(parts);
-  const sum = createHash('sha256').update(value).digest();
-  return value.length === length && sum.equals(pointer.subarray(8)) ? value : undefined;
+  return bytes === length && sum.digest().equals(pointer.subarray(8)) ? parts : undefined;
 }

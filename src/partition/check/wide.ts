@@ -1,5 +1,5 @@
 import { cellValue } from '../../store/row.js';
-import type { Draft } from '../entry.js';
+import { asWide, type Draft, sortedByText } from '../entry.js';
 import { MASTER, MASTER_TABLE, Q } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { WIDE_VALUES, type WideAttribute, wideAttributes, wideList } from '../wide.js';
@@ -9,7 +9,7 @@ import { nextVersion, type Survey } from './survey.js';
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const cell = cellValue(row, MASTER.treeInfo, Q.wide);
   if (!cell) return;
-  const there = new Map(attributesOf(draft).map((attribute) => [attribute.text, attribute]));
+  const there = new Map(sortedByText(draft).map((attribute) => [attribute.text, asWide(attribute)]));
   const listed = wideAttributes(row);
   const right = ({ text, next, count }: WideAttribute) => {
     const attribute = there.get(text);
@@ -29,15 +29,4 @@ export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version
       { table: MASTER_TABLE.name, key: id, delete: [{ family, qualifier: Q.wide }], put },
     ],
   );
-}
-
-/** In the order of the cells. */
-function attributesOf(draft: Draft): WideAttribute[] {
-  return [...draft.attributes.values()]
-    .map(({ text, values }) => ({
-      text,
-      count: values.length,
-      next: values.reduce((next, { index }) => Math.max(next, index + 1), 0),
-    }))
-    .sort((a, b) => (a.text < b.text ? -1 : 1));
 }

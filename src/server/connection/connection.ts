@@ -23,7 +23,8 @@ import { Deadlines } from './deadlines.js';
 import { failureOutcome } from './failure.js';
 import { Operation, type OperationOwner } from './operation.js';
 import { OutstandingOperations } from './operations.js';
-import { Output } from './output.js';
+import { CutMessage, Output } from './output.js';
+import { startReading } from './reading.js';
 import { acceptTls, isEncrypted } from './tls.js';
 
 /** What a connection needs of its server. */
@@ -73,10 +74,9 @@ export class Connection implements OperationOwner {
     this.services = owner.services;
     const { limits } = this.services.config;
     this.#since = new Deadlines(limits);
-    this.#socket = socket;
     this.#framer = new Framer({ maxMessageBytes: limits.messageBytes });
-    this.#output = new Output(socket, limits.unsentBytes);
-    this.#listen(socket);
+    this.#socket = this.#listen(socket);
+    this.#output = new Output(this.#socket, limits.unsentBytes);
   }
 
   get encrypted(): boolean {
@@ -91,11 +91,12 @@ export class Connection implements OperationOwner {
     return this.#operations.size;
   }
 
-  #listen(socket: Socket): void {
+  #listen(accepted: Socket): Socket {
+    const socket = startReading(accepted, this.#onData);
     socket.setNoDelay(true);
-    socket.on('data', this.#onData);
     socket.on('error', this.#onError);
     socket.on('close', this.#onClose);
+    return socket;
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -264,7 +265,20 @@ export class Connection implements OperationOwner {
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     this.services.statistics.entriesSent++;
     const done = this.services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
-    return isPromise(done) ? done.then(() => this.#output.room()) : this.#output.room();
+    if (!isPromise(done)) return this.#output.room();
+    return done.then(
+      () => this.#output.room(),
+      (error: Error) => this.#cut(error),
+    );
+  }
+
+  /** An entry did not go, or not wholly. */
+  #cut(error: Error): never {
+    if (error instanceof CutMessage) {
+      this.services.log.error({ err: error.cause }, 'connection ended in the middle of an entry');
+      this.destroy();
+    }
+    throw error;
   }
 
   sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
@@ -292,7 +306,6 @@ export class Connection implements OperationOwner {
       return this.disconnect('protocolError', new PlainBytes().message);
     plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
     const socket = acceptTls(plain, this.#owner.secureContext!);
-    this.#socket = socket;
     this.#output.moveTo(socket);
     this.#framer = new Framer({ maxMessageBytes: this.services.config.limits.messageBytes });
     socket.once('secure', () => {
@@ -301,7 +314,7 @@ export class Connection implements OperationOwner {
       this.#process();
     });
     this.#paused = false;
-    this.#listen(socket);
+    this.#socket = this.#listen(socket);
   }
 
   /** Lets operations end, then says goodbye. */

@@ -6,15 +6,22 @@ import type { ReplyEntry } from '../context.js';
 import { isPromise, type Maybe } from '../maybe.js';
 import { writeComputed } from './computed.js';
 import { type LargeValues, writeWithLargeValues } from './large-values.js';
+import { headerBytes, integerBytes } from './lengths.js';
 import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
 import type { Selection } from './selection.js';
 
 /** Longer values are copied by the runtime, shorter ones by a loop: the call costs as much as so many bytes. */
 const LOOP = 96;
 
-/** Hands out the writer that the next message goes to. */
+/** Where messages go. */
 export interface WriterSource {
+  /** Takes the next message. */
   readonly writer: Writer;
+  /**
+   * Sends one message of which only a part is in memory at a time; resolves when it was given away. Where it rejects, nothing
+   * of it has gone, or the connection is of no more use.
+   */
+  writeLong(pieces: AsyncIterable<Buffer>): Promise<void>;
 }
 
 /**
@@ -178,21 +185,6 @@ function putValues(buffer: Buffer, at: number, row: Buffer, from: number, to: nu
     cell = value + length;
   }
   return at;
-}
-
-/** Bytes of the identifier and length octets before `length` content octets. */
-function headerBytes(length: number): number {
-  if (length < 0x80) return 2;
-  if (length < 0x100) return 3;
-  if (length < 0x10000) return 4;
-  return length < 0x1000000 ? 5 : 6;
-}
-
-/** Bytes of the INTEGER element of a number that is not negative. */
-function integerBytes(value: number): number {
-  if (value < 0x80) return 3;
-  if (value < 0x8000) return 4;
-  return value < 0x800000 ? 5 : 6;
 }
 
 function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {

@@ -1,17 +1,27 @@
+import { LdapError } from '../../ldap/error.js';
 import type { DescriptionTable, StoredDescription } from '../../partition/descriptions.js';
 import { beginMessage, encodeAttribute, endMessage } from '../../protocol/encode.js';
-import { OCTET_STRING, opTags, SEQUENCE } from '../../protocol/tags.js';
-import type { Writer } from '../../protocol/writer.js';
+import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
+import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
-import { isPromise, type Maybe } from '../maybe.js';
+import type { Maybe } from '../maybe.js';
 import type { WriterSource } from './encode-entry.js';
+import { elementBytes, integerBytes } from './lengths.js';
 import { INDEX_BYTES } from './row.js';
 import { attributeCells } from './row-cells.js';
 import type { Selection } from './selection.js';
 
-/** Where values too long for the row are fetched from. */
+/** The values of one entry that are too long for its row. To be closed. */
+export interface OpenLargeValues {
+  lengthOf(qualifier: Buffer): number;
+  /** `lengthOf` bytes. */
+  pieces(qualifier: Buffer): AsyncIterable<Buffer>;
+  close(): void;
+}
+
+/** Where they are. */
 export interface LargeValues {
-  largeValue(id: Buffer, qualifier: Buffer): Maybe<Buffer>;
+  openLarge(id: Buffer): Promise<OpenLargeValues>;
 }
 
 export interface LargeEntry {
@@ -25,28 +35,39 @@ export interface LargeEntry {
   readonly values: LargeValues;
 }
 
+/** A value in the row, or the qualifier of one that is not. */
+type Value = { readonly here: Buffer } | { readonly apart: Buffer };
+
 interface Attribute {
   readonly stored: StoredDescription;
-  readonly values: Maybe<Buffer>[];
+  readonly values: Value[];
 }
 
-/** The way of an entry that has values outside its row: those that are selected are fetched, then all is written. */
+/** What four length octets can tell. */
+const LONGEST = 2 ** 32 - 1;
+
+/** The way of an entry that has values outside its row: those that are selected go from the store to the client piece by piece. */
 export function writeWithLargeValues(output: WriterSource, messageId: number, wanted: LargeEntry): Maybe<void> {
   const attributes = selectedAttributes(wanted);
-  if (!attributes.some((a) => a.values.some(isPromise))) {
-    write(output.writer, messageId, wanted, attributes as { stored: StoredDescription; values: Buffer[] }[]);
-    return;
-  }
-  return fetched(attributes).then((all) => write(output.writer, messageId, wanted, all));
+  if (attributes.some((a) => a.values.some((v) => 'apart' in v)))
+    return output.writeLong(openPieces(messageId, wanted, attributes));
+  const { writer } = output;
+  const message = beginMessage(writer, messageId);
+  const operation = writer.beginLong(opTags.searchEntry);
+  writer.octetString(OCTET_STRING, wanted.entry.dn);
+  const list = writer.beginLong(SEQUENCE);
+  for (const { stored, values } of attributes)
+    encodeAttribute(writer, {
+      type: stored.description.text,
+      values: values.flatMap((v) => ('here' in v ? v.here : [])),
+    });
+  writer.raw(wanted.tail);
+  writer.end(list);
+  writer.end(operation);
+  endMessage(writer, message);
 }
 
-async function fetched(attributes: readonly Attribute[]): Promise<{ stored: StoredDescription; values: Buffer[] }[]> {
-  const all = [];
-  for (const { stored, values } of attributes) all.push({ stored, values: await Promise.all(values) });
-  return all;
-}
-
-function selectedAttributes({ entry, selection, large, table, values }: LargeEntry): Attribute[] {
+function selectedAttributes({ entry, selection, large, table }: LargeEntry): Attribute[] {
   const attributes: Attribute[] = [];
   let last: Attribute | undefined;
   for (const { qualifier, value } of attributeCells(entry.row)) {
@@ -56,24 +77,63 @@ function selectedAttributes({ entry, selection, large, table, values }: LargeEnt
       last = { stored, values: [] };
       attributes.push(last);
     }
-    last.values.push(large.has(qualifier.toString('latin1')) ? values.largeValue(entry.id, qualifier) : value);
+    last.values.push(large.has(qualifier.toString('latin1')) ? { apart: qualifier } : { here: value });
   }
   return attributes;
 }
 
-function write(
-  writer: Writer,
+/** The message; the values are opened when it is begun. */
+async function* openPieces(
+  messageId: number,
+  wanted: LargeEntry,
+  attributes: readonly Attribute[],
+): AsyncGenerator<Buffer, void, undefined> {
+  const large = await wanted.values.openLarge(wanted.entry.id);
+  try {
+    yield* messagePieces(messageId, wanted, attributes, large);
+  } finally {
+    large.close();
+  }
+}
+
+/** The SearchResultEntry (RFC 4511 §4.5.2), lengths first: they are known before the values are read. */
+async function* messagePieces(
   messageId: number,
   { entry, tail }: LargeEntry,
-  attributes: readonly { stored: StoredDescription; values: readonly Buffer[] }[],
-): void {
-  const message = beginMessage(writer, messageId);
-  const operation = writer.beginLong(opTags.searchEntry);
+  attributes: readonly Attribute[],
+  large: OpenLargeValues,
+): AsyncGenerator<Buffer, void, undefined> {
+  const valueBytes = (value: Value) => ('here' in value ? value.here.length : large.lengthOf(value.apart));
+  const measured = attributes.map(({ stored, values }) => {
+    const name = Buffer.from(stored.description.text);
+    const set = values.reduce((sum, value) => sum + elementBytes(valueBytes(value)), 0);
+    return { name, set, values, length: elementBytes(name.length) + elementBytes(set) };
+  });
+  const list = measured.reduce((sum, { length }) => sum + elementBytes(length), tail.length);
+  const operation = elementBytes(entry.dn.length) + elementBytes(list);
+  const message = integerBytes(messageId) + elementBytes(operation);
+  if (message > LONGEST)
+    throw new LdapError('adminLimitExceeded', 'the entry is longer than a message may be; ask for fewer attributes');
+  const writer = new Writer();
+  writer.header(SEQUENCE, message);
+  writer.integer(INTEGER, messageId);
+  writer.header(opTags.searchEntry, operation);
   writer.octetString(OCTET_STRING, entry.dn);
-  const list = writer.beginLong(SEQUENCE);
-  for (const { stored, values } of attributes) encodeAttribute(writer, { type: stored.description.text, values });
+  writer.header(SEQUENCE, list);
+  for (const { name, set, values, length } of measured) {
+    writer.header(SEQUENCE, length);
+    writer.octetString(OCTET_STRING, name);
+    writer.header(SET, set);
+    for (const value of values) {
+      if ('here' in value) {
+        writer.octetString(OCTET_STRING, value.here);
+        continue;
+      }
+      writer.header(OCTET_STRING, valueBytes(value));
+      yield writer.take();
+      yield* large.pieces(value.apart);
+    }
+  }
   writer.raw(tail);
-  writer.end(list);
-  writer.end(operation);
-  endMessage(writer, message);
+  yield writer.take();
 }

@@ -31,7 +31,12 @@ export class LdapjsReply implements SearchReply {
 
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     const writer = new Writer();
-    const encoded = this.#services.encoder.encode({ writer }, this.#messageId, entry, selection, typesOnly);
+    // ldapjs takes whole messages alone.
+    const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
+      for await (const piece of pieces) writer.raw(piece);
+    };
+    const output = { writer, writeLong };
+    const encoded = this.#services.encoder.encode(output, this.#messageId, entry, selection, typesOnly);
     return chain(encoded, () => this.#send(writer.take()));
   }
 

@@ -69,8 +69,8 @@ class FaultyReader implements Reader {
     return this.#pass({ at: 'get', table }, () => this.#reader.get(table, key));
   }
 
-  getHead(table: string, key: Buffer): Maybe<Buffer | undefined> {
-    return this.#pass({ at: 'getHead', table }, () => this.#reader.getHead(table, key));
+  getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined> {
+    return this.#pass({ at: 'getHead', table }, () => this.#reader.getHead(table, key, only));
   }
 
   getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {

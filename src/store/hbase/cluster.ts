@@ -14,10 +14,30 @@ export interface OpenTable {
   readonly stored: readonly number[];
   /** The lock cell. */
   readonly lock: CellName;
-  /** What reads ask for: rows, rows with their locks, locks. Always the same objects: the client remembers how they are sent. */
+  /** What reads ask for: rows, their first family, rows with their locks, locks. Always the same objects: the client remembers how they are sent. */
   readonly rows: ReadOptions;
+  readonly heads: ReadOptions;
   readonly rowsAndLocks: ReadOptions;
   readonly locks: ReadOptions;
+  readonly familyReads: FamilyReads;
+}
+
+/** What reads of some families ask for, the same object for the same families. */
+export class FamilyReads {
+  readonly #known = new Map<string, ReadOptions>();
+
+  /** Undefined for none. */
+  of(families: ReadonlySet<number>): ReadOptions | undefined {
+    if (families.size === 0) return undefined;
+    const sorted = [...families].sort((a, b) => a - b);
+    const name = sorted.join();
+    let options = this.#known.get(name);
+    if (!options) {
+      options = { families: sorted };
+      this.#known.set(name, options);
+    }
+    return options;
+  }
 }
 
 function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number[]): OpenTable {
@@ -28,8 +48,10 @@ function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number
     stored,
     lock,
     rows: { families: stored },
+    heads: { families: stored.slice(0, 1) },
     rowsAndLocks: { families: [...stored, lock.family] },
     locks: { columns: [lock] },
+    familyReads: new FamilyReads(),
   };
 }
 

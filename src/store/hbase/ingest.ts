@@ -1,18 +1,22 @@
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { isPromise } from '../maybe.js';
-import { MARK, unpackRow } from '../row.js';
+import { unpackRow } from '../row.js';
 import { checkKey } from '../stage.js';
+import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';
 import { runPlan, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
+import { takeBack } from './journal/take-back.js';
 import { STEP } from './journal/tickets.js';
 import { FIRST_KEY_ONLY } from './rpc/requests.js';
 import type { RowMutation } from './rpc/types.js';
 
-/** Rows handed to the client at once. */
+/** Rows read, and rows written, at once; so many chunks are on their way together. */
 const CHUNK = 2000;
+const WRITTEN = 500;
+const WINDOW = 4;
 
 /** A table's part of a batch. */
 interface Part {
@@ -23,8 +27,9 @@ interface Part {
 }
 
 /**
- * One batch of a bulk load: rows first, then the plan. The gates of the tables are held meanwhile, so nobody else changes their rows. When the plan
- * fails, rows of `absent` tables, and index rows, are taken away again.
+ * One batch of a bulk load: rows first, then the plan, which decides. The gates of the tables are held meanwhile, so nobody else changes their rows.
+ * When it comes to nothing, rows of `absent` tables, index rows and appended ones are taken away again: here, or by who sweeps
+ * this writer. Rows that are written over are plans of their own, and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
   const parts: Part[] = [];
@@ -38,18 +43,78 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
     for (const part of parts) if (part.load.absent) await requireAbsent(session, part);
     const appended = parts.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
     const ticket = await session.tickets.draw(1 + appended);
-    let number = ticket;
-    for (const part of parts) {
-      await write(session, part, ticket, number);
-      if (part.load.append) number += STEP * BigInt(part.rows.length);
-    }
+    const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
+    const batch = await session.writer.announce(ticket, tables);
+    await at(session, 'batch announced');
     try {
-      await runPlan(session, plan, gated);
+      await writeAll(session, parts, ticket);
+      await runPlan(session, plan, gated, batch);
     } catch (error) {
-      await takeAway(session, parts, ticket);
+      await undo(session, batch, ticket, tables);
       throw error;
     }
   });
+}
+
+/** A session that ended is swept by others, or by this store itself: whether the plan was decided is theirs to find out. */
+async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
+  if (session.ended) return;
+  try {
+    await takeBack(session.cluster, ticket, tables);
+    await session.writer.retract(batch);
+  } catch {
+    session.abandon();
+  }
+}
+
+function at(session: Session, point: string): unknown {
+  return session.options.failpoint?.(point);
+}
+
+/** Written over row by row. */
+function isReplaced(part: Part): boolean {
+  return isGated(part) && !part.load.absent;
+}
+
+async function writeAll(session: Session, parts: readonly Part[], ticket: bigint): Promise<void> {
+  const window = new Window();
+  try {
+    let number = ticket;
+    for (const part of parts) {
+      await write(session, part, ticket, number, window);
+      if (session.options.failpoint) {
+        await window.empty();
+        await at(session, `batch ${part.table.spec.name}`);
+      }
+      if (part.load.append) number += STEP * BigInt(part.rows.length);
+    }
+    await window.empty();
+  } catch (error) {
+    // Nothing goes on behind the caller's back.
+    await window.settle();
+    throw error;
+  }
+}
+
+/** Chunks under way: while some travel, the next is made. */
+class Window {
+  readonly #running: Promise<void>[] = [];
+
+  /** Returns when there is room for another; rejects when an earlier one failed. */
+  async add(work: Promise<void>): Promise<void> {
+    // Awaited later; until then a failure must not count as unhandled.
+    work.catch(() => undefined);
+    this.#running.push(work);
+    if (this.#running.length >= WINDOW) await this.#running.shift();
+  }
+
+  async empty(): Promise<void> {
+    for (const result of await this.settle()) if (result.status === 'rejected') throw result.reason;
+  }
+
+  settle(): Promise<PromiseSettledResult<void>[]> {
+    return Promise.allSettled(this.#running.splice(0));
+  }
 }
 
 /** Index rows are written without looking, appended ones are new. */
@@ -87,22 +152,25 @@ async function requireAbsent(session: Session, { table, rows }: Part): Promise<v
   }
 }
 
-async function write(session: Session, part: Part, ticket: bigint, first: bigint): Promise<void> {
+async function write(session: Session, part: Part, ticket: bigint, first: bigint, window: Window): Promise<void> {
   const { table, load, rows } = part;
   const { client } = session.cluster;
-  if (isGated(part) && !load.absent) {
+  if (isReplaced(part)) {
     await Promise.all(rows.map((row) => replace(session, table, row)));
     return;
   }
-  for (let at = 0; at < rows.length; at += CHUNK) {
-    const chunk = rows.slice(at, at + CHUNK);
-    const mutations: RowMutation[] = chunk.map((row, i) => ({
-      key: load.append ? numbered(first + STEP * BigInt(at + i)) : row.key,
-      put: cellsOf(row),
-      timestamp: ticket,
-    }));
-    await client.putMany(table.handle, mutations);
+  for (let at = 0; at < rows.length; at += WRITTEN) {
+    const chunk = rows.slice(at, at + WRITTEN);
+    const keys = chunk.map(({ key }, i) => (load.append ? numbered(first + STEP * BigInt(at + i)) : key));
+    // Rows that came after others have taken the batch back would stay.
+    await session.writer.alive();
+    await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
   }
+}
+
+function packedRow({ row, separate }: LoadRow): Buffer {
+  if (row === MARKED) return MARK_ROW;
+  return separate ? Buffer.concat([row, separate]) : row;
 }
 
 function numbered(number: bigint): Buffer {
@@ -112,7 +180,6 @@ function numbered(number: bigint): Buffer {
 }
 
 function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
-  if (row === MARKED) return [MARK];
   return separate ? [...unpackRow(row), ...unpackRow(separate)] : unpackRow(row);
 }
 
@@ -120,18 +187,4 @@ function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
 async function replace(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
   const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: cellsOf(row) }];
   await runPlan(session, { steps, decisive: 0 }, [table.spec.name]);
-}
-
-async function takeAway(session: Session, parts: readonly Part[], ticket: bigint): Promise<void> {
-  for (const part of parts) {
-    const { table, load, rows } = part;
-    if (load.append || (isGated(part) && !load.absent)) continue;
-    // At the ticket of what was put: a deletion wins over it, and masks nothing newer.
-    const gone = rows.map((row): RowMutation => {
-      const names = cellsOf(row).map(({ family, qualifier }) => ({ family, qualifier }));
-      return { key: row.key, delete: names, timestamp: ticket };
-    });
-    for (let at = 0; at < gone.length; at += CHUNK)
-      await session.cluster.client.putMany(table.handle, gone.slice(at, at + CHUNK));
-  }
 }

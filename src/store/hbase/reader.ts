@@ -29,15 +29,19 @@ export class HBaseReader implements Reader {
   }
 
   get(name: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#get(name, key, false);
+  }
+
+  #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
     return this.#with(name, async (table) => {
       if (!isKey(key)) return undefined;
-      const row = await this.cluster.client.get(table.handle, key, table.rows);
+      const row = await this.cluster.client.get(table.handle, key, head ? table.heads : table.rows);
       return this.#overlay.has(name) ? this.#overlay.view(name, key, row) : row;
     });
   }
 
-  getHead(name: string, key: Buffer): Maybe<Buffer | undefined> {
-    return this.get(name, key);
+  getHead(name: string, key: Buffer, only = false): Maybe<Buffer | undefined> {
+    return this.#get(name, key, only);
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
@@ -91,7 +95,7 @@ export class HBaseReader implements Reader {
       if (after && after.length !== suffix)
         throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffix}`);
       const found: Buffer[] = [];
-      for await (const key of this.#postingKeys(table, prefix, limit, after)) found.push(key.subarray(prefix.length));
+      await this.#postingKeys(table, prefix, limit, after, (key) => found.push(key.subarray(prefix.length)));
       return Buffer.concat(found, found.length * suffix);
     });
   }
@@ -100,18 +104,19 @@ export class HBaseReader implements Reader {
     return this.#with(name, async (table) => {
       suffixOf(table);
       let count = 0;
-      for await (const _ of this.#postingKeys(table, prefix, cap, undefined)) count++;
+      await this.#postingKeys(table, prefix, cap, undefined, () => count++);
       return count;
     });
   }
 
-  /** Keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
-  async *#postingKeys(
+  /** Gives the keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
+  async #postingKeys(
     table: OpenTable,
     prefix: Buffer,
     limit: number,
     after: Buffer | undefined,
-  ): AsyncGenerator<Buffer> {
+    give: (key: Buffer) => void,
+  ): Promise<void> {
     const length = prefix.length + suffixOf(table);
     const to = afterPrefix(prefix);
     let from = after ? Buffer.concat([prefix, after, Buffer.alloc(1)]) : prefix;
@@ -121,7 +126,7 @@ export class HBaseReader implements Reader {
       for (const key of keys) {
         if (key.length !== length) continue;
         left--;
-        yield key;
+        give(key);
       }
       if (keys.length < wanted) return;
       from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);

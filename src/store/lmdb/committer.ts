@@ -2,12 +2,13 @@ import type { Plan } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { EMPTY } from '../row.js';
 import { Stage, type StagedRow, type StageSink, type StageSource } from '../stage.js';
-import { afterPrefix } from '../tables.js';
+import { afterPrefix, MARK_ROW } from '../tables.js';
 import { copyOf } from './bytes.js';
 import type { Environment } from './environment.js';
 import { toStoreError } from './errors.js';
+import { ListWriter } from './list-writer.js';
+import { Lists } from './lists.js';
 import { removeSegments, StagedLongRow, splitRow, writeLongRow } from './long-row.js';
-import { Pairs } from './pairs.js';
 import { headOf, isLong, isSplit, lengthIn, Segments } from './segments.js';
 import type { LmdbTable } from './table.js';
 
@@ -15,6 +16,10 @@ import type { LmdbTable } from './table.js';
 const BATCH_STEPS = 2048;
 /** … or so many milliseconds of staging: the event loop stands still meanwhile. */
 const BATCH_MS = 15;
+/** Those who were answered just now mostly ask again at once: a batch waits so long for them, … */
+const GATHER_MS = 1;
+/** … if the one before took so many times as long. */
+const WORTH = 4;
 
 interface Job {
   readonly plan: Plan;
@@ -39,6 +44,11 @@ export class Committer {
   readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
   #queue: Job[] = [];
   #running: Promise<void> | undefined;
+  /** Plans that were in work when the last batch ended, its own and those that waited; 0 when it was short. */
+  #expected = 0;
+  #endedAt = 0;
+  /** Begins the batch that waits for more plans. */
+  #begin: (() => void) | undefined;
 
   constructor(env: Environment, exclusive: <R>(task: () => Promise<R>) => Promise<R>) {
     this.#env = env;
@@ -49,6 +59,7 @@ export class Committer {
     return new Promise((resolve, reject) => {
       this.#queue.push({ plan, resolve, reject });
       this.#running ??= this.#run();
+      if (this.#queue.length >= this.#expected) this.#begin?.();
     });
   }
 
@@ -58,12 +69,27 @@ export class Committer {
   }
 
   async #run(): Promise<void> {
-    while (this.#queue.length) await this.#exclusive(() => this.#batch());
+    while (this.#queue.length) {
+      if (this.#queue.length < this.#expected && performance.now() - this.#endedAt < GATHER_MS) await this.#gathered();
+      await this.#exclusive(() => this.#batch());
+    }
     this.#running = undefined;
+  }
+
+  #gathered(): Promise<void> {
+    return new Promise((resolve) => {
+      const late = setTimeout(() => this.#begin!(), GATHER_MS);
+      this.#begin = () => {
+        clearTimeout(late);
+        this.#begin = undefined;
+        resolve();
+      };
+    });
   }
 
   async #batch(): Promise<void> {
     const outcomes: Outcome[] = [];
+    const began = performance.now();
     try {
       await this.#env.transact(() => this.#writeBatch(outcomes));
     } catch (error) {
@@ -74,6 +100,8 @@ export class Committer {
     }
     this.stats.batches++;
     this.stats.plans += outcomes.length;
+    this.#endedAt = performance.now();
+    this.#expected = this.#endedAt - began < WORTH * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
     for (const { job, error } of outcomes) {
       if (error === undefined) job.resolve();
       else job.reject(error);
@@ -95,7 +123,7 @@ export class Committer {
       outcomes.push({ job, error: this.#stage(stage, job.plan) });
     }
     this.#queue.splice(0, taken);
-    stage.drain(new EnvironmentSink(this.#env));
+    drainInto(this.#env, stage);
   }
 
   #stage(stage: Stage<LmdbTable>, plan: Plan): unknown {
@@ -128,7 +156,7 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
       const cut = key.length - suffix;
-      return new Pairs(table, undefined).mark(key.subarray(0, cut), key.subarray(cut));
+      return new Lists(table, undefined).has(key.subarray(0, cut), key.subarray(cut)) ? MARK_ROW : undefined;
     }
     const bytes = table.rows.getBinaryFast(key);
     if (bytes && isLong(bytes)) return new StagedLongRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
@@ -145,13 +173,29 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
   }
 
   lastAppended(table: LmdbTable): bigint {
-    return this.#env.lastAppended(table.id);
+    return this.#env.catalog.lastAppended(table.id);
   }
 }
 
-/** Writes inside the write transaction. Every length was checked before: what fails here is LMDB, and fails the batch. */
-export class EnvironmentSink implements StageSink<LmdbTable> {
+/** Writes what was staged, inside the write transaction. */
+export function drainInto(env: Environment, stage: Stage<LmdbTable>): void {
+  const sink = new EnvironmentSink(env);
+  stage.drain(sink);
+  sink.writeLists();
+}
+
+/** Suffixes that are to be in a list, and not. */
+interface ListChange {
+  readonly prefix: Buffer;
+  readonly added: Buffer[];
+  readonly removed: Buffer[];
+}
+
+/** Every length was checked before: what fails here is LMDB, and fails the batch. */
+class EnvironmentSink implements StageSink<LmdbTable> {
   readonly #env: Environment;
+  /** By prefix as Latin-1 text: a list is written once, however many of its rows change. */
+  readonly #lists = new Map<LmdbTable, Map<string, ListChange>>();
 
   constructor(env: Environment) {
     this.#env = env;
@@ -160,14 +204,34 @@ export class EnvironmentSink implements StageSink<LmdbTable> {
   row(table: LmdbTable, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
-      const prefix = key.subarray(0, key.length - suffix);
-      const value = key.subarray(key.length - suffix);
-      if (row) table.rows.putSync(prefix, value);
-      else table.rows.removeSync(prefix, value);
+      const { added, removed } = this.#listOf(table, key.subarray(0, key.length - suffix));
+      (row ? added : removed).push(key.subarray(key.length - suffix));
     } else if (row instanceof StagedLongRow) {
       writeLongRow(table, key, row, this.#env.maxKey);
     } else {
       this.#whole(table, key, row as Buffer | undefined, before);
+    }
+  }
+
+  #listOf(table: LmdbTable, prefix: Buffer): ListChange {
+    let lists = this.#lists.get(table);
+    if (!lists) {
+      lists = new Map();
+      this.#lists.set(table, lists);
+    }
+    const name = prefix.toString('latin1');
+    let list = lists.get(name);
+    if (!list) {
+      list = { prefix, added: [], removed: [] };
+      lists.set(name, list);
+    }
+    return list;
+  }
+
+  writeLists(): void {
+    for (const [table, lists] of this.#lists) {
+      const writer = new ListWriter(table, this.#env.maxKey);
+      for (const { prefix, added, removed } of lists.values()) writer.change(prefix, risen(added), risen(removed));
     }
   }
 
@@ -194,6 +258,10 @@ export class EnvironmentSink implements StageSink<LmdbTable> {
   }
 
   appended(table: LmdbTable, last: bigint): void {
-    this.#env.putAppended(table.id, last);
+    this.#env.catalog.putAppended(table.id, last);
   }
+}
+
+function risen(suffixes: Buffer[]): Buffer {
+  return suffixes.length === 1 ? suffixes[0]! : Buffer.concat(suffixes.sort(Buffer.compare));
 }

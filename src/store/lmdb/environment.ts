@@ -1,30 +1,19 @@
-import { open, type RootDatabase, type Transaction } from 'lmdb';
-import type { TableSpec } from '../contract.js';
+import { open, type RootDatabase } from 'lmdb';
 import { StoreError } from '../errors.js';
 import { noTable } from '../tables.js';
+import { Catalog } from './catalog.js';
 import { toStoreError } from './errors.js';
-import { type Db, type LmdbTable, openTable } from './table.js';
+import { type LmdbTable, openTable } from './table.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;
-
-const GENERATION = Buffer.from('generation');
-const NEXT_ID = Buffer.from('nextId');
-const TABLE = 'table:';
-/** The first key after every `table:` key. */
-const TABLES_END = Buffer.from('table;');
-
-interface CatalogEntry {
-  readonly id: number;
-  readonly spec: TableSpec;
-}
 
 /** How long a table that another process dropped may look empty here before it is missed, ms. */
 const CATALOG_AGE_MS = 50;
 
 /**
- * The LMDB environment of one folder, and its catalog of tables (docs/formats/lmdb.md). Other processes create and
- * drop tables too: a name that is not known here is looked up, and readers that find nothing ask `recheck`.
+ * The LMDB environment of one folder, and its open tables. Other processes create and drop tables too: a name that is not
+ * known here is looked up, and readers that find nothing ask `recheck`.
  *
  * A dropped table's databases are emptied, never deleted, and its number is not used again: LMDB crashes when a
  * handle outlives its database.
@@ -33,7 +22,7 @@ export class Environment {
   readonly folder: string;
   readonly root: RootDatabase;
   readonly maxKey: number;
-  readonly catalog: Db;
+  readonly catalog: Catalog;
   readonly tables = new Map<string, LmdbTable>();
   closed = false;
   #generation = -1;
@@ -43,8 +32,8 @@ export class Environment {
   constructor(folder: string, root: RootDatabase) {
     this.folder = folder;
     this.root = root;
-    this.maxKey = Math.min(MAX_KEY, (root as unknown as { maxKeySize: number }).maxKeySize);
-    this.catalog = root.openDB<Buffer, Buffer>('catalog', { encoding: 'binary', keyEncoding: 'binary' });
+    this.maxKey = maxKeyOf(root);
+    this.catalog = new Catalog(root);
     this.refresh();
   }
 
@@ -111,15 +100,15 @@ export class Environment {
 
   /** Whether the catalog is the one whose tables are open; also inside a write transaction. */
   isCurrent(): boolean {
-    return readNumber(this.catalog, GENERATION) === this.#generation;
+    return this.catalog.generation === this.#generation;
   }
 
   /** Opens the tables that the catalog has and drops the handles of those it no longer has. Not inside a transaction. */
   refresh(): void {
     // Opening a database commits LMDB's current read transaction: a snapshot that shares it must not be hit.
     this.root.resetReadTxn();
-    const generation = readNumber(this.catalog, GENERATION);
-    const entries = this.entries();
+    const { generation } = this.catalog;
+    const entries = this.catalog.entries();
     for (const [name, table] of this.tables) if (entries.get(name)?.id !== table.id) this.forget(table);
     for (const [name, entry] of entries) {
       if (this.tables.has(name)) continue;
@@ -139,52 +128,20 @@ export class Environment {
     if (this.#failed) await this.root.transaction(() => undefined).catch(() => undefined);
     await this.root.close();
   }
-
-  entries(transaction?: Transaction): Map<string, CatalogEntry> {
-    const entries = new Map<string, CatalogEntry>();
-    const range = { start: Buffer.from(TABLE), end: TABLES_END, ...(transaction && { transaction }) };
-    for (const { key, value } of this.catalog.getRange(range)) {
-      entries.set(key.toString('latin1', TABLE.length), JSON.parse(value.toString()) as CatalogEntry);
-    }
-    return entries;
-  }
-
-  /** Inside a write transaction: adds a table under a number that no table had before, and returns it. */
-  addEntry(spec: TableSpec): number {
-    const id = readNumber(this.catalog, NEXT_ID) + 1;
-    this.catalog.putSync(NEXT_ID, numberBytes(id));
-    this.catalog.putSync(Buffer.from(TABLE + spec.name), Buffer.from(JSON.stringify({ id, spec })));
-    this.#bump();
-    return id;
-  }
-
-  /** Inside a write transaction. */
-  removeEntry(name: string, id: number): void {
-    this.catalog.removeSync(Buffer.from(TABLE + name));
-    this.catalog.removeSync(appendedKey(id));
-    this.#bump();
-  }
-
-  #bump(): void {
-    this.catalog.putSync(GENERATION, numberBytes(readNumber(this.catalog, GENERATION) + 1));
-  }
-
-  /** The last number appended to the table; inside a write transaction it is the newest. */
-  lastAppended(id: number): bigint {
-    const bytes = this.catalog.get(appendedKey(id));
-    return bytes ? bytes.readBigUInt64BE() : 0n;
-  }
-
-  putAppended(id: number, last: bigint): void {
-    const bytes = Buffer.allocUnsafe(8);
-    bytes.writeBigUInt64BE(last);
-    this.catalog.putSync(appendedKey(id), bytes);
-  }
 }
 
 /** Opens LMDB in a folder that `prepareFolder` has made ready; each thread has an environment of its own. */
 export function openEnvironment(folder: string, readOnly: boolean): Environment {
-  const root = open({
+  return new Environment(folder, openRoot(folder, readOnly));
+}
+
+/** The longest key, bytes. */
+export function maxKeyOf(root: RootDatabase): number {
+  return Math.min(MAX_KEY, (root as unknown as { maxKeySize: number }).maxKeySize);
+}
+
+export function openRoot(folder: string, readOnly: boolean): RootDatabase {
+  return open({
     path: folder,
     // A folder whose name has a dot in it is a folder all the same.
     noSubdir: false,
@@ -197,20 +154,4 @@ export function openEnvironment(folder: string, readOnly: boolean): Environment 
     keyEncoding: 'binary',
     ...({ permissionsMode: 0o600 } as object),
   });
-  return new Environment(folder, root);
-}
-
-function appendedKey(id: number): Buffer {
-  return Buffer.from(`appended:${id}`);
-}
-
-function readNumber(db: Db, key: Buffer): number {
-  const bytes = db.get(key);
-  return bytes ? Number(bytes.readBigUInt64BE()) : 0;
-}
-
-function numberBytes(value: number): Buffer {
-  const bytes = Buffer.allocUnsafe(8);
-  bytes.writeBigUInt64BE(BigInt(value));
-  return bytes;
 }

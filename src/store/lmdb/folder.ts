@@ -4,19 +4,44 @@ import { StoreError } from '../errors.js';
 import { checkDataFile } from './data-file.js';
 
 const MARKER = 'rowan.json';
-const FORMAT = 2;
+const FORMAT = 3;
 const DATA = 'data.mdb';
 const LOCK = 'lock.mdb';
 
-/** Makes the folder ready for LMDB, or says why it cannot be: LMDB itself crashes on files that are not its own. */
-export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
+interface Marker {
+  readonly format: number;
+  readonly store: 'lmdb';
+  /** The format that the store had, while it is brought to this one. */
+  readonly from?: number;
+}
+
+const CURRENT: Marker = { format: FORMAT, store: 'lmdb' };
+
+/**
+ * Makes the folder ready for LMDB, or says why it cannot be: LMDB itself crashes on files that are not its own. True when
+ * the tables are to be upgraded, and `endUpgrade` called then.
+ */
+export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<boolean> {
   const marker = await readMarker(folder);
-  const format = marker ? checkMarker(folder, marker) : FORMAT;
   if (!marker) await createMarker(folder, create);
   await checkAccess(folder, readOnly);
   await checkDataFile(join(folder, DATA));
-  // Format 1 had no long rows: whoever knows only that one must not meet them.
-  if (format < FORMAT && !readOnly) await writeMarker(folder);
+  const { format, from = format } = marker ?? CURRENT;
+  if (from === FORMAT) return false;
+  if (readOnly) {
+    throw new StoreError(
+      'format',
+      `${folder} has format ${from} of an older Rowan; start "rowan serve" once, or anything else that writes, to bring it to format ${FORMAT}`,
+    );
+  }
+  // Whoever knows only the older format must not meet the newer one.
+  if (format < FORMAT) await writeMarker(folder, { ...CURRENT, from });
+  return true;
+}
+
+/** The tables are in this format. */
+export async function endUpgrade(folder: string): Promise<void> {
+  await writeMarker(folder, CURRENT);
 }
 
 const READ = constants.R_OK;
@@ -46,18 +71,18 @@ async function accessIfThere(path: string, mode: number): Promise<boolean> {
   }
 }
 
-async function readMarker(folder: string): Promise<string | undefined> {
+async function readMarker(folder: string): Promise<Marker | undefined> {
   try {
-    return await readFile(join(folder, MARKER), 'utf8');
+    return parseMarker(folder, await readFile(join(folder, MARKER), 'utf8'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-/** The format that the marker tells, one that this Rowan reads. */
-function checkMarker(folder: string, text: string): number {
-  let marker: { format?: unknown; store?: unknown };
+/** A marker of a format that this Rowan knows. */
+function parseMarker(folder: string, text: string): Marker {
+  let marker: { format?: unknown; store?: unknown; from?: unknown };
   try {
     marker = JSON.parse(text) as typeof marker;
   } catch (error) {
@@ -72,7 +97,7 @@ function checkMarker(folder: string, text: string): number {
       `${folder} was written by a newer Rowan (format ${marker.format}, this one knows ${FORMAT}); upgrade Rowan`,
     );
   }
-  return marker.format;
+  return marker as Marker;
 }
 
 async function createMarker(folder: string, create: boolean): Promise<void> {
@@ -84,15 +109,15 @@ async function createMarker(folder: string, create: boolean): Promise<void> {
   if (others.length) {
     throw new StoreError('format', `${folder} is not a Rowan store: it holds ${others[0]}; choose an empty folder`);
   }
-  await writeMarker(folder);
+  await writeMarker(folder, CURRENT);
 }
 
 /** Written whole or not at all, and durable before there is any data. */
-async function writeMarker(folder: string): Promise<void> {
+async function writeMarker(folder: string, marker: Marker): Promise<void> {
   const temporary = join(folder, `${MARKER}.${process.pid}`);
   const file = await open(temporary, 'w', 0o600);
   try {
-    await file.writeFile(JSON.stringify({ format: FORMAT, store: 'lmdb' }) + '\n');
+    await file.writeFile(JSON.stringify(marker) + '\n');
     await file.sync();
   } finally {
     await file.close();

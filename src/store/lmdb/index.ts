@@ -1,8 +1,9 @@
 import type { Store } from '../contract.js';
 import { openEnvironment } from './environment.js';
 import { toStoreError } from './errors.js';
-import { prepareFolder } from './folder.js';
+import { endUpgrade, prepareFolder } from './folder.js';
 import { LmdbStore } from './store.js';
+import { packDuplicates } from './upgrade.js';
 
 export interface LmdbOptions {
   /** Opens an existing store without ever writing to it. */
@@ -12,13 +13,16 @@ export interface LmdbOptions {
 }
 
 /**
- * Opens the store in `folder`, which several processes may do at once. Errors: `format` (data of a newer version, of
+ * Opens the store in `folder`, which several processes may do at once; one of an older format is upgraded first. Errors: `format` (data of a newer version, of
  * something else, or none and `create` is false), `corrupt`, `permission`, `full`; each names the folder and what helps.
  */
 export async function openLmdbStore(folder: string, options: LmdbOptions = {}): Promise<Store> {
   const readOnly = options.readOnly ?? false;
   try {
-    await prepareFolder(folder, options.create ?? !readOnly, readOnly);
+    if (await prepareFolder(folder, options.create ?? !readOnly, readOnly)) {
+      await packDuplicates(folder);
+      await endUpgrade(folder);
+    }
     return new LmdbStore(openEnvironment(folder, readOnly), readOnly);
   } catch (error) {
     throw toStoreError(error, folder);

@@ -3,7 +3,7 @@ import { ABORT, type TransactionFlags } from 'lmdb';
 import { StoreError } from '../errors.js';
 import { Stage } from '../stage.js';
 import { noTable } from '../tables.js';
-import { EnvironmentSink, EnvironmentSource } from './committer.js';
+import { drainInto, EnvironmentSource } from './committer.js';
 import { openEnvironment } from './environment.js';
 import { toStoreError } from './errors.js';
 import type { IngestReply, IngestRequest } from './ingest.js';
@@ -31,10 +31,10 @@ port.on('message', (first: IngestRequest) => {
   let failure = attempt(requests, true);
   while (failure) {
     const failed = failure.at < 0 ? requests.splice(0) : requests.splice(failure.at, 1);
-    for (const request of failed) refuse(request, failure.error);
+    for (const request of failed) reply(request, failure.error);
     failure = requests.length > 0 ? attempt(requests, false) : undefined;
   }
-  for (const { id } of requests) port.postMessage({ id } satisfies IngestReply);
+  for (const request of requests) reply(request);
 });
 
 /** Why nothing was written: the request at `at`, or at -1 the commit. */
@@ -93,17 +93,17 @@ function writeBatch({ tables, plan }: IngestRequest): void {
     const table = env.tables.get(packed.table);
     const loader = table && loaders.get(table);
     if (!loader) throw noTable(packed.table);
-    if (packed.append) env.putAppended(table.id, loader.append(rows, env.lastAppended(table.id)));
+    if (packed.append) env.catalog.putAppended(table.id, loader.append(rows, env.catalog.lastAppended(table.id)));
     else loader.write(rows, packed.absent);
   }
   const stage = new Stage(new EnvironmentSource(env));
   stage.apply(revivePlan(plan));
-  stage.drain(new EnvironmentSink(env));
+  drainInto(env, stage);
 }
 
-function refuse({ id, tables }: IngestRequest, error: unknown): void {
+function reply({ id, tables }: IngestRequest, error?: unknown): void {
   const memory = tables.map(({ bytes }) => bytes);
-  port.postMessage({ id, error: shown(error), memory } satisfies IngestReply, memory);
+  port.postMessage({ id, memory, ...(error !== undefined && { error: shown(error) }) } satisfies IngestReply, memory);
 }
 
 function shown(error: unknown): NonNullable<IngestReply['error']> {

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import type { LoadTable, Plan } from '../contract.js';
 import { StoreError, type StoreErrorCode } from '../errors.js';
-import type { PackedRows } from '../load.js';
+import { giveMemory, type PackedRows } from '../load.js';
 import { type PackedTable, packedRows, packTable } from './ingest-codec.js';
 
 export interface IngestRequest {
@@ -13,8 +13,8 @@ export interface IngestRequest {
 export interface IngestReply {
   readonly id: number;
   readonly error?: { readonly code: StoreErrorCode | undefined; readonly message: string };
-  /** The memory of the tables that could not be written. */
-  readonly memory?: readonly ArrayBuffer[];
+  /** The memory of the tables. */
+  readonly memory: readonly ArrayBuffer[];
 }
 
 interface Waiting {
@@ -65,9 +65,14 @@ export class Ingester {
   #settle({ id, error, memory }: IngestReply): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    for (const [i, bytes] of memory?.entries() ?? []) waiting!.rows[i]!.bytes = Buffer.from(bytes);
-    if (!error) waiting?.resolve();
-    else waiting?.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
+    if (!waiting) return;
+    if (!error) {
+      giveMemory(memory);
+      waiting.resolve();
+      return;
+    }
+    for (const [i, bytes] of memory.entries()) waiting.rows[i]!.bytes = Buffer.from(bytes);
+    waiting.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
   }
 
   #fail(error: Error): void {

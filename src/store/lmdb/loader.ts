@@ -1,11 +1,14 @@
 import type { PutOptions, RootDatabase } from 'lmdb';
 import { StoreError } from '../errors.js';
 import { type PackedRows, RowCursor } from '../load.js';
-import { nextCell, qualifierStart, valueStart } from '../row.js';
+import { EMPTY, nextCell, qualifierStart, valueStart } from '../row.js';
 import { checkKey } from '../stage.js';
 import { afterPrefix, cellKey } from '../tables.js';
+import { ListWriter } from './list-writer.js';
+import { recordRoom } from './lists.js';
 import { removeSegments, splitRow } from './long-row.js';
 import { headOf, isLong, isSplit } from './segments.js';
+import { SuffixRun } from './suffix-run.js';
 import type { Db, LmdbTable } from './table.js';
 
 /** Bytes to be written next: LMDB's encoders read them from here, so that no object is made for a key or a value. */
@@ -35,6 +38,7 @@ export class TableLoader {
   readonly #key = new Piece();
   readonly #value = new Piece();
   readonly #maxKey: number;
+  readonly #lists: ListWriter | undefined;
   /** The rows so far came behind the table's last one. */
   #appending = true;
 
@@ -43,29 +47,35 @@ export class TableLoader {
     this.#table = table;
     this.#maxKey = maxKey;
     this.#db = openPieces(root, table, this.#key);
+    this.#lists = table.spec.suffixBytes === undefined ? undefined : new ListWriter(table, maxKey);
   }
 
   /** In key order. `absent`: throws `guard` when one of the rows is there; else each replaces what is there. */
   write(rows: PackedRows, absent: boolean): void {
-    const { spec } = this.#table;
-    const { suffixBytes } = spec;
-    const repeated = suffixBytes === undefined ? 0 : -1;
     const cursor = this.#begin(rows.sorted());
-    let lastStart = 0;
-    let lastEnd = 0;
-    while (cursor.next()) {
-      const { keyStart, rowStart } = cursor;
-      if (keyStart === rowStart || rowStart - keyStart > this.#maxKey)
-        checkKey(rows.bytes.subarray(keyStart, rowStart), { ...spec, suffixBytes: 0 }, this.#maxKey);
-      if (lastEnd > 0 && rows.bytes.compare(rows.bytes, lastStart, lastEnd, keyStart, rowStart) <= repeated)
-        throw new TypeError('rows to load must rise by key');
-      lastStart = keyStart;
-      lastEnd = rowStart;
-      this.#key.start = keyStart;
-      this.#key.end = rowStart;
-      if (suffixBytes === undefined) this.#writeRow(cursor, absent);
-      else this.#writeSuffixes(cursor, suffixBytes);
+    if (this.#lists) this.#writeLists(cursor, this.#lists);
+    else this.#writeRows(cursor, absent);
+  }
+
+  #writeRows(cursor: RowCursor, absent: boolean): void {
+    const key = this.#key;
+    for (let first = true; cursor.next(); first = false) {
+      if (!first && this.#compareKey(cursor) >= 0) throw new TypeError('rows to load must rise by key');
+      this.#takeKey(cursor);
+      if (key.start === key.end || key.end - key.start > this.#maxKey)
+        checkKey(this.#rowKey(), this.#table.spec, this.#maxKey);
+      this.#writeRow(cursor, absent);
     }
+  }
+
+  /** Compares the key in hand with the cursor's. */
+  #compareKey({ bytes, keyStart, rowStart }: RowCursor): number {
+    return bytes.compare(bytes, keyStart, rowStart, this.#key.start, this.#key.end);
+  }
+
+  #takeKey({ keyStart, rowStart }: RowCursor): void {
+    this.#key.start = keyStart;
+    this.#key.end = rowStart;
   }
 
   /** The rows get the numbers after `last`; gives the last one. */
@@ -132,14 +142,41 @@ export class TableLoader {
     return this.#key.bytes.subarray(this.#key.start, this.#key.end);
   }
 
-  #writeSuffixes(cursor: RowCursor, length: number): void {
-    const value = this.#value;
-    for (let at = cursor.rowStart; at < cursor.separateStart; at += length) {
-      value.start = at;
-      value.end = at + length;
-      // Only a key that was not there can be appended: its further suffixes are put.
-      if (at > cursor.rowStart || !this.#append()) this.#db.putSync(undefined, value);
+  /** The rows of one key come one after another. */
+  #writeLists(cursor: RowCursor, lists: ListWriter): void {
+    const run = new SuffixRun(this.#table.spec.suffixBytes!);
+    let open = false;
+    while (cursor.next()) {
+      if (open && this.#compareKey(cursor) === 0) {
+        run.add(cursor);
+        continue;
+      }
+      if (open) this.#writeList(run, lists);
+      this.#takeKey(cursor);
+      run.start(cursor);
+      open = true;
     }
+    if (open) this.#writeList(run, lists);
+  }
+
+  #writeList(run: SuffixRun, lists: ListWriter): void {
+    const { spec } = this.#table;
+    const length = this.#key.end - this.#key.start;
+    if (length === 0 || length + spec.suffixBytes! > this.#maxKey) {
+      const end = Buffer.alloc(spec.suffixBytes!);
+      checkKey(Buffer.concat([this.#rowKey(), end]), spec, this.#maxKey);
+    }
+    const value = this.#value;
+    run.end();
+    value.bytes = run.bytes;
+    value.start = run.from;
+    value.end = run.to;
+    if (value.start === value.end) return;
+    const bytes = value.end - value.start;
+    if (bytes <= recordRoom(length, spec.suffixBytes!) && this.#append()) return;
+    // What comes once is mostly new, what comes often was mostly there.
+    if (bytes === spec.suffixBytes && this.#db.putSync(undefined, value, ABSENT)) return;
+    lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
   }
 
   #append(): boolean {
@@ -162,9 +199,7 @@ export class TableLoader {
 
 /** Opens the table's rows with encoders that copy the key from `key` and take the value from the piece given. */
 function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
-  const pairs = table.spec.suffixBytes === undefined ? {} : { dupSort: true, dupFixed: true };
   const options = {
-    ...pairs,
     keyEncoder: {
       writeKey(_key: undefined, target: Buffer, start: number): number {
         const { bytes, end } = key;

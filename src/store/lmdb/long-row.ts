@@ -1,7 +1,7 @@
 import { type Edit, editRow } from '../edit.js';
 import { CELL_HEADER, cellValue, EMPTY, nextCell, qualifierLength } from '../row.js';
 import type { LongRow } from '../stage.js';
-import { headOf, JOIN, longRowsOf, SEGMENT, type Segment, Segments, segmentKey } from './segments.js';
+import { headOf, JOIN, SEGMENT, type Segment, Segments, segmentKey } from './segments.js';
 import type { LmdbTable } from './table.js';
 
 /** New segments are filled to this size, so that cells that come later find room. */
@@ -69,7 +69,7 @@ export function writeLongRow(table: LmdbTable, rowKey: Buffer, row: StagedLongRo
     table.rows.putSync(rowKey, packed);
     return;
   }
-  const db = longRowsOf(table);
+  const db = table.longRows!;
   for (const { key, cells } of row.changed.values()) {
     if (cells.length === 0) db.removeSync(key);
     else putSplit(table, row.segments.first, key, cells, maxKey);
@@ -85,12 +85,12 @@ export function splitRow(table: LmdbTable, rowKey: Buffer, row: Buffer, maxKey: 
 
 /** Removes the segments of a row that was long. */
 export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number): void {
-  for (const key of new Segments(table, rowKey, maxKey).keys()) longRowsOf(table).removeSync(key);
+  for (const key of new Segments(table, rowKey, maxKey).keys()) table.longRows!.removeSync(key);
 }
 
 /** Puts cells under `key`; more than a segment holds go on in others, each under the name of its first cell. */
 function putSplit(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
-  const db = longRowsOf(table);
+  const db = table.longRows!;
   if (cells.length <= SEGMENT) {
     db.putSync(key, cells);
     return;

@@ -6,8 +6,9 @@ import { EMPTY, packSorted } from '../row.js';
 import { afterPrefix, cellKey, MARK_ROW, noTable, rowKeyOf } from '../tables.js';
 import { copyOf, viewOf } from './bytes.js';
 import type { Environment } from './environment.js';
-import { scanPairs } from './pair-scan.js';
-import { Pairs } from './pairs.js';
+import { scanLists } from './list-scan.js';
+import { Lists } from './lists.js';
+import { Prefixes } from './prefixes.js';
 import { Collector, countRows, type ScanShape, scanRows } from './rows.js';
 import { isLong, lengthIn, Segments } from './segments.js';
 import { getFast, type LmdbTable } from './table.js';
@@ -85,9 +86,9 @@ export class LmdbReader implements Reader {
   #mark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
     const cut = key.length - suffix;
     if (cut < 1) return undefined;
-    const row = new Pairs(table, this.#transaction).mark(key.subarray(0, cut), key.subarray(cut));
-    if (!row) this.env.recheck(table);
-    return row;
+    if (new Lists(table, this.#transaction).has(key.subarray(0, cut), key.subarray(cut))) return Buffer.from(MARK_ROW);
+    this.env.recheck(table);
+    return undefined;
   }
 
   getMany(name: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
@@ -148,10 +149,10 @@ export class LmdbReader implements Reader {
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
     const table = this.env.table(name);
-    const pairs = pairsOf(table, this.#transaction);
+    const lists = new Lists(table, this.#transaction);
     if (prefix.length === 0 || prefix.length > this.env.maxKey) return EMPTY;
     try {
-      const found = pairs.postings(prefix, limit, after);
+      const found = lists.postings(prefix, limit, after);
       if (found.length === 0) this.env.recheck(table);
       return found;
     } catch (error) {
@@ -161,10 +162,10 @@ export class LmdbReader implements Reader {
 
   postingCount(name: string, prefix: Buffer, cap: number): number {
     const table = this.env.table(name);
-    const pairs = pairsOf(table, this.#transaction);
+    const lists = new Lists(table, this.#transaction);
     if (prefix.length === 0 || prefix.length > this.env.maxKey) return 0;
     try {
-      const size = pairs.size(prefix);
+      const size = lists.size(prefix);
       if (size === 0) this.env.recheck(table);
       return Math.min(size, cap);
     } catch (error) {
@@ -178,18 +179,13 @@ export class LmdbReader implements Reader {
       const count =
         table.spec.suffixBytes === undefined
           ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
-          : pairsOf(table, this.#transaction).count(range, cap);
+          : new Prefixes(table, this.#transaction).count(range, cap);
       if (count === 0) this.env.recheck(table);
       return count;
     } catch (error) {
       throw this.env.failure(error);
     }
   }
-}
-
-function pairsOf(table: LmdbTable, transaction: Transaction | undefined): Pairs {
-  if (table.spec.suffixBytes === undefined) throw new TypeError(`table ${table.spec.name} has no suffixBytes`);
-  return new Pairs(table, transaction);
 }
 
 /** Holds no LMDB cursor between batches: each goes on after the last key looked at. */
@@ -251,7 +247,7 @@ class LmdbScan implements Scan {
       );
       collector.complete((key) => new Segments(this.#table, key, this.#env.maxKey, this.#transaction));
     } else {
-      const found = scanPairs(
+      const found = scanLists(
         this.#table,
         this.#range,
         this.#after,

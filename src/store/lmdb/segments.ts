@@ -86,7 +86,7 @@ export class Segments {
 
   constructor(table: LmdbTable, rowKey: Buffer, maxKey: number, transaction?: Transaction) {
     this.first = firstSegmentKey(rowKey);
-    this.#db = longRowsOf(table);
+    this.#db = table.longRows!;
     this.#maxKey = maxKey;
     this.#transaction = transaction;
     this.#with = transaction ? { transaction } : {};
@@ -221,13 +221,4 @@ class SegmentRun {
 
 function damaged(length: number): StoreError {
   return new StoreError('corrupt', `the segments of a row do not have the ${length} bytes of which its head speaks`);
-}
-
-/** A process that only reads may have opened the folder before it was brought to this format. */
-export function longRowsOf(table: LmdbTable): Db {
-  if (table.longRows) return table.longRows;
-  throw new StoreError(
-    'format',
-    `table ${table.spec.name} was brought to a newer format meanwhile; open the store anew`,
-  );
 }

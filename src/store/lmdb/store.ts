@@ -40,10 +40,10 @@ export class LmdbStore extends LmdbReader implements Store {
     const { env } = this;
     let created: LmdbTable | undefined;
     await this.#transaction(() => {
-      const found = env.entries().get(spec.name);
+      const found = env.catalog.entries().get(spec.name);
       if (!found) {
         env.root.resetReadTxn();
-        created = openTable(env.root, spec, env.addEntry(spec));
+        created = openTable(env.root, spec, env.catalog.addEntry(spec));
       } else if (!sameSpec(found.spec, spec)) {
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
@@ -60,11 +60,12 @@ export class LmdbStore extends LmdbReader implements Store {
       const table = env.tables.get(name);
       if (!table) return;
       await this.#transaction(() => {
-        if (env.entries().get(name)?.id !== table.id) return;
+        if (env.catalog.entries().get(name)?.id !== table.id) return;
         table.rows.clearSync();
         for (const cells of table.cells.values()) cells.clearSync();
         table.longRows?.clearSync();
-        env.removeEntry(name, table.id);
+        table.blocks?.rows.clearSync();
+        env.catalog.removeEntry(name, table.id);
       });
       env.refresh();
     });
@@ -72,7 +73,7 @@ export class LmdbStore extends LmdbReader implements Store {
 
   async tables(): Promise<TableSpec[]> {
     this.checkOpen();
-    const entries = [...this.env.entries().values()];
+    const entries = [...this.env.catalog.entries().values()];
     return entries.map((entry) => entry.spec).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
@@ -100,6 +101,8 @@ export class LmdbStore extends LmdbReader implements Store {
     this.#checkWritable();
     // Written by a thread of its own, which takes LMDB's lock like another process.
     await this.#ingester.ingest(tables, plan);
+    // The state of this tick may be an older one.
+    this.renewReads();
   }
 
   async flush(): Promise<void> {

@@ -1,5 +1,4 @@
-import type { Database, RootDatabase, Transaction } from 'lmdb';
-import * as lmdb from 'lmdb';
+import type { Database, RangeOptions, RootDatabase, Transaction } from 'lmdb';
 import type { TableSpec } from '../contract.js';
 import { viewOf } from './bytes.js';
 
@@ -13,18 +12,25 @@ export interface RowSink {
   row(keys: Buffer, from: number, to: number, row: Buffer, length: number): void;
 }
 
+export interface RangeSink extends RowSink {
+  /** It wants no more. */
+  readonly full: boolean;
+}
+
 /** An open table: LMDB handles by use. */
 export interface LmdbTable {
   readonly spec: TableSpec;
   readonly id: number;
-  /** Packed row by key; of a table with `suffixBytes`, suffixes by prefix (dupSort). */
+  /** Packed row by key; of a table with `suffixBytes`, list by prefix (`lists.ts`). */
   readonly rows: Db;
   /** The same table, read by handing each row to `scanner.sink` instead of building it. */
   readonly scanner: Scanner;
   /** By family number, the separate ones: value by `cellKey`. */
   readonly cells: ReadonlyMap<number, Db>;
-  /** Segments of long rows (`segments.ts`); undefined with `suffixBytes`, and where a store of format 1 is only read. */
+  /** Segments of long rows (`segments.ts`); undefined with `suffixBytes`. */
   readonly longRows: Db | undefined;
+  /** Blocks of long lists (`lists.ts`); undefined without `suffixBytes`. */
+  readonly blocks: { readonly rows: Db; readonly scanner: Scanner } | undefined;
   dropped: boolean;
 }
 
@@ -40,15 +46,18 @@ export interface Scanner {
 
 /** Opens the handles of a table, creating its databases when they are absent and the store may write. */
 export function openTable(root: RootDatabase, spec: TableSpec, id: number): LmdbTable {
-  const dup = spec.suffixBytes === undefined ? {} : { dupSort: true, dupFixed: true };
   const name = `t${id}`;
-  const rows = openDb(root, name, { ...BINARY, ...dup });
+  const rows = openDb(root, name, BINARY);
   const cells = new Map<number, Db>();
   for (const [family, { separate }] of spec.families.entries()) {
     if (separate) cells.set(family, openDb(root, `${name}:${family}`, BINARY));
   }
-  const longRows = spec.suffixBytes === undefined ? root.openDB<Buffer, Buffer>(`${name}:long`, BINARY) : undefined;
-  return { spec, id, rows, scanner: openScanner(root, name, dup), cells, longRows, dropped: false };
+  const listed = spec.suffixBytes !== undefined;
+  const longRows = listed ? undefined : openDb(root, `${name}:long`, BINARY);
+  const blocks = listed
+    ? { rows: openDb(root, `${name}:blocks`, BINARY), scanner: openScanner(root, `${name}:blocks`) }
+    : undefined;
+  return { spec, id, rows, scanner: openScanner(root, name), cells, longRows, blocks, dropped: false };
 }
 
 function openDb(root: RootDatabase, name: string, options: object): Db {
@@ -57,10 +66,10 @@ function openDb(root: RootDatabase, name: string, options: object): Db {
   return db;
 }
 
-function openScanner(root: RootDatabase, name: string, dup: object): Scanner {
+export function openScanner(root: RootDatabase, name: string, kind: object = {}): Scanner {
   const scanner = { sink: undefined, keys: Buffer.alloc(0), from: 0, to: 0 } as Omit<Scanner, 'db'> & { db?: Db };
   scanner.db = openDb(root, name, {
-    ...dup,
+    ...kind,
     keyEncoder: {
       writeKey(key: Buffer, target: Buffer, start: number): number {
         target.set(key, start);
@@ -90,39 +99,24 @@ interface FastGet {
   getBinaryFast(key: Buffer, options?: { transaction: Transaction }): Buffer | undefined;
 }
 
-/** The value (of a dupSort database the first) in LMDB's read buffer, or undefined; `bytes.ts` says how to take it out. */
+/** The value in LMDB's read buffer, or undefined; `bytes.ts` says how to take it out. */
 export function getFast(db: Db, key: Buffer, transaction?: Transaction): Buffer | undefined {
   return (db as unknown as FastGet).getBinaryFast(key, transaction && { transaction });
 }
 
-/** lmdb's own functions, which its iterators call. */
-interface Native {
-  position(cursor: number, flags: number, offset: number, keySize: number, end: number): number;
-}
-const { nativeAddon } = lmdb as unknown as { nativeAddon?: Native };
-
-/** What an iterator of lmdb passes for a count of one key's values, with a cursor that was used before. */
-const COUNT_VALUES = 0x100 | 0x800 | 0x1000 | 0x2000;
-
-interface Counting {
-  getValuesCount(key: Buffer, options?: object): number;
-  /** The handle's native side keeps the cursor of the last iterator that is done. */
-  readonly db: { readonly availableCursor?: { readonly address: number } | null };
+/** Hands the rows of a range to the sink until it is full. */
+export function handOut(scanner: Scanner, options: RangeOptions, sink: RangeSink, transaction?: Transaction): void {
+  const outer = scanner.sink;
+  scanner.sink = sink;
+  const rows = scanner.db.getRange(withTransaction(options, transaction))[Symbol.iterator]();
+  try {
+    while (!sink.full && !rows.next().done);
+  } finally {
+    rows.return?.();
+    scanner.sink = outer;
+  }
 }
 
-/** Number of values of a key in a dupSort database. */
-export function countValues(db: Db, key: Buffer, transaction?: Transaction): number {
-  const rows = db as unknown as Counting;
-  return transaction ? rows.getValuesCount(key, { transaction }) : rows.getValuesCount(key);
-}
-
-/**
- * As `countValues`, of the key that `getFast` has just found, outside of transactions. That key is still in lmdb's key
- * buffer and its read transaction current, so that the iterator which `getValuesCount` builds, five times the cost of
- * the count itself, is not needed.
- */
-export function countFound(db: Db, key: Buffer): number {
-  const cursor = (db as unknown as Counting).db.availableCursor;
-  const count = cursor && nativeAddon ? nativeAddon.position(cursor.address, COUNT_VALUES, 0, key.length, 0) : 0;
-  return count > 0 ? count : countValues(db, key);
+export function withTransaction(options: RangeOptions, transaction: Transaction | undefined): RangeOptions {
+  return transaction ? { ...options, transaction } : options;
 }

@@ -40,6 +40,27 @@ export function searchSuite(directory: SuiteDirectory): void {
         .and.include(team);
     });
 
+    it('extensible match, in names too', async () => {
+      const { admin } = directory;
+      const find = async (
+        attribute: string | undefined,
+        rule: string | undefined,
+        text: string,
+        dnAttributes = true,
+      ) => {
+        const filter = { type: 'extensible', attribute, rule, value: Buffer.from(text), dnAttributes } as const;
+        return dns(await admin.search(directory.suffix, { scope: 'sub', filter }));
+      };
+      const all = [team, ...['ada', 'bea', 'cleo'].map((uid) => `uid=${uid},${team}`)].sort();
+      expect(await find('ou', undefined, 'TEAM')).to.deep.equal(all);
+      expect(await find('ou', undefined, 'TEAM', false)).to.deep.equal([team]);
+      expect(await find('ou', 'caseExactMatch', 'team')).to.deep.equal(all);
+      expect(await find('ou', '2.5.13.5', 'TEAM')).to.deep.equal([]);
+      expect(await find(undefined, 'caseIgnoreMatch', 'Team')).to.deep.equal(all);
+      expect(await find(undefined, 'caseIgnoreMatch', 'The ada', false)).to.deep.equal([ada]);
+      expect(await find('userPassword', undefined, 'of ada')).to.deep.equal([]);
+    });
+
     it('filters', async () => {
       const { admin } = directory;
       const find = async (filter: Filter): Promise<string[]> => dns(await admin.search(team, { scope: 'sub', filter }));

@@ -128,7 +128,7 @@ describe('HBase tables', function () {
     const splits = [Buffer.from("=a'#"), Buffer.from([0x5c, 0x00, 0xff])];
     expect(createCommand(describeTable(settings, INDEX, splits))).to.equal(
       "create 'ldap:index_2.5.4.3', DURABILITY => 'FSYNC_WAL', " +
-        "{NAME => '0', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'NONE', BLOCKSIZE => '16384'}, " +
+        "{NAME => '0', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'NONE', BLOCKSIZE => '4096'}, " +
         "{NAME => 'lock', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', BLOOMFILTER => 'ROW', NEW_VERSION_BEHAVIOR => 'true'}, " +
         "{SPLITS => ['=a\\x27#', '\\x5C\\x00\\xFF']}",
     );

@@ -10,8 +10,8 @@ import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './cod
 export type Failpoint = (name: string) => Maybe<void>;
 
 /**
- * Does what a decided plan says: new index rows, then the locked rows, which are unlocked by the same mutation, and appended
- * ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are changed only under the plan's own
+ * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same mutation, and
+ * appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are changed only under the plan's own
  * lock, and the others carry its ticket. Tables that were dropped are passed over.
  */
 export async function applyRecord(
@@ -22,6 +22,8 @@ export async function applyRecord(
 ): Promise<void> {
   const coming = new Batches(cluster);
   for (const mark of record.blind) if (mark.put) coming.add(mark.table, markMutation(mark, record.ticket));
+  for (const { table, key, gone, come } of record.followers)
+    coming.add(table, { key, delete: unpackRow(gone), put: come, timestamp: record.ticket });
   await coming.run(failpoint, 'come');
   const lock = exclusiveLock(writer, record.plan);
   const appended = new Batches(cluster);
@@ -95,7 +97,7 @@ export async function changeRow(cluster: Cluster, change: RowChange, lock: Buffe
       guards: [{ op: 'equals', ...table.lock, value: lock }],
       // The lock goes with the row, or by itself.
       ...(wipe ? { deleteRow: true } : { delete: [...unpackRow(change.gone), table.lock] }),
-      put: unpackRow(change.come),
+      put: change.come,
       timestamp: ticket,
     };
     do changed = await cluster.swap(table, mutation);

@@ -70,10 +70,15 @@ export class Patience {
   async #removeDead({ table, key }: LockedRow, found: Buffer): Promise<boolean> {
     const states = await this.#states(this.#holders(found));
     const lock = parseLock(found);
-    const living = lock.kind === 'shared' ? lock.holders.filter((_, i) => states[i]) : [];
     if (states.every((state) => state)) return false;
     const guards = [{ op: 'equals', ...table.lock, value: found } as const];
-    const rest = sharedLock(living);
+    const rest =
+      lock.kind === 'shared'
+        ? sharedLock(
+            lock.holders.filter((_, i) => states[i]),
+            lock.counted,
+          )
+        : undefined;
     await this.#cluster.swap(table, {
       key,
       guards,

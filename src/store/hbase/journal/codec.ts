@@ -1,13 +1,22 @@
+import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
-import { EMPTY } from '../../row.js';
+import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
 
 /** Bytes of a writer's id. */
 export const ID_BYTES = 8;
 
 /** The lock cell of a row. */
-export type RowLock =
-  | { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint }
-  | { readonly kind: 'shared'; readonly holders: readonly Holder[] };
+export type RowLock = { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint } | SharedLock;
+
+export interface SharedLock {
+  readonly kind: 'shared';
+  readonly holders: readonly Holder[];
+  /**
+   * Ticket of the last change of the row's counters; 0 when there was none since the row was free. Holders come and go: without it the cell could
+   * be again what it was before the counters changed, and whoever folds on condition of it would write over them.
+   */
+  readonly counted: bigint;
+}
 
 export interface Holder {
   readonly writer: Buffer;
@@ -18,6 +27,10 @@ export interface Holder {
 const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
 const ENTRY = ID_BYTES + 8;
+/** Longer values are parts of their own. */
+const APART = 32 * 1024;
+/** Of the lock of a shared row: the byte that says so, and `counted`. */
+const SHARED_HEAD = 9;
 
 export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
   const out = Buffer.allocUnsafe(1 + ENTRY);
@@ -28,11 +41,11 @@ export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
 }
 
 /** Undefined for no holder: the cell goes. */
-export function sharedLock(holders: readonly Holder[]): Buffer | undefined {
+export function sharedLock(holders: readonly Holder[], counted: bigint): Buffer | undefined {
   if (holders.length === 0) return undefined;
-  const out = Buffer.allocUnsafe(1 + ENTRY * holders.length);
+  const out = Buffer.allocUnsafe(SHARED_HEAD + ENTRY * holders.length);
   out[0] = SHARED;
-  let at = 1;
+  let at = out.writeBigUInt64BE(counted, 1);
   for (const { writer, folded } of holders) {
     out.set(writer, at);
     at = out.writeBigUInt64BE(folded, at + ID_BYTES);
@@ -41,23 +54,23 @@ export function sharedLock(holders: readonly Holder[]): Buffer | undefined {
 }
 
 export function parseLock(value: Buffer): RowLock {
-  const entries = (value.length - 1) / ENTRY;
-  if (value[0] === EXCLUSIVE && entries === 1) {
+  if (value[0] === EXCLUSIVE && value.length === 1 + ENTRY) {
     return {
       kind: 'exclusive',
       writer: value.subarray(1, 1 + ID_BYTES),
       plan: value.readBigUInt64BE(1 + ID_BYTES),
     };
   }
-  if (value[0] !== SHARED || !Number.isInteger(entries) || entries === 0)
+  const entries = (value.length - SHARED_HEAD) / ENTRY;
+  if (value[0] !== SHARED || !Number.isInteger(entries) || entries <= 0)
     throw new StoreError('corrupt', `lock cell of ${value.length} bytes`);
   const holders: Holder[] = [];
-  for (let at = 1; at < value.length; at += ENTRY)
+  for (let at = SHARED_HEAD; at < value.length; at += ENTRY)
     holders.push({
       writer: value.subarray(at, at + ID_BYTES),
       folded: value.readBigUInt64BE(at + ID_BYTES),
     });
-  return { kind: 'shared', holders };
+  return { kind: 'shared', holders, counted: value.readBigUInt64BE(1) };
 }
 
 /**
@@ -73,6 +86,8 @@ export interface PlanRecord {
   readonly shared: readonly Addition[];
   readonly blind: readonly Mark[];
   readonly appends: readonly Appended[];
+  /** Rows that another of the plan's stands for: changed before it. */
+  readonly followers: readonly RowChange[];
 }
 
 /** A locked row: everything goes (`wipe`), or some cells; then cells come. */
@@ -81,7 +96,8 @@ export interface RowChange {
   readonly key: Buffer;
   readonly wipe: boolean;
   readonly gone: Buffer;
-  readonly come: Buffer;
+  /** Sorted. */
+  readonly come: readonly Cell[];
 }
 
 export interface Addition {
@@ -104,20 +120,23 @@ export interface Appended {
   readonly row: Buffer;
 }
 
-const FORMAT = 1;
+/** 2 has followers; records without any are written as 1. */
+const FORMAT = 2;
 
-export function encodeRecord(record: PlanRecord): Buffer {
+/** A record's bytes, one part after another. */
+export interface EncodedRecord {
+  readonly parts: readonly Buffer[];
+  readonly length: number;
+}
+
+/** Long values are referred to instead of copied. */
+export function encodeRecord(record: PlanRecord): EncodedRecord {
   const out = new Writer();
-  out.number(FORMAT);
+  const format = record.followers.length > 0 ? FORMAT : 1;
+  out.number(format);
   out.long(record.plan);
   out.long(record.ticket);
-  out.list(record.rows, ({ table, key, wipe, gone, come }) => {
-    out
-      .text(table)
-      .bytes(key)
-      .number(wipe ? 1 : 0);
-    out.bytes(gone).bytes(come);
-  });
+  writeChanges(out, record.rows);
   out.list(record.shared, ({ table, key, add }) => out.text(table).bytes(key).bytes(add));
   out.list(record.blind, ({ table, key, put }) =>
     out
@@ -126,7 +145,18 @@ export function encodeRecord(record: PlanRecord): Buffer {
       .number(put ? 1 : 0),
   );
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
+  if (format > 1) writeChanges(out, record.followers);
   return out.end();
+}
+
+function writeChanges(out: Writer, changes: readonly RowChange[]): void {
+  out.list(changes, ({ table, key, wipe, gone, come }) => {
+    out
+      .text(table)
+      .bytes(key)
+      .number(wipe ? 1 : 0);
+    out.bytes(gone).cells(come);
+  });
 }
 
 /** `format` for one of a later version; `corrupt` when it is cut. */
@@ -138,23 +168,30 @@ export function decodeRecord(bytes: Buffer): PlanRecord {
   return {
     plan: from.long(),
     ticket: from.long(),
-    rows: from.list(() => ({
-      table: from.text(),
-      key: from.bytes(),
-      wipe: from.number() === 1,
-      gone: from.bytes(),
-      come: from.bytes(),
-    })),
+    rows: readChanges(from),
     shared: from.list(() => ({ table: from.text(), key: from.bytes(), add: from.bytes() })),
     blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.number() === 1 })),
     appends: from.list(() => ({ table: from.text(), key: from.bytes(), row: from.bytes() })),
+    followers: format > 1 ? readChanges(from) : [],
   };
+}
+
+function readChanges(from: Reader): RowChange[] {
+  return from.list(() => ({
+    table: from.text(),
+    key: from.bytes(),
+    wipe: from.number() === 1,
+    gone: from.bytes(),
+    come: unpackRow(from.bytes()),
+  }));
 }
 
 /** Numbers are u32, longs u64, all big-endian; bytes, texts and lists follow their length. */
 class Writer {
   #out = Buffer.allocUnsafe(1024);
   #at = 0;
+  readonly #parts: Buffer[] = [];
+  #length = 0;
 
   #room(bytes: number): number {
     const at = this.#at;
@@ -181,8 +218,47 @@ class Writer {
 
   bytes(value: Buffer): this {
     this.number(value.length);
-    const at = this.#room(value.length);
-    this.#out.set(value, at);
+    this.#raw(value);
+    return this;
+  }
+
+  #raw(value: Buffer): void {
+    if (value.length >= APART) {
+      this.#cut();
+      this.#add(value);
+    } else {
+      const at = this.#room(value.length);
+      this.#out.set(value, at);
+    }
+  }
+
+  /** What has been written is a part, and what follows another. */
+  #cut(): void {
+    if (this.#at > 0) this.#add(this.#out.subarray(0, this.#at));
+    this.#out = this.#out.subarray(this.#at);
+    this.#at = 0;
+  }
+
+  #add(part: Buffer): void {
+    this.#parts.push(part);
+    this.#length += part.length;
+  }
+
+  /** As `bytes` of the packed row. */
+  cells(cells: readonly Cell[]): this {
+    let length = 0;
+    for (const { qualifier, value } of cells) length += CELL_HEADER + qualifier.length + value.length;
+    this.number(length);
+    for (const cell of cells) {
+      if (cell.value.length < APART) {
+        this.#raw(packSorted([cell]));
+        continue;
+      }
+      const head = packSorted([{ ...cell, value: EMPTY }]);
+      head.writeUInt32BE(cell.value.length, 3);
+      this.#raw(head);
+      this.#raw(cell.value);
+    }
     return this;
   }
 
@@ -195,8 +271,9 @@ class Writer {
     for (const value of values) write(value);
   }
 
-  end(): Buffer {
-    return this.#out.subarray(0, this.#at);
+  end(): EncodedRecord {
+    this.#cut();
+    return { parts: this.#parts, length: this.#length };
   }
 }
 

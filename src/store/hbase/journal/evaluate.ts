@@ -1,5 +1,5 @@
-import type { Cell, CellName, Increment, Plan } from '../../contract.js';
-import { compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
+import type { Cell, CellName, Increment, Plan, PlanStep, RowStep } from '../../contract.js';
+import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Addition, Appended, Mark, PlanRecord, RowChange } from './codec.js';
@@ -7,7 +7,7 @@ import { type Group, MAX_KEY, rowId } from './groups.js';
 import { sums } from './shared.js';
 import { STEP } from './tickets.js';
 
-/** What the plan's guards and counters look at: the rows of exclusive and shared groups, and guarded cells of separate families. */
+/** What the plan's guards and counters look at: guarded cells of separate families, and of rows at least the families that they are in. */
 export interface Seen {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
@@ -39,19 +39,28 @@ export function evaluate(
     cellKeys: ({ spec }, family, prefix) => seenCells(seen, spec.name, family, prefix),
     lastAppended: () => ticket,
   });
-  stage.apply(plan);
+  stage.apply(withoutFollowersGuards(plan, groups));
   stage.drain(changes);
   const rows: RowChange[] = [];
+  const followers: RowChange[] = [];
   const shared: Addition[] = [];
   const blind: Mark[] = [];
   for (const group of groups) {
     const { table, key, id, kind } = group;
     const name = table.spec.name;
     if (kind === 'exclusive') rows.push(rowChange(group, changes, seen.rows.get(id)));
+    else if (kind === 'follower') followers.push(rowChange(group, changes, undefined));
     else if (kind === 'blind') blind.push({ table: name, key, put: changes.rows.get(id) !== undefined });
     else if (additions(group).length > 0) shared.push({ table: name, key, add: packAdds(additions(group)) });
   }
-  return { plan: number, ticket, rows, shared, blind, appends: appended(plan, changes, ticket) };
+  return { plan: number, ticket, rows, shared, blind, appends: appended(plan, changes, ticket), followers };
+}
+
+function withoutFollowersGuards(plan: Plan, groups: readonly Group[]): Plan {
+  const followers = groups.filter(({ kind }) => kind === 'follower');
+  if (followers.length === 0) return plan;
+  const unread = new Set<PlanStep>(followers.flatMap(({ steps }) => steps));
+  return { ...plan, steps: plan.steps.map((step) => (unread.has(step) ? { ...step, guards: [] } : step)) };
 }
 
 /** Names under which stage keeps the cells of a row that were looked at. */
@@ -92,30 +101,35 @@ function rowChange({ table, key, id, steps }: Group, changes: Changes, before: B
   const after = changes.rows.has(id) ? changes.rows.get(id) : before;
   const separate = changes.cells.get(id);
   const wipe = steps.some((step) => step.deleteRow);
-  const { gone, come } = wipe ? { gone: [], come: after ? unpackRow(after) : [] } : difference(before, after);
+  const gone = wipe ? [] : goneCells(table, steps, after);
+  const come = wipe ? unpackRow(after ?? EMPTY) : comeCells(before, after);
   return {
     table: table.spec.name,
     key,
     wipe,
     gone: packRow([...gone, ...(wipe ? [] : (separate?.delete ?? []))].map((name) => ({ ...name, value: EMPTY }))),
-    come: packRow([...come, ...(separate?.put ?? [])]),
+    come: [...come, ...(separate?.put ?? [])].sort(compareCells),
   };
 }
 
-/** Cells that go and cells that come, or change, from one state of a row to another. */
-function difference(before: Buffer | undefined, after: Buffer | undefined): { gone: CellName[]; come: Cell[] } {
-  const old = before ? unpackRow(before) : [];
-  const gone: CellName[] = [];
-  const come: Cell[] = [];
+/** Cells that come, or change, from one state of a row to another. */
+function comeCells(before: Buffer | undefined, after: Buffer | undefined): Cell[] {
+  const old = unpackRow(before ?? EMPTY);
   let at = 0;
-  for (const cell of after ? unpackRow(after) : []) {
-    while (at < old.length && compareCells(old[at]!, cell) < 0) gone.push(old[at++]!);
-    const same = at < old.length && compareCells(old[at]!, cell) === 0;
-    if (!same || !old[at]!.value.equals(cell.value)) come.push(cell);
-    if (same) at++;
-  }
-  while (at < old.length) gone.push(old[at++]!);
-  return { gone, come };
+  return unpackRow(after ?? EMPTY).filter((cell) => {
+    while (at < old.length && compareCells(old[at]!, cell) < 0) at++;
+    return at === old.length || compareCells(old[at]!, cell) !== 0 || !old[at]!.value.equals(cell.value);
+  });
+}
+
+/** Cells that the steps delete and do not put afterwards, each once, in order. They need not be there. */
+function goneCells({ spec }: OpenTable, steps: readonly RowStep[], after: Buffer | undefined): CellName[] {
+  const names = steps.flatMap((step) => step.delete ?? []).filter(({ family }) => !spec.families[family]?.separate);
+  names.sort(compareCells);
+  return names.filter(
+    (name, i) =>
+      (i === 0 || compareCells(names[i - 1]!, name) !== 0) && !(after && cellValue(after, name.family, name.qualifier)),
+  );
 }
 
 export function additions(group: Group): Increment[] {

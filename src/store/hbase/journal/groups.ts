@@ -6,8 +6,11 @@ import { type Cluster, GATES, type OpenTable } from '../cluster.js';
 /** Longest key, bytes; HBase's limit. */
 export const MAX_KEY = 0x7fff;
 
-/** `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an index row without guards. */
-export type Kind = 'exclusive' | 'shared' | 'blind';
+/**
+ * `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an index row without guards. `follower`: changed
+ * under the lock of another row.
+ */
+export type Kind = 'exclusive' | 'shared' | 'blind' | 'follower';
 
 /** What a plan does to one row. */
 export interface Group {
@@ -42,21 +45,28 @@ export async function groupSteps(cluster: Cluster, plan: Plan, open: readonly st
       if (group.kind !== kind) group.kind = 'exclusive';
     }
   }
-  return [...groups.values(), ...gates(cluster, groups.values(), open)];
+  const list = [...groups.values()];
+  const locked = list.some(({ kind }) => kind === 'exclusive');
+  for (const group of list) if (group.kind === 'follower' && !locked) group.kind = 'exclusive';
+  return [...list, ...gates(cluster, list, open)];
 }
 
 function kindOf(step: RowStep, { spec }: OpenTable): Kind {
   if (spec.suffixBytes !== undefined) return step.guards?.length ? 'exclusive' : 'blind';
-  if (step.deleteRow || step.put?.length || step.delete?.length) return 'exclusive';
+  if (step.deleteRow || step.put?.length || step.delete?.length) return isFollower(step) ? 'follower' : 'exclusive';
   const stands = step.guards?.every((guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate);
   return (stands ?? true) ? 'shared' : 'exclusive';
+}
+
+function isFollower(step: RowStep): boolean {
+  return step.follows === true && !step.deleteRow && !step.add?.length;
 }
 
 /** Who changes rows of a table otherwise than by loading it holds its gate shared. */
 function gates(cluster: Cluster, groups: Iterable<Group>, open: readonly string[]): Group[] {
   const names = new Set<string>();
   for (const { kind, table } of groups)
-    if (kind === 'exclusive' && !open.includes(table.spec.name)) names.add(table.spec.name);
+    if ((kind === 'exclusive' || kind === 'follower') && !open.includes(table.spec.name)) names.add(table.spec.name);
   return [...names].map((name) => gate(cluster, name, 'shared'));
 }
 

@@ -2,7 +2,7 @@ import type { CellName, Plan } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { cellValue } from '../../row.js';
 import { cellKey } from '../../tables.js';
-import type { OpenTable } from '../cluster.js';
+import type { ReadOptions } from '../rpc/types.js';
 import { applyRecord, changeRow } from './apply.js';
 import { type LockedRow, readLock } from './blockers.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
@@ -20,11 +20,16 @@ interface Conflict {
 
 /**
  * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates the caller
- * holds.
+ * holds; `batch`: decided with the plan.
  */
-export async function runPlan(session: Session, plan: Plan, open: readonly string[] = []): Promise<void> {
+export async function runPlan(
+  session: Session,
+  plan: Plan,
+  open: readonly string[] = [],
+  batch?: Buffer,
+): Promise<void> {
   const groups = await groupSteps(session.cluster, plan, open);
-  await persist(session, plan, groups, (run) => run.finish());
+  await persist(session, plan, groups, (run) => run.finish(batch));
 }
 
 /** Does the work while the gates of tables are held: nobody else changes their rows. */
@@ -69,7 +74,7 @@ class PlanRun {
 
   async attempt(work: (run: PlanRun) => Promise<void>): Promise<Conflict | undefined> {
     const { locals, active } = this.#session;
-    const wanted = this.#groups.filter((group) => group.kind !== 'blind');
+    const wanted = this.#groups.filter(({ kind }) => kind === 'exclusive' || kind === 'shared');
     const release = await locals.acquire(wanted.map(({ id, kind }) => ({ id, exclusive: kind === 'exclusive' })));
     try {
       if (this.#session.ended) throw new Fenced();
@@ -130,17 +135,17 @@ class PlanRun {
     await Promise.all(rows.map((row) => this.#session.unlock(row, this.#number)));
   }
 
-  /** Does something else while the rows are held, and lets go of them. */
+  /** Does something else while the rows are held, and lets go of them. A session that ended leaves them to who sweeps it. */
   async hold(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } finally {
-      await this.#unlock(this.#exclusive);
+      if (!this.#session.ended) await this.#unlock(this.#exclusive);
     }
   }
 
   /** Everything is held. */
-  async finish(): Promise<void> {
+  async finish(batch: Buffer | undefined): Promise<void> {
     let record: PlanRecord;
     try {
       const [seen, ticket] = await Promise.all([
@@ -153,20 +158,20 @@ class PlanRun {
       await this.#unlock(this.#exclusive);
       throw error;
     }
-    const { rows, shared, blind, appends } = record;
-    const others = blind.length + appends.length;
-    if (shared.length === 0 && rows.length + others <= 1) await this.#alone(record);
-    else await this.#decide(record);
+    const { rows, shared, blind, appends, followers } = record;
+    const others = blind.length + appends.length + followers.length;
+    if (!batch && shared.length === 0 && rows.length + others <= 1) await this.#alone(record);
+    else await this.#decide(record, batch);
   }
 
   async #read(): Promise<Seen> {
     const rows = new Map<string, Buffer | undefined>();
     const cells = new Map<string, Buffer | undefined>();
     for (const [id, row] of this.#shared) rows.set(id, row.view(row.row));
-    const byTable = new Map<OpenTable, Group[]>();
-    for (const group of this.#exclusive) byTable.set(group.table, [...(byTable.get(group.table) ?? []), group]);
-    const work = [...byTable].map(([table, groups]) => this.#readRows(table, groups, rows));
+    const work: Promise<void>[] = [];
     for (const group of this.#exclusive) {
+      const options = group.table.familyReads.of(lookedAt(group));
+      if (options) work.push(this.#readRow(group, options, rows));
       const names = guardedCells(group);
       if (names.length > 0) work.push(this.#readCells(group, names, cells));
     }
@@ -174,10 +179,12 @@ class PlanRun {
     return { rows, cells };
   }
 
-  async #readRows(table: OpenTable, groups: readonly Group[], rows: Map<string, Buffer | undefined>): Promise<void> {
-    const keys = groups.map((group) => group.key);
-    const found = await this.#session.cluster.client.getMany(table.handle, keys, table.rows);
-    for (const [i, { id }] of groups.entries()) rows.set(id, found[i]);
+  async #readRow(
+    { table, key, id }: Group,
+    options: ReadOptions,
+    rows: Map<string, Buffer | undefined>,
+  ): Promise<void> {
+    rows.set(id, await this.#session.cluster.client.get(table.handle, key, options));
   }
 
   async #readCells(
@@ -208,14 +215,14 @@ class PlanRun {
     await this.#at('row 0 after');
   }
 
-  async #decide(record: PlanRecord): Promise<void> {
+  async #decide(record: PlanRecord, batch: Buffer | undefined): Promise<void> {
     const session = this.#session;
     const bytes = encodeRecord(record);
     const rows: SharedRow[] = [];
     const folds: Promise<void>[] = [];
     let sequence = 0n;
     await this.#at('decide before');
-    const decided = session.writer.decide(bytes, this.#number, (given) => {
+    const decided = session.writer.decide(bytes, this.#number, batch, (given) => {
       sequence = given;
       for (const group of this.#groups) {
         const row = this.#shared.get(group.id);
@@ -244,6 +251,16 @@ class PlanRun {
     }
     await this.#at('done');
   }
+}
+
+/** Families of the row that the steps look at: the others are written as the steps say, whatever is there. */
+function lookedAt({ table, steps }: Group): Set<number> {
+  const families = new Set<number>();
+  for (const { guards = [], add = [] } of steps) {
+    for (const { family } of guards) if (!table.spec.families[family]?.separate) families.add(family);
+    for (const { family } of add) families.add(family);
+  }
+  return families;
 }
 
 /** Guarded cells of separate families, which do not come with the row. */

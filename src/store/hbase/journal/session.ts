@@ -191,7 +191,7 @@ export class Session {
     }
     const others = lock.holders.filter((holder) => !holder.writer.equals(this.writer.id));
     if (others.length === lock.holders.length || this.shared.held(rowId(table.spec.name, key))) return;
-    const rest = sharedLock(others);
+    const rest = sharedLock(others, lock.counted);
     await this.cluster.swap(table, {
       key,
       guards,

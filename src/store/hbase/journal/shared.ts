@@ -5,7 +5,7 @@ import { StoreError } from '../../errors.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { LockedRow, Patience } from './blockers.js';
-import { type Holder, parseLock, sharedLock } from './codec.js';
+import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
 import { FOREVER } from './tables.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, type Writer } from './writer.js';
@@ -240,11 +240,11 @@ export class SharedRows {
   /** False where the lock cell is not what it was. */
   async #writeOnce(row: SharedRow, me: Holder, leave: boolean): Promise<boolean> {
     const { table, key } = row;
-    const others = withoutHolder(row.lock, me.writer);
-    const value = leave ? others : withHolder(others, me);
     const counters = counted(row.row, row.folding);
     // Drawn after the row was last seen, so it is greater than what is there.
-    const timestamp = counters.length > 0 ? await this.#tickets.draw(1) : value ? undefined : FOREVER;
+    const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
+    const value = leave ? withoutHolder(row.lock, me.writer, ticket) : withHolder(row.lock, me, ticket);
+    const timestamp = ticket ?? (value ? undefined : FOREVER);
     const done = await this.#cluster.swap(table, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
@@ -283,18 +283,26 @@ function holderIn(lock: Buffer, writer: Buffer): Holder | undefined {
   return parsed.kind === 'shared' ? parsed.holders.find((holder) => holder.writer.equals(writer)) : undefined;
 }
 
-function holders(lock: Buffer | undefined): readonly Holder[] {
-  if (!lock) return [];
+const NOBODY: SharedLock = { kind: 'shared', holders: [], counted: 0n };
+
+function shared(lock: Buffer | undefined): SharedLock {
+  if (!lock) return NOBODY;
   const parsed = parseLock(lock);
   if (parsed.kind === 'exclusive') throw new StoreError('corrupt', 'a shared row has an exclusive lock');
-  return parsed.holders;
+  return parsed;
 }
 
-function withHolder(lock: Buffer | undefined, me: Holder): Buffer {
-  const others = holders(lock).filter((holder) => !holder.writer.equals(me.writer));
-  return sharedLock([...others, me])!;
+/** `ticket`: the counters change with it. */
+function withHolder(lock: Buffer | undefined, me: Holder, ticket?: bigint): Buffer {
+  const { holders, counted } = shared(lock);
+  const others = holders.filter((holder) => !holder.writer.equals(me.writer));
+  return sharedLock([...others, me], ticket ?? counted)!;
 }
 
-function withoutHolder(lock: Buffer, writer: Buffer): Buffer | undefined {
-  return sharedLock(holders(lock).filter((holder) => !holder.writer.equals(writer)));
+function withoutHolder(lock: Buffer, writer: Buffer, ticket: bigint | undefined): Buffer | undefined {
+  const { holders, counted } = shared(lock);
+  return sharedLock(
+    holders.filter((holder) => !holder.writer.equals(writer)),
+    ticket ?? counted,
+  );
 }

@@ -6,8 +6,9 @@ import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from '
 import { rowId } from './groups.js';
 import { counted } from './shared.js';
 import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './tables.js';
+import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
-import { readRecord } from './writer.js';
+import { batchTicket, readRecord } from './writer.js';
 
 interface Watched {
   beat: Buffer;
@@ -115,12 +116,18 @@ export class Sweeper {
     await this.finish(id);
   }
 
-  /** Finishes the plans of a fenced writer and takes its row out. Several may do it at once. */
+  /** Finishes the plans of a fenced writer, takes back its undecided batches, and takes its row out. Several may do it at once. */
   async finish(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, id, { families: [JOURNAL.plan] });
     const records: [bigint, PlanRecord][] = [];
     for (const { qualifier, value } of row ? unpackRow(row) : []) {
+      const ticket = batchTicket(qualifier);
+      if (ticket !== undefined) {
+        await takeBack(this.#cluster, ticket, JSON.parse(value.toString()) as string[]);
+        await this.#failpoint?.('sweep taken back');
+        continue;
+      }
       const bytes = await readRecord(this.#cluster, id, value);
       if (bytes) records.push([qualifier.readBigUInt64BE(0), decodeRecord(bytes)]);
     }
@@ -169,8 +176,10 @@ export class Sweeper {
       .flatMap(({ add }) => unpackRow(add))
       .map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
     const counters = counted(row, adds);
-    const rest = sharedLock(lock.holders.filter((holder) => holder !== mine));
-    const timestamp = counters.length > 0 ? await this.#tickets.draw(1) : rest ? undefined : FOREVER;
+    const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
+    const others = lock.holders.filter((holder) => holder !== mine);
+    const rest = sharedLock(others, ticket ?? lock.counted);
+    const timestamp = ticket ?? (rest ? undefined : FOREVER);
     return this.#cluster.swap(table, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: found }],

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import type { Cluster } from '../cluster.js';
-import { ID_BYTES } from './codec.js';
+import { type EncodedRecord, ID_BYTES } from './codec.js';
 import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE } from './tables.js';
 
 /** The writer was given up by others, or gave itself up: what it had not decided did not happen. */
@@ -14,6 +14,8 @@ export class Fenced extends Error {
 
 interface Deciding {
   readonly record: Buffer;
+  /** The batch that the plan belongs to. */
+  readonly batch: Buffer | undefined;
   decided(sequence: bigint): void;
   resolve(): void;
   reject(error: unknown): void;
@@ -25,7 +27,11 @@ const PIECE_BYTES = 1024 * 1024;
 /** Sequences of finished records that one mutation takes out. */
 const GROUP_DONE = 2000;
 
-/** First byte of a cell of family `plan`. */
+/** A qualifier of family `plan` is a record's sequence, or that of a batch: this byte and its ticket. */
+const BATCH = 0x62;
+const BATCH_BYTES = 9;
+
+/** First byte of a record in family `plan`. */
 const WHOLE = 0;
 const PIECES = 1;
 
@@ -119,30 +125,56 @@ export class Writer {
   }
 
   /**
-   * Decides a plan: from the moment `decided` is called, with the record's sequence and in the order of sequences, it happens.
+   * Says that rows of a batch are about to be written into the tables, all with this ticket. Unless a plan of the batch is decided,
+   * whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`.
+   */
+  async announce(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
+    await this.alive();
+    const { client, journal } = this.#cluster;
+    const batch = batchName(ticket);
+    const put = [{ family: JOURNAL.plan, qualifier: batch, value: Buffer.from(JSON.stringify(tables)) }];
+    if (await client.mutate(journal, { key: this.id, guards: [alive], put, timestamp: FOREVER, repeatable: true }))
+      return batch;
+    this.abandon();
+    throw new Fenced();
+  }
+
+  /** The batch was taken back. */
+  async retract(batch: Buffer): Promise<void> {
+    const gone = [{ family: JOURNAL.plan, qualifier: batch }];
+    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
+  }
+
+  /**
+   * Decides a plan, and with it the batch it belongs to: from the moment `decided` is called, with the record's sequence and in the order of sequences, it happens.
    * Rejects with `Fenced` (it did not), or with `unavailable`, `applied` unknown; the writer is abandoned then, and whoever
    * sweeps it finds out.
    */
-  async decide(record: Buffer, plan: bigint, decided: (sequence: bigint) => void): Promise<void> {
+  async decide(
+    record: EncodedRecord,
+    plan: bigint,
+    batch: Buffer | undefined,
+    decided: (sequence: bigint) => void,
+  ): Promise<void> {
     const value =
       record.length <= PIECE_BYTES
-        ? Buffer.concat([Buffer.from([WHOLE]), record])
+        ? Buffer.concat([Buffer.from([WHOLE]), ...record.parts])
         : await this.#putPieces(record, plan);
     if (this.#fenced) throw new Fenced();
     return new Promise((resolve, reject) => {
-      this.#queue.push({ record: value, decided, resolve, reject });
+      this.#queue.push({ record: value, batch, decided, resolve, reject });
       if (this.#deciding) return;
       this.#deciding = true;
       setImmediate(() => void this.#decideAll());
     });
   }
 
-  async #putPieces(record: Buffer, plan: bigint): Promise<Buffer> {
-    const count = Math.ceil(record.length / PIECE_BYTES);
-    const keys = Array.from({ length: count }, (_, i) => pieceKey(this.id, plan, i));
-    for (const [i, key] of keys.entries()) {
-      const value = record.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES);
+  async #putPieces({ parts, length }: EncodedRecord, plan: bigint): Promise<Buffer> {
+    const count = Math.ceil(length / PIECE_BYTES);
+    let i = 0;
+    for (const value of pieces(parts)) {
       const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value }];
+      const key = pieceKey(this.id, plan, i++);
       await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: FOREVER }]);
     }
     const value = Buffer.alloc(13, PIECES);
@@ -163,7 +195,7 @@ export class Writer {
       const done = this.#done.splice(0, GROUP_DONE);
       let sequence = this.#sequence - BigInt(group.length);
       try {
-        if (await this.#write(put, done)) {
+        if (await this.#write(put, done, group)) {
           for (const { decided, resolve } of group) {
             decided(++sequence);
             resolve();
@@ -192,9 +224,15 @@ export class Writer {
     return this.#queue.splice(0, count);
   }
 
-  #write(put: { family: number; qualifier: Buffer; value: Buffer }[], done: readonly bigint[]): Promise<boolean> {
+  #write(
+    put: { family: number; qualifier: Buffer; value: Buffer }[],
+    done: readonly bigint[],
+    group: readonly Deciding[],
+  ): Promise<boolean> {
     const { client, journal } = this.#cluster;
-    const gone = done.map((sequence) => ({ family: JOURNAL.plan, qualifier: sequenceBytes(sequence) }));
+    const batches = group.flatMap(({ batch }) => batch ?? []);
+    const names = [...done.map(sequenceBytes), ...batches];
+    const gone = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     return client.mutate(journal, {
       key: this.id,
       guards: [alive],
@@ -217,9 +255,9 @@ export class Writer {
     if (this.#fenced || this.#deciding) return;
     const { client, journal } = this.#cluster;
     const done = this.#done.splice(0, GROUP_DONE);
-    if (done.length > 0 && !(await this.#write([], done))) this.abandon();
+    if (done.length > 0 && !(await this.#write([], done, []))) this.abandon();
     const pieces = this.#pieces.splice(0);
-    if (pieces.length > 0 && done.length <= GROUP_DONE)
+    if (pieces.length > 0)
       await client.putMany(
         journal,
         pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
@@ -249,6 +287,15 @@ export class Writer {
   }
 }
 
+function batchName(ticket: bigint): Buffer {
+  return Buffer.concat([Buffer.from([BATCH]), sequenceBytes(ticket)]);
+}
+
+/** The ticket of the batch that a qualifier of family `plan` names; undefined for a record's. */
+export function batchTicket(qualifier: Buffer): bigint | undefined {
+  return qualifier.length === BATCH_BYTES && qualifier[0] === BATCH ? qualifier.readBigUInt64BE(1) : undefined;
+}
+
 export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
   const key = Buffer.allocUnsafe(ID_BYTES + 12);
   key.set(id, 0);
@@ -269,4 +316,23 @@ export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): P
     parts.push(unpackRow(row)[0]!.value);
   }
   return Buffer.concat(parts);
+}
+
+/** The bytes of the parts, cut anew. */
+function* pieces(parts: readonly Buffer[]): Generator<Buffer> {
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for (const part of parts) {
+    for (let at = 0; at < part.length; ) {
+      const next = part.subarray(at, at + PIECE_BYTES - bytes);
+      held.push(next);
+      bytes += next.length;
+      at += next.length;
+      if (bytes < PIECE_BYTES) continue;
+      yield Buffer.concat(held, bytes);
+      held = [];
+      bytes = 0;
+    }
+  }
+  if (bytes > 0) yield Buffer.concat(held, bytes);
 }

@@ -1,6 +1,6 @@
 import type { CellName } from '../../contract.js';
 import { StoreError } from '../../errors.js';
-import { CELL_HEADER, EMPTY } from '../../row.js';
+import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../row.js';
 import type { TableHandle } from './types.js';
 
 /**
@@ -214,23 +214,53 @@ function u32(b: Buffer, at: number): number {
   return ((b[at]! << 24) | (b[at + 1]! << 16) | (b[at + 2]! << 8) | b[at + 3]!) >>> 0;
 }
 
-/** Builds a cell block. */
+/** Longer values are referred to instead of copied. */
+const APART = 32 * 1024;
+
+/** Builds a cell block. Long values must not change until it is sent. */
 export class CellBlock {
-  readonly #parts: Buffer[] = [];
   readonly #table: TableCodec;
+  #out: Buffer;
+  #length = 0;
+  /** What is complete: long values, and what is between them; `#out` goes on from `#from`. */
+  readonly #parts: Buffer[] = [];
+  #from = 0;
   count = 0;
 
-  constructor(table: TableCodec) {
+  /** `bytes`: how long it will probably be. */
+  constructor(table: TableCodec, bytes = 0) {
     this.#table = table;
+    this.#out = bytes === 0 ? EMPTY : Buffer.allocUnsafe(bytes);
   }
 
   get parts(): readonly Buffer[] {
-    return this.#parts;
+    return this.#length === this.#from ? this.#parts : [...this.#parts, this.#out.subarray(this.#from, this.#length)];
   }
 
   /** `stamp`: milliseconds, or LATEST for the server's time. */
   add(key: Buffer, name: CellName, value: Buffer, type = PUT, stamp = LATEST): void {
-    this.#parts.push(encodeCell(key, this.#table.family(name.family), name.qualifier, value, type, stamp));
+    const family = this.#table.family(name.family);
+    const { qualifier } = name;
+    const keyLength = KEY_FIXED + key.length + family.length + qualifier.length;
+    const apart = value.length >= APART;
+    let at = this.#room(12 + keyLength + (apart ? 0 : value.length));
+    const out = this.#out;
+    at = out.writeUInt32BE(8 + keyLength + value.length, at);
+    at = out.writeUInt32BE(keyLength, at);
+    at = out.writeUInt32BE(value.length, at);
+    at = out.writeUInt16BE(key.length, at);
+    copy(key, 0, out, at, key.length);
+    at += key.length;
+    out[at++] = family.length;
+    copy(family, 0, out, at, family.length);
+    at += family.length;
+    copy(qualifier, 0, out, at, qualifier.length);
+    at = out.writeBigUInt64BE(stamp, at + qualifier.length);
+    out[at++] = type;
+    if (apart) {
+      this.#parts.push(out.subarray(this.#from, this.#length), value);
+      this.#from = this.#length;
+    } else copy(value, 0, out, at, value.length);
     this.count++;
   }
 
@@ -238,30 +268,76 @@ export class CellBlock {
   deleteFamily(key: Buffer, family: number, stamp: bigint): void {
     this.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY, stamp);
   }
+
+  /** Where so many bytes may be written. */
+  #room(bytes: number): number {
+    const at = this.#length;
+    this.#length += bytes;
+    if (this.#length > this.#out.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#length, 2 * this.#out.length));
+      this.#out.copy(larger, 0, 0, at);
+      this.#out = larger;
+    }
+    return at;
+  }
 }
 
-function encodeCell(
-  key: Buffer,
-  family: Buffer,
-  qualifier: Buffer,
-  value: Buffer,
-  type: number,
-  stamp: bigint,
-): Buffer {
-  const keyLength = KEY_FIXED + key.length + family.length + qualifier.length;
-  const out = Buffer.allocUnsafe(12 + keyLength + value.length);
-  out.writeUInt32BE(8 + keyLength + value.length, 0);
-  out.writeUInt32BE(keyLength, 4);
-  out.writeUInt32BE(value.length, 8);
-  out.writeUInt16BE(key.length, 12);
-  out.set(key, 14);
-  let at = 14 + key.length;
-  out[at++] = family.length;
-  out.set(family, at);
-  at += family.length;
-  out.set(qualifier, at);
-  at = out.writeBigUInt64BE(stamp, at + qualifier.length);
-  out[at++] = type;
-  out.set(value, at);
-  return out;
+/** The end of the key of a cell that is put: timestamp and type. */
+export function putEnd(stamp: bigint): Buffer {
+  const end = Buffer.allocUnsafe(9);
+  end.writeBigUInt64BE(stamp);
+  end[8] = PUT;
+  return end;
+}
+
+/** The cells of a packed row, in any order, as the block that puts them; `end` is what `putEnd` gave. */
+export function blockOfRow(table: TableCodec, key: Buffer, row: Buffer, end: Buffer): { cells: Buffer; count: number } {
+  let bytes = 0;
+  let count = 0;
+  for (let at = 0; at < row.length; count++) {
+    const next = nextCell(row, at);
+    bytes += CELL_FIXED + key.length + table.family(row[at]!).length + next - at - CELL_HEADER;
+    at = next;
+  }
+  const out = Buffer.allocUnsafe(bytes);
+  let to = 0;
+  for (let at = 0; at < row.length; at = nextCell(row, at)) {
+    const family = table.family(row[at]!);
+    const q = qualifierLength(row, at);
+    const v = valueLength(row, at);
+    const keyLength = KEY_FIXED + key.length + family.length + q;
+    to = put32(out, to, 8 + keyLength + v);
+    to = put32(out, to, keyLength);
+    to = put32(out, to, v);
+    out[to++] = key.length >>> 8;
+    out[to++] = key.length;
+    to = append(key, 0, out, to, key.length);
+    out[to++] = family.length;
+    to = append(family, 0, out, to, family.length);
+    to = append(row, at + CELL_HEADER, out, to, q);
+    to = append(end, 0, out, to, end.length);
+    to = append(row, at + CELL_HEADER + q, out, to, v);
+  }
+  return { cells: out, count };
+}
+
+function append(from: Buffer, at: number, to: Buffer, start: number, length: number): number {
+  copy(from, at, to, start, length);
+  return start + length;
+}
+
+function put32(out: Buffer, at: number, value: number): number {
+  out[at] = value >>> 24;
+  out[at + 1] = value >>> 16;
+  out[at + 2] = value >>> 8;
+  out[at + 3] = value;
+  return at + 4;
+}
+
+/** Bytes of the cells of one row in a block; family names have one byte, as a rule. */
+export function blockBytes(key: Buffer, cells: readonly { qualifier: Buffer; value: Buffer }[]): number {
+  let bytes = 0;
+  for (const { qualifier, value } of cells)
+    bytes += CELL_FIXED + 1 + key.length + qualifier.length + (value.length < APART ? value.length : 0);
+  return bytes;
 }

@@ -243,13 +243,14 @@ function isEmpty(range: KeyRange, inclusiveEnd: boolean): boolean {
   return inclusiveEnd ? d > 0 : d >= 0;
 }
 
-/** Scan: column 1, filter 5, max_versions 7, max_result_size 10, load_column_families_on_demand 13, reversed 15, caching 17, need_cursor_result 24. */
+/** Scan: column 1, filter 5, time_range 6, max_versions 7, max_result_size 10, load_column_families_on_demand 13, reversed 15, caching 17, need_cursor_result 24. */
 function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
   const out = new Writer();
   for (const column of columnsOf(table, options)) out.bytes(1, column);
   return (
     out
       .bytes(5, scanFilter(options))
+      .message(6, timeRange(options))
       .uint(7, 1)
       .uint(10, BATCH_BYTES)
       // Which HBase refuses for a reversed scan, and does by default.
@@ -259,6 +260,11 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
       .bool(24, true)
       .finish()
   );
+}
+
+/** TimeRange: from 1, to 2 (excluded). */
+function timeRange({ timestamp }: HBaseScanOptions): Writer | undefined {
+  return timestamp === undefined ? undefined : new Writer().uint(1, timestamp).uint(2, timestamp + 1n);
 }
 
 function scanFilter(options: HBaseScanOptions): Buffer | undefined {

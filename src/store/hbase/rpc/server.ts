@@ -9,6 +9,9 @@ interface Waiting {
   readonly expires: number;
 }
 
+/** No request counts as more than this part of what may wait: a value of 100 MB would not get by others, nor others by it. */
+const LONGEST_SHARE = 4;
+
 /** How much of a call's place an answer gives back after an overload halved the limit. */
 const RECOVERY = 0.1;
 
@@ -44,13 +47,18 @@ export class Server {
    * too much waits. One request is always taken.
    */
   hold(bytes: number): boolean {
-    if (this.#bytes > 0 && this.#bytes + bytes > this.#settings.maxQueuedBytes) return false;
-    this.#bytes += bytes;
+    const counted = this.#counted(bytes);
+    if (this.#bytes > 0 && this.#bytes + counted > this.#settings.maxQueuedBytes) return false;
+    this.#bytes += counted;
     return true;
   }
 
   release(bytes: number): void {
-    this.#bytes -= bytes;
+    this.#bytes -= this.#counted(bytes);
+  }
+
+  #counted(bytes: number): number {
+    return Math.min(bytes, Math.floor(this.#settings.maxQueuedBytes / LONGEST_SHARE));
   }
 
   full(): Failure {

@@ -50,6 +50,8 @@ export interface HBaseScanOptions extends ReadOptions {
   readonly batchRows?: number;
   /** Whether `KeyRange.to` belongs to the range. */
   readonly inclusiveEnd?: boolean;
+  /** Cells of this timestamp only. */
+  readonly timestamp?: bigint;
 }
 
 export interface RowBatch {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../errors.js';
 import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
@@ -11,6 +12,15 @@ const SAFE: readonly { readonly name: string; readonly safe: (value: string) => 
   { name: 'KEEP_DELETED_CELLS', safe: (value) => value === 'FALSE', wanted: 'FALSE' },
   { name: 'VERSIONS', safe: (value) => value === '1', wanted: '1' },
 ];
+
+/** How long it is waited for another front end that makes the same table, and between looks, ms. */
+const RACE_MS = 60_000;
+const RACE_PAUSE_MS = 100;
+
+/** The gateway switches a table off and on that came into being while it was asked to make it; two such requests meet. */
+function isRace(error: unknown): boolean {
+  return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
+}
 
 /** What keeps an existing table from being the one that is described; empty when nothing does. */
 export function differences(wanted: TableDescriptor, found: ExistingTable): string[] {
@@ -69,12 +79,16 @@ export class TableAdmin {
       if (await exists()) return;
       throw withoutGateway(`table ${table.name} is not there`, [createCommand(table)]);
     }
-    const found = await gateway.describe(table.name);
-    if (found) return this.#complete(gateway, table, found);
-    if (await gateway.create(table)) return splitAt(gateway, this.#call, table.name, table.splits);
-    // Another front end was faster.
-    const made = await gateway.describe(table.name);
-    if (made) await this.#complete(gateway, table, made);
+    for (const end = performance.now() + RACE_MS; ; await sleep(RACE_PAUSE_MS)) {
+      const found = await gateway.describe(table.name);
+      if (found) return this.#complete(gateway, table, found);
+      try {
+        if (await gateway.create(table)) return await splitAt(gateway, this.#call, table.name, table.splits);
+      } catch (error) {
+        if (!isRace(error) || performance.now() > end) throw error;
+      }
+      // Another front end was faster, or is at it.
+    }
   }
 
   async #complete(gateway: Gateway, table: TableDescriptor, found: ExistingTable): Promise<void> {

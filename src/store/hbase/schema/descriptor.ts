@@ -99,7 +99,7 @@ const COMMON = { VERSIONS: '1', DATA_BLOCK_ENCODING: 'FAST_DIFF' };
 const ORDERED = { NEW_VERSION_BEHAVIOR: 'true' };
 
 /** A get decodes a block up to its row, so blocks are small where rows are read one by one. */
-const BLOCK_BYTES = 16 * 1024;
+const BLOCK_BYTES = 4 * 1024;
 
 function familyAttributes(spec: TableSpec, family: FamilySpec): Record<string, string> {
   // Chunks of large values are read seldom: they would push everything else out of the cache, and share no key to save.

@@ -185,7 +185,7 @@ describe('hbase/rpc faults', function () {
     const client = cluster.client({ rpcTimeoutMs: 500, operationTimeoutMs: 1_500 });
     const key = fresh();
     await client.mutate(table, { key, put: [cell(0, 'id', '1')] });
-    cluster.server.suspend();
+    await cluster.server.suspend();
     try {
       const [read, write] = await Promise.all([
         errorOf(client.get(table, key)),

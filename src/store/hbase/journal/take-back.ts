@@ -1,0 +1,30 @@
+import { unpackRow } from '../../row.js';
+import type { Cluster } from '../cluster.js';
+import { KEY_ONLY } from '../rpc/requests.js';
+import type { RowMutation } from '../rpc/types.js';
+import { unlessDropped } from './apply.js';
+
+/**
+ * Takes away what a batch has written into the tables: its cells are those of its ticket, which no other plan has. HBase passes over
+ * files that are older than the ticket, so the scan reads little of large tables. The gates of the tables are held by the
+ * batch's writer: nobody else has changed its rows.
+ */
+export async function takeBack(cluster: Cluster, ticket: bigint, tables: readonly string[]): Promise<void> {
+  for (const name of tables) {
+    await unlessDropped(cluster, name, async ({ handle, lock }) => {
+      const families = handle.families.map((_, number) => number).filter((number) => number !== lock.family);
+      const scan = cluster.client.scan(handle, {}, { families, filter: KEY_ONLY, timestamp: ticket });
+      try {
+        for (let batch = await scan.next(); batch; batch = await scan.next()) {
+          const gone = batch.keys.map((key, i): RowMutation => {
+            const names = unpackRow(batch.rows[i]!).map(({ family, qualifier }) => ({ family, qualifier }));
+            return { key, delete: names, timestamp: ticket };
+          });
+          await cluster.client.putMany(handle, gone);
+        }
+      } finally {
+        scan.close();
+      }
+    });
+  }
+}

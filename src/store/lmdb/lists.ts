@@ -1,0 +1,268 @@
+import type { RangeOptions, Transaction } from 'lmdb';
+import { StoreError } from '../errors.js';
+import { EMPTY } from '../row.js';
+import { afterPrefix } from '../tables.js';
+import { copyOf, viewOf } from './bytes.js';
+import { firstSegmentKey } from './segments.js';
+import { getFast, handOut, type LmdbTable, withTransaction } from './table.js';
+
+/**
+ * Lists of a table with `suffixBytes`: the suffixes of the rows under one prefix, rising, one after another.
+ *
+ * The record of a prefix is its list. A long list has most of it in blocks, in a database of their own; its record is then
+ * a head and the greatest suffixes, of which there is always one:
+ *
+ *   suffixes in blocks u32 │ one zero byte where the suffix is of 2 or 4 bytes │ suffixes
+ *
+ * so that a record is a whole list where its length is a multiple of the suffix. (A suffix of 1 byte has no long lists.)
+ * Blocks have the keys
+ *
+ *   prefix length u16 │ prefix │ suffix
+ *
+ * and a suffix that is smaller than those in the record belongs to the last block whose key is not above its own; the first
+ * block's key ends after the prefix (docs/formats/lmdb.md).
+ */
+const PAGE_HALF = 4064;
+/** Long prefixes leave less room in a page: then records take pages of their own. */
+const SMALLEST = 1024;
+/** Suffixes of a block: one page of LMDB's, with its header. */
+const BLOCK = 8192 - 24;
+
+/** Bytes that a record holds, head included, so that LMDB puts two of them into a page. */
+export function recordRoom(prefixLength: number, suffix: number): number {
+  return Math.max(SMALLEST, PAGE_HALF - prefixLength - suffix);
+}
+
+/** Bytes that a block holds. */
+export function blockRoom(suffix: number): number {
+  return BLOCK - (BLOCK % suffix);
+}
+
+/** Whether blocks can be named. A list whose prefix leaves no room for a block's key stays one record. */
+export function hasBlocks(prefixLength: number, suffix: number, maxKey: number): boolean {
+  return 2 + prefixLength + suffix <= maxKey;
+}
+
+/** Length of the head of a long list's record. */
+export function headLength(suffix: number): number {
+  return 4 % suffix === 0 ? 5 : 4;
+}
+
+/** Length of the head of a record of `length` bytes, 0 where it is a whole list. */
+export function headIn(length: number, suffix: number): number {
+  return length % suffix === 0 ? 0 : headLength(suffix);
+}
+
+/** The head's number of suffixes in blocks; by elements, which are right in LMDB's shared buffer too. */
+export function inBlocks(record: Buffer): number {
+  return ((record[0]! << 24) | (record[1]! << 16) | (record[2]! << 8) | record[3]!) >>> 0;
+}
+
+/** Key of the block that is named by a suffix; cut to a suffix's length. */
+export function blockKey(first: Buffer, bound: Buffer, suffix: number): Buffer {
+  return Buffer.concat([first, bound.length > suffix ? bound.subarray(0, suffix) : bound]);
+}
+
+/** Compares the suffix at `at` with a bound of any length. */
+function compareAt(run: Buffer, at: number, suffix: number, bound: Buffer): number {
+  const shorter = Math.min(suffix, bound.length);
+  for (let i = 0; i < shorter; i++) {
+    const d = run[at + i]! - bound[i]!;
+    if (d !== 0) return d;
+  }
+  return suffix - bound.length;
+}
+
+/** Where in `run[from, to)` the first suffix ≥ `bound` begins, > when `exclusive`; `to` when there is none. */
+export function firstAt(
+  run: Buffer,
+  from: number,
+  to: number,
+  suffix: number,
+  bound: Buffer,
+  exclusive = false,
+): number {
+  let low = 0;
+  let high = (to - from) / suffix;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const d = compareAt(run, from + middle * suffix, suffix, bound);
+    if (d < 0 || (exclusive && d === 0)) low = middle + 1;
+    else high = middle;
+  }
+  return from + low * suffix;
+}
+
+/** Takes a run of suffixes, `run[from, to)`, good only during the call. True when it wants more. */
+export type Take = (run: Buffer, from: number, to: number) => boolean;
+
+/** Reads the lists of one table. */
+export class Lists {
+  readonly suffix: number;
+  readonly #table: LmdbTable;
+  readonly #transaction: Transaction | undefined;
+
+  constructor(table: LmdbTable, transaction: Transaction | undefined) {
+    if (table.spec.suffixBytes === undefined) throw new TypeError(`table ${table.spec.name} has no suffixBytes`);
+    this.#table = table;
+    this.#transaction = transaction;
+    this.suffix = table.spec.suffixBytes;
+  }
+
+  /** As `Reader.postings`. */
+  postings(prefix: Buffer, limit: number, after: Buffer | undefined): Buffer {
+    const n = this.suffix;
+    if (after && after.length !== n) throw new TypeError(`after is ${after.length} bytes; a suffix is ${n}`);
+    const record = limit > 0 ? this.record(prefix) : undefined;
+    if (!record) return EMPTY;
+    const { length } = record;
+    if (!after && length % n === 0) return copyOf(record, Math.min(length, limit * n));
+    return this.#some(prefix, record, limit, after);
+  }
+
+  #some(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined): Buffer {
+    const n = this.suffix;
+    const out = Buffer.allocUnsafeSlow(Math.min(this.#sizeOf(record), limit) * n);
+    let at = 0;
+    this.#walk(prefix, copyOf(record, record.length), after, false, (run, from, to) => {
+      const start = after ? firstAt(run, from, to, n, after, true) : from;
+      at += run.copy(out, at, start, to);
+      return at < out.length;
+    });
+    // Only those before `after` may be missing.
+    if (!after && at < out.length) throw this.damaged();
+    return out.subarray(0, at);
+  }
+
+  /** Number of rows under exactly this prefix. */
+  size(prefix: Buffer): number {
+    const record = this.record(prefix);
+    return record ? this.#sizeOf(record) : 0;
+  }
+
+  #sizeOf(record: Buffer): number {
+    return this.sizeOf(record, record.length);
+  }
+
+  /** Number of suffixes of the list with this record. */
+  sizeOf(record: Buffer, length: number): number {
+    const n = this.suffix;
+    return length % n === 0 ? length / n : inBlocks(record) + (length - headLength(n)) / n;
+  }
+
+  /** The prefix's record in LMDB's read buffer. */
+  record(prefix: Buffer): Buffer | undefined {
+    return getFast(this.#table.rows, prefix, this.#transaction);
+  }
+
+  has(prefix: Buffer, suffix: Buffer): boolean {
+    return this.first(prefix, suffix, false)?.equals(suffix) ?? false;
+  }
+
+  /** The first suffix under `prefix` that is ≥ `bound`, > when exclusive. */
+  first(prefix: Buffer, bound: Buffer, exclusive: boolean): Buffer | undefined {
+    const n = this.suffix;
+    let found: Buffer | undefined;
+    this.walk(prefix, bound, false, (run, from, to) => {
+      const at = firstAt(run, from, to, n, bound, exclusive);
+      if (at < to) found = Buffer.from(run.subarray(at, at + n));
+      return !found;
+    });
+    return found;
+  }
+
+  /** The last suffix under `prefix` that is < `below`; the very last without. */
+  last(prefix: Buffer, below: Buffer | undefined): Buffer | undefined {
+    const n = this.suffix;
+    let found: Buffer | undefined;
+    this.walk(prefix, below, true, (run, from, to) => {
+      const end = below ? firstAt(run, from, to, n, below) : to;
+      if (end > from) found = Buffer.from(run.subarray(end - n, end));
+      return !found;
+    });
+    return found;
+  }
+
+  /**
+   * Hands the list out run by run, backwards with `reverse`, from the run on in which `bound` lies; it stops when `take`
+   * has enough. What lies before (behind) the bound within the first run is for `take` to leave out.
+   */
+  walk(prefix: Buffer, bound: Buffer | undefined, reverse: boolean, take: Take): void {
+    const record = this.record(prefix);
+    if (!record) return;
+    const { length } = record;
+    if (length % this.suffix === 0) take(viewOf(record), 0, length);
+    else this.#walk(prefix, copyOf(record, length), bound, reverse, take);
+  }
+
+  /** The record is not LMDB's read buffer, which is used for the blocks. */
+  #walk(prefix: Buffer, record: Buffer, bound: Buffer | undefined, reverse: boolean, take: Take): void {
+    const n = this.suffix;
+    const head = headIn(record.length, n);
+    // Of the suffixes in the record the first divides the list.
+    const d = bound ? compareAt(record, head, n, bound) : 0;
+    if (reverse) {
+      if ((!bound || d < 0) && !take(record, head, record.length)) return;
+      if (head) this.#blocks(this.#before(prefix, bound), take);
+      return;
+    }
+    const all = !bound || d > 0;
+    if (head && all && !this.#blocks(this.#from(prefix, bound), take)) return;
+    take(record, head, record.length);
+  }
+
+  /** False when `take` has enough. */
+  #blocks(options: RangeOptions, take: Take): boolean {
+    const sink = {
+      full: false,
+      row(_keys: Buffer, _from: number, _to: number, run: Buffer, length: number): void {
+        this.full = !take(run, 0, length);
+      },
+    };
+    handOut(this.#table.blocks!.scanner, options, sink, this.#transaction);
+    return !sink.full;
+  }
+
+  #from(prefix: Buffer, bound: Buffer | undefined): RangeOptions {
+    const first = firstSegmentKey(prefix);
+    const start = bound ? (this.blockOf(first, bound) ?? first) : first;
+    return { start, end: afterPrefix(first)! };
+  }
+
+  #before(prefix: Buffer, bound: Buffer | undefined): RangeOptions {
+    const first = firstSegmentKey(prefix);
+    return upTo(first, bound && blockKey(first, bound, this.suffix));
+  }
+
+  /** Key of the block to which a suffix belongs; undefined before the first one. */
+  blockOf(first: Buffer, bound: Buffer): Buffer | undefined {
+    return this.#firstKey({ ...upTo(first, blockKey(first, bound, this.suffix)), limit: 1 });
+  }
+
+  /** Key of the last block. */
+  lastBlock(first: Buffer): Buffer | undefined {
+    return this.#firstKey({ ...upTo(first, undefined), limit: 1 });
+  }
+
+  /** Key of the block behind the one at `key`. */
+  nextBlock(first: Buffer, key: Buffer): Buffer | undefined {
+    return this.#firstKey({ start: key, exclusiveStart: true, end: afterPrefix(first)!, limit: 1 });
+  }
+
+  damaged(): StoreError {
+    const { name } = this.#table.spec;
+    return new StoreError('corrupt', `the blocks of a list of table ${name} do not have the rows that its head counts`);
+  }
+
+  #firstKey(options: RangeOptions): Buffer | undefined {
+    const { rows } = this.#table.blocks!;
+    for (const key of rows.getKeys(withTransaction(options, this.#transaction))) return key;
+    return undefined;
+  }
+}
+
+/** Backwards from `key`, or from the last block, to the first. */
+function upTo(first: Buffer, key: Buffer | undefined): RangeOptions {
+  const start = key ? { start: key } : { start: afterPrefix(first)!, exclusiveStart: true };
+  return { ...start, end: first, inclusiveEnd: true, reverse: true };
+}

@@ -1,0 +1,194 @@
+import type { RangeOptions, Transaction } from 'lmdb';
+import type { KeyRange } from '../contract.js';
+import { EMPTY } from '../row.js';
+import { firstAt, Lists } from './lists.js';
+import { getFast, handOut, type LmdbTable, type RangeSink, withTransaction } from './table.js';
+
+/** Prefixes up to so many bytes are looked up one by one. */
+const PROBED = 16;
+
+export interface PrefixRange {
+  readonly start: Buffer | undefined;
+  readonly end: Buffer | undefined;
+  readonly reverse?: boolean;
+  readonly exclusiveStart?: boolean;
+}
+
+/**
+ * The order of rows in a table with `suffixBytes`.
+ *
+ * LMDB's order (prefix, then suffix) is the contract's (byte order of the whole key) except where one prefix starts
+ * with another: the rows of `a` then interleave with those of `ab`. `successor` and `predecessor` are exact for any
+ * prefixes; `list-scan.ts` goes the fast way where nothing is nested.
+ */
+export class Prefixes {
+  readonly lists: Lists;
+  readonly #table: LmdbTable;
+  readonly #transaction: Transaction | undefined;
+
+  constructor(table: LmdbTable, transaction: Transaction | undefined) {
+    this.lists = new Lists(table, transaction);
+    this.#table = table;
+    this.#transaction = transaction;
+  }
+
+  /** Number of rows in the range, up to `cap`. */
+  count({ from, to }: KeyRange, cap: number): number {
+    let count = 0;
+    // Rows of a prefix shorter than `from`: only some of them lie in the range.
+    for (const prefix of from ? this.ancestors(from) : []) {
+      if (prefix.length < from!.length && count < cap) count += this.#countWithin(prefix, from, to, cap);
+    }
+    if (count >= cap) return cap;
+    const counter = new Counter(this.lists, to, cap - count);
+    this.hand({ start: from?.length ? from : undefined, end: to }, counter);
+    count += counter.count;
+    for (const prefix of counter.partly) if (count < cap) count += this.#countWithin(prefix, undefined, to, cap);
+    return Math.min(count, cap);
+  }
+
+  #countWithin(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, cap: number): number {
+    const n = this.lists.suffix;
+    const start = from?.subarray(prefix.length) ?? EMPTY;
+    const end = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
+    let count = 0;
+    this.lists.walk(prefix, start, false, (run, low, high) => {
+      const begin = firstAt(run, low, high, n, start);
+      const stop = end ? firstAt(run, low, high, n, end) : high;
+      if (stop > begin) count += (stop - begin) / n;
+      return stop === high && count < cap;
+    });
+    return count;
+  }
+
+  /** Hands the records of the prefixes to `sink` until it is full. An absent start or end is to be named: LMDB has its own idea of it. */
+  hand(options: PrefixRange, sink: RangeSink): void {
+    handOut(this.#table.scanner, options as RangeOptions, sink, this.#transaction);
+  }
+
+  /** The smallest key that is > `bound`, or ≥ when `inclusive`; the first of all without a bound. */
+  successor(bound: Buffer | undefined, inclusive: boolean): Buffer | undefined {
+    let best: Buffer | undefined;
+    for (const prefix of bound ? this.ancestors(bound) : []) {
+      const suffix = this.lists.first(prefix, bound!.subarray(prefix.length), !inclusive);
+      if (suffix) best = smaller(best, Buffer.concat([prefix, suffix]));
+    }
+    let prefix = this.nextPrefix(bound);
+    while (prefix && (!best || Buffer.compare(prefix, best) < 0)) {
+      const suffix = this.lists.first(prefix, EMPTY, false);
+      if (suffix) best = smaller(best, Buffer.concat([prefix, suffix]));
+      prefix = this.nextPrefix(prefix);
+    }
+    return best;
+  }
+
+  /** The greatest key that is < `bound`; the last of all without a bound. */
+  predecessor(bound: Buffer | undefined): Buffer | undefined {
+    let best: Buffer | undefined;
+    let prefix = this.previousPrefix(bound);
+    while (prefix && (!best || Buffer.compare(prefix, best) > 0)) {
+      best = greater(best, this.#below(prefix, bound));
+      prefix = this.previousPrefix(prefix);
+    }
+    // A prefix before the best key has rows behind it only where that key starts with it.
+    for (const ancestor of best ? this.ancestors(best) : []) best = greater(best, this.#below(ancestor, bound));
+    return best;
+  }
+
+  /** The last key under `prefix` that is < `bound`. */
+  #below(prefix: Buffer, bound: Buffer | undefined): Buffer | undefined {
+    const below = bound && isPrefix(prefix, bound) ? bound.subarray(prefix.length) : undefined;
+    const suffix = this.lists.last(prefix, below);
+    return suffix && Buffer.concat([prefix, suffix]);
+  }
+
+  /** The prefixes in the table with which `key` starts (itself included), longest first. */
+  ancestors(key: Buffer): Buffer[] {
+    const found: Buffer[] = [];
+    let bound: Buffer = key;
+    let inclusive = true;
+    for (;;) {
+      const prefix = this.#prefix({ start: bound, reverse: true, exclusiveStart: !inclusive, end: undefined });
+      if (!prefix) return found;
+      const common = commonLength(prefix, key);
+      if (common === prefix.length) found.push(prefix);
+      if (common <= PROBED) return found.concat(this.#probed(key, common < prefix.length ? common : common - 1));
+      bound = key.subarray(0, common);
+      inclusive = common < prefix.length;
+    }
+  }
+
+  /** Those of at most `length` bytes: a lookup each is cheaper than a cursor. */
+  #probed(key: Buffer, length: number): Buffer[] {
+    const found: Buffer[] = [];
+    for (let n = length; n > 0; n--) {
+      const prefix = key.subarray(0, n);
+      if (getFast(this.#table.rows, prefix, this.#transaction)) found.push(prefix);
+    }
+    return found;
+  }
+
+  /** The first prefix > `after`. */
+  nextPrefix(after: Buffer | undefined): Buffer | undefined {
+    return this.#prefix({ start: after, exclusiveStart: after !== undefined });
+  }
+
+  /** The last prefix < `before`. */
+  previousPrefix(before: Buffer | undefined): Buffer | undefined {
+    return this.#prefix({ start: before, exclusiveStart: before !== undefined, reverse: true, end: undefined });
+  }
+
+  #prefix(options: object): Buffer | undefined {
+    for (const key of this.#table.rows.getKeys(withTransaction({ ...options, limit: 1 }, this.#transaction)))
+      return key;
+    return undefined;
+  }
+}
+
+/** Counts rows record by record; those of prefixes with which the end starts are left for later. */
+class Counter implements RangeSink {
+  count = 0;
+  readonly partly: Buffer[] = [];
+  readonly #lists: Lists;
+  readonly #end: Buffer | undefined;
+  readonly #cap: number;
+
+  constructor(lists: Lists, end: Buffer | undefined, cap: number) {
+    this.#lists = lists;
+    this.#end = end;
+    this.#cap = cap;
+  }
+
+  get full(): boolean {
+    return this.count >= this.#cap;
+  }
+
+  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    const end = this.#end;
+    if (end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0)
+      this.partly.push(Buffer.from(keys.subarray(from, to)));
+    else this.count += this.#lists.sizeOf(record, length);
+  }
+}
+
+export function isPrefix(prefix: Buffer, key: Buffer): boolean {
+  if (prefix.length > key.length) return false;
+  let i = 0;
+  while (i < prefix.length && prefix[i] === key[i]) i++;
+  return i === prefix.length;
+}
+
+function commonLength(a: Buffer, b: Buffer): number {
+  const n = Math.min(a.length, b.length);
+  let i = 0;
+  while (i < n && a[i] === b[i]) i++;
+  return i;
+}
+
+function smaller(a: Buffer | undefined, b: Buffer): Buffer {
+  return a && Buffer.compare(a, b) <= 0 ? a : b;
+}
+
+function greater(a: Buffer | undefined, b: Buffer | undefined): Buffer | undefined {
+  return !b || (a && Buffer.compare(a, b) >= 0) ? a : b;
+}

@@ -1,0 +1,116 @@
+import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { EVERYTHING } from '../../src/cli/view.js';
+import { parseFilter } from '../../src/ldap/filter-text.js';
+import { Partition } from '../../src/partition/index.js';
+import { BUILD_KEY, cursorName } from '../../src/partition/index-admin.js';
+import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { cellValue } from '../../src/store/row.js';
+import { testSchema } from '../server/directory.js';
+import { exited, heard, PEOPLE_SCRIPT, rowanDoes, run, Sandbox, SUFFIX, startRowan } from './rowan.js';
+
+const CN = '2.5.4.3';
+const SN = '2.5.4.4';
+const COUNT = 700;
+
+/** Long commands that are killed in the middle, and given again. */
+describe('cli: killed with -9', () => {
+  const sandbox = new Sandbox();
+  /** The same directory, looked at from here. */
+  let partition: Partition;
+
+  before(async function () {
+    this.timeout(30_000);
+    await sandbox.init();
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, String(COUNT)]);
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: stdout });
+    partition = await Partition.open(await openLmdbStore(sandbox.data, { create: false }), testSchema());
+  });
+  after(async () => {
+    await partition?.close();
+    await sandbox.remove();
+  });
+
+  async function kill(child: ChildProcess): Promise<void> {
+    child.kill('SIGKILL');
+    expect(await exited(child)).to.equal('SIGKILL');
+  }
+
+  async function explain(filter: string): Promise<{ plan: string; entries: number }> {
+    const limits = { sizeLimit: 0, deadline: Infinity, lookLimit: Infinity };
+    const { plan, entries } = await partition.explain({
+      ...{ base: testSchema().parseDn(SUFFIX), scope: 'sub', deref: 'never', manageDsaIT: false, view: EVERYTHING },
+      ...limits,
+      filter: parseFilter(filter),
+    });
+    return { plan, entries };
+  }
+
+  async function state(): Promise<string | undefined> {
+    await partition.refresh();
+    return partition.indexes().find(({ oid }) => oid === CN)?.state;
+  }
+
+  /** Last entryUUID that the builder of the index has noted. */
+  async function cursor(): Promise<string | undefined> {
+    partition.renewReads();
+    const row = await partition.store.get(META_TABLE.name, BUILD_KEY);
+    return row && cellValue(row, 0, cursorName(CN))?.toString('hex');
+  }
+
+  async function breaches(): Promise<number> {
+    partition.renewReads();
+    return partition.check(() => undefined);
+  }
+
+  it('an index is built from where the builder died, and used only when it is complete', async () => {
+    const command = ['index', 'add', 'cn', '--substring', '--data', sandbox.data];
+    const filter = '(cn=*mon user.7*)';
+    const byTable = { plan: 'table', entries: 11 };
+    expect(await explain(filter)).to.deep.equal(byTable);
+    let at = '';
+    for (let kills = 0; kills < 2; kills++) {
+      const builder = startRowan(command);
+      for (let now = at; now === at && builder.exitCode === null; now = (await cursor()) ?? at) await sleep(1);
+      // On a machine that is busy elsewhere the rest may be done before the second signal comes.
+      if (kills > 0 && builder.exitCode === 0) break;
+      await kill(builder);
+      const stopped = (await cursor()) ?? '';
+      expect(stopped, 'where it was killed').to.match(/^[0-9a-f]{32}$/);
+      expect(stopped > at, 'it went on from there').to.equal(true);
+      at = stopped;
+      expect(await state()).to.equal('building');
+      expect(await explain(filter)).to.deep.equal(byTable);
+    }
+    expect(await breaches()).to.equal(0);
+    const indexed = /ready \(([\d,]+) entries read\)/.exec(await rowanDoes(command))![1]!;
+    expect(Number(indexed.replace(',', ''))).to.be.within(1, COUNT);
+    expect(await state()).to.equal('ready');
+    expect(await explain(filter)).to.deep.equal({ plan: 'index', entries: 11 });
+    expect(await breaches()).to.equal(0);
+  }).timeout(30_000);
+
+  it('repair does the rest when it is given again', async () => {
+    const { store } = partition;
+    await store.dropTable(indexTable(SN).name);
+    await store.createTable(indexTable(SN));
+    const scan = store.scan(TREE_TABLE.name, {}, { keysOnly: true });
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      const steps = batch.keys.map((key) => ({ table: TREE_TABLE.name, key, deleteRow: true }));
+      await store.commit({ steps, decisive: 0 });
+    }
+    scan.close();
+    const broken = await breaches();
+    const command = ['repair', '--data', sandbox.data];
+    const repair = startRowan(command);
+    await heard(repair, ': ');
+    await kill(repair);
+    expect(await breaches(), 'when it was killed').to.be.within(1, broken - 1);
+    expect(await rowanDoes(command)).to.match(/^repaired: /m);
+    expect(await breaches()).to.equal(0);
+    const found = await rowanDoes(['export', '--data', sandbox.data, '--no-operational']);
+    expect(found.match(/^dn: uid=/gm)).to.have.length(COUNT);
+  }).timeout(30_000);
+});

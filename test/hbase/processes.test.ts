@@ -1,0 +1,99 @@
+import { writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import {
+  ADMIN,
+  exited,
+  heard,
+  PASSWORD,
+  PEOPLE,
+  PEOPLE_SCRIPT,
+  rowanDoes,
+  run,
+  Sandbox,
+  SUFFIX,
+  startRowan,
+} from '../cli/rowan.js';
+import { addPerson, figures, lives, personDn, read, replace, TwoWorkers } from '../cli/workers.js';
+import type { Fixture } from '../partition/fixture.js';
+import { openOver } from '../partition/kill.js';
+import { freshPrefix, type HBaseServer, hbase } from './server.js';
+import { swept } from './swept.js';
+
+const LEASE_MS = 1000;
+const COUNT = 1200;
+
+/** Commands over HBase in processes of their own, some of which are killed. */
+describe('rowan over HBase', function () {
+  this.timeout(240_000);
+  const sandbox = new Sandbox();
+  let server: HBaseServer;
+  let prefix: string;
+  let url: string;
+
+  before(async function () {
+    server = await hbase(this);
+    prefix = freshPrefix();
+    url = server.url(prefix);
+    const suffix = ['--suffix', SUFFIX, '--admin-dn', ADMIN, '--hbase-regions', '1'];
+    await rowanDoes(['init', '--store', url, ...suffix], { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
+  });
+  after(() => sandbox.remove());
+
+  async function looked(leaseMs: number, work: (front: Fixture, store: HBaseStore) => Promise<void>): Promise<void> {
+    const store = await openHBaseStore(server.settings(prefix), { leaseMs });
+    const front = await openOver(store);
+    try {
+      await work(front, store);
+    } finally {
+      await front.close();
+    }
+  }
+
+  it('an import that is killed within a batch leaves all of a batch or nothing, and goes on with the same command', async () => {
+    const file = sandbox.path('people.ldif');
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, String(COUNT)]);
+    writeFileSync(file, stdout);
+    const importing = startRowan(['import', '--store', url, file]);
+    const settings = server.settings(prefix);
+    const looking = await openHBaseStore(settings);
+    // Rows of a batch come before what decides it: there are people, and nobody counts them yet.
+    for (let found = 0; found < 10; ) found = await looking.count('master', {}, 10);
+    importing.kill('SIGKILL');
+    expect(await exited(importing)).to.equal('SIGKILL');
+    await looking.close();
+
+    // One that gives others up so soon is not to be there while a command runs.
+    await looked(LEASE_MS, async (front, store) => {
+      await swept(store, settings, 1);
+      await front.expectClean();
+      expect(await store.count('master', {}, COUNT)).to.be.lessThan(COUNT);
+    });
+    await rowanDoes(['import', '--store', url, file]);
+    await looked(10 * LEASE_MS, async (front) => {
+      expect(await front.find('(uid=*)')).to.have.length(COUNT);
+      await front.expectClean();
+    });
+  });
+
+  it('serves with two workers; one that is killed loses nothing, and is replaced', async () => {
+    const two = await TwoWorkers.over(url);
+    try {
+      const [one, other] = await two.both();
+      expect((await addPerson(one, 'ann', 'word')).code).to.equal(0);
+      expect(await read(other, personDn('ann'), 'uid')).to.equal('ann');
+      const pid = Number((await figures(other)).get('worker.1.pid'));
+      const again = heard(two.server.process, 'the worker serves');
+      process.kill(pid, 'SIGKILL');
+      await again;
+      while (lives(pid));
+      expect((await replace(other, personDn('ann'), 'description', 'seen')).code).to.equal(0);
+      expect(await read(await two.admin(1), personDn('ann'), 'description')).to.equal('seen');
+      expect((await other.search(PEOPLE)).code).to.equal(0);
+    } finally {
+      two.close();
+      await two.server.stop();
+    }
+    expect(await rowanDoes(['check', '--store', url])).to.equal('no breach found\n');
+  });
+});

@@ -1,0 +1,126 @@
+import { expect } from 'chai';
+import { valueQualifier } from '../../src/partition/entry.js';
+import { parseUuid } from '../../src/partition/index.js';
+import { CHUNK } from '../../src/partition/large.js';
+import { MASTER } from '../../src/partition/tables.js';
+import { chain } from '../../src/store/maybe.js';
+import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, uuidText } from './fixture.js';
+
+const ANN = `cn=ann,${SUFFIX}`;
+/** More chunks than are read together. */
+const LENGTH = 9 * CHUNK + 1000;
+
+/** Bytes of which no two chunks are alike. */
+function photo(length: number, seed: number): Buffer {
+  const bytes = Buffer.alloc(length, seed);
+  for (let at = 0; at < length; at += 1000) bytes[at] = (at / 1000) % 251;
+  return bytes;
+}
+
+for (const engine of ENGINES) {
+  describe(`values in many chunks (${engine})`, () => {
+    const qualifier = valueQualifier('jpegPhoto', 0);
+    const first = photo(LENGTH, 1);
+    let fixture: Fixture;
+    let id: Buffer;
+
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      id = await fixture.person('ann', SUFFIX, { jpegPhoto: first });
+    });
+    afterEach(async () => {
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
+    async function photos(): Promise<readonly Buffer[]> {
+      const { attributes } = await fixture.read(ANN, true);
+      return attributes.find((a) => a.description === 'jpegPhoto')?.values ?? [];
+    }
+
+    async function expectPhotos(...wanted: Buffer[]): Promise<void> {
+      const found = await photos();
+      expect(found.map((f) => wanted.findIndex((w) => w.equals(f)))).to.deep.equal([...wanted.keys()]);
+    }
+
+    it('come piece by piece', async () => {
+      const large = await fixture.partition.openLarge(id);
+      expect(large.lengthOf(qualifier)).to.equal(LENGTH);
+      const pieces: Buffer[] = [];
+      for await (const piece of large.pieces(qualifier)) pieces.push(piece);
+      expect(pieces.map((piece) => piece.length)).to.deep.equal([...Array<number>(9).fill(CHUNK), 1000]);
+      expect(Buffer.concat(pieces).equals(first)).to.equal(true);
+      expect(large.lengthOf(valueQualifier('jpegPhoto', 1))).to.equal(0);
+      large.close();
+    });
+
+    it('replaced while they are read: the old one where the store has snapshots, else an error, never a mixture', async () => {
+      const large = await fixture.partition.openLarge(id);
+      const pieces = large.pieces(qualifier);
+      const read = [(await pieces.next()).value!];
+      await fixture.modify(ANN, change('replace', 'jpegPhoto', photo(LENGTH, 2)));
+      const rest = (async () => {
+        for await (const piece of pieces) read.push(piece);
+      })();
+      if (fixture.store.supports.snapshot) {
+        await rest;
+        expect(Buffer.concat(read).equals(first)).to.equal(true);
+      } else {
+        await refused('unavailable', rest);
+        expect(first.indexOf(Buffer.concat(read)), 'what was given before').to.equal(0);
+      }
+      large.close();
+    });
+
+    it('one that lacks a chunk is told', async () => {
+      const name = Buffer.concat([qualifier, Buffer.from([0, 0, 0, 7])]);
+      const cell = { family: MASTER.largeValues, qualifier: name };
+      const kept = await chain(fixture.store.getCells('master', id, MASTER.largeValues, name), (cells) => cells!);
+      await fixture.store.commit({ steps: [{ table: 'master', key: id, delete: [cell] }], decisive: 0 });
+      await refused('other', photos(), /cannot be read/);
+      const value = kept.subarray(kept.length - CHUNK);
+      await fixture.store.commit({ steps: [{ table: 'master', key: id, put: [{ ...cell, value }] }], decisive: 0 });
+      await expectPhotos(first);
+    });
+
+    it('added, refused twice, deleted by value, replaced and removed', async () => {
+      const second = photo(LENGTH, 3);
+      await fixture.modify(ANN, change('add', 'jpegPhoto', second));
+      await expectPhotos(first, second);
+      await refused('attributeOrValueExists', fixture.modify(ANN, change('add', 'jpegPhoto', first)));
+      await fixture.modify(ANN, change('delete', 'jpegPhoto', first));
+      await expectPhotos(second);
+      await refused('noSuchAttribute', fixture.modify(ANN, change('delete', 'jpegPhoto', first)));
+      await fixture.modify(ANN, change('replace', 'jpegPhoto', first), change('add', 'jpegPhoto', second));
+      await expectPhotos(first, second);
+      await fixture.modify(ANN, change('delete', 'jpegPhoto'), change('add', 'description', 'none'));
+      await expectPhotos();
+    });
+
+    it('replaced and removed without being read', async () => {
+      const name = Buffer.concat([qualifier, Buffer.from([0, 0, 0, 7])]);
+      const gone = [{ family: MASTER.largeValues, qualifier: name }];
+      await fixture.store.commit({ steps: [{ table: 'master', key: id, delete: gone }], decisive: 0 });
+      await fixture.modify(ANN, change('replace', 'jpegPhoto', photo(70_000, 4)));
+      await expectPhotos(photo(70_000, 4));
+    });
+
+    it('come back with a deleted entry', async () => {
+      await fixture.delete(ANN);
+      await fixture.expectClean();
+      await fixture.partition.restore(parseUuid(uuidText(id)), { dn: '' });
+      await expectPhotos(first);
+    });
+
+    it('leave indexes of other attributes alone, and are found by their own', async () => {
+      const text = 'long '.repeat(LENGTH / 5);
+      await fixture.modify(ANN, change('add', 'description', text));
+      await fixture.partition.addIndex('description', {});
+      await fixture.partition.addIndex('title', {});
+      await fixture.partition.buildIndexes();
+      const equal = { type: 'equal', attribute: 'description', value: Buffer.from(text) } as const;
+      expect(await fixture.find(equal)).to.deep.equal([ANN]);
+      await fixture.delete(ANN);
+    });
+  });
+}
