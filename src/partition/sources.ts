@@ -1,4 +1,4 @@
-import type { Batch, KeyRange, Maybe, Reader, Scan } from '../store/contract.js';
+import type { KeyRange, Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { IdSet } from './id-set.js';
 import { UUID_BYTES } from './tables.js';
@@ -31,44 +31,10 @@ export function countSource(source: Source, reader: Reader, cap: number): Maybe<
   if ('prefix' in source) {
     return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({ source, count }));
   }
-  const scan = reader.scan(source.table, source.range, { keysOnly: true, limit: cap + 1 });
-  return closing(scan, () => readRange(source, scan, cap, []));
-}
-
-/** Closes the scan after the work, whether it succeeds or not. */
-function closing<T>(scan: Scan, work: () => Maybe<T>): Maybe<T> {
-  let result: Maybe<T>;
-  try {
-    result = work();
-  } catch (error) {
-    scan.close();
-    throw error;
-  }
-  if (isPromise(result)) return result.finally(() => scan.close());
-  scan.close();
-  return result;
-}
-
-function readRange(source: Source, scan: Scan, cap: number, keys: readonly Buffer[]): Maybe<Counted> {
-  let all = keys;
-  for (;;) {
-    const next = scan.next();
-    if (isPromise(next)) return next.then((batch) => readOn(source, scan, cap, all, batch));
-    if (!next) break;
-    all = all.length === 0 ? next.keys : [...all, ...next.keys];
-  }
-  return readOn(source, scan, cap, all, undefined);
-}
-
-function readOn(
-  source: Source,
-  scan: Scan,
-  cap: number,
-  keys: readonly Buffer[],
-  batch: Batch | undefined,
-): Maybe<Counted> {
-  if (batch) return readRange(source, scan, cap, [...keys, ...batch.keys]);
-  return keys.length > cap ? { source, count: keys.length } : { source: { ids: idsOf(keys) }, count: keys.length };
+  return chain(reader.rangePostings(source.table, source.range, cap + 1), (ids) => {
+    const count = ids.length / UUID_BYTES;
+    return count > cap ? { source, count } : { source: { ids }, count };
+  });
 }
 
 /** The entryUUIDs at the end of index keys. */

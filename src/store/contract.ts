@@ -128,6 +128,8 @@ export interface Reader {
    * another in one buffer; at most `limit` of them, those > `after` only.
    */
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer>;
+  /** For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's own. */
+  rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer>;
   /** How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored together. */
   postingCount(table: string, prefix: Buffer, cap: number): Maybe<number>;
   /** Number of rows in the range, counted up to `cap`. */

@@ -4,6 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { LOCK } from '../../src/store/hbase/journal/tables.js';
+import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
+import { tableHandle } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellCounter } from '../../src/store/row.js';
@@ -51,8 +54,8 @@ describe('journal', function () {
     await store?.close();
   });
 
-  function start(what: string, at: number, signal: NodeJS.Signals = 'SIGKILL'): Started {
-    const child = spawn(process.execPath, [CHILD, server.url(prefix), String(LEASE_MS), what, String(at), signal], {
+  function start(what: string, at: number, signal: NodeJS.Signals = 'SIGKILL', under = prefix): Started {
+    const child = spawn(process.execPath, [CHILD, server.url(under), String(LEASE_MS), what, String(at), signal], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     children.add(child);
@@ -115,6 +118,31 @@ describe('journal', function () {
     expect(await count()).to.equal(counted + BigInt(happened));
     // What was decided happens, what was not does not.
     expect(happened).to.equal(points.length - points.indexOf('point decide after'));
+  });
+
+  it('does not write index rows once more where rows were changed since: a later plan may have taken them away', async () => {
+    const under = freshPrefix();
+    const alone = server.settings(under);
+    const open = () => openHBaseStore(alone, { leaseMs: LEASE_MS });
+    const first = await open();
+    for (const spec of SPECS) await first.createTable(spec);
+    await seedShared(first);
+    await first.commit(seed('0'));
+    await first.close();
+    await start('run:0', points.indexOf('point decide after'), 'SIGKILL', under).ended;
+    const client = new HBaseClient(alone);
+    const rows = tableHandle(alone, ROWS);
+    const lock = { family: rows.families.length - 1, qualifier: LOCK };
+    await client.putMany(rows, [{ key: Buffer.from('0/changed'), delete: [lock] }]);
+    await client.close();
+    const second = await open();
+    try {
+      await swept(second, alone, 1);
+      const [, , , , old, come] = (await state(second, '0')).split('\n');
+      expect([old, come]).to.deep.equal(['old -', 'new -']);
+    } finally {
+      await second.close();
+    }
   });
 
   it('is swept right by several at once, some of which are killed at that', async () => {

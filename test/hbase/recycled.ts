@@ -110,6 +110,9 @@ class RecycledStore implements Store {
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#seen(table).postings(table, prefix, limit, after);
   }
+  rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer> {
+    return this.#seen(table).rangePostings(table, range, limit);
+  }
   postingCount(table: string, prefix: Buffer, cap: number): Maybe<number> {
     return this.#seen(table).postingCount(table, prefix, cap);
   }

@@ -26,6 +26,7 @@ export type FaultPoint =
         | 'keysOfCells'
         | 'scan'
         | 'postings'
+        | 'rangePostings'
         | 'postingCount'
         | 'count';
       readonly table: string;
@@ -99,6 +100,10 @@ class FaultyReader implements Reader {
 
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#pass({ at: 'postings', table }, () => this.#reader.postings(table, prefix, limit, after));
+  }
+
+  rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer> {
+    return this.#pass({ at: 'rangePostings', table }, () => this.#reader.rangePostings(table, range, limit));
   }
 
   postingCount(table: string, prefix: Buffer, cap: number): Maybe<number> {

@@ -133,19 +133,38 @@ export class HBaseReader implements Reader {
     }
   }
 
+  rangePostings(name: string, range: KeyRange, limit: number): Maybe<Buffer> {
+    return this.#with(name, async (table) => {
+      const suffix = suffixOf(table);
+      const found: Buffer[] = [];
+      await this.#eachPage(table, range, limit, (keys) => {
+        for (const key of keys) found.push(key.subarray(key.length - suffix));
+      });
+      return Buffer.concat(found, found.length * suffix);
+    });
+  }
+
   count(name: string, range: KeyRange, cap: number): Maybe<number> {
     return this.#with(name, async (table) => {
       let count = 0;
-      let { from } = range;
-      while (count < cap) {
-        const wanted = Math.min(cap - count, PAGE);
-        const keys = await this.#keys(table, { from, to: range.to }, wanted);
+      await this.#eachPage(table, range, cap, (keys) => {
         count += keys.length;
-        if (keys.length < wanted) break;
-        from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
-      }
+      });
       return count;
     });
+  }
+
+  /** Gives the keys of a range, at most `limit`, some at a time. */
+  async #eachPage(table: OpenTable, range: KeyRange, limit: number, give: (keys: Buffer[]) => void): Promise<void> {
+    let { from } = range;
+    for (let left = limit; left > 0; ) {
+      const wanted = Math.min(left, PAGE);
+      const keys = await this.#keys(table, { from, to: range.to }, wanted);
+      give(keys);
+      left -= keys.length;
+      if (keys.length < wanted) return;
+      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+    }
   }
 
   /** The first `limit` keys of a range. */

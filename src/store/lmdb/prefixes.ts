@@ -1,7 +1,7 @@
 import type { RangeOptions, Transaction } from 'lmdb';
 import type { KeyRange } from '../contract.js';
 import { EMPTY } from '../row.js';
-import { firstAt, Lists } from './lists.js';
+import { firstAt, Lists, type Take } from './lists.js';
 import { getFast, handOut, type LmdbTable, type RangeSink, withTransaction } from './table.js';
 
 /** Prefixes up to so many bytes are looked up one by one. */
@@ -47,18 +47,36 @@ export class Prefixes {
     return Math.min(count, cap);
   }
 
+  /** The suffixes of the rows in the range, at most `limit`, one prefix after another. */
+  collect({ from, to }: KeyRange, limit: number): Buffer {
+    const found = new Collected(this.lists.suffix, to, limit);
+    for (const prefix of from ? this.ancestors(from) : []) {
+      if (prefix.length < from!.length && !found.full) this.#within(prefix, from, to, found.take);
+    }
+    if (!found.full) this.hand({ start: from?.length ? from : undefined, end: to }, found);
+    for (const prefix of found.later) if (!found.full) this.#within(prefix, undefined, to, found.take);
+    return found.bytes;
+  }
+
   #countWithin(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, cap: number): number {
+    let count = 0;
+    this.#within(prefix, from, to, (_run, begin, stop) => {
+      count += (stop - begin) / this.lists.suffix;
+      return count < cap;
+    });
+    return count;
+  }
+
+  /** Hands out the suffixes of the prefix's rows in the range. */
+  #within(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, take: Take): void {
     const n = this.lists.suffix;
     const start = from?.subarray(prefix.length) ?? EMPTY;
     const end = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
-    let count = 0;
     this.lists.walk(prefix, start, false, (run, low, high) => {
       const begin = firstAt(run, low, high, n, start);
       const stop = end ? firstAt(run, low, high, n, end) : high;
-      if (stop > begin) count += (stop - begin) / n;
-      return stop === high && count < cap;
+      return (stop <= begin || take(run, begin, stop)) && stop === high;
     });
-    return count;
   }
 
   /** Hands the records of the prefixes to `sink` until it is full. An absent start or end is to be named: LMDB has its own idea of it. */
@@ -169,6 +187,51 @@ class Counter implements RangeSink {
       this.partly.push(Buffer.from(keys.subarray(from, to)));
     else this.count += this.#lists.sizeOf(record, length);
   }
+}
+
+/** Takes suffixes record by record; prefixes with long lists, and those with which the end starts, are left for later. */
+class Collected implements RangeSink {
+  readonly later: Buffer[] = [];
+  readonly #suffix: number;
+  readonly #end: Buffer | undefined;
+  readonly #most: number;
+  #bytes: Buffer = Buffer.allocUnsafeSlow(4096);
+  #length = 0;
+
+  constructor(suffix: number, end: Buffer | undefined, limit: number) {
+    this.#suffix = suffix;
+    this.#end = end;
+    this.#most = limit * suffix;
+  }
+
+  get full(): boolean {
+    return this.#length >= this.#most;
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    const end = this.#end;
+    const bounded = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
+    if (bounded || length % this.#suffix !== 0) this.later.push(Buffer.from(keys.subarray(from, to)));
+    else this.take(record, 0, length);
+  }
+
+  readonly take = (run: Buffer, from: number, to: number): boolean => {
+    const count = Math.min(to - from, this.#most - this.#length);
+    const length = this.#length + count;
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(length * 2);
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    const bytes = this.#bytes;
+    for (let i = this.#length, at = from; i < length; i++, at++) bytes[i] = run[at]!;
+    this.#length = length;
+    return !this.full;
+  };
 }
 
 export function isPrefix(prefix: Buffer, key: Buffer): boolean {

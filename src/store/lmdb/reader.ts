@@ -160,6 +160,18 @@ export class LmdbReader implements Reader {
     }
   }
 
+  rangePostings(name: string, range: KeyRange, limit: number): Buffer {
+    const table = this.env.table(name);
+    const prefixes = new Prefixes(table, this.#transaction);
+    try {
+      const found = prefixes.collect(range, limit);
+      if (found.length === 0) this.env.recheck(table);
+      return found;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
   postingCount(name: string, prefix: Buffer, cap: number): number {
     const table = this.env.table(name);
     const lists = new Lists(table, this.#transaction);

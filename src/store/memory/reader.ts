@@ -88,6 +88,13 @@ export abstract class MemoryReader implements Reader {
     return Buffer.concat(found, found.length * suffix);
   }
 
+  rangePostings(name: string, range: KeyRange, limit: number): Buffer {
+    const suffix = this.#suffix(name);
+    const found: Buffer[] = [];
+    this.#eachKey(name, range, limit, (key) => found.push(key.subarray(key.length - suffix)));
+    return Buffer.concat(found, found.length * suffix);
+  }
+
   postingCount(name: string, prefix: Buffer, cap: number): number {
     this.#suffix(name);
     let count = 0;
@@ -97,12 +104,19 @@ export abstract class MemoryReader implements Reader {
 
   count(name: string, range: KeyRange, cap: number): number {
     let count = 0;
-    if (cap <= 0) return 0;
-    this.table(name).rows.forward(range.from, false, (key) => {
-      if (range.to && Buffer.compare(key, range.to) >= 0) return false;
-      return ++count < cap;
-    });
+    this.#eachKey(name, range, cap, () => count++);
     return count;
+  }
+
+  #eachKey(name: string, { from, to }: KeyRange, limit: number, give: (key: Buffer) => void): void {
+    const { rows } = this.table(name);
+    if (limit <= 0) return;
+    let left = limit;
+    rows.forward(from, false, (key) => {
+      if (to && Buffer.compare(key, to) >= 0) return false;
+      give(key);
+      return --left > 0;
+    });
   }
 
   #suffix(name: string): number {

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { KeyRange } from '../../../src/store/contract.js';
 import { EMPTY, MARK, packSorted } from '../../../src/store/row.js';
 import { bytes, codeOf, type Fixture, INDEX, random, scanAll, under } from './fixture.js';
 
@@ -10,6 +11,11 @@ export function indexSuite(f: Fixture): void {
     (await f.store.postings(TABLE, bytes(prefix), limit, after === undefined ? undefined : bytes(after))).toString(
       'latin1',
     );
+  /** Suffixes, of four bytes, of the rows in a range; sorted. */
+  const inRange = async (range: KeyRange, limit: number) => {
+    const found = (await f.store.rangePostings(TABLE, range, limit)).toString('latin1');
+    return (found.match(/.{4}/gs) ?? []).sort();
+  };
 
   describe('tables with suffixes', () => {
     before(() => add('=ann\x000003', '=ann\x000001', '=ann\x000002', '=bob\x000001', '*0001', '*0002'));
@@ -89,6 +95,11 @@ export function indexSuite(f: Fixture): void {
         expect((await scanAll(f.store, TABLE, range, { reverse: true })).keys).to.deep.equal([...inside].reverse());
         expect(await f.store.count(TABLE, range, 1000)).to.equal(inside.length);
         expect(await f.store.count(TABLE, range, 5)).to.equal(Math.min(5, inside.length));
+        const suffixes = inside.map((key) => key.slice(-4)).sort();
+        expect(await inRange(range, 1000)).to.deep.equal(suffixes);
+        const some = await inRange(range, 5);
+        expect(some).to.have.length(Math.min(5, inside.length));
+        expect(suffixes).to.include.members(some);
         const limit = 1 + next(7);
         expect((await scanAll(f.store, TABLE, range, { limit })).keys).to.deep.equal(inside.slice(0, limit));
         const tail = (await scanAll(f.store, TABLE, range, { limit, reverse: true })).keys;
@@ -105,6 +116,9 @@ export function indexSuite(f: Fixture): void {
       expect(await f.store.count(TABLE, { from: bytes('long\x000100'), to: bytes('long\x000200') }, 1000)).to.equal(
         100,
       );
+      const wanted = Array.from({ length: 100 }, (_, i) => `${100 + i}`.padStart(4, '0'));
+      expect(await inRange({ from: bytes('long\x000100'), to: bytes('long\x000200') }, 1000)).to.deep.equal(wanted);
+      expect(await inRange(under('long'), 4000)).to.have.length(4000);
       const page = await postings('long\0', 100, '2499');
       expect([page.length, page.slice(0, 8), page.slice(-4)]).to.deep.equal([400, '25002501', '2599']);
     });

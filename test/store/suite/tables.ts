@@ -59,6 +59,7 @@ export function tableSuite(f: Fixture): void {
       expect(await codeOfCall(() => f.store.scan(none, {}).next())).to.equal('noTable');
       expect(await codeOfCall(() => f.store.postings(none, bytes('k'), 1))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.postingCount(none, bytes('k'), 1))).to.equal('noTable');
+      expect(await codeOfCall(() => f.store.rangePostings(none, {}, 1))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.count(none, {}, 1))).to.equal('noTable');
       expect(await codeOf(f.commit({ table: none, key: bytes('k'), put: [cell(0, 'q', 'v')] }))).to.equal('noTable');
       expect(await codeOf(f.ingest(none, [{ key: bytes('k'), row: bytes('') }]))).to.equal('noTable');

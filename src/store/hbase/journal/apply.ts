@@ -10,6 +10,38 @@ import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './cod
 export type Failpoint = (name: string) => Maybe<void>;
 
 /**
+ * `applyRecord` for a record that was found in the journal. Whatever comes before the locked rows is not done again once one of
+ * those was changed: later plans may have taken it back, and HBase forgets in time that they did.
+ */
+export async function applyFound(
+  cluster: Cluster,
+  writer: Buffer,
+  record: PlanRecord,
+  failpoint?: Failpoint,
+): Promise<void> {
+  const begun = await isBegun(cluster, record, exclusiveLock(writer, record.plan));
+  await applyRecord(cluster, writer, begun ? withoutComing(record) : record, failpoint);
+}
+
+function withoutComing(record: PlanRecord): PlanRecord {
+  return { ...record, blind: record.blind.filter(({ put }) => !put), followers: [] };
+}
+
+/** Whether one of the record's rows is not under its lock any more. */
+async function isBegun(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Promise<boolean> {
+  const held = await Promise.all(
+    rows.map(async ({ table: name, key }) => {
+      let found: Buffer | undefined = lock;
+      await unlessDropped(cluster, name, async (table) => {
+        found = await readLock(cluster, { table, key });
+      });
+      return found?.equals(lock) ?? false;
+    }),
+  );
+  return held.includes(false);
+}
+
+/**
  * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same mutation, and
  * appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are changed only under the plan's own
  * lock, and the others carry its ticket. Tables that were dropped are passed over.

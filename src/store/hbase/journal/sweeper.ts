@@ -1,7 +1,7 @@
 import { StoreError } from '../../errors.js';
 import { cellValue, unpackRow } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import { applyRecord, type Failpoint, unlessDropped } from './apply.js';
+import { applyFound, type Failpoint, unlessDropped } from './apply.js';
 import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
 import { counted } from './shared.js';
@@ -132,7 +132,7 @@ export class Sweeper {
       if (bytes) records.push([qualifier.readBigUInt64BE(0), decodeRecord(bytes)]);
     }
     for (const [, record] of records) {
-      await applyRecord(this.#cluster, id, record, this.#failpoint);
+      await applyFound(this.#cluster, id, record, this.#failpoint);
       await this.#failpoint?.('sweep applied');
     }
     await this.#fold(id, records);
