@@ -192,17 +192,24 @@ function sumSources(
   return done(sources, total);
 }
 
-/** Of alternatives the one with the fewest rows; of two that are long, what they have in common. */
+/** Of alternatives the one with the fewest rows; of long ones, what they have in common. */
 function fewest(sources: readonly Source[], reader: Reader): Maybe<Counted> {
   if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP);
   return chain(countEach(sources, 0, [], reader), (counted) => {
-    const [best, next] = [...counted].sort((a, b) => a.count - b.count);
-    return best!.count > FEW && next!.count <= COUNT_CAP ? common(best!, next!, reader) : best!;
+    const [best, ...others] = [...counted].sort((a, b) => a.count - b.count);
+    return narrowed(best!, others, reader);
   });
 }
 
-/** Up to so many candidates are looked at rather than narrowed. */
-const FEW = 16;
+/** Up to so many candidates are looked at: reading another list costs as much. */
+const FEW = 2;
+
+/** Narrows a source by the next longer ones, one after another, while it is worth it. */
+function narrowed(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
+  const [next, ...rest] = others;
+  if (!next || best.count <= FEW || next.count > COUNT_CAP) return best;
+  return chain(common(best, next, reader), (both) => narrowed(both, rest, reader));
+}
 
 function countEach(
   sources: readonly Source[],
@@ -222,7 +229,7 @@ function countEach(
 function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
   return chain(sourceIds(a.source, reader, COUNT_CAP), (some) =>
     chain(sourceIds(b.source, reader, COUNT_CAP), (others) => {
-      const ids = commonIds(some, others);
+      const ids = commonIds(others, some);
       return { source: { ids }, count: ids.length / UUID_BYTES };
     }),
   );
