@@ -1,6 +1,7 @@
 import type { Filter } from '../ldap/types.js';
 import type { AttributeType, MatchingRule } from '../schema/types.js';
 import { CELL_HEADER, valueStart } from '../store/row.js';
+import { sameBytes } from './descriptions.js';
 import type { Candidate, CompiledFilter, Needs } from './filter.js';
 import { FALSE, TRUE } from './filter.js';
 
@@ -49,24 +50,18 @@ export function hasParts(
   let from = 0;
   let to = norm.length;
   if (initial) {
-    if (initial.length > to || !isAt(norm, 0, initial)) return false;
+    if (initial.length > to || !sameBytes(initial, norm, 0, initial.length)) return false;
     from = initial.length;
   }
   if (final) {
     to -= final.length;
-    if (to < from || !isAt(norm, to, final)) return false;
+    if (to < from || !sameBytes(final, norm, to)) return false;
   }
   for (const part of any) {
     const at = norm.indexOf(part, from);
     if (at < 0 || at + part.length > to) return false;
     from = at + part.length;
   }
-  return true;
-}
-
-/** Whether `part` lies in `bytes` from `at` on; they are long enough. */
-function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
-  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
   return true;
 }
 

@@ -13,7 +13,7 @@ export type Source =
 export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
   if ('ids' in source) return source.ids;
   if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
-  return rangeIds(source, reader);
+  return reader.rangePostings(source.table, source.range, limit);
 }
 
 /** A source and how many index rows it has. */
@@ -31,7 +31,7 @@ export function countSource(source: Source, reader: Reader, cap: number): Maybe<
   if ('prefix' in source) {
     return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({ source, count }));
   }
-  return chain(reader.rangePostings(source.table, source.range, cap + 1), (ids) => {
+  return chain(sourceIds(source, reader, cap + 1), (ids) => {
     const count = ids.length / UUID_BYTES;
     return count > cap ? { source, count } : { source: { ids }, count };
   });
@@ -43,12 +43,6 @@ function idsOf(keys: readonly Buffer[]): Buffer {
   let at = 0;
   for (const key of keys) at += key.copy(ids, at, key.length - UUID_BYTES);
   return ids;
-}
-
-async function rangeIds(source: Extract<Source, { range: KeyRange }>, reader: Reader): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  for await (const ids of rangeBatches(source, reader)) parts.push(ids);
-  return Buffer.concat(parts);
 }
 
 /** Ids of one source as they come, some at a time; from a range the same one may come again under another value. */

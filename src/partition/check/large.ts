@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Guard, PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, EMPTY, unpackRow } from '../../store/row.js';
-import { CHUNK, chunkQualifier } from '../large.js';
+import { CHUNK, chunkQualifier, largeLength } from '../large.js';
 import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { type Survey, shown } from './survey.js';
@@ -97,7 +97,7 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
 /** Takes the chunks of one value out of `chunks`; undefined when they are not what the pointer says. */
 function takeParts(chunks: Map<string, Buffer>, qualifier: Buffer, pointer: Buffer): Buffer[] | undefined {
   if (pointer.length !== POINTER_BYTES) return undefined;
-  const length = Number(pointer.readBigUInt64BE());
+  const length = largeLength(pointer);
   const parts: Buffer[] = [];
   const sum = createHash('sha256');
   let bytes = 0;

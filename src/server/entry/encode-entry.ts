@@ -5,7 +5,7 @@ import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
 import { isPromise, type Maybe } from '../maybe.js';
 import { writeComputed } from './computed.js';
-import { type LargeValues, writeWithLargeValues } from './large-values.js';
+import { type LargeValues, largePieces } from './large-values.js';
 import { headerBytes, integerBytes } from './lengths.js';
 import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
 import type { Selection } from './selection.js';
@@ -69,12 +69,11 @@ export class EntryEncoder {
     typesOnly: boolean,
     tail: Buffer,
   ): Maybe<void> {
-    const large = typesOnly ? undefined : largeQualifiers(entry.row);
-    if (large) {
-      const wanted = { entry, selection, tail, large, table: this.table, values: this.#large };
-      return writeWithLargeValues(output, messageId, wanted);
-    }
     const { row } = entry;
+    const large = typesOnly ? undefined : largeQualifiers(row);
+    const wanted = large && { entry, selection, tail, large, table: this.table, values: this.#large };
+    const pieces = wanted && largePieces(messageId, wanted);
+    if (pieces) return output.writeLong(pieces);
     const count = this.#planRow(row, selection, typesOnly);
     this.#write(output.writer, messageId, entry, count, typesOnly, tail);
   }

@@ -1,11 +1,8 @@
 import { LdapError } from '../../ldap/error.js';
 import type { DescriptionTable, StoredDescription } from '../../partition/descriptions.js';
-import { beginMessage, encodeAttribute, endMessage } from '../../protocol/encode.js';
 import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
-import type { Maybe } from '../maybe.js';
-import type { WriterSource } from './encode-entry.js';
 import { elementBytes, integerBytes } from './lengths.js';
 import { INDEX_BYTES } from './row.js';
 import { attributeCells } from './row-cells.js';
@@ -46,25 +43,14 @@ interface Attribute {
 /** What four length octets can tell. */
 const LONGEST = 2 ** 32 - 1;
 
-/** The way of an entry that has values outside its row: those that are selected go from the store to the client piece by piece. */
-export function writeWithLargeValues(output: WriterSource, messageId: number, wanted: LargeEntry): Maybe<void> {
+/**
+ * The message of an entry of which a selected value is outside its row, piece by piece from the store; undefined where none
+ * is.
+ */
+export function largePieces(messageId: number, wanted: LargeEntry): AsyncIterable<Buffer> | undefined {
   const attributes = selectedAttributes(wanted);
-  if (attributes.some((a) => a.values.some((v) => 'apart' in v)))
-    return output.writeLong(openPieces(messageId, wanted, attributes));
-  const { writer } = output;
-  const message = beginMessage(writer, messageId);
-  const operation = writer.beginLong(opTags.searchEntry);
-  writer.octetString(OCTET_STRING, wanted.entry.dn);
-  const list = writer.beginLong(SEQUENCE);
-  for (const { stored, values } of attributes)
-    encodeAttribute(writer, {
-      type: stored.description.text,
-      values: values.flatMap((v) => ('here' in v ? v.here : [])),
-    });
-  writer.raw(wanted.tail);
-  writer.end(list);
-  writer.end(operation);
-  endMessage(writer, message);
+  const isApart = attributes.some(({ values }) => values.some((value) => 'apart' in value));
+  return isApart ? openPieces(messageId, wanted, attributes) : undefined;
 }
 
 function selectedAttributes({ entry, selection, large, table }: LargeEntry): Attribute[] {

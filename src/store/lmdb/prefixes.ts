@@ -33,38 +33,26 @@ export class Prefixes {
   }
 
   /** Number of rows in the range, up to `cap`. */
-  count({ from, to }: KeyRange, cap: number): number {
-    let count = 0;
-    // Rows of a prefix shorter than `from`: only some of them lie in the range.
-    for (const prefix of from ? this.ancestors(from) : []) {
-      if (prefix.length < from!.length && count < cap) count += this.#countWithin(prefix, from, to, cap);
-    }
-    if (count >= cap) return cap;
-    const counter = new Counter(this.lists, to, cap - count);
-    this.hand({ start: from?.length ? from : undefined, end: to }, counter);
-    count += counter.count;
-    for (const prefix of counter.partly) if (count < cap) count += this.#countWithin(prefix, undefined, to, cap);
-    return Math.min(count, cap);
+  count(range: KeyRange, cap: number): number {
+    const counter = new Counter(this.lists, range.to, cap);
+    this.#run(range, counter);
+    return Math.min(counter.count, cap);
   }
 
   /** The suffixes of the rows in the range, at most `limit`, one prefix after another. */
-  collect({ from, to }: KeyRange, limit: number): Buffer {
-    const found = new Collected(this.lists.suffix, to, limit);
-    for (const prefix of from ? this.ancestors(from) : []) {
-      if (prefix.length < from!.length && !found.full) this.#within(prefix, from, to, found.take);
-    }
-    if (!found.full) this.hand({ start: from?.length ? from : undefined, end: to }, found);
-    for (const prefix of found.later) if (!found.full) this.#within(prefix, undefined, to, found.take);
-    return found.bytes;
+  collect(range: KeyRange, limit: number): Buffer {
+    const collector = new SuffixCollector(this.lists.suffix, range.to, limit);
+    this.#run(range, collector);
+    return collector.bytes;
   }
 
-  #countWithin(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, cap: number): number {
-    let count = 0;
-    this.#within(prefix, from, to, (_run, begin, stop) => {
-      count += (stop - begin) / this.lists.suffix;
-      return count < cap;
-    });
-    return count;
+  #run({ from, to }: KeyRange, sink: ListSink): void {
+    // Rows of a prefix shorter than `from`: only some of them lie in the range.
+    for (const prefix of from ? this.ancestors(from) : []) {
+      if (prefix.length < from!.length && !sink.full) this.#within(prefix, from, to, sink.take);
+    }
+    if (!sink.full) this.hand({ start: from?.length ? from : undefined, end: to }, sink);
+    for (const prefix of sink.later) if (!sink.full) this.#within(prefix, undefined, to, sink.take);
   }
 
   /** Hands out the suffixes of the prefix's rows in the range. */
@@ -163,17 +151,36 @@ export class Prefixes {
   }
 }
 
-/** Counts rows record by record; those of prefixes with which the end starts are left for later. */
-class Counter implements RangeSink {
-  count = 0;
-  readonly partly: Buffer[] = [];
-  readonly #lists: Lists;
+/** Takes what a range has record by record, and run by run of the prefixes that it has left for later. */
+abstract class ListSink implements RangeSink {
+  readonly later: Buffer[] = [];
   readonly #end: Buffer | undefined;
+
+  constructor(end: Buffer | undefined) {
+    this.#end = end;
+  }
+
+  abstract readonly full: boolean;
+  abstract readonly take: Take;
+  /** Takes a record; false when it has to be walked. */
+  protected abstract record(record: Buffer, length: number): boolean;
+
+  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    const end = this.#end;
+    // Of the rows under a prefix with which the end starts only some lie in the range.
+    const partly = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
+    if (partly || !this.record(record, length)) this.later.push(Buffer.from(keys.subarray(from, to)));
+  }
+}
+
+class Counter extends ListSink {
+  count = 0;
+  readonly #lists: Lists;
   readonly #cap: number;
 
   constructor(lists: Lists, end: Buffer | undefined, cap: number) {
+    super(end);
     this.#lists = lists;
-    this.#end = end;
     this.#cap = cap;
   }
 
@@ -181,26 +188,26 @@ class Counter implements RangeSink {
     return this.count >= this.#cap;
   }
 
-  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
-    const end = this.#end;
-    if (end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0)
-      this.partly.push(Buffer.from(keys.subarray(from, to)));
-    else this.count += this.#lists.sizeOf(record, length);
+  protected record(record: Buffer, length: number): boolean {
+    this.count += this.#lists.sizeOf(record, length);
+    return true;
   }
+
+  readonly take: Take = (_run, from, to) => {
+    this.count += (to - from) / this.#lists.suffix;
+    return !this.full;
+  };
 }
 
-/** Takes suffixes record by record; prefixes with long lists, and those with which the end starts, are left for later. */
-class Collected implements RangeSink {
-  readonly later: Buffer[] = [];
+class SuffixCollector extends ListSink {
   readonly #suffix: number;
-  readonly #end: Buffer | undefined;
   readonly #most: number;
   #bytes: Buffer = Buffer.allocUnsafeSlow(4096);
   #length = 0;
 
   constructor(suffix: number, end: Buffer | undefined, limit: number) {
+    super(end);
     this.#suffix = suffix;
-    this.#end = end;
     this.#most = limit * suffix;
   }
 
@@ -212,16 +219,15 @@ class Collected implements RangeSink {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
-    const end = this.#end;
-    const bounded = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
-    if (bounded || length % this.#suffix !== 0) this.later.push(Buffer.from(keys.subarray(from, to)));
-    else this.take(record, 0, length);
+  /** A long list goes on in blocks. */
+  protected record(record: Buffer, length: number): boolean {
+    if (length % this.#suffix !== 0) return false;
+    this.take(record, 0, length);
+    return true;
   }
 
-  readonly take = (run: Buffer, from: number, to: number): boolean => {
-    const count = Math.min(to - from, this.#most - this.#length);
-    const length = this.#length + count;
+  readonly take: Take = (run, from, to) => {
+    const length = this.#length + Math.min(to - from, this.#most - this.#length);
     if (length > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(length * 2);
       this.#bytes.copy(larger, 0, 0, this.#length);

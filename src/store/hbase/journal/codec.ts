@@ -1,6 +1,7 @@
 import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
+import { APART } from '../rpc/cells.js';
 
 /** Bytes of a writer's id. */
 export const ID_BYTES = 8;
@@ -27,8 +28,6 @@ export interface Holder {
 const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
 const ENTRY = ID_BYTES + 8;
-/** Longer values are parts of their own. */
-const APART = 32 * 1024;
 /** Of the lock of a shared row: the byte that says so, and `counted`. */
 const SHARED_HEAD = 9;
 

@@ -130,11 +130,9 @@ export class Writer {
    */
   async announce(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
     await this.alive();
-    const { client, journal } = this.#cluster;
     const batch = batchName(ticket);
-    const put = [{ family: JOURNAL.plan, qualifier: batch, value: Buffer.from(JSON.stringify(tables)) }];
-    if (await client.mutate(journal, { key: this.id, guards: [alive], put, timestamp: FOREVER, repeatable: true }))
-      return batch;
+    const value = Buffer.from(JSON.stringify(tables));
+    if (await this.#write([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
     this.abandon();
     throw new Fenced();
   }
@@ -192,10 +190,11 @@ export class Writer {
         qualifier: sequenceBytes(++this.#sequence),
         value: record,
       }));
-      const done = this.#done.splice(0, GROUP_DONE);
+      const done = this.#done.splice(0, GROUP_DONE).map(sequenceBytes);
+      const batches = group.flatMap(({ batch }) => batch ?? []);
       let sequence = this.#sequence - BigInt(group.length);
       try {
-        if (await this.#write(put, done, group)) {
+        if (await this.#write(put, [...done, ...batches])) {
           for (const { decided, resolve } of group) {
             decided(++sequence);
             resolve();
@@ -224,14 +223,9 @@ export class Writer {
     return this.#queue.splice(0, count);
   }
 
-  #write(
-    put: { family: number; qualifier: Buffer; value: Buffer }[],
-    done: readonly bigint[],
-    group: readonly Deciding[],
-  ): Promise<boolean> {
+  /** Puts cells of family `plan` and takes others out; false when the writer was given up. */
+  #write(put: { family: number; qualifier: Buffer; value: Buffer }[], names: readonly Buffer[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
-    const batches = group.flatMap(({ batch }) => batch ?? []);
-    const names = [...done.map(sequenceBytes), ...batches];
     const gone = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     return client.mutate(journal, {
       key: this.id,
@@ -254,8 +248,8 @@ export class Writer {
   async tidy(): Promise<void> {
     if (this.#fenced || this.#deciding) return;
     const { client, journal } = this.#cluster;
-    const done = this.#done.splice(0, GROUP_DONE);
-    if (done.length > 0 && !(await this.#write([], done, []))) this.abandon();
+    const done = this.#done.splice(0, GROUP_DONE).map(sequenceBytes);
+    if (done.length > 0 && !(await this.#write([], done))) this.abandon();
     const pieces = this.#pieces.splice(0);
     if (pieces.length > 0)
       await client.putMany(

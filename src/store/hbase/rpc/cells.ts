@@ -215,7 +215,7 @@ function u32(b: Buffer, at: number): number {
 }
 
 /** Longer values are referred to instead of copied. */
-const APART = 32 * 1024;
+export const APART = 32 * 1024;
 
 /** Builds a cell block. Long values must not change until it is sent. */
 export class CellBlock {

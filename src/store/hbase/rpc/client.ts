@@ -159,8 +159,9 @@ export class HBaseClient {
     const codec = this.#open(table);
     const end = putEnd(timestamp);
     const parts = rows.map((row, i) => {
-      const { body, cells } = encodePut(codec, keys[i]!, row, end);
-      return { bodies: cells.length > 0 ? [body] : [], cells: [cells], conditions: [], repeatable: true };
+      const { message, cells } = encodePut(codec, keys[i]!, row, end);
+      const bodies = cells.length > 0 ? [mutationField(message)] : [];
+      return { bodies, cells: [cells], conditions: [], repeatable: true };
     });
     await this.#putAll(codec, keys, parts);
   }

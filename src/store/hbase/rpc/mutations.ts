@@ -1,7 +1,7 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
 import { blockBytes, blockOfRow, CellBlock, DELETE_COLUMN, LATEST, type TableCodec } from './cells.js';
-import { varintLength, Writer, writeVarint } from './protobuf.js';
+import { Writer } from './protobuf.js';
 import { checkKey, filterList, filterMessage } from './requests.js';
 import type { RowMutation } from './types.js';
 
@@ -48,23 +48,16 @@ function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
   return new Writer().bytes(1, key).uint(2, type).uint(8, cells).finish();
 }
 
-/** The put of a packed row as a field of an Action, mutation 2 (MutationProto as above), and its cells; `end` as `putEnd` gives it. */
-export function encodePut(table: TableCodec, key: Buffer, row: Buffer, end: Buffer): { body: Buffer; cells: Buffer } {
+/** The put of a packed row as its MutationProto and its cells; `end` as `putEnd` gives it. */
+export function encodePut(
+  table: TableCodec,
+  key: Buffer,
+  row: Buffer,
+  end: Buffer,
+): { message: Buffer; cells: Buffer } {
   checkKey(key);
   const { cells, count } = blockOfRow(table, key, row, end);
-  const length = 1 + varintLength(key.length) + key.length + 3 + varintLength(count);
-  const body = Buffer.allocUnsafe(1 + varintLength(length) + length);
-  body[0] = 0x12;
-  let at = writeVarint(body, 1, length);
-  body[at++] = 0x0a;
-  at = writeVarint(body, at, key.length);
-  body.set(key, at);
-  at += key.length;
-  body[at++] = 0x10;
-  body[at++] = PUT;
-  body[at++] = 0x40;
-  writeVarint(body, at, count);
-  return { body, cells };
+  return { message: mutationMessage(key, PUT, count), cells };
 }
 
 function checkNames(mutation: RowMutation): void {
