@@ -1,11 +1,10 @@
 /** npm run bench -- flame: the profile of a server that answers (uid=x), as a flame graph. */
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { flameSvg } from './flame-svg.mjs';
-import { compileLoad, drive } from './load.mjs';
+import { compileLoad, drive, makePeople } from './load.mjs';
 import { Rowan } from './servers.mjs';
 
 const USAGE = `npm run bench -- flame [options]
@@ -31,15 +30,7 @@ async function profileSearch(root, { entries, seconds }) {
   });
   rowan.rowan = process.env.ROWAN_BENCH_PROGRAM ?? rowan.rowan;
   const file = join(folder, 'people.ldif');
-  const made = spawnSync('sh', [
-    '-c',
-    '"$0" "$1" "$2" > "$3"',
-    process.execPath,
-    join(root, 'scripts/people.mjs'),
-    entries,
-    file,
-  ]);
-  if (made.status !== 0) throw new Error(`people.mjs failed: ${made.stderr}`);
+  makePeople(root, entries, file);
   rowan.load(file);
   rowan.nodeFlags = ['--cpu-prof', '--cpu-prof-interval=250', `--cpu-prof-dir=${folder}`];
   const spawned = performance.now();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { hbaseTables, recordHBase, rowLine } from './hbase-report.mjs';
 import { FrontEnd, HBase } from './hbase-servers.mjs';
-import { compileLoad, driveBeside } from './load.mjs';
+import { compileLoad, driveBeside, makePeople } from './load.mjs';
 import { cpuSeconds, describeMachine, machineCpuSeconds } from './machine.mjs';
 import { median } from './report.mjs';
 import { ADMIN } from './rows.mjs';
@@ -128,16 +128,7 @@ class Run {
     const { entries } = this.options;
     const [frontEnd] = this.frontEnds;
     const file = join(this.folder, 'people.ldif');
-    const args = [
-      '-c',
-      '"$0" "$1" "$2" > "$3"',
-      process.execPath,
-      join(this.root, 'scripts/people.mjs'),
-      entries,
-      file,
-    ];
-    const made = spawnSync('sh', args.map(String), { encoding: 'utf8' });
-    if (made.status !== 0) throw new Error(`people.mjs failed: ${made.stderr}`);
+    makePeople(this.root, entries, file);
     frontEnd.init();
     const clock = this.clock([]);
     const seconds = frontEnd.load(file);

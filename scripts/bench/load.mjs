@@ -14,6 +14,13 @@ export function compileLoad(root) {
   execFileSync('gcc', ['-O2', '-o', load, source], { stdio: 'inherit' });
 }
 
+/** Writes so many people as LDIF. */
+export function makePeople(root, count, file) {
+  const args = ['-c', '"$0" "$1" "$2" > "$3"', process.execPath, join(root, 'scripts/people.mjs'), String(count), file];
+  const run = spawnSync('sh', args, { encoding: 'utf8' });
+  if (run.status !== 0) throw new Error(`people.mjs failed: ${run.stderr}`);
+}
+
 /** Drives a server with the options given; what ldapload measured. Throws when a request failed. */
 export function drive(root, port, args) {
   const run = spawnSync(join(root, LOAD), ['-p', String(port), '-j', ...args.map(String)], { encoding: 'utf8' });

@@ -2,13 +2,12 @@
  * npm run bench [-- OPTIONS]: Rowan beside slapd, same data, same load generator, turns alternating, medians.
  * `--help` lists the options; docs/performance.md takes the results.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { compileLoad, drive } from './load.mjs';
+import { compileLoad, drive, makePeople } from './load.mjs';
 import { describeMachine, isInstalled } from './machine.mjs';
 import { formatTable, median, record } from './report.mjs';
 import { ADMIN, loadRows, rowNames } from './rows.mjs';
@@ -71,21 +70,6 @@ const other = { scale: './scale.mjs', flame: './flame.mjs', hbase: './hbase.mjs'
 const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
 const say = (text) => process.stderr.write(`${text}\n`);
-
-function makePeople(file) {
-  return new Promise((resolve, reject) => {
-    const run = spawnSync('sh', [
-      '-c',
-      '"$0" "$1" "$2" > "$3"',
-      process.execPath,
-      join(root, 'scripts/people.mjs'),
-      String(options.entries),
-      file,
-    ]);
-    if (run.status === 0) resolve();
-    else reject(new Error(`people.mjs failed: ${run.stderr}`));
-  });
-}
 
 /** One turn of one row. */
 function driveRow(server, row, depth, first) {
@@ -182,7 +166,7 @@ async function main() {
     rmSync(folder, { recursive: true, force: true });
   });
   const file = join(folder, 'people.ldif');
-  await makePeople(file);
+  makePeople(root, options.entries, file);
   await measureLoading(servers, file);
   if (wanted('middle', true)) for (const server of servers) server.addMiddleIndex();
   await measureStart(servers);
