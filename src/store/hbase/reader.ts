@@ -5,13 +5,8 @@ import { afterPrefix } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { columnPrefixFilter } from './filter/index.js';
 import { MAX_KEY } from './journal/groups.js';
+import type { Overlay } from './overlay.js';
 import { EngineScan } from './scan.js';
-
-/** What a front end has added to a row's counters and not written yet; gives the row itself where there is nothing. */
-export interface Overlay {
-  has(table: string): boolean;
-  view(table: string, key: Buffer, row: Buffer | undefined): Buffer | undefined;
-}
 
 /** Up to so many keys are looked up together with other callers' ranges; more are scanned. */
 const LOOKUP = 1000;
@@ -35,8 +30,10 @@ export class HBaseReader implements Reader {
   #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
     return this.#with(name, async (table) => {
       if (!isKey(key)) return undefined;
-      const row = await this.cluster.client.get(table.handle, key, head ? table.heads : table.rows);
-      return this.#overlay.has(name) ? this.#overlay.view(name, key, row) : row;
+      const read = (asked: Buffer) => this.cluster.client.get(table.handle, asked, head ? table.heads : table.rows);
+      const since = this.#overlay.moment();
+      const row = await read(key);
+      return this.#overlay.touches(name, since) ? this.#overlay.settled(name, key, row, since, read) : row;
     });
   }
 
@@ -55,9 +52,9 @@ export class HBaseReader implements Reader {
   getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
     return this.#with(name, async (table) => {
       if (!keys.every(isKey)) return Promise.all(keys.map((key) => this.get(name, key)));
+      const since = this.#overlay.moment();
       const rows = await this.cluster.client.getMany(table.handle, keys, table.rows);
-      if (!this.#overlay.has(name)) return rows;
-      return rows.map((row, i) => this.#overlay.view(name, keys[i]!, row));
+      return this.#overlay.settledRows(this.cluster, table, keys, rows, since);
     });
   }
 

@@ -4,7 +4,8 @@ import { isPromise } from '../maybe.js';
 import { noTable } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { type ServerFilter, translate } from './filter/index.js';
-import { boundsOf, type Overlay } from './reader.js';
+import type { Overlay } from './overlay.js';
+import { boundsOf } from './reader.js';
 import type { HBaseScan, RowBatch } from './rpc/types.js';
 
 /**
@@ -33,6 +34,8 @@ export class EngineScan implements Scan {
   #left: number;
   /** Rows that came from the scanner, and the last key. */
   #came = 0;
+  /** When the scanner was opened: it gives rows as they were then or later. */
+  #opened = 0;
   #last: Buffer | undefined;
   #done = false;
 
@@ -102,6 +105,7 @@ export class EngineScan implements Scan {
     const asked = server
       ? { families: server.families, filter: server.filter, ...(server.columns && { columns: server.columns }) }
       : table.rows;
+    this.#opened = this.#overlay.moment();
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...asked,
       reverse: reverse ?? false,
@@ -130,8 +134,9 @@ export class EngineScan implements Scan {
   async #rows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
     const { keys } = batch;
     const whole = this.#server?.whole ?? true;
+    const since = whole ? this.#opened : this.#overlay.moment();
     const rows = whole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rows);
-    return this.#overlay.has(this.#name) ? keys.map((key, i) => this.#overlay.view(this.#name, key, rows[i])) : rows;
+    return this.#overlay.settledRows(this.#cluster, table, keys, rows, since);
   }
 
   close(): void {

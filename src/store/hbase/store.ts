@@ -3,13 +3,13 @@ import { StoreError } from '../errors.js';
 import { Cluster } from './cluster.js';
 import { ingest } from './ingest.js';
 import type { Failpoint } from './journal/apply.js';
-import { rowId } from './journal/groups.js';
 import { runPlan } from './journal/run.js';
 import { Session } from './journal/session.js';
 import { Sweeper } from './journal/sweeper.js';
 import { Tickets } from './journal/tickets.js';
 import { Fenced } from './journal/writer.js';
-import { HBaseReader, type Overlay } from './reader.js';
+import { Overlay } from './overlay.js';
+import { HBaseReader } from './reader.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
@@ -60,13 +60,7 @@ export class HBaseStore extends HBaseReader implements Store {
   #closing: Promise<void> | undefined;
 
   constructor(cluster: Cluster, settings: HBaseSettings, options: HBaseStoreOptions) {
-    const overlay: Overlay = {
-      has: (table) => this.#session?.shared.hasPending(table) ?? false,
-      view: (table, key, row) => {
-        const held = this.#session?.shared.held(rowId(table, key));
-        return held ? held.view(row) : row;
-      },
-    };
+    const overlay = new Overlay();
     super(cluster, overlay);
     this.#overlay = overlay;
     const leaseMs = options.leaseMs ?? LEASE_MS;
@@ -109,12 +103,14 @@ export class HBaseStore extends HBaseReader implements Store {
     const session = this.#newSession();
     await session.open();
     this.#session = session;
+    this.#overlay.opened(session);
     return session;
   }
 
   /** What an ended session had decided is finished at once; where that fails, by whoever looks next. */
   #ended(session: Session): void {
-    if (!this.#closing) session.swept = this.#sweeper.sweep(session.writer.id);
+    if (this.#closing) return;
+    session.swept = this.#sweeper.sweep(session.writer.id).finally(() => this.#overlay.swept(session));
   }
 
   async createTable(spec: TableSpec): Promise<void> {

@@ -97,6 +97,13 @@ export class Session {
     if (error instanceof Fenced) this.abandon();
   }
 
+  /** Resolves when what is being folded into the row is: by a sweeper where the session has ended. */
+  async folded(id: string): Promise<void> {
+    const work = this.ended ? this.swept : this.shared.held(id)?.work;
+    // A fold that fails ends the session.
+    await work?.catch(() => undefined);
+  }
+
   get ended(): boolean {
     return this.writer.fenced;
   }

@@ -6,6 +6,7 @@ import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { LockedRow, Patience } from './blockers.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
+import { moments } from './moments.js';
 import { FOREVER } from './tables.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, type Writer } from './writer.js';
@@ -15,6 +16,7 @@ const FOLD_MS = 250;
 /** A row that others asked for is left to them for so long, ms. */
 const COOL_MS = 40;
 const MOST_COOLING = 1000;
+const MOST_FOLDED = 1000;
 
 /** A row that this front end holds shared: nobody changes it but for counters. */
 export class SharedRow implements LockedRow {
@@ -86,8 +88,11 @@ export class SharedRows {
   readonly #tickets: Tickets;
   readonly #rows = new Map<string, SharedRow>();
   readonly #cooling = new Map<string, number>();
-  /** Number of rows with something pending, by table. */
-  readonly #dirty = new Map<string, number>();
+  /** By table: the number of rows with something pending, and when the last fold ended. */
+  readonly #pending = new Map<string, { rows: number; folded: number }>();
+  /** When the last fold of a row ended, the oldest first; which ended up to `#foldedUnknown` is forgotten. */
+  readonly #folded = new Map<string, number>();
+  #foldedUnknown = moments.now();
   /** Called when folding failed for good. */
   readonly #onFailure: (error: unknown) => void;
   /** Called when more of the additions are folded. */
@@ -115,9 +120,18 @@ export class SharedRows {
     return this.#rows.get(id);
   }
 
-  /** Whether reads of the table have to be looked through for pending additions. */
-  hasPending(table: string): boolean {
-    return (this.#dirty.get(table) ?? 0) > 0;
+  /** Whether rows of the table that were read since then may lack something, or are not known to. */
+  touches(table: string, since: number): boolean {
+    const pending = this.#pending.get(table);
+    return pending !== undefined && (pending.rows > 0 || pending.folded > since);
+  }
+
+  /** Whether additions to the row were being written at any time since then. */
+  isFolding(id: string, since: number): boolean {
+    const row = this.#rows.get(id);
+    // What an ended front end had pending is folded by its sweeper.
+    if (this.#writer.fenced) return row !== undefined && !row.clean;
+    return (row !== undefined && row.folding.length > 0) || (this.#folded.get(id) ?? this.#foldedUnknown) > since;
   }
 
   rows(): Iterable<SharedRow> {
@@ -189,7 +203,7 @@ export class SharedRows {
    * for a while or a counter is new.
    */
   add(row: SharedRow, adds: readonly Increment[], sequence: bigint): Promise<void> | undefined {
-    if (row.clean) this.#dirty.set(row.table.spec.name, (this.#dirty.get(row.table.spec.name) ?? 0) + 1);
+    if (row.clean) this.#pendingIn(row).rows++;
     row.pending.push(...adds);
     row.sequence = sequence;
     const since = performance.now() - row.foldedAt;
@@ -226,14 +240,11 @@ export class SharedRows {
     if (row.pending.length === 0 && !leave) return;
     if (this.#writer.fenced) throw new Fenced();
     const { sequence } = row;
-    const wasClean = row.pending.length === 0;
     row.folding = sums(row.pending);
     row.pending = [];
     const me = { writer: this.#writer.id, folded: sequence };
     while (!(await this.#writeOnce(row, me, leave)) && !(await this.#look(row, me, leave)));
-    row.folding = [];
     row.folded = sequence;
-    if (!wasClean && row.clean) this.#clean(row);
     this.#onFold();
   }
 
@@ -254,13 +265,34 @@ export class SharedRows {
     });
     if (!done) return false;
     row.row = editRow(row.row, counters);
+    this.#written(row);
     if (value) row.lock = value;
     return true;
   }
 
-  #clean(row: SharedRow): void {
-    const name = row.table.spec.name;
-    this.#dirty.set(name, this.#dirty.get(name)! - 1);
+  /** The additions are in the row. */
+  #written(row: SharedRow): void {
+    if (row.folding.length === 0) return;
+    row.folding = [];
+    const moment = moments.next();
+    const pending = this.#pendingIn(row);
+    pending.folded = moment;
+    if (row.clean) pending.rows--;
+    this.#folded.delete(row.id);
+    this.#folded.set(row.id, moment);
+    if (this.#folded.size <= MOST_FOLDED) return;
+    const [oldest] = this.#folded;
+    this.#folded.delete(oldest![0]);
+    this.#foldedUnknown = oldest![1];
+  }
+
+  #pendingIn({ table: { spec } }: SharedRow): { rows: number; folded: number } {
+    let pending = this.#pending.get(spec.name);
+    if (!pending) {
+      pending = { rows: 0, folded: 0 };
+      this.#pending.set(spec.name, pending);
+    }
+    return pending;
   }
 
   /** The lock cell was not as expected: it was written after all (true), or another front end has folded. */
@@ -269,12 +301,15 @@ export class SharedRows {
     const mine = seen.lock && holderIn(seen.lock, me.writer);
     if (!mine) {
       // Gone as it should, or swept: then the sweeper has folded what was pending.
-      if (leave) return true;
-      throw new Fenced();
+      if (!leave) throw new Fenced();
+      this.#written(row);
+      return true;
     }
     row.lock = seen.lock!;
     row.row = seen.row;
-    return !leave && row.folding.length > 0 && mine.folded === me.folded;
+    if (leave || row.folding.length === 0 || mine.folded !== me.folded) return false;
+    this.#written(row);
+    return true;
   }
 }
 
