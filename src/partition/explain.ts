@@ -1,6 +1,7 @@
 import { isPromise } from '../store/maybe.js';
 import { resolveBase, specials } from './aliases.js';
 import { choosePlan, wholeTable } from './area.js';
+import { searchFrom } from './area-search.js';
 import type { CompiledFilter, Term } from './filter.js';
 import { planIndexes } from './plan.js';
 import type { SearchContext } from './search.js';
@@ -22,8 +23,8 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
   const area = { ...base, scope: params.scope };
   const chosen = params.scope === 'base' ? 'base' : await choosePlan(context.store, area, plan);
   const nobody = { entry: () => undefined, reference: () => undefined };
-  const run = new SearchRun(context, params, nobody, { filter, needs, flags, plan: undefined });
-  const outcome = await run.search(base);
+  const run = new SearchRun(context, params, nobody, { filter, needs, flags });
+  const outcome = await searchFrom(run, { base, plan: undefined });
   const translated = mayBeTrue(filter);
   const scanned = chosen === 'scope';
   return {

@@ -5,5 +5,6 @@ export { INDEX_BYTES } from './descriptions.js';
 export { Partition } from './partition.js';
 export { initDirectory, parseSuffixes } from './shared.js';
 export { largeQualifiers, MASTER } from './tables.js';
+export { beforeTurns } from './turns.js';
 export type * from './types.js';
 export { parseUuid, uuidText } from './uuid.js';

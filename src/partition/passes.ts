@@ -106,7 +106,12 @@ class Line {
       if (isPromise(turn)) await turn;
       const riders = this.#waiting;
       this.#waiting = [];
-      await new Pass(this.#store, this.#range, this.#kind, riders).go();
+      try {
+        await new Pass(this.#store, this.#range, this.#kind, riders).go();
+      } catch (error) {
+        // It could not begin.
+        for (const rider of riders) rider.reject(error);
+      }
     }
     this.#running = false;
     this.#emptied();

@@ -2,56 +2,36 @@ import { LdapError } from '../ldap/error.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { EMPTY } from '../store/row.js';
-import { aliasTargets, emitReferences } from './aliases.js';
-import {
-  type Area,
-  BATCH,
-  type Base,
-  choosePlan,
-  covers,
-  formatResume,
-  type PlanKind,
-  parseResume,
-  type Resume,
-  SCAN_FACTOR,
-  wholeTable,
-} from './area.js';
+import { emitReferences } from './aliases.js';
+import { type Area, covers, formatResume, type PlanKind, type Resume } from './area.js';
 import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from './filter.js';
 import { Found } from './hit.js';
 import { IdSet } from './id-set.js';
 import { largeCellsOf, readAllLarge } from './large.js';
 import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
-import { type Node, ROOT, type Specials } from './nodes.js';
-import { rideAlong } from './passes.js';
-import { type IndexPlan, planIndexes } from './plan.js';
-import { resumeArea, scanArea } from './scan.js';
+import type { Node, Specials } from './nodes.js';
 import type { Prepared, SearchContext } from './search.js';
-import { idBatches, sortIds, sourceIds } from './sources.js';
-import { MASTER_TABLE, UUID_BYTES } from './tables.js';
+import { MASTER_TABLE } from './tables.js';
 import { firstTurn, nextTurn, TURN_MS } from './turns.js';
-import type { SearchOutcome, SearchParams, SearchSink } from './types.js';
+import type { SearchParams, SearchSink } from './types.js';
 import { isWhole } from './wide.js';
 import { isSameVersion, partForFilter, returnsWide } from './wide-read.js';
 
-/** The base entry is not there any more. */
-export class BaseGone extends LdapError {
-  constructor() {
-    super('noSuchObject', 'the entry at the base was deleted while it was searched');
-  }
-}
-
-/** One search under way. */
+/**
+ * One search under way: each candidate is checked against scope and filter, and what matches is handed out, as far as the
+ * limits allow. Where candidates come from is said in `area-search.ts`.
+ */
 export class SearchRun {
   readonly context: SearchContext;
   readonly params: SearchParams;
   readonly filter: CompiledFilter;
+  readonly flags: Specials;
   readonly #sink: SearchSink;
   readonly #needs: Needs;
-  readonly #flags: Specials;
-  #plan: Promise<IndexPlan | undefined> | undefined;
   #reader: Reader;
-  #areas: Area[] = [];
-  #area = 0;
+  areas: readonly Area[] = [];
+  /** Which of `areas` is searched; what lies in one before it was looked at there. */
+  area = 0;
   entries = 0;
   looked = 0;
   #resume: Buffer | undefined;
@@ -68,14 +48,18 @@ export class SearchRun {
     large: undefined,
   };
 
-  constructor(context: SearchContext, params: SearchParams, sink: SearchSink, prepared: Omit<Prepared, 'base'>) {
+  constructor(
+    context: SearchContext,
+    params: SearchParams,
+    sink: SearchSink,
+    { filter, needs, flags }: Omit<Prepared, 'base' | 'plan'>,
+  ) {
     this.context = context;
     this.params = params;
     this.#sink = sink;
-    this.filter = prepared.filter;
-    this.#needs = prepared.needs;
-    this.#flags = prepared.flags;
-    this.#plan = prepared.plan;
+    this.filter = filter;
+    this.#needs = needs;
+    this.flags = flags;
     this.#reader = context.store;
   }
 
@@ -84,92 +68,28 @@ export class SearchRun {
     return this.entries > 0 || this.#referred;
   }
 
+  /** Where the next page goes on; undefined unless this one is full. */
+  get resume(): Buffer | undefined {
+    return this.#resume;
+  }
+
+  get ended(): boolean {
+    return this.#resume !== undefined;
+  }
+
+  /** Whether aliases are followed. */
+  get followsAliases(): boolean {
+    const { scope, deref } = this.params;
+    return this.flags.aliases && scope !== 'base' && (deref === 'searching' || deref === 'always');
+  }
+
+  /** Whether referrals become references. */
+  get givesReferences(): boolean {
+    return this.flags.referrals && !this.params.manageDsaIT;
+  }
+
   get reader(): Reader {
     return this.#reader;
-  }
-
-  search(base: Base): Maybe<SearchOutcome> {
-    const { params } = this;
-    const area = { node: base.node, row: base.row, scope: params.scope };
-    if (params.resume || this.#flags.aliases || this.#flags.referrals) return this.#searchAreas(area);
-    this.#areas = [area];
-    return chain(this.#searchArea(area, undefined), () => this.#end(area));
-  }
-
-  #end(first: Area): Maybe<SearchOutcome> {
-    const outcome = { entries: this.entries, looked: this.looked, resume: this.#resume };
-    if (this.entries > 0 || this.params.resume) return outcome;
-    return chain(this.#requireBase(first.node), () => outcome);
-  }
-
-  /** With the areas that aliases lead to, one after another; an entry that lies in an earlier one is not given again. */
-  async #searchAreas(first: Area): Promise<SearchOutcome> {
-    const { params } = this;
-    const derefs = params.deref === 'searching' || params.deref === 'always';
-    const follow = this.#flags.aliases && derefs && params.scope !== 'base';
-    this.#areas = follow ? await aliasTargets(this.context, this.#reader, [first]) : [first];
-    const resume = params.resume && parseResume(params.resume);
-    if (this.#flags.referrals && !params.manageDsaIT && !resume) {
-      this.#referred = await emitReferences(this.context, this.#reader, this.#areas, this.#sink);
-    }
-    for (this.#area = resume?.area ?? 0; this.#area < this.#areas.length && !this.#resume; this.#area++) {
-      const done = this.#searchArea(this.#areas[this.#area]!, resume?.area === this.#area ? resume : undefined);
-      if (isPromise(done)) await done;
-    }
-    return this.#end(first);
-  }
-
-  /** Nothing was found: is the base itself still there? A cached node does not tell. */
-  #requireBase(node: Node): Maybe<void> {
-    if (node === ROOT) return;
-    return chain(this.context.store.getHead(MASTER_TABLE.name, node.id), (row) => {
-      if (!row) throw new BaseGone();
-    });
-  }
-
-  #searchArea(area: Area, resume: Resume | undefined): Maybe<void> {
-    if (area.scope === 'base') return resume ? undefined : this.#searchBase(area);
-    if (resume)
-      return resume.kind === 'i'
-        ? this.#resumeIndex(resume.key)
-        : this.#withSnapshot(async () => resumeArea(this, area, resume.kind as 's' | 't', resume.key));
-    const plan = this.#plan ?? planIndexes(this.filter, this.context.shared.indexes, this.#reader);
-    // Of one area alone.
-    this.#plan = undefined;
-    return isPromise(plan) ? plan.then((p) => this.#choose(area, p)) : this.#choose(area, plan);
-  }
-
-  #searchBase({ node, row }: Area): Maybe<void> {
-    if (!row) return this.fetch(node.id);
-    this.looked++;
-    return this.#considerHead(node.id, row, 'b', node.id);
-  }
-
-  #choose(area: Area, plan: IndexPlan | undefined): Maybe<void> {
-    // A handful of candidates is read within one turn, which is one state of the store already.
-    if (plan && plan.count * SCAN_FACTOR <= BATCH) return this.#byIndex(plan);
-    return this.#chooseLong(area, plan);
-  }
-
-  async #chooseLong(area: Area, plan: IndexPlan | undefined): Promise<void> {
-    if ((await choosePlan(this.#reader, area, plan)) === 'index')
-      return this.#withSnapshot(async () => this.#byIndex(plan!));
-    return this.#scan(area);
-  }
-
-  /** The first range together with other searches that look at it, the rest on the same state. */
-  async #scan(area: Area): Promise<void> {
-    let release = (): void => {};
-    try {
-      await scanArea(this, area, wholeTable(area) ? 't' : 's', async (range, filter, kind) => {
-        const ride = await rideAlong(this, range, filter, kind);
-        release = ride.release;
-        return ride.containers;
-      });
-    } finally {
-      this.#reader = this.context.store;
-      release();
-    }
   }
 
   /** What it reads from now on. */
@@ -177,19 +97,8 @@ export class SearchRun {
     this.#reader = reader;
   }
 
-  async #resumeIndex(after: Buffer): Promise<void> {
-    const planned = planIndexes(this.filter, this.context.shared.indexes, this.#reader);
-    const plan = isPromise(planned) ? await planned : planned;
-    if (!plan)
-      throw new LdapError(
-        'unwillingToPerform',
-        'the index that this paged search was using is gone; start the search again',
-      );
-    return this.#withSnapshot(async () => this.#byIndex(plan, after));
-  }
-
   /** Long searches read one state, where the engine offers it. */
-  async #withSnapshot(work: () => Promise<void>): Promise<void> {
+  async withSnapshot(work: () => Promise<void>): Promise<void> {
     const turn = firstTurn();
     if (isPromise(turn)) await turn;
     this.#turnBegan = performance.now();
@@ -203,69 +112,9 @@ export class SearchRun {
     }
   }
 
-  /** Candidates of an index plan, in the order of their ids. */
-  #byIndex(plan: IndexPlan, after?: Buffer): Maybe<void> {
-    if (plan.ids && !after) return this.#fetchAll(plan.ids);
-    const only = plan.sources.length === 1 ? plan.sources[0]! : undefined;
-    if (only && 'prefix' in only) {
-      const ids = sourceIds(only, this.#reader, BATCH, after);
-      if (!isPromise(ids) && ids.length < BATCH * UUID_BYTES) return this.#fetchAll(ids);
-      return this.#inBatches(ids, (last) => sourceIds(only, this.#reader, BATCH, last));
-    }
-    return this.params.pageSize === undefined ? this.#streamed(plan) : this.#gathered(plan, after);
-  }
-
-  /** Several sources, or a range, as they come; entries that are indexed under several values are looked at once. */
-  async #streamed(plan: IndexPlan): Promise<void> {
-    const seen = new IdSet();
-    for (const source of plan.sources) {
-      for await (const ids of idBatches(source, this.#reader, BATCH)) {
-        const done = this.#fetchAll(ids, 0, seen);
-        if (isPromise(done)) await done;
-        const pause = this.breathe();
-        if (isPromise(pause)) await pause;
-      }
-    }
-  }
-
-  async #inBatches(first: Maybe<Buffer>, more: (last: Buffer) => Maybe<Buffer>): Promise<void> {
-    let ids = isPromise(first) ? await first : first;
-    while (ids.length > 0) {
-      const done = this.#fetchAll(ids);
-      if (isPromise(done)) await done;
-      if (this.#resume || ids.length < BATCH * UUID_BYTES) return;
-      await this.breathe();
-      const next = more(ids.subarray(ids.length - UUID_BYTES));
-      ids = isPromise(next) ? await next : next;
-    }
-  }
-
-  /** The same for pages, which go on where the last one ended: sorted by id. */
-  async #gathered(plan: IndexPlan, after?: Buffer): Promise<void> {
-    const parts: Buffer[] = [];
-    for (const source of plan.sources) {
-      const ids = sourceIds(source, this.#reader, Number.MAX_SAFE_INTEGER);
-      parts.push(isPromise(ids) ? await ids : ids);
-      await this.breathe();
-    }
-    const ids = sortIds(Buffer.concat(parts));
-    let from = 0;
-    if (after)
-      while (from < ids.length && ids.compare(after, 0, UUID_BYTES, from, from + UUID_BYTES) <= 0) from += UUID_BYTES;
-    for (; from < ids.length && !this.#resume; from += BATCH * UUID_BYTES) {
-      const done = this.#fetchAll(ids.subarray(from, from + BATCH * UUID_BYTES));
-      if (isPromise(done)) await done;
-      await this.breathe();
-    }
-  }
-
-  #fetchAll(ids: Buffer, from = 0, seen?: IdSet): Maybe<void> {
-    for (let at = from; at < ids.length && !this.#resume; at += UUID_BYTES) {
-      if (seen && !seen.add(ids, at)) continue;
-      const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
-      const done = this.fetch(id, 'i', id);
-      if (isPromise(done)) return done.then(() => this.#fetchAll(ids, at + UUID_BYTES, seen));
-    }
+  /** Hands out the references of all areas. */
+  async giveReferences(): Promise<void> {
+    this.#referred = await emitReferences(this.context, this.#reader, this.areas, this.#sink);
   }
 
   /** Reads an entry and considers it. */
@@ -273,12 +122,12 @@ export class SearchRun {
     this.looked++;
     const head = this.#reader.getHead(MASTER_TABLE.name, id);
     return isPromise(head)
-      ? head.then((h) => h && this.#considerHead(id, h, kind, key))
-      : head && this.#considerHead(id, head, kind, key);
+      ? head.then((h) => h && this.considerHead(id, h, kind, key))
+      : head && this.considerHead(id, head, kind, key);
   }
 
-  /** Of a long row the head alone has come. */
-  #considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  /** As `consider`, but of a long row the head alone has come. */
+  considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     if (isWhole(head)) return this.consider(id, head, kind, key);
     const lacking = returnsWide(this.context, head, this.params.selects);
     return chain(partForFilter(this.context, this.#reader, id, head, this.filter), (part) =>
@@ -308,10 +157,10 @@ export class SearchRun {
     lacking: boolean,
   ): Maybe<void> {
     if (!parent || this.#resume) return;
-    const area = this.#areas[this.#area]!;
+    const area = this.areas[this.area]!;
     if (!covers(area, id, parent)) return;
-    for (let i = 0; i < this.#area; i++) if (covers(this.#areas[i]!, id, parent)) return;
-    if ((this.#flags.aliases || this.#flags.referrals) && this.#isHidden(row)) return;
+    for (let i = 0; i < this.area; i++) if (covers(this.areas[i]!, id, parent)) return;
+    if ((this.flags.aliases || this.flags.referrals) && this.#isHidden(row)) return;
     const candidate = this.#candidate;
     candidate.row = row;
     const needs = this.#needs;
@@ -350,12 +199,9 @@ export class SearchRun {
 
   /** Aliases that were followed and referrals that became references are not entries of the result. */
   #isHidden(row: Buffer): boolean {
-    const { params, context } = this;
-    const derefs =
-      this.#flags.aliases && params.scope !== 'base' && (params.deref === 'searching' || params.deref === 'always');
-    const refers = this.#flags.referrals && !params.manageDsaIT;
-    if (!derefs && !refers) return false;
-    return isOfClass(context, row, derefs, refers);
+    const aliases = this.followsAliases;
+    const referrals = this.givesReferences;
+    return (aliases || referrals) && isOfClass(this.context, row, aliases, referrals);
   }
 
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer): Maybe<void> {
@@ -369,7 +215,7 @@ export class SearchRun {
       return;
     }
     this.entries++;
-    if (params.pageSize !== undefined) this.#last = { area: this.#area, kind, key: Buffer.from(key) };
+    if (params.pageSize !== undefined) this.#last = { area: this.area, kind, key: Buffer.from(key) };
     return this.#sink.entry(new Found(this.context.store, id, row, dnOf(row, parent)));
   }
 
@@ -383,10 +229,6 @@ export class SearchRun {
   /** The page is full and one more entry is known to follow: goes on behind the last one given. */
   #endPage(): void {
     this.#resume = formatResume(this.#last ?? { area: 0, kind: 'b', key: Buffer.alloc(0) });
-  }
-
-  get ended(): boolean {
-    return this.#resume !== undefined;
   }
 
   /** Between batches: checks the limits and, when this search has had its turn, lets others through. */

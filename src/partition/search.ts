@@ -3,11 +3,14 @@ import { StoreError } from '../store/errors.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { resolveBase, specials } from './aliases.js';
 import type { Base } from './area.js';
-import type { CompiledFilter, FilterCompiler, Needs } from './filter.js';
+import { searchFrom } from './area-search.js';
+import { BaseGone } from './base-search.js';
+import type { CompiledFilter, Needs } from './filter.js';
+import type { FilterCompiler } from './filter-compiler.js';
 import type { Context } from './locate.js';
 import type { Specials } from './nodes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
-import { BaseGone, SearchRun } from './search-run.js';
+import { SearchRun } from './search-run.js';
 import type { SearchOutcome, SearchParams, SearchSink } from './types.js';
 
 export interface SearchContext extends Context {
@@ -58,7 +61,7 @@ function searchOnce(
   const start = (): Maybe<SearchOutcome> =>
     chain(context.shared.ahead(work), (prepared) => {
       run = new SearchRun(context, params, sink, prepared);
-      return run.search(prepared.base);
+      return searchFrom(run, prepared);
     });
   if (!mayRepeat) return start();
   /** An index was dropped, or the cached base deleted, before anything was given: looks again at what is there now. */

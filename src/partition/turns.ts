@@ -1,7 +1,7 @@
 import type { Maybe } from '../store/contract.js';
 
 /** How long a search may hold the event loop before it lets others through, in milliseconds: so long a short one waits. */
-export const TURN_MS = 2;
+export const TURN_MS = 1;
 
 /**
  * Long searches take turns: in one round of the event loop one of them works for `TURN_MS`, and between two
@@ -12,6 +12,13 @@ const waiting: (() => void)[] = [];
 /** A long search has had its turn in this round. */
 let taken = false;
 let scheduled = false;
+
+const ready: (() => void)[] = [];
+
+/** Done before every turn of a long search: what is ready to be sent need not wait for the end of the turn. */
+export function beforeTurns(work: () => void): void {
+  ready.push(work);
+}
 
 /** For a search that begins to be long: goes on at once when no other has had the turn of this round. */
 export function firstTurn(): Maybe<void> {
@@ -40,5 +47,6 @@ function round(): void {
   taken = next !== undefined;
   if (!next) return;
   schedule();
+  for (const work of ready) work();
   next();
 }

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { LdapError } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { Hit, SearchSink } from '../../src/partition/types.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
@@ -88,6 +89,22 @@ for (const engine of ENGINES) {
       await Promise.all(running);
       await fixture.delete(`cn=late,${PEOPLE}`);
       expect(await fixture.find('(title=late)', { base: PEOPLE })).to.deep.equal([]);
+    });
+
+    it('those that wait when the directory is closed are told so', async () => {
+      const own = await openFixture(engine);
+      try {
+        await own.unit('people');
+        const searches = ['one', 'two', 'three'].map((text) => own.search({ filter: `(description=*${text}*)` }));
+        const outcomes = Promise.allSettled(searches);
+        await own.partition.close();
+        for (const outcome of await outcomes) {
+          if (outcome.status === 'rejected') expect(outcome.reason).to.be.instanceOf(LdapError);
+        }
+        await refused('unavailable', own.search({ filter: '(description=*late*)' }));
+      } finally {
+        await own.close();
+      }
     });
   });
 }

@@ -21,9 +21,10 @@ import { Session } from '../session.js';
 import { stillHolds } from '../validity.js';
 import { Deadlines } from './deadlines.js';
 import { failureOutcome } from './failure.js';
+import { CutMessage } from './long-messages.js';
 import { Operation, type OperationOwner } from './operation.js';
 import { OutstandingOperations } from './operations.js';
-import { CutMessage, Output } from './output.js';
+import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { acceptTls, isEncrypted } from './tls.js';
 

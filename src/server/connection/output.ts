@@ -1,13 +1,12 @@
 import type { Socket } from 'node:net';
+import { beforeTurns } from '../../partition/index.js';
 import { Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../maybe.js';
+import { LongMessages } from './long-messages.js';
+import { SendQueue } from './send-queue.js';
 
-/** A piece is handed to the socket alone, so that each one taken by the peer counts as progress. */
+/** Replies are flushed in pieces of about this size: each one taken by the peer counts as progress. */
 const PIECE = 64 * 1024;
-/** So much of a long message is gathered before it begins to go: an error until then can be answered. */
-const BEGINNING = 256 * 1024;
-/** So many long messages of a connection are begun at a time; nothing is read for the others. */
-const BEGINNERS = 8;
 const MAX_POOLED = 16;
 
 /** Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no buffer. */
@@ -25,48 +24,42 @@ function flushAll(): void {
   unflushed = [];
   for (const output of outputs) output.flush();
 }
+beforeTurns(flushAll);
 
 /**
  * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the other
  * connections at the end of the event loop's turn: a write that finds the peer awake costs a fraction of one that has to
- * wake it. At most one piece is with the socket at a time; the others wait here, where they are counted.
+ * wake it.
  */
 export class Output {
-  #socket: Socket;
-  #writer: Writer | undefined;
-  readonly #pieces: Buffer[] = [];
-  #queued = 0;
-  #inSocket = 0;
-  #closed = false;
+  readonly #queue: SendQueue;
+  readonly #long: LongMessages;
   readonly #limit: number;
+  #writer: Writer | undefined;
   /** Wait until there is room again. */
   #waiting: (() => void)[] = [];
   /** Wait until nothing is left. */
   #draining: (() => void)[] = [];
-  /** A message is going in pieces; it resolves when the last one was taken. What others write waits in `#held`. */
-  #long: Promise<void> | undefined;
-  #held: Buffer[] = [];
-  #heldBytes = 0;
-  #beginners = 0;
-  /** Wait until they may begin. */
-  readonly #turns: (() => void)[] = [];
-  /** Waits until the socket takes the next piece. */
-  #nextPiece: (() => void) | undefined;
-  /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
-  sentAt = 0;
 
+  /** `limit`: bytes that may be unsent before it is full. */
   constructor(socket: Socket, limit: number) {
-    this.#socket = socket;
+    this.#queue = new SendQueue(socket, () => this.#taken());
+    this.#long = new LongMessages(this.#queue, this);
     this.#limit = limit;
   }
 
   /** Bytes that the peer has not taken. */
   get unsent(): number {
-    return this.#queued + this.#inSocket + this.#heldBytes + (this.#writer?.length ?? 0);
+    return this.#queue.bytes + this.#long.heldBytes + (this.#writer?.length ?? 0);
   }
 
   get full(): boolean {
     return this.unsent > this.#limit;
+  }
+
+  /** `performance.now()` when the peer was given the bytes that it is to take next; 0 when there are none. */
+  get sentAt(): number {
+    return this.#queue.sentAt;
   }
 
   /** To write the next message with. Not to be kept beyond it. */
@@ -85,7 +78,7 @@ export class Output {
   /** After each message of many: keeps pieces small, and asks the caller to wait while the peer does not read. */
   room(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
-    if (!this.full || this.#closed) return;
+    if (!this.full || this.#queue.closed) return;
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -95,135 +88,57 @@ export class Output {
   }
 
   flush(): void {
+    const bytes = this.#takeWritten();
+    if (!bytes || bytes.length === 0 || this.#queue.closed) return;
+    if (this.#long.going) this.#long.hold(bytes);
+    else this.#queue.push(bytes);
+  }
+
+  /** What has been written; its writer goes back to the pool. */
+  #takeWritten(): Buffer | undefined {
     const writer = this.#writer;
-    if (!writer) return;
+    if (!writer) return undefined;
     this.#writer = undefined;
     const bytes = writer.take();
     if (pool.length < MAX_POOLED) pool.push(writer);
-    if (bytes.length === 0 || this.#closed) return;
-    if (this.#long) {
-      this.#held.push(bytes);
-      this.#heldBytes += bytes.length;
-    } else this.#enqueue(bytes);
+    return bytes;
   }
 
-  #enqueue(bytes: Buffer): void {
-    if (this.#inSocket > 0) {
-      this.#pieces.push(bytes);
-      this.#queued += bytes.length;
-    } else this.#send(bytes);
+  /** Writes one message as its pieces come: see `LongMessages.write`. */
+  writeLong(pieces: AsyncIterable<Buffer>): Promise<void> {
+    return this.#long.write(pieces);
   }
 
-  /**
-   * Writes one message as its pieces come: the next is asked for when the peer has taken the one before the last. Nobody
-   * else's bytes come between them. Rejects with `CutMessage` when the pieces end with an error after some have gone.
-   */
-  async writeLong(pieces: AsyncIterable<Buffer>): Promise<void> {
-    while (this.#beginners >= BEGINNERS) await new Promise<void>((resolve) => this.#turns.push(resolve));
-    this.#beginners++;
-    const source = pieces[Symbol.asyncIterator]();
-    try {
-      if (!this.#closed) await this.#writeFrom(source);
-    } finally {
-      await source.return?.();
-      this.#beginners--;
-      this.#turns.shift()?.();
-    }
-  }
-
-  async #writeFrom(source: AsyncIterator<Buffer>): Promise<void> {
-    const beginning: Buffer[] = [];
-    let next = await source.next();
-    for (let bytes = 0; !next.done && bytes < BEGINNING; next = await source.next()) {
-      beginning.push(next.value);
-      bytes += next.value.length;
-    }
-    while (this.#long) await this.#long;
-    for (const piece of beginning) this.writer.raw(piece);
-    this.flush();
-    if (next.done) return;
-    this.#long = this.#writePieces(source, next.value);
-    await this.#long;
-  }
-
-  async #writePieces(source: AsyncIterator<Buffer>, first: Buffer): Promise<void> {
-    try {
-      for (let piece: Buffer | undefined = first; piece && !this.#closed; ) {
-        this.#enqueue(piece);
-        if (this.#queued > 0) await new Promise<void>((resolve) => (this.#nextPiece = resolve));
-        const next: IteratorResult<Buffer> = await source.next();
-        piece = next.done ? undefined : next.value;
-      }
-    } catch (error) {
-      this.close();
-      throw new CutMessage(error);
-    } finally {
-      this.#long = undefined;
-      this.#heldBytes = 0;
-      for (const bytes of this.#held.splice(0)) this.#enqueue(bytes);
-      if (this.unsent === 0) this.#draining = wake(this.#draining);
-    }
-  }
-
-  #send(bytes: Buffer): void {
-    this.#inSocket = bytes.length;
-    this.sentAt = performance.now();
-    this.#socket.write(bytes, this.#sent);
-  }
-
-  readonly #sent = (): void => {
-    this.#inSocket = 0;
-    this.sentAt = 0;
-    const next = this.#pieces.shift();
-    if (next && !this.#closed) {
-      this.#queued -= next.length;
-      this.#send(next);
-    }
-    if (this.#queued === 0) this.#goOn();
+  #taken(): void {
+    if (!this.#queue.waits) this.#long.goOn();
     if (!this.full) this.#waiting = wake(this.#waiting);
-    if (this.unsent === 0 && !this.#long) this.#draining = wake(this.#draining);
-  };
+    if (!this.#long.going) this.ended();
+  }
 
-  #goOn(): void {
-    this.#nextPiece?.();
-    this.#nextPiece = undefined;
+  /** No long message is going: whoever waits until nothing is left may go on when that is so. */
+  ended(): void {
+    if (this.unsent === 0) this.#draining = wake(this.#draining);
   }
 
   /** Resolves when everything written so far is with the kernel, or the connection is gone. */
   drained(): Maybe<void> {
     this.flush();
-    if (this.#closed || (this.unsent === 0 && !this.#long)) return;
+    if (this.#queue.closed || (this.unsent === 0 && !this.#long.going)) return;
     return new Promise((resolve) => this.#draining.push(resolve));
   }
 
   /** Goes on with another socket over the same connection (StartTLS). Everything must be drained. */
   moveTo(socket: Socket): void {
-    this.#socket = socket;
+    this.#queue.moveTo(socket);
   }
 
   /** Nothing more is sent; whoever waits for room goes on. */
   close(): void {
-    this.#closed = true;
-    this.#pieces.length = 0;
-    this.#held = [];
-    this.#queued = this.#heldBytes = 0;
-    this.#inSocket = 0;
-    this.sentAt = 0;
-    if (this.#writer) {
-      this.#writer.take();
-      if (pool.length < MAX_POOLED) pool.push(this.#writer);
-      this.#writer = undefined;
-    }
-    this.#goOn();
+    this.#queue.close();
+    this.#takeWritten();
+    this.#long.close();
     this.#waiting = wake(this.#waiting);
     this.#draining = wake(this.#draining);
-  }
-}
-
-/** Half of a message has gone: the peer cannot make sense of anything after it. */
-export class CutMessage extends Error {
-  constructor(cause: unknown) {
-    super('a message broke off in the middle', { cause });
   }
 }
 

@@ -11,7 +11,7 @@ export const BATCH_ROWS = 2000;
 /** … so many bytes copied out, … */
 export const BATCH_BYTES = 256 * 1024;
 /** … or so many milliseconds, so that a long scan lets others in. */
-export const BATCH_MS = 2;
+export const BATCH_MS = 1;
 
 export interface ScanShape {
   readonly test: RowTest | undefined;
@@ -82,7 +82,7 @@ export class Collector implements RowSink {
       this.scanned >= BATCH_ROWS ||
       this.#bytes >= BATCH_BYTES ||
       this.keys.length >= this.#limit ||
-      ((this.scanned & 63) === 0 && performance.now() > this.#deadline)
+      ((this.scanned & 15) === 0 && performance.now() > this.#deadline)
     );
   }
 

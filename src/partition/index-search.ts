@@ -1,0 +1,73 @@
+import type { Maybe } from '../store/contract.js';
+import { isPromise } from '../store/maybe.js';
+import { BATCH } from './area.js';
+import { IdSet } from './id-set.js';
+import type { IndexPlan } from './plan.js';
+import type { SearchRun } from './search-run.js';
+import { idBatches, sortIds, sourceIds } from './sources.js';
+import { UUID_BYTES } from './tables.js';
+
+/** Looks at the candidates of an index plan, in the order of their ids, where a page has to go on behind the id `after`. */
+export function searchIndex(run: SearchRun, plan: IndexPlan, after?: Buffer): Maybe<void> {
+  if (plan.ids && !after) return fetchAll(run, plan.ids);
+  const only = plan.sources.length === 1 ? plan.sources[0]! : undefined;
+  if (only && 'prefix' in only) {
+    const ids = sourceIds(only, run.reader, BATCH, after);
+    if (!isPromise(ids) && ids.length < BATCH * UUID_BYTES) return fetchAll(run, ids);
+    return inBatches(run, ids, (last) => sourceIds(only, run.reader, BATCH, last));
+  }
+  return run.params.pageSize === undefined ? streamed(run, plan) : gathered(run, plan, after);
+}
+
+/** Several sources, or a range, as they come; entries that are indexed under several values are looked at once. */
+async function streamed(run: SearchRun, plan: IndexPlan): Promise<void> {
+  const seen = new IdSet();
+  for (const source of plan.sources) {
+    for await (const ids of idBatches(source, run.reader, BATCH)) {
+      const done = fetchAll(run, ids, 0, seen);
+      if (isPromise(done)) await done;
+      const pause = run.breathe();
+      if (isPromise(pause)) await pause;
+    }
+  }
+}
+
+async function inBatches(run: SearchRun, first: Maybe<Buffer>, more: (last: Buffer) => Maybe<Buffer>): Promise<void> {
+  let ids = isPromise(first) ? await first : first;
+  while (ids.length > 0) {
+    const done = fetchAll(run, ids);
+    if (isPromise(done)) await done;
+    if (run.ended || ids.length < BATCH * UUID_BYTES) return;
+    await run.breathe();
+    const next = more(ids.subarray(ids.length - UUID_BYTES));
+    ids = isPromise(next) ? await next : next;
+  }
+}
+
+/** As `streamed`, for pages, which go on where the last one ended: sorted by id. */
+async function gathered(run: SearchRun, plan: IndexPlan, after?: Buffer): Promise<void> {
+  const parts: Buffer[] = [];
+  for (const source of plan.sources) {
+    const ids = sourceIds(source, run.reader, Number.MAX_SAFE_INTEGER);
+    parts.push(isPromise(ids) ? await ids : ids);
+    await run.breathe();
+  }
+  const ids = sortIds(Buffer.concat(parts));
+  let from = 0;
+  if (after)
+    while (from < ids.length && ids.compare(after, 0, UUID_BYTES, from, from + UUID_BYTES) <= 0) from += UUID_BYTES;
+  for (; from < ids.length && !run.ended; from += BATCH * UUID_BYTES) {
+    const done = fetchAll(run, ids.subarray(from, from + BATCH * UUID_BYTES));
+    if (isPromise(done)) await done;
+    await run.breathe();
+  }
+}
+
+function fetchAll(run: SearchRun, ids: Buffer, from = 0, seen?: IdSet): Maybe<void> {
+  for (let at = from; at < ids.length && !run.ended; at += UUID_BYTES) {
+    if (seen && !seen.add(ids, at)) continue;
+    const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
+    const done = run.fetch(id, 'i', id);
+    if (isPromise(done)) return done.then(() => fetchAll(run, ids, at + UUID_BYTES, seen));
+  }
+}

@@ -1,0 +1,73 @@
+import type { Socket } from 'node:net';
+
+/**
+ * Bytes on their way to a socket. A piece is handed to it alone, so that each one taken by the peer counts as progress; the
+ * others wait here, where they are counted.
+ */
+export class SendQueue {
+  #socket: Socket;
+  readonly #taken: () => void;
+  readonly #pieces: Buffer[] = [];
+  #waiting = 0;
+  #inSocket = 0;
+  #closed = false;
+  /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
+  sentAt = 0;
+
+  /** `taken` is called whenever the peer has taken a piece, after the next one went to the socket. */
+  constructor(socket: Socket, taken: () => void) {
+    this.#socket = socket;
+    this.#taken = taken;
+  }
+
+  /** Bytes that the peer has not taken. */
+  get bytes(): number {
+    return this.#waiting + this.#inSocket;
+  }
+
+  /** Whether pieces wait for the socket. */
+  get waits(): boolean {
+    return this.#waiting > 0;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  push(piece: Buffer): void {
+    if (this.#inSocket > 0) {
+      this.#pieces.push(piece);
+      this.#waiting += piece.length;
+    } else this.#send(piece);
+  }
+
+  #send(piece: Buffer): void {
+    this.#inSocket = piece.length;
+    this.sentAt = performance.now();
+    this.#socket.write(piece, this.#sent);
+  }
+
+  readonly #sent = (): void => {
+    this.#inSocket = 0;
+    this.sentAt = 0;
+    const next = this.#pieces.shift();
+    if (next && !this.#closed) {
+      this.#waiting -= next.length;
+      this.#send(next);
+    }
+    this.#taken();
+  };
+
+  /** Goes on with another socket over the same connection. Nothing may be on its way. */
+  moveTo(socket: Socket): void {
+    this.#socket = socket;
+  }
+
+  /** Nothing more is sent. */
+  close(): void {
+    this.#closed = true;
+    this.#pieces.length = 0;
+    this.#waiting = this.#inSocket = 0;
+    this.sentAt = 0;
+  }
+}
