@@ -6,6 +6,8 @@ import { expect } from 'chai';
 import { open, type RootDatabase } from 'lmdb';
 import type { Cell, Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { roomIn } from '../../src/store/lmdb/pages.js';
+import { SEGMENT } from '../../src/store/lmdb/segments.js';
 import { packRow, unpackRow } from '../../src/store/row.js';
 import { cell } from './suite/fixture.js';
 
@@ -72,6 +74,20 @@ describe('lmdb: long rows', () => {
     const key = example('segment-key');
     expect([...segments.keys()]).to.include(key.toString('hex'));
     expect(unpackRow(segments.get(key.toString('hex'))!)[0]).to.deep.equal(member(0x142));
+  });
+
+  it('have segments that fill two pages and no third', async () => {
+    const pages = (bytes: number) =>
+      stored(folder, (root) => {
+        const db = root.openDB<Buffer, Buffer>('pages', binary);
+        db.putSync(KEY, Buffer.alloc(bytes));
+        return (db.getStats() as { overflowPages: number }).overflowPages;
+      });
+    for (const count of [1, 2]) {
+      expect(await pages(roomIn(count))).to.equal(count);
+      expect(await pages(roomIn(count) + 1)).to.equal(count + 1);
+    }
+    expect(SEGMENT).to.equal(roomIn(2));
   });
 
   it('of which one cell changes change in one segment', async () => {

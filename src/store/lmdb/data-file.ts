@@ -1,6 +1,7 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../errors.js';
+import { PAGE_HEADER } from './pages.js';
 
 /*
  * The start of LMDB's data file (format version 2, little-endian; docs/formats/lmdb.md): page 0 and page 1 are meta
@@ -11,13 +12,12 @@ import { StoreError } from '../errors.js';
  * The first u32 of the first database is the page size. Half a page into page 0 lies a third meta, without magic and version:
  * the newest that was flushed. LMDB goes back to it when the machine was started anew since the newest was written.
  */
-const HEADER = 24;
 const MAGIC = 0xbeefc0de;
 const VERSION = 2;
-const MAGIC_AT = HEADER;
-const VERSION_AT = HEADER + 4;
-const PAGE_SIZE_AT = HEADER + 24;
-const LAST_PAGE_AT = HEADER + 24 + 96;
+const MAGIC_AT = PAGE_HEADER;
+const VERSION_AT = PAGE_HEADER + 4;
+const PAGE_SIZE_AT = PAGE_HEADER + 24;
+const LAST_PAGE_AT = PAGE_HEADER + 24 + 96;
 const TRANSACTION_AT = LAST_PAGE_AT + 8;
 const BOOT_AT = TRANSACTION_AT + 8;
 const META_BYTES = BOOT_AT + 8;

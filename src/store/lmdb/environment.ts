@@ -3,6 +3,7 @@ import { StoreError } from '../errors.js';
 import { noTable } from '../tables.js';
 import { Catalog } from './catalog.js';
 import { toStoreError } from './errors.js';
+import { PAGE } from './pages.js';
 import { type LmdbTable, openTable } from './table.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
@@ -146,8 +147,7 @@ export function openRoot(folder: string, readOnly: boolean): RootDatabase {
     // A folder whose name has a dot in it is a folder all the same.
     noSubdir: false,
     readOnly,
-    // Pages of 8 KiB allow keys of 4026 bytes.
-    pageSize: 8192,
+    pageSize: PAGE,
     maxDbs: 1024,
     maxReaders: 512,
     encoding: 'binary',

@@ -3,6 +3,7 @@ import { StoreError } from '../errors.js';
 import { EMPTY } from '../row.js';
 import { afterPrefix } from '../tables.js';
 import { copyOf, viewOf } from './bytes.js';
+import { roomIn } from './pages.js';
 import { firstSegmentKey } from './segments.js';
 import { getFast, handOut, type LmdbTable, withTransaction } from './table.js';
 
@@ -25,8 +26,8 @@ import { getFast, handOut, type LmdbTable, withTransaction } from './table.js';
 const PAGE_HALF = 4064;
 /** Long prefixes leave less room in a page: then records take pages of their own. */
 const SMALLEST = 1024;
-/** Suffixes of a block: one page of LMDB's, with its header. */
-const BLOCK = 8192 - 24;
+/** Bytes of a block's suffixes: one page of LMDB. */
+const BLOCK = roomIn(1);
 
 /** Bytes that a record holds, head included, so that LMDB puts two of them into a page. */
 export function recordRoom(prefixLength: number, suffix: number): number {

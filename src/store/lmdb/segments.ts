@@ -5,6 +5,7 @@ import { StoreError } from '../errors.js';
 import { EMPTY } from '../row.js';
 import { afterPrefix } from '../tables.js';
 import { viewOf } from './bytes.js';
+import { roomIn } from './pages.js';
 import { type Db, getFast, type LmdbTable } from './table.js';
 
 /**
@@ -26,8 +27,8 @@ export const LONG = 0xff;
 const SPLIT = 32 * 1024;
 /** … one that has become shorter than this is joined, … */
 export const JOIN = 16 * 1024;
-/** … and a segment never grows beyond this: two pages of LMDB, with its header. */
-export const SEGMENT = 16 * 1024 - 16;
+/** … and a segment never grows beyond this, but for a single cell: two pages of LMDB. */
+export const SEGMENT = roomIn(2);
 
 const HEAD_BYTES = 5;
 
