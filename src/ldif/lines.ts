@@ -105,6 +105,11 @@ export class Lines {
   /** The attribute description before the line's colon. */
   name(): Name {
     const { bytes, start, stop } = this;
+    const guess = this.#names.guess(bytes, start, stop);
+    if (guess) {
+      this.colon = start + guess.bytes.length;
+      return guess;
+    }
     let hash = 0;
     let at = start;
     for (; at < stop; at++) {

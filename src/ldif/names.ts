@@ -11,6 +11,8 @@ export interface Name {
   readonly text: string;
   readonly bytes: Buffer;
   readonly group: NameGroup;
+  /** What followed it the last time: records of one kind have the same attributes in the same order. */
+  next: Name | undefined;
 }
 
 const BUCKETS = 4096;
@@ -27,14 +29,33 @@ export class Names {
   #buckets: Name[][] = [];
   #groups = new Map<string, NameGroup>();
   #size = 0;
+  /** Found last. */
+  #last: Name | undefined;
+
+  /** The description that begins at `from`, where it is the one found last, or what followed that the last time. */
+  guess(bytes: Buffer, from: number, to: number): Name | undefined {
+    const last = this.#last;
+    if (!last || stands(last, bytes, from, to)) return last;
+    const { next } = last;
+    if (!next || !stands(next, bytes, from, to)) return undefined;
+    this.#last = next;
+    return next;
+  }
 
   /** The description in `bytes[from, to)`, whose hash is `hash` (see `hashStep`); undefined when it is none. */
   get(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
+    const name = this.#find(bytes, from, to, hash) ?? this.#add(bytes, from, to, hash);
+    if (name && this.#last) this.#last.next = name;
+    this.#last = name;
+    return name;
+  }
+
+  #find(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
     const bucket = this.#buckets[hash & (BUCKETS - 1)];
     if (bucket) {
       for (const name of bucket) if (same(name.bytes, bytes, from, to)) return name;
     }
-    return this.#add(bytes, from, to, hash);
+    return undefined;
   }
 
   /** To be called between records only: groups are told apart by record. */
@@ -43,6 +64,7 @@ export class Names {
     this.#buckets = [];
     this.#groups = new Map();
     this.#size = 0;
+    this.#last = undefined;
   }
 
   #add(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
@@ -54,7 +76,7 @@ export class Names {
       group = { lower, record: -1, index: 0 };
       this.#groups.set(lower, group);
     }
-    const name: Name = { text, bytes: Buffer.from(text, 'latin1'), group };
+    const name: Name = { text, bytes: Buffer.from(text, 'latin1'), group, next: undefined };
     const slot = hash & (BUCKETS - 1);
     const bucket = this.#buckets[slot];
     if (bucket) bucket.push(name);
@@ -62,6 +84,14 @@ export class Names {
     this.#size++;
     return name;
   }
+}
+
+const COLON = 0x3a;
+
+/** Whether `bytes[from, to)` begins with the name and a colon. */
+function stands({ bytes: name }: Name, bytes: Buffer, from: number, to: number): boolean {
+  const end = from + name.length;
+  return end < to && bytes[end] === COLON && same(name, bytes, from, end);
 }
 
 function same(a: Buffer, b: Buffer, from: number, to: number): boolean {

@@ -61,18 +61,24 @@ function readFile(url: URL, line: number, maxBytes: number): Buffer {
   }
 }
 
-/** Names are short and mostly ASCII. */
-function isAscii(value: Buffer): boolean {
-  for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return false;
-  return true;
-}
-
 const REPLACEMENT = '\ufffd';
 
 /** A value that is text: a DN, an RDN, a keyword. */
 export function readText(lines: Lines, options: LdifOptions): string {
+  return plainText(lines) ?? decodedText(lines, options);
+}
+
+/** A text of ASCII that stands there as it is: no view is made of it. Names are short and mostly ASCII. */
+function plainText({ bytes, colon, stop }: Lines): string | undefined {
+  let at = colon + 1;
+  while (at < stop && bytes[at] === SPACE) at++;
+  if (bytes[colon + 1] === COLON || bytes[colon + 1] === LESS) return undefined;
+  for (let i = at; i < stop; i++) if (bytes[i]! >= 0x80) return undefined;
+  return bytes.toString('latin1', at, stop);
+}
+
+function decodedText(lines: Lines, options: LdifOptions): string {
   const value = readValue(lines, options);
-  if (isAscii(value)) return value.toString('latin1');
   const text = value.toString('utf8');
   if (text.includes(REPLACEMENT) && !isUtf8(value)) throw new LdifFault(lines.number, 'the value is not UTF-8');
   return text;

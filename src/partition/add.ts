@@ -1,11 +1,14 @@
 import { LdapError } from '../ldap/error.js';
+import { utf8Bytes } from '../ldap/text.js';
 import type { PartialAttribute } from '../ldap/types.js';
 import type { Dn } from '../schema/types.js';
 import type { PlanStep } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { counterBytes } from '../store/row.js';
+import { completeClasses, completeRdn } from './complete.js';
 import { generalizedTime } from './csn.js';
-import { completeClasses, completeRdn, type Draft, draftFromAttributes, entryCells } from './entry.js';
+import { type Draft, draftFromAttributes } from './draft.js';
+import { entryCells } from './entry.js';
 import { findEntry, specialClass, tail, throwNoSuchObject } from './locate.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE } from './tables.js';
@@ -88,7 +91,7 @@ export function prepareEntry(context: WriteContext, draft: Draft, dn: Dn, actor:
     draft.id = newUuid(context.store.supports.spread);
     setDefault(context, draft, 'entryUUID', uuidTextBytes(draft.id));
   }
-  setDefault(context, draft, 'entryCSN', Buffer.from(context.csn.next()));
+  setDefault(context, draft, 'entryCSN', context.csn.nextBytes());
   setDefault(context, draft, 'createTimestamp', now);
   setDefault(context, draft, 'modifyTimestamp', now);
   if (actor.dn) {
@@ -124,7 +127,7 @@ async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): P
 export function newNode(dn: Dn, parent: Node, id: Buffer): { node: Node; upRdn: Buffer } {
   const isSuffix = parent === ROOT;
   const rdn = dn.rdns[0]!;
-  const upRdn = Buffer.from(isSuffix ? dn.text : rdn.text);
+  const upRdn = utf8Bytes(isSuffix ? dn.text : rdn.text);
   return { node: { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) }, upRdn };
 }
 

@@ -1,11 +1,13 @@
 import type { Dn } from '../schema/types.js';
 import type { LoadTable, Plan, PlanStep } from '../store/contract.js';
 import { type PackedRows, RowPacker } from '../store/load.js';
+import { type Fixed, fixed, putFixed } from '../store/put.js';
 import { counterBytes, packSorted } from '../store/row.js';
 import { entryId, newNode } from './add.js';
 import { cellOf, type Layouts } from './bulk-layout.js';
-import { BulkRows } from './bulk-rows.js';
-import { type Draft, draftFromRow } from './entry.js';
+import { BulkRows, putValue } from './bulk-rows.js';
+import type { Draft } from './draft.js';
+import { draftFromRow } from './entry.js';
 import type { IndexSet } from './indexes.js';
 import type { Context } from './locate.js';
 import type { Node } from './nodes.js';
@@ -54,7 +56,7 @@ export class BulkBatch {
   constructor(actor: Actor, layouts: Layouts) {
     this.#indexes = layouts.indexes;
     this.#rows = new BulkRows(layouts);
-    this.#changes = new ChangeRows(actor);
+    this.#changes = new ChangeRows(actor, layouts);
   }
 
   get size(): number {
@@ -112,29 +114,38 @@ const FIRST_VERSION = counterBytes(1n);
 
 /** Change records of the entries of a batch, as `changeCells` makes them. */
 class ChangeRows {
-  readonly #packer = new RowPacker();
-  /** Cells that all of them have, and the heads of the others. */
-  readonly #by: Buffer;
+  readonly #layouts: Layouts;
+  readonly #packer: RowPacker;
+  /** The cell that all of them begin with. */
+  readonly #by: Fixed;
+  /** Bytes at most of one, its DN and CSN left out. */
+  readonly #room: number;
 
-  constructor(actor: Actor) {
-    this.#by = packCell(CHANGE.by, Buffer.from(actor.dn));
+  constructor(actor: Actor, layouts: Layouts) {
+    this.#layouts = layouts;
+    this.#packer = new RowPacker(layouts.room.changes);
+    const by = Buffer.from(actor.dn);
+    this.#by = fixed(packCell(CHANGE.by, by));
+    this.#room = by.length + CELLS;
   }
 
   add({ id, dn }: Node, csn: Buffer): void {
     const packer = this.#packer;
-    packer.begin();
+    packer.begin(this.#room + csn.length + dn.length);
     packer.endKey();
-    packer.write(this.#by);
-    packer.cell(CSN, csn);
-    packer.cell(DN, dn);
-    packer.cell(ID, id);
-    packer.write(OP_ADD);
-    packer.cell(TIME, changeTime());
+    const { bytes, view } = packer;
+    let at = putFixed(view, packer.at, this.#by);
+    at = putValue(bytes, view, putFixed(view, at, CSN), CSN.length, csn);
+    at = putValue(bytes, view, putFixed(view, at, DN), DN.length, dn);
+    at = putValue(bytes, view, putFixed(view, at, ID), ID.length, id);
+    at = putFixed(view, at, OP_ADD_TIME);
+    packer.at = putValue(bytes, view, at, TIME.length, changeTime());
     packer.endRow();
     packer.end();
   }
 
   get rows(): PackedRows {
+    this.#layouts.room.changes = this.#packer.at;
     return this.#packer.rows();
   }
 }
@@ -143,8 +154,10 @@ function packCell(qualifier: Buffer, value: Buffer): Buffer {
   return packSorted([{ family: 0, qualifier, value }]);
 }
 
-const CSN = cellOf(0, CHANGE.csn);
-const DN = cellOf(0, CHANGE.dn);
-const ID = cellOf(0, CHANGE.id);
+const CSN = fixed(cellOf(0, CHANGE.csn));
+const DN = fixed(cellOf(0, CHANGE.dn));
+const ID = fixed(cellOf(0, CHANGE.id));
 const TIME = cellOf(0, CHANGE.time);
-const OP_ADD = packCell(CHANGE.op, Buffer.from('add'));
+const OP_ADD_TIME = fixed(packCell(CHANGE.op, Buffer.from('add')), TIME);
+/** More than the heads and the short values of a change record have. */
+const CELLS = 256;

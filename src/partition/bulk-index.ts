@@ -1,4 +1,5 @@
 import { type PackedRows, RowPacker } from '../store/load.js';
+import { putBytes } from '../store/put.js';
 import { eachGram, type Form } from './implied.js';
 import type { Index } from './indexes.js';
 import { PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
@@ -21,11 +22,9 @@ export class IndexRows {
     this.#index = index;
   }
 
-  present(id: Buffer): void {
-    this.#present.add(id);
-  }
-
+  /** An entry that has the attribute. */
   add(forms: readonly Form[], id: Buffer): void {
+    if (this.#index.presence) this.#present.add(id);
     if (forms === this.#forms) {
       this.#repeated.add(id);
       return;
@@ -68,8 +67,7 @@ export class IndexRows {
 
 /** The index row of `norm[from, to)`: kind, form, `\0`. */
 function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
-  packer.begin();
-  packer.reserve(to - from + 2);
+  packer.begin(to - from + 2 + ids.length);
   const { bytes } = packer;
   let { at } = packer;
   bytes[at++] = kind;
@@ -77,7 +75,7 @@ function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: n
   bytes[at++] = 0;
   packer.at = at;
   packer.endKey();
-  packer.write(ids);
+  packer.at = putBytes(bytes, at, ids);
   packer.endRow();
   packer.end();
 }

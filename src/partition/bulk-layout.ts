@@ -1,39 +1,18 @@
 import type { AttributeDescription, AttributeType } from '../schema/types.js';
-import type { RowPacker } from '../store/load.js';
+import { FIXED_EXCESS, type Fixed, fixed } from '../store/put.js';
 import { CELL_HEADER } from '../store/row.js';
-import { type DraftAttribute, valueQualifier } from './entry.js';
-import { type Form, type FormMaker, formMaker, formRule } from './implied.js';
+import type { DraftAttribute } from './draft.js';
+import { valueQualifier } from './entry.js';
+import { type FormMaker, formMaker, formRule } from './implied.js';
 import type { Index, IndexSet } from './indexes.js';
 import { cutMark, MASTER, oidBytes, TREE } from './tables.js';
-
-/** Cells that are the same as in the entry before when the forms are: see `FormMaker`. */
-export class Run {
-  #forms: readonly Form[] | undefined;
-  #cells: Buffer | undefined;
-
-  /** Writes them again; false where they are not known to be the same. */
-  repeat(forms: readonly Form[], packer: RowPacker): boolean {
-    if (forms !== this.#forms || !this.#cells) return false;
-    packer.write(this.#cells);
-    return true;
-  }
-
-  /** The cells were written from `at` on. They are kept once the same forms have come a second time. */
-  learn(forms: readonly Form[], packer: RowPacker, at: number): void {
-    this.#cells = forms === this.#forms ? Buffer.from(packer.bytes.subarray(at, packer.at)) : undefined;
-    this.#forms = forms;
-  }
-}
 
 /** Cells of one attribute of the master row. */
 export interface MasterPart {
   /** Place of the attribute in the draft. */
   readonly place: number;
-  /** Number of the type among `types` whose forms tell whether the values have changed; -1: they are not told. */
-  readonly type: number;
-  readonly run: Run;
   /** A cell of its first value, the value and its length left out. */
-  readonly head: Buffer;
+  readonly head: Fixed;
 }
 
 /** What the attributes of one type imply. */
@@ -44,21 +23,20 @@ export interface TypePart {
   /** Undefined where its values have no forms. */
   readonly maker: FormMaker | undefined;
   readonly index: Index | undefined;
-  /** A cell `OID=`, the form and the length of the qualifier left out; position bytes follow the form. */
-  readonly head: Buffer;
-  readonly run: Run;
   /** For the caller: the attributes at `places`. */
   readonly attributes: DraftAttribute[];
 }
 
-/** Cells of the tree row, in the order of their qualifiers. */
+/** Cells of the tree row that follow each other. */
 export interface TreePart {
-  /** Number of the type among `types`. */
+  /** Whole cells; behind them the head of the type's first form. */
+  readonly before: Fixed;
+  /** Number of a type among `types`, -1: there are no forms. */
   readonly type: number;
-  /** A whole cell, or undefined: the type's forms. */
-  readonly cell: Buffer | undefined;
-  /** The cell is there only when a form was cut. */
-  readonly cut: boolean;
+  /** A cell `OID=`, the form and the length of the qualifier left out; position bytes follow the form. */
+  readonly head: Fixed;
+  /** `before` is the mark of forms that were cut: it stands there only if one was. */
+  readonly mark: boolean;
 }
 
 /**
@@ -71,8 +49,11 @@ export interface Layout {
   readonly master: readonly MasterPart[];
   readonly types: readonly TypePart[];
   readonly tree: readonly TreePart[];
-  /** The same where no form is cut, cells that follow each other in one. */
+  /** The same where no form is cut. */
   readonly uncutTree: readonly TreePart[];
+  /** Bytes at most of a tree row without its key and forms, and of any head. */
+  readonly treeBytes: number;
+  readonly headBytes: number;
 }
 
 const MAX_LAYOUTS = 1000;
@@ -80,6 +61,8 @@ const MAX_LAYOUTS = 1000;
 /** The layouts of a load, for one list of indexes. */
 export class Layouts {
   readonly indexes: IndexSet;
+  /** Bytes that the rows of a batch take in the tables, as the one before told: room for the next. */
+  readonly room = { tree: 0, master: 0, changes: 0 };
   readonly #known = new Map<string, Layout>();
   #last: Layout | undefined;
 
@@ -113,28 +96,28 @@ function fits({ descriptions, texts }: Layout, attributes: readonly DraftAttribu
 
 function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): Layout {
   const types = typeParts(attributes, indexes);
-  const tree = types
-    .flatMap(treeParts)
-    .sort(byQualifier)
-    .map(({ part }) => part);
+  const cells = types.flatMap(treeCells).sort((a, b) => (a.qualifier < b.qualifier ? -1 : 1));
+  const master = masterParts(attributes);
+  const tree = treeParts(cells);
+  const heads = [...master, ...tree].map(({ head }) => head.length + FIXED_EXCESS);
   return {
     descriptions: attributes.map(({ description }) => description),
     texts: attributes.map(({ text }) => text),
-    master: masterParts(attributes, types),
+    master,
     types,
     tree,
-    uncutTree: joined(tree.filter(({ cut }) => !cut)),
+    uncutTree: treeParts(cells.filter(({ mark }) => !mark)),
+    treeBytes: tree.reduce((sum, { before }) => sum + before.length + FIXED_EXCESS, 0),
+    headBytes: Math.max(...heads),
   };
 }
 
 /** In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts with a zero byte. */
-function masterParts(attributes: readonly DraftAttribute[], types: readonly TypePart[]): MasterPart[] {
+function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
   const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
   return places.map((place) => ({
     place,
-    type: types.findIndex((part) => part.maker && part.places.length === 1 && part.places[0] === place),
-    run: new Run(),
-    head: cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0)),
+    head: fixed(cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0))),
   }));
 }
 
@@ -154,8 +137,6 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
       places: of,
       maker: rule && formMaker(type, rule),
       index: indexes.of(type),
-      head: cellOf(TREE.normAttributes, Buffer.from(`${type.oid}=`, 'latin1'), FORM_POSITION),
-      run: new Run(),
       attributes: of.map((place) => attributes[place]!),
     };
   });
@@ -164,29 +145,50 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
 /** Bytes of a form's cell value: the smallest value index that has it. */
 export const FORM_POSITION = 4;
 
-function treeParts({ type, maker }: TypePart, number: number): { part: TreePart; qualifier: string }[] {
-  const whole = (qualifier: Buffer, cut: boolean) => ({
-    part: { type: number, cell: cellOf(TREE.normAttributes, qualifier), cut },
-    qualifier: qualifier.toString('latin1'),
-  });
-  const presence = whole(oidBytes(type.oid), false);
+/** Cells of normAttributes as they are sorted: whole ones, or those of a type's forms. */
+interface TreeCell {
+  readonly qualifier: string;
+  readonly type: number;
+  readonly cell: Buffer;
+  readonly forms: boolean;
+  readonly mark: boolean;
+}
+
+function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[] {
+  const whole = (qualifier: Buffer, mark: boolean): TreeCell => {
+    const cell = cellOf(TREE.normAttributes, qualifier);
+    return { qualifier: qualifier.toString('latin1'), type, cell, forms: false, mark };
+  };
+  const presence = whole(oidBytes(oid), false);
   if (!maker) return [presence];
-  const forms = { part: { type: number, cell: undefined, cut: false }, qualifier: `${type.oid}=` };
-  return [presence, whole(cutMark(type.oid), true), forms];
+  const head = cellOf(TREE.normAttributes, Buffer.from(`${oid}=`, 'latin1'), FORM_POSITION);
+  const forms = { qualifier: `${oid}=`, type, cell: head, forms: true, mark: false };
+  return [presence, whole(cutMark(oid), true), forms];
 }
 
-function joined(parts: readonly TreePart[]): TreePart[] {
-  const all: TreePart[] = [];
-  for (const part of parts) {
-    const last = all.at(-1);
-    if (last?.cell && part.cell) all[all.length - 1] = { ...last, cell: Buffer.concat([last.cell, part.cell]) };
-    else all.push(part);
+const NOTHING = fixed();
+
+/** Whole cells are put together with what follows them. */
+function treeParts(cells: readonly TreeCell[]): TreePart[] {
+  const parts: TreePart[] = [];
+  let before: Buffer[] = [];
+  const end = (): void => {
+    if (before.length > 0) parts.push({ before: fixed(...before), type: -1, head: NOTHING, mark: false });
+    before = [];
+  };
+  for (const { cell, type, forms, mark } of cells) {
+    if (mark) {
+      end();
+      parts.push({ before: fixed(cell), type, head: NOTHING, mark });
+    } else {
+      before.push(cell);
+      if (!forms) continue;
+      parts.push({ before: fixed(...before), type, head: fixed(cell), mark });
+      before = [];
+    }
   }
-  return all;
-}
-
-function byQualifier(a: { qualifier: string }, b: { qualifier: string }): number {
-  return a.qualifier < b.qualifier ? -1 : 1;
+  end();
+  return parts;
 }
 
 /** Header and qualifier of a cell. */

@@ -6,7 +6,7 @@ import { isPromise } from '../store/maybe.js';
 import { addPrepared, prepareEntry } from './add.js';
 import { BulkBatch } from './bulk-batch.js';
 import { Layouts } from './bulk-layout.js';
-import { draftFromAttributes } from './entry.js';
+import { draftFromAttributes } from './draft.js';
 import { type Node, normText, ROOT } from './nodes.js';
 import { toLdapError } from './store-errors.js';
 import type { Actor, LoadEntry, LoadProgress, LoadReject, LoadSource } from './types.js';

@@ -7,6 +7,9 @@ export class CsnClock {
   #micros: number;
   readonly #now: () => number;
   readonly #count: number;
+  /** The CSN of the second that was asked for last, with no microseconds. */
+  #ofSecond: Buffer = Buffer.alloc(0);
+  #second = -1;
 
   /** `after`: the latest CSN that the directory holds; `now`: milliseconds since 1970; `count`: of this process. */
   constructor(after?: string, now: () => number = Date.now, count = 0) {
@@ -17,11 +20,37 @@ export class CsnClock {
 
   /** A CSN above every one given before and above `after`. */
   next(after?: string): string {
+    return this.nextBytes(after).toString('latin1');
+  }
+
+  /** As `next`, as it is stored. */
+  nextBytes(after?: string): Buffer {
     const floor = after === undefined ? 0 : csnMicros(after);
     this.#micros = Math.max(this.#now() * 1000, this.#micros + 1, floor + 1);
-    return formatCsn(this.#micros, this.#count);
+    return this.#format(this.#micros);
+  }
+
+  #format(micros: number): Buffer {
+    const second = Math.floor(micros / 1e6);
+    if (second !== this.#second) {
+      this.#second = second;
+      const count = this.#count.toString(16).padStart(6, '0');
+      this.#ofSecond = Buffer.from(`${generalizedTime(second * 1000).slice(0, -1)}.000000Z#${count}#000#000000`);
+    }
+    const csn = Buffer.allocUnsafe(this.#ofSecond.length);
+    for (let i = 0; i < csn.length; i++) csn[i] = this.#ofSecond[i]!;
+    let fraction = micros - second * 1e6;
+    for (let at = LAST_DIGIT; fraction > 0; at--) {
+      const rest = Math.floor(fraction / 10);
+      csn[at]! += fraction - rest * 10;
+      fraction = rest;
+    }
+    return csn;
   }
 }
+
+/** Where the microseconds end. */
+const LAST_DIGIT = 20;
 
 /** Microseconds since 1970 in a CSN; 0 when it is none. */
 export function csnMicros(csn: string): number {
@@ -29,12 +58,6 @@ export function csnMicros(csn: string): number {
   if (!m) return 0;
   const [, y, mo, d, h, mi, s, f] = m.map(Number) as number[];
   return Date.UTC(y!, mo! - 1, d!, h!, mi!, s!) * 1000 + f!;
-}
-
-function formatCsn(micros: number, count: number): string {
-  const seconds = Math.floor(micros / 1e6);
-  const fraction = String(micros - seconds * 1e6).padStart(6, '0');
-  return `${generalizedTime(seconds * 1000).slice(0, -1)}.${fraction}Z#${count.toString(16).padStart(6, '0')}#000#000000`;
 }
 
 let lastSecond = -1;

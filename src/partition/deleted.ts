@@ -4,7 +4,8 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, counterBytes, MARK } from '../store/row.js';
 import { draftWithLarge } from './delete.js';
-import { type Draft, entryCells } from './entry.js';
+import type { Draft } from './draft.js';
+import { entryCells } from './entry.js';
 import { readAllLarge } from './large.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import {

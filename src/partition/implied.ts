@@ -2,7 +2,7 @@ import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
 import { EMPTY } from '../store/row.js';
 import { sameBytes } from './descriptions.js';
-import type { Draft, DraftAttribute, DraftValue } from './entry.js';
+import type { Draft, DraftAttribute, DraftValue } from './draft.js';
 import type { Index, IndexSet } from './indexes.js';
 import {
   cutMark,

@@ -1,53 +1,18 @@
 import { LdapError } from '../ldap/error.js';
 import type { Change } from '../ldap/types.js';
 import type { AttributeDescription, AttributeType, Dn, Rdn } from '../schema/types.js';
-import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
-import { StoreError } from '../store/errors.js';
-import { isPromise } from '../store/maybe.js';
-import { cellValue, unpackRow } from '../store/row.js';
-import {
-  completeClasses,
-  type Draft,
-  type DraftAttribute,
-  type DraftValue,
-  draftFromRow,
-  entryCells,
-  hasValue,
-  largePointer,
-  type TreeInfo,
-  valueQualifier,
-} from './entry.js';
-import { byType, formRule, Implied, implyType } from './implied.js';
+import type { PlanStep } from '../store/contract.js';
+import { completeClasses } from './complete.js';
+import { type Draft, hasValue } from './draft.js';
+import { editSteps, finishEdit, loadLarge, openEdit } from './edit.js';
+import { largePointer } from './entry.js';
+import { formRule } from './implied.js';
 import { ENTRY_UUID_OID } from './indexes.js';
-import { chunkCount, chunkQualifier, LARGE_VALUE, readLarge } from './large.js';
-import { type Located, refuseReferral, requireHead } from './locate.js';
-import { type Node, nodeTreeKey } from './nodes.js';
+import { LARGE_VALUE } from './large.js';
+import { refuseReferral, requireHead } from './locate.js';
 import { openPart } from './part.js';
-import {
-  largeQualifiers,
-  MASTER,
-  MASTER_TABLE,
-  normRdnOf,
-  parentIdOf,
-  Q,
-  TREE,
-  TREE_TABLE,
-  upRdnOf,
-} from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
-import { isWhole } from './wide.js';
-import {
-  changeStep,
-  checkDraft,
-  commitSteps,
-  indexSteps,
-  isSpecial,
-  normCellChanges,
-  refuseServerAttributes,
-  retrying,
-  stampModified,
-  type WriteContext,
-} from './write.js';
+import { changeStep, commitSteps, refuseServerAttributes, retrying, type WriteContext } from './write.js';
 
 /** Changes an entry (RFC 4511 §4.6): all of the changes or none. */
 export async function modify(
@@ -85,22 +50,6 @@ export async function modify(
   });
 }
 
-/** An entry that is being changed: as it is, and as it will be. Of a wide one perhaps a part: see `part.ts`. */
-export interface Edit {
-  readonly node: Node;
-  readonly row: Buffer;
-  readonly before: Draft;
-  readonly after: Draft;
-}
-
-export async function openEdit(context: WriteContext, { node, row: found }: Located): Promise<Edit> {
-  const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
-  const row = isPromise(read) ? await read : read;
-  if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
-  const before = draftFromRow(context.descriptions, row, largeQualifiers(row));
-  return { node, row, before, after: before.copy() };
-}
-
 /** Whether the values that the entry has matter: other rows are made from them, or the changes do not take all of them away. */
 function isLookedAt(context: WriteContext, changes: readonly Change[], type: AttributeType): boolean {
   if (formRule(type)) return true;
@@ -110,29 +59,6 @@ function isLookedAt(context: WriteContext, changes: readonly Change[], type: Att
       operation !== 'replace' &&
       !(operation === 'delete' && values.length === 0),
   );
-}
-
-/** Reads the large values of these types: they are compared, normalized and written again. */
-export async function loadLarge(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>): Promise<void> {
-  for (const [key, attribute] of edit.after.attributes) {
-    if (!touched.has(attribute.description.type) || !attribute.values.some((v) => v.stored)) continue;
-    const values: DraftValue[] = [];
-    for (const value of attribute.values)
-      values.push(value.stored ? await loadValue(context, edit, attribute, value) : value);
-    edit.after.attributes.set(key, { ...attribute, values });
-    edit.before.attributes.set(key, { ...attribute, values });
-  }
-}
-
-async function loadValue(
-  context: WriteContext,
-  edit: Edit,
-  attribute: DraftAttribute,
-  value: DraftValue,
-): Promise<DraftValue> {
-  const qualifier = valueQualifier(attribute.text, value.index);
-  const bytes = readLarge(context.store, MASTER_TABLE.name, edit.node.id, qualifier, value.bytes);
-  return { bytes: isPromise(bytes) ? await bytes : bytes, index: value.index };
 }
 
 /** One change of a modify request on the draft. */
@@ -224,121 +150,4 @@ function checkNaming(context: WriteContext, draft: Draft, rdn: Rdn): void {
       `the value of '${ava.type.name}' that names the entry cannot be removed; rename the entry instead`,
     );
   }
-}
-
-/** Checks the changed entry, stamps it and adds what the stamps touch to `touched`; gives the new entryCSN. */
-export function finishEdit(
-  context: WriteContext,
-  edit: Edit,
-  rdn: Rdn,
-  actor: Actor,
-  touched: Set<AttributeType>,
-): string {
-  const structural = edit.before.text('structuralObjectClass');
-  checkDraft(context, edit.after, rdn);
-  const before = structural === undefined ? undefined : context.schema.objectClass(structural);
-  const after = context.schema.objectClass(edit.after.text('structuralObjectClass')!);
-  if (before && after) context.schema.checkObjectClassChange(before, after);
-  const csn = stampModified(context, edit.after, actor);
-  for (const name of STAMPS) touched.add(context.schema.requireDescription(name).type);
-  return csn;
-}
-
-const STAMPS = ['entryCSN', 'modifyTimestamp', 'modifiersName', 'structuralObjectClass'];
-
-/** Steps for the master row, the tree row and the index rows of a changed entry; the first decides. Only cells that differ are written. */
-export function editSteps(
-  context: WriteContext,
-  edit: Edit,
-  touched: ReadonlySet<AttributeType>,
-  place?: TreeInfoChange,
-): PlanStep[] {
-  const { before, after } = impliedChange(context, edit, touched);
-  const { gone, come } = normCellChanges(before, after);
-  const steps: PlanStep[] = [masterStep(edit, place)];
-  const special = isSpecial(edit.before) !== isSpecial(edit.after);
-  steps.push(context.shared.guardStep(special || place !== undefined));
-  if (!place) {
-    steps.push({
-      table: TREE_TABLE.name,
-      key: nodeTreeKey(edit.node),
-      guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: edit.node.id }],
-      delete: gone,
-      put: come,
-      follows: true,
-    });
-  }
-  steps.push(...indexSteps(edit.node.id, before, after));
-  return steps;
-}
-
-/** Implied rows and cells of the touched types, before and after. */
-export function impliedChange(
-  context: WriteContext,
-  edit: Edit,
-  touched: ReadonlySet<AttributeType>,
-): { before: Implied; after: Implied } {
-  const imply = (draft: Draft): Implied => {
-    const implied = new Implied();
-    for (const [type, attributes] of byType(draft)) {
-      if (touched.has(type)) implyType(type, attributes, context.shared.indexes.of(type), implied);
-    }
-    return implied;
-  };
-  return { before: imply(edit.before), after: imply(edit.after) };
-}
-
-/** A new place in the tree. */
-export type TreeInfoChange = Pick<TreeInfo, 'parentId' | 'normRdn' | 'upRdn'>;
-
-/** The master row: guarded by its version, only what differs. */
-function masterStep(edit: Edit, place?: TreeInfoChange): RowStep {
-  const { row } = edit;
-  const version = cellValue(row, MASTER.treeInfo, Q.version)!;
-  const info = {
-    parentId: parentIdOf(row),
-    normRdn: normRdnOf(row),
-    upRdn: upRdnOf(row),
-    version: nextVersion(version),
-    ...place,
-  };
-  const { cells, separate } = entryCells(edit.after, info);
-  const old = new Map(unpackRow(row).map((cell) => [`${cell.family} ${cell.qualifier.toString('latin1')}`, cell]));
-  const put = [];
-  for (const cell of cells) {
-    const key = `${cell.family} ${cell.qualifier.toString('latin1')}`;
-    if (!old.get(key)?.value.equals(cell.value)) put.push(cell);
-    old.delete(key);
-  }
-  return {
-    table: MASTER_TABLE.name,
-    key: edit.node.id,
-    guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
-    delete: [...old.values(), ...goneChunks(row, cells, separate)],
-    put: [...put, ...separate],
-  };
-}
-
-function nextVersion(version: Buffer): Buffer {
-  const next = Buffer.allocUnsafe(8);
-  next.writeBigInt64BE(version.readBigInt64BE() + 1n);
-  return next;
-}
-
-/** Chunks of the row's large values that are gone or replaced, but for those that are written anew. */
-function goneChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
-  const large = largeQualifiers(row);
-  if (!large) return [];
-  const kept = new Map(cells.map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
-  const written = new Set(separate.map((cell) => cell.qualifier.toString('latin1')));
-  const gone: CellName[] = [];
-  for (const cell of unpackRow(row)) {
-    const name = cell.qualifier.toString('latin1');
-    if (cell.family !== MASTER.upAttributes || !large.has(name) || kept.get(name)?.equals(cell.value)) continue;
-    for (let n = 0; n < chunkCount(cell.value); n++) {
-      const qualifier = chunkQualifier(cell.qualifier, n);
-      if (!written.has(qualifier.toString('latin1'))) gone.push({ family: MASTER.largeValues, qualifier });
-    }
-  }
-  return gone;
 }

@@ -4,14 +4,17 @@ import { v4, v7 } from 'uuid';
 /** Random bytes for many UUIDs, drawn at once: a call of the generator costs as much as making a UUID. */
 const pool = Buffer.alloc(16 * 256);
 let used = pool.length;
+/** Those for one UUID, which is made before the next are asked for. */
+const drawn = Buffer.alloc(16);
 
 function randomBytes16(): Uint8Array {
   if (used === pool.length) {
     randomFillSync(pool);
     used = 0;
   }
-  used += 16;
-  return pool.subarray(used - 16, used);
+  for (let i = 0; i < drawn.length; i++) drawn[i] = pool[used + i]!;
+  used += drawn.length;
+  return drawn;
 }
 
 let lastMs = 0;

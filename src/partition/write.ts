@@ -5,7 +5,7 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
-import type { Draft, DraftAttribute } from './entry.js';
+import type { Draft, DraftAttribute } from './draft.js';
 import { Implied, implyEntry } from './implied.js';
 import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';

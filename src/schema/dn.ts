@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../ldap/error.js';
+import { utf8Bytes } from '../ldap/text.js';
 import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
 import { didYouMean, shown } from './suggest.js';
@@ -147,6 +148,8 @@ class Parser {
     this.at = at;
     if (at - start > 256) this.fail('attribute type is too long', start);
     const name = this.slice(start, at);
+    const known = this.context.attribute(name);
+    if (known) return { oid: known.oid, type: known };
     const bare = /^oid\.(?=\d)/i.test(name) ? name.slice(4) : name;
     const type = this.context.attribute(bare);
     if (type) return { oid: type.oid, type };
@@ -292,7 +295,7 @@ function bound(bytes: Buffer): void {
 
 /** Parses a DN. Throws LdapError invalidDNSyntax. Its values are views of one copy of the text. */
 export function parseDn(text: string, context: DnContext): Dn {
-  const bytes = Buffer.from(text, 'utf8');
+  const bytes = utf8Bytes(text);
   bound(bytes);
   const parser = new Parser(text, bytes, context, true);
   const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
@@ -311,9 +314,13 @@ export function nextComma(text: string, from: number): number {
 
 /** The DN of plain RDNs, which end at the comma at `end` of `text`, below an ancestor that is not the root. As `parseDn`. */
 export function parseBelow(text: string, end: number, ancestor: Dn, context: DnContext): Dn {
-  const parser = new Parser(text, Buffer.from(text.slice(0, end)), context, true);
+  const parser = new Parser(text, utf8Bytes(text.slice(0, end)), context, true);
   const raw = parser.rdns();
   if (raw.length === 0 || raw.length + ancestor.rdns.length > MAX_RDNS) return parseDn(text, context);
+  if (raw.length === 1) {
+    const rdn = finishRdn(raw[0]!, parser, context);
+    return { rdns: [rdn, ...ancestor.rdns], text, norm: joinRdns([rdn.norm, ancestor.norm]) };
+  }
   const rdns = raw.map((rdn) => finishRdn(rdn, parser, context));
   const norm = joinRdns([...rdns.map((rdn) => rdn.norm), ancestor.norm]);
   return { rdns: [...rdns, ...ancestor.rdns], text, norm };

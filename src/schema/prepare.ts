@@ -177,15 +177,19 @@ function without(value: Buffer, map: Uint8Array, one: number, other: number): Bu
     if (map[byte] !== byte || byte === one || byte === other) break;
   }
   if (i === n) return value;
-  const out = Buffer.allocUnsafe(n);
   let length = i;
-  for (let k = 0; k < i; k++) out[k] = value[k]!;
-  for (; i < n; i++) {
-    const byte = map[value[i]!]!;
-    if (byte >= SLOW) return undefined;
-    if (byte !== one && byte !== other) out[length++] = byte;
+  for (let k = i; k < n; k++) {
+    const byte = value[k]!;
+    if (map[byte]! >= SLOW) return undefined;
+    if (byte !== one && byte !== other) length++;
   }
-  return out.subarray(0, length);
+  const out = Buffer.allocUnsafe(length);
+  for (let k = 0; k < i; k++) out[k] = value[k]!;
+  for (let to = i; i < n; i++) {
+    const byte = value[i]!;
+    if (byte !== one && byte !== other) out[to++] = map[byte]!;
+  }
+  return out;
 }
 
 function strip(value: Buffer, fold: boolean, insignificant: RegExp): Buffer | undefined {

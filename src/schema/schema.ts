@@ -45,6 +45,8 @@ export class Schema {
   private readonly dnContext: DnContext;
   private readonly dns = new TwoGenerations<Dn>(KEPT_DNS);
   private readonly dnsSeen = new Doorkeeper();
+  /** Parent of the last `parseNewDn`. */
+  private lastParent: Dn | undefined;
   private readonly oids = new Map<string, Buffer>();
   /** DNs within values of DNs being parsed. */
   private nested = 0;
@@ -146,10 +148,18 @@ export class Schema {
     return dn;
   }
 
-  /** `parseDn` of a DN that will hardly come again: it is not kept. */
+  /** `parseDn` of a DN that will hardly come again: it is not kept. Those that follow each other mostly have one parent. */
   parseNewDn(text: string): Dn {
     if (text.length > MAX_DN) return this.parseDn(text);
-    return this.dns.get(text) ?? this.parseNew(text);
+    const { lastParent } = this;
+    const comma = nextComma(text, 0);
+    if (comma < 0) return this.dns.get(text) ?? this.parseNew(text);
+    if (lastParent && text.length - comma - 1 === lastParent.text.length && text.endsWith(lastParent.text))
+      return parseBelow(text, comma, lastParent, this.dnContext);
+    const dn = this.dns.get(text) ?? this.parseNew(text);
+    const parent = this.dns.get(text.slice(comma + 1));
+    if (parent && parent.rdns.length > 0) this.lastParent = parent;
+    return dn;
   }
 
   /** DNs share ancestors: those are parsed once, and what stands below them alone after that. */

@@ -135,6 +135,8 @@ export function checkUtcTime(value: Buffer): string | undefined {
 
 /** What stands where in a CSN: `d` a digit, `x` a hexadecimal one. */
 const CSN = Buffer.from('dddddddddddddd.ddddddZ#xxxxxx#xxx#xxxxxx');
+/** Where the hexadecimal numbers begin. */
+const CSN_NUMBERS = CSN.indexOf('#');
 const UUID = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx');
 const DIGIT = 0x64;
 const HEX_DIGIT = 0x78;
@@ -165,7 +167,7 @@ export function checkCsn(value: Buffer): string | undefined {
 /** Normal form: the same text with small letters; of fixed width, so that byte order is the order of the numbers. */
 export function normalizeCsn(value: Buffer): Buffer | undefined {
   if (checkCsn(value) !== undefined) return undefined;
-  for (let i = CSN.indexOf('#'); i < value.length; i++) {
+  for (let i = CSN_NUMBERS; i < value.length; i++) {
     if (value[i]! >= 0x41 && value[i]! <= 0x46)
       return Buffer.from(value.toString('latin1').toLowerCase().replace('z', 'Z'), 'latin1');
   }

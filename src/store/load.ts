@@ -1,4 +1,5 @@
 import type { LoadRow } from './contract.js';
+import { putBytes } from './put.js';
 import { sortKeys } from './sort-keys.js';
 
 /**
@@ -114,6 +115,12 @@ export function giveMemory(memory: readonly ArrayBuffer[]): void {
   }
 }
 
+/** Four sizes from one power of two to the next: parts of one size take the place of each other. */
+function sizeFor(length: number): number {
+  const step = 2 ** Math.max(Math.floor(Math.log2(length)) - 2, 12);
+  return Math.ceil(length / step) * step;
+}
+
 /** The smallest spare part of at least `length` bytes, or new memory; never of Node's pool: it may be handed to another thread. */
 function takeMemory(length: number): ArrayBuffer {
   let best = -1;
@@ -121,22 +128,21 @@ function takeMemory(length: number): ArrayBuffer {
     const size = spare[i]!.byteLength;
     if (size >= length && (best < 0 || size < spare[best]!.byteLength)) best = i;
   }
-  if (best < 0) return new ArrayBuffer((length + 3) & ~3);
+  if (best < 0) return new ArrayBuffer(sizeFor(length));
   const [found] = spare.splice(best, 1);
   spareBytes -= found!.byteLength;
   return found!;
 }
 
-/** Longer runs are copied by the runtime: a call costs as much as a loop over so many bytes. */
-const LOOP = 48;
-const FIRST_BYTES = 64 * 1024;
+const LEAST_BYTES = 64 * 1024;
 
 /**
  * Packs rows one after another: `begin`, the key's bytes, `endKey`, the row's, `endRow`, those of the separate cells, `end`.
- * Bytes are written by `write`, `cell`, or by the caller: `reserve`, then `bytes` from `at` on.
+ * Bytes are written by `write` or by the caller: `reserve`, then `bytes` (or `view`, the same memory) from `at` on.
  */
 export class RowPacker {
   bytes: Buffer;
+  view: DataView;
   at = 0;
   count = 0;
   #words: Uint32Array;
@@ -145,14 +151,17 @@ export class RowPacker {
   #rowStart = 0;
   #separateStart = 0;
 
-  constructor(capacity = FIRST_BYTES) {
-    this.bytes = Buffer.from(takeMemory(capacity));
+  /** `expected`: bytes that will be packed; there may be more. */
+  constructor(expected = 0) {
+    this.bytes = Buffer.from(takeMemory(Math.max(expected, LEAST_BYTES)));
+    this.view = new DataView(this.bytes.buffer);
     this.#words = wordsOf(this.bytes);
   }
 
-  begin(): void {
+  /** `room`: bytes that the caller will write without `reserve`. */
+  begin(room = 0): void {
     this.at = (this.at + 3) & ~3;
-    this.reserve(HEADER);
+    this.reserve(HEADER + room);
     this.#start = this.at;
     this.at += HEADER;
     if (this.count === this.#starts.length) this.#growStarts();
@@ -184,34 +193,14 @@ export class RowPacker {
     const larger = Buffer.from(takeMemory(Math.max(needed, bytes.length * 2)));
     larger.set(bytes.subarray(0, this.at));
     this.bytes = larger;
+    this.view = new DataView(larger.buffer);
     this.#words = wordsOf(larger);
     giveMemory([bytes.buffer as ArrayBuffer]);
   }
 
   write(from: Uint8Array): void {
-    const n = from.length;
-    this.reserve(n);
-    const { bytes, at } = this;
-    if (n > LOOP) bytes.set(from, at);
-    else for (let i = 0; i < n; i++) bytes[at + i] = from[i]!;
-    this.at = at + n;
-  }
-
-  /** A cell whose header and qualifier are `head`, the length of its value left out. */
-  cell(head: Uint8Array, value: Uint8Array): void {
-    const n = head.length;
-    const m = value.length;
-    this.reserve(n + m);
-    const { bytes, at } = this;
-    for (let i = 0; i < n; i++) bytes[at + i] = head[i]!;
-    bytes[at + 3] = m >>> 24;
-    bytes[at + 4] = m >>> 16;
-    bytes[at + 5] = m >>> 8;
-    bytes[at + 6] = m;
-    const to = at + n;
-    if (m > LOOP) bytes.set(value, to);
-    else for (let i = 0; i < m; i++) bytes[to + i] = value[i]!;
-    this.at = to + m;
+    this.reserve(from.length);
+    this.at = putBytes(this.bytes, this.at, from);
   }
 
   #growStarts(): void {

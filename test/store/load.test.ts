@@ -1,7 +1,11 @@
 import { expect } from 'chai';
 import { giveMemory, PackedRows, RowPacker } from '../../src/store/load.js';
+import { FIXED_EXCESS, fixed, putBytes, putFixed } from '../../src/store/put.js';
 import { sortKeys } from '../../src/store/sort-keys.js';
 import { bytes, random } from './suite/fixture.js';
+
+/** A cell of family 1 with the qualifier `q`, its value left out. */
+const HEAD = fixed(Buffer.from([1, 0, 1, 9, 9, 9, 9]), Buffer.from('q'));
 
 function listOf(keys: readonly Buffer[]) {
   const all = Buffer.concat(keys);
@@ -79,12 +83,15 @@ describe('packed rows for a load', () => {
   });
 
   it('are packed from cells and bytes, beyond the room there was', () => {
-    const packer = new RowPacker(16);
+    const packer = new RowPacker();
     for (let i = 0; i < 400; i++) {
-      packer.begin();
+      const value = Buffer.alloc(i, 7);
+      packer.begin(i % 2 ? 0 : HEAD.length + FIXED_EXCESS + i);
       packer.write(bytes(`key ${String(i).padStart(3, '0')}`));
       packer.endKey();
-      packer.cell(Buffer.from([1, 0, 1, 9, 9, 9, 9, 0x71]), Buffer.alloc(i, 7));
+      packer.reserve(HEAD.length + FIXED_EXCESS + i);
+      packer.at = putBytes(packer.bytes, putFixed(packer.view, packer.at, HEAD), value);
+      packer.view.setInt32(packer.at - i - HEAD.length + 3, i);
       packer.endRow();
       packer.end();
     }

@@ -4,7 +4,8 @@ import { StoreError } from '../../store/errors.js';
 import { cellValue, unpackRow } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
 import { INDEX_BYTES } from '../descriptions.js';
-import { attributeValues, type Draft, valueQualifier } from '../entry.js';
+import type { Draft } from '../draft.js';
+import { attributeValues, valueQualifier } from '../entry.js';
 import { formRule, Implied, implyEntry } from '../implied.js';
 import {
   MASTER,

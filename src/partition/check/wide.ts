@@ -1,5 +1,5 @@
 import { cellValue } from '../../store/row.js';
-import { asWide, type Draft, sortedByText } from '../entry.js';
+import { asWide, type Draft, sortedByText } from '../draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { WIDE_VALUES, type WideAttribute, wideAttributes, wideList } from '../wide.js';

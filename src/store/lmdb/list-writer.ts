@@ -5,6 +5,8 @@ import { firstSegmentKey } from './segments.js';
 import type { Db, LmdbTable } from './table.js';
 
 const SCRATCH = 4096;
+/** Copied here; what is longer by the runtime, whose call costs as much. */
+const SHORT = 128;
 
 /** Two runs of rising suffixes that are to be in a list, and not. */
 interface Changes {
@@ -39,11 +41,14 @@ export class ListWriter {
     this.#blocks = table.blocks!.rows;
   }
 
-  /** Takes the suffixes `removed` out of the prefix's list and puts `added` in; both rise, and have none in common. */
-  change(prefix: Buffer, added: Buffer, removed: Buffer): void {
+  /**
+   * Takes the suffixes `removed` out of the prefix's list and puts `added` in; both rise, and have none in common. Tells
+   * whether there was a list.
+   */
+  change(prefix: Buffer, added: Buffer, removed: Buffer): boolean {
     const n = this.#suffix;
     const found = this.#lists.record(prefix);
-    if (found && removed.length === 0 && this.#append(prefix, found, added)) return;
+    if (found && removed.length === 0 && this.#append(prefix, found, added)) return true;
     const record = found ? copyOf(found, found.length) : EMPTY;
     const head = headIn(record.length, n);
     const list = {
@@ -60,19 +65,20 @@ export class ListWriter {
     list.tail = merge(list.tail, changes, n);
     if (list.count > 0 && list.tail.length < record.length - head) this.#refill(list);
     this.#write(prefix, list, found !== undefined);
+    return found !== undefined;
   }
 
   /** Writes suffixes behind those of the record, long or not, where they rise above them and there is room; else false. */
   #append(prefix: Buffer, record: Buffer, added: Buffer): boolean {
     const n = this.#suffix;
     const { length } = record;
-    const view = viewOf(record);
-    if (length + added.length > this.#scratch.length || length + added.length > recordRoom(prefix.length, n))
-      return false;
-    if (view.compare(added, 0, n, length - n, length) >= 0) return false;
-    view.copy(this.#scratch, 0, 0, length);
-    added.copy(this.#scratch, length);
-    this.#records.putSync(prefix, this.#scratch.subarray(0, length + added.length));
+    const scratch = this.#scratch;
+    if (length + added.length > scratch.length || length + added.length > recordRoom(prefix.length, n)) return false;
+    if (!isBelow(record, length - n, added, n)) return false;
+    if (length > SHORT) viewOf(record).copy(scratch, 0, 0, length);
+    else for (let i = 0; i < length; i++) scratch[i] = record[i]!;
+    added.copy(scratch, length);
+    this.#records.putSync(prefix, scratch.subarray(0, length + added.length));
     return true;
   }
 
@@ -164,6 +170,15 @@ export class ListWriter {
       this.#blocks.putSync(at === 0 ? key : blockKey(first, run.subarray(at, at + n), n), run.subarray(at, at + size));
     }
   }
+}
+
+/** Whether the suffix of `n` bytes at `at` is below the first of `run`. */
+function isBelow(bytes: Buffer, at: number, run: Buffer, n: number): boolean {
+  for (let i = 0; i < n; i++) {
+    const d = bytes[at + i]! - run[i]!;
+    if (d !== 0) return d < 0;
+  }
+  return false;
 }
 
 function headOf(count: number, suffix: number): Buffer {

@@ -41,6 +41,8 @@ export class TableLoader {
   readonly #lists: ListWriter | undefined;
   /** The rows so far came behind the table's last one. */
   #appending = true;
+  /** The prefix before had no list. */
+  #mostlyNew = true;
 
   /** Opens a handle of its own, so not inside a transaction. */
   constructor(root: RootDatabase, table: LmdbTable, maxKey: number) {
@@ -60,7 +62,7 @@ export class TableLoader {
   #writeRows(cursor: RowCursor, absent: boolean): void {
     const key = this.#key;
     for (let first = true; cursor.next(); first = false) {
-      if (!first && this.#compareKey(cursor) >= 0) throw new TypeError('rows to load must rise by key');
+      if (!first && !this.#isAbove(cursor)) throw new TypeError('rows to load must rise by key');
       this.#takeKey(cursor);
       if (key.start === key.end || key.end - key.start > this.#maxKey)
         checkKey(this.#rowKey(), this.#table.spec, this.#maxKey);
@@ -68,9 +70,23 @@ export class TableLoader {
     }
   }
 
-  /** Compares the key in hand with the cursor's. */
-  #compareKey({ bytes, keyStart, rowStart }: RowCursor): number {
-    return bytes.compare(bytes, keyStart, rowStart, this.#key.start, this.#key.end);
+  /** Whether the cursor's key is above the one in hand. Both are short: a call of the runtime would cost more. */
+  #isAbove({ bytes, keyStart, rowStart }: RowCursor): boolean {
+    const { start, end } = this.#key;
+    const shorter = Math.min(end - start, rowStart - keyStart);
+    for (let i = 0; i < shorter; i++) {
+      const d = bytes[keyStart + i]! - bytes[start + i]!;
+      if (d !== 0) return d > 0;
+    }
+    return rowStart - keyStart > shorter;
+  }
+
+  #isSame({ bytes, keyStart, rowStart }: RowCursor): boolean {
+    const { start, end } = this.#key;
+    if (end - start !== rowStart - keyStart) return false;
+    // They are sorted, and differ at their ends if at all.
+    for (let i = end - start - 1; i >= 0; i--) if (bytes[keyStart + i] !== bytes[start + i]) return false;
+    return true;
   }
 
   #takeKey({ keyStart, rowStart }: RowCursor): void {
@@ -147,7 +163,7 @@ export class TableLoader {
     const run = new SuffixRun(this.#table.spec.suffixBytes!);
     let open = false;
     while (cursor.next()) {
-      if (open && this.#compareKey(cursor) === 0) {
+      if (open && this.#isSame(cursor)) {
         run.add(cursor);
         continue;
       }
@@ -174,9 +190,9 @@ export class TableLoader {
     if (value.start === value.end) return;
     const bytes = value.end - value.start;
     if (bytes <= recordRoom(length, spec.suffixBytes!) && this.#append()) return;
-    // What comes once is mostly new, what comes often was mostly there.
-    if (bytes === spec.suffixBytes && this.#db.putSync(undefined, value, ABSENT)) return;
-    lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
+    // What comes once is mostly new where the one before was, what comes often was mostly there.
+    if (bytes === spec.suffixBytes && this.#mostlyNew && this.#db.putSync(undefined, value, ABSENT)) return;
+    this.#mostlyNew = !lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
   }
 
   #append(): boolean {
