@@ -10,6 +10,7 @@ const HOST = '127.0.0.1';
 const START_MS = 300_000;
 const STOP_MS = 40_000;
 const POLL_MS = 100;
+const LOG_LINES = 40;
 
 /** What HBase, Netty and Hadoop reach into. */
 const OPENED = [
@@ -61,6 +62,25 @@ function isOurs(pid, data) {
     // ps ends with 1 when there is no such process.
     return false;
   }
+}
+
+/**
+ * Whether something of a process that was killed is left. Its command line goes before its last threads, with which the
+ * ports are freed: on a busy machine a tenth of a second and more.
+ */
+function isEnding(pid) {
+  try {
+    const line = execFileSync('ps', ['-o', 'stat=,command=', '-p', String(pid)], { encoding: 'utf8' }).trim();
+    return /^Z\S*l/.test(line) || /^[^Z]\S*\s+\[java\]/.test(line);
+  } catch {
+    return false;
+  }
+}
+
+/** The end of the log, for those who will not find it any more. */
+function logEnd(data) {
+  const lines = readFileSync(logFile(data), 'utf8').trimEnd().split('\n');
+  return lines.slice(-LOG_LINES).join('\n');
 }
 
 async function requireFree(port, option) {
@@ -152,7 +172,7 @@ export async function start(options) {
   const record = launch(options);
   if ((await settled(record, data)) === 'gone') {
     rmSync(recordFile(data), { force: true });
-    throw new Refusal(`HBase ended while it started; see ${logFile(data)}`);
+    throw new Refusal(`HBase ended while it started; ${logFile(data)} ends with\n${logEnd(data)}`);
   }
   return { ...record, running: false };
 }
@@ -162,7 +182,7 @@ export async function stop(data, { now = false } = {}) {
   const record = running(data);
   if (!record) return undefined;
   process.kill(record.pid, now ? 'SIGKILL' : 'SIGTERM');
-  for (const end = Date.now() + STOP_MS; isOurs(record.pid, data); await sleep(POLL_MS)) {
+  for (const end = Date.now() + STOP_MS; isOurs(record.pid, data) || isEnding(record.pid); await sleep(POLL_MS)) {
     if (Date.now() > end) process.kill(record.pid, 'SIGKILL');
   }
   rmSync(recordFile(data), { force: true });

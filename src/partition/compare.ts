@@ -4,7 +4,7 @@ import type { AttributeDescription, Dn } from '../schema/types.js';
 import { isPromise } from '../store/maybe.js';
 import { findCell } from '../store/row.js';
 import { evaluate, TRUE, UNDEFINED } from './filter.js';
-import { largeCellsOf, readAllLarge } from './large.js';
+import { largeCellsOf, readAllLarge, untilStill } from './large.js';
 import { refuseReferral, requireEntry, requireHead } from './locate.js';
 import { type Node, nodeTreeKey } from './nodes.js';
 import { matchingDescriptions } from './read.js';
@@ -15,13 +15,24 @@ import { isWhole } from './wide.js';
 import { normRanges } from './wide-read.js';
 
 /** Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). */
-export async function compare(
+export function compare(
   context: SearchContext,
   dn: Dn,
   attribute: string,
   value: Buffer,
   view: View,
   options: WriteOptions = {},
+): Promise<boolean> {
+  return untilStill(() => compareNow(context, dn, attribute, value, view, options));
+}
+
+async function compareNow(
+  context: SearchContext,
+  dn: Dn,
+  attribute: string,
+  value: Buffer,
+  view: View,
+  options: WriteOptions,
 ): Promise<boolean> {
   const { schema, store, compiler, shared } = context;
   const fresh = shared.fresh();

@@ -59,8 +59,8 @@ async function loadValue(
   value: DraftValue,
 ): Promise<DraftValue> {
   const qualifier = valueQualifier(attribute.text, value.index);
-  const bytes = readLarge(context.store, MASTER_TABLE.name, edit.node.id, qualifier, value.bytes);
-  return { bytes: isPromise(bytes) ? await bytes : bytes, index: value.index };
+  const bytes = await readLarge(context.store, MASTER_TABLE.name, edit.node.id, qualifier, value.bytes);
+  return { bytes, index: value.index };
 }
 
 /** Checks the changed entry, stamps it and adds what the stamps touch to `touched`; gives the new entryCSN. */

@@ -16,7 +16,7 @@ import {
   sweepClaims,
 } from './index-admin.js';
 import { type Index, isComplete } from './indexes.js';
-import { largeCellsOf, readAllLarge } from './large.js';
+import { largeCellsOf, readAllLarge, untilStill } from './large.js';
 import { keyAfter, MASTER, MASTER_TABLE, Q } from './tables.js';
 import type { WriteContext } from './write.js';
 
@@ -105,7 +105,14 @@ async function entrySteps(
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<PlanStep[]> {
-  if (!row) return [];
+  return untilStill(async (again) => {
+    const read = again ? context.store.get(MASTER_TABLE.name, id) : row;
+    const now = isPromise(read) ? await read : read;
+    return now ? rowSteps(context, index, id, now) : [];
+  });
+}
+
+async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Buffer): Promise<PlanStep[]> {
   const cells = largeCellsOf(context.descriptions, row, [index.type]);
   const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
   const attributes = byType(draftWithLarge(context, row, large)).get(index.type);

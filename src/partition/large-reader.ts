@@ -1,10 +1,9 @@
 import type { Reader, Snapshot, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { isPromise } from '../store/maybe.js';
 import { cellValue, EMPTY } from '../store/row.js';
-import { largeLength, readChunks } from './large.js';
+import { isStill, largeLength, readChunks } from './large.js';
 import { toLdapError } from './store-errors.js';
-import { keyAfter, MASTER, MASTER_TABLE } from './tables.js';
+import { MASTER, MASTER_TABLE } from './tables.js';
 
 /**
  * The values over 64 KiB of one entry, read piece by piece; no more than a few chunks are in memory. Where the store has
@@ -56,13 +55,9 @@ export class LargeReader {
     yield* readChunks(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer, verify);
   }
 
-  /** What was read belongs to the value if its pointer, which has its SHA-256, is still there. */
   async #requireUnchanged(qualifier: Buffer, pointer: Buffer): Promise<void> {
-    const range = { family: MASTER.upAttributes, from: qualifier, to: keyAfter(qualifier) };
-    const read = this.#reader.getColumns(MASTER_TABLE.name, this.#id, [range]);
-    const row = isPromise(read) ? await read : read;
-    if (row && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer)) return;
-    throw new StoreError('unavailable', 'a large value was replaced while it was read; read it again');
+    if (!(await isStill(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer)))
+      throw new StoreError('unavailable', 'a large value was replaced while it was read; read it again');
   }
 
   close(): void {

@@ -1,11 +1,11 @@
 import type { AttributeType } from '../schema/types.js';
-import type { Cell, Maybe, Reader } from '../store/contract.js';
+import type { Cell, Reader } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import type { Needs } from './filter.js';
-import { largeQualifiers, MASTER } from './tables.js';
+import { keyAfter, largeQualifiers, MASTER } from './tables.js';
 
 /** Values longer than this live in chunks in family largeValues. */
 export const LARGE_VALUE = 64 * 1024;
@@ -70,52 +70,55 @@ export async function* readChunks(
   }
 }
 
-/** The whole value behind `qualifier` of the entry `id`; `corrupt` when chunks are missing. */
-export function readLarge(
-  reader: Reader,
-  table: string,
-  id: Buffer,
-  qualifier: Buffer,
-  pointer: Buffer,
-): Maybe<Buffer> {
-  if (chunkCount(pointer) > TOGETHER) return readLong(reader, table, id, qualifier, pointer);
-  const cells = reader.getCells(table, id, MASTER.largeValues, qualifier);
-  return isPromise(cells)
-    ? cells.then((c) => joinChunks(c, qualifier, pointer))
-    : joinChunks(cells, qualifier, pointer);
-}
-
-/** Only the value itself is held whole. */
-async function readLong(
+/**
+ * The whole value behind `qualifier` of the entry `id`, whose row said `pointer`. `corrupt` when chunks are missing, `guard` when
+ * the value was replaced since the row was read.
+ */
+export async function readLarge(
   reader: Reader,
   table: string,
   id: Buffer,
   qualifier: Buffer,
   pointer: Buffer,
 ): Promise<Buffer> {
+  const verify = async (): Promise<void> => {
+    if (!(await isStill(reader, table, id, qualifier, pointer)))
+      throw new StoreError('guard', 'a large value was replaced while it was read');
+  };
   const value = Buffer.allocUnsafe(largeLength(pointer));
   let to = 0;
-  for await (const chunk of readChunks(reader, table, id, qualifier, pointer)) to += chunk.copy(value, to);
+  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify)) to += chunk.copy(value, to);
   return value;
 }
 
-function joinChunks(cells: Buffer | undefined, qualifier: Buffer, pointer: Buffer): Buffer {
-  const value = Buffer.allocUnsafe(largeLength(pointer));
-  let to = 0;
-  if (cells) {
-    for (let at = 0; at < cells.length; ) {
-      const next = nextCell(cells, at);
-      const start = valueStart(cells, at);
-      // A longer qualifier with the same beginning belongs to another value.
-      if (start - qualifierStart(at) === qualifier.length + 4 && to + (next - start) <= value.length) {
-        to += cells.copy(value, to, start, next);
-      }
-      at = next;
+/** Whether the value behind `qualifier` is the one of `pointer`, which has its SHA-256; what was read before is then of it. */
+export async function isStill(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+): Promise<boolean> {
+  const range = { family: MASTER.upAttributes, from: qualifier, to: keyAfter(qualifier) };
+  const read = reader.getColumns(table, id, [range]);
+  const row = isPromise(read) ? await read : read;
+  return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
+}
+
+/** Does what uses `readLarge` again for as long as values are replaced meanwhile; `again`: the row has to be read anew. */
+export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promise<T> {
+  for (let again = false; ; again = true) {
+    try {
+      return await work(again);
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
     }
   }
-  if (to !== value.length)
-    throw new StoreError('corrupt', `a large value has ${to} of its ${value.length} bytes; run \`rowan check\``);
-  return value;
+}
+
+/** Whether `readLarge` ended because the value was replaced. */
+export function isReplaced(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'guard';
 }
 
 /** Offsets of the cells of a row that stand for large values. */
@@ -146,7 +149,7 @@ export function largeCellsWhere(
   return largeCells(row).filter((at) => wanted(descriptions.ofCell(row, at).description.type));
 }
 
-/** All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. */
+/** All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. Errors: `readLarge`. */
 export async function readAllLarge(
   reader: Reader,
   table: string,

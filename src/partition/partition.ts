@@ -19,6 +19,7 @@ import { FilterCompiler } from './filter-compiler.js';
 import { latestCsn } from './history.js';
 import { addIndex, dropIndex } from './index-admin.js';
 import { buildIndexes } from './index-build.js';
+import { untilStill } from './large.js';
 import { LargeReader } from './large-reader.js';
 import { findEntry, type ReadRow, requireEntry } from './locate.js';
 import { type Maintained, maintain } from './maintain.js';
@@ -117,8 +118,10 @@ export class Partition implements Directory {
 
   async #read(dn: Dn, options: WriteOptions & { large?: boolean }): Promise<Entry> {
     await this.context.shared.fresh();
-    const found = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
-    return toEntry(this.context, found, options.large ?? false);
+    return untilStill(async () => {
+      const found = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
+      return toEntry(this.context, found, options.large ?? false);
+    });
   }
 
   async readById(id: Buffer): Promise<Entry | undefined> {

@@ -7,7 +7,7 @@ import { type Area, covers, formatResume, type PlanKind, type Resume } from './a
 import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from './filter.js';
 import { Found } from './hit.js';
 import { IdSet } from './id-set.js';
-import { largeCellsOf, readAllLarge } from './large.js';
+import { isReplaced, largeCellsOf, readAllLarge } from './large.js';
 import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
 import type { Node, Specials } from './nodes.js';
 import type { Prepared, SearchContext } from './search.js';
@@ -182,6 +182,15 @@ export class SearchRun {
 
   /** With what has to be read first; a candidate of its own, as others may be looked at meanwhile. */
   async #prepared(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, lacking: boolean): Promise<void> {
+    try {
+      await this.#whenRead(id, row, parent, kind, key, lacking);
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
+      await this.fetch(id, kind, key);
+    }
+  }
+
+  async #whenRead(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, lacking: boolean): Promise<void> {
     const cells = largeCellsOf(this.context.descriptions, row, this.#needs.values);
     const large = await readAllLarge(this.#reader, MASTER_TABLE.name, id, row, cells);
     const count = this.#needs.subordinates ? childCount(this.#reader, row) : 0;

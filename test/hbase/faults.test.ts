@@ -1,129 +1,139 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
-import { initDirectory } from '../../src/partition/index.js';
-import { MASTER_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
+import { indexTable, MASTER_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
+import type { TableSpec } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { JOURNAL_TABLE } from '../../src/store/hbase/journal/tables.js';
 import { internalHandle, tableHandle } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
-import { ACTOR, change, type Fixture, SUFFIX, testSchema } from '../partition/fixture.js';
-import { openOver } from '../partition/kill.js';
+import { change, type Fixture, type Random, seeded, testSchema } from '../partition/fixture.js';
+import { Ledger, openOver, prepare } from '../partition/kill.js';
+import { COUNTER } from '../partition/kill-model.js';
+import { Load, patiently } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
+import { amongStill, type Still, standStill, Watcher } from './watcher.js';
 
-const LEASE_MS = 2000;
-const WRITERS = 8;
 const KILLS = process.env.ROWAN_SOAK ? 20 : 3;
+/** Acknowledged before and after each fault. */
+const OPERATIONS = 10;
+/** Each search of a reader answered so many times: it did search; or one of them was begun after the fault. */
+const BEFORE = 1;
+const AFTER = 2;
 
-/** Two front ends of one directory in this process, under writers that note what they were told. */
-class Load {
-  readonly acknowledged = new Map<string, string>();
-  /** Told `unavailable`: there or not. */
-  readonly unknown = new Set<string>();
-  readonly #fronts: readonly Fixture[];
-  readonly #running: Promise<void>[] = [];
-  #stopped = false;
+/** How long an operation may take, ms. As long as Rowan lets it by itself. */
+const USUAL = 30_000;
+/** Shorter than the start of an HBase: who waits no longer is told `unavailable`, and asks again all the while it comes up. */
+const HASTY = 1000;
+/** However slow the machine is: nobody has a reason to say `unavailable`. */
+const PATIENT = 600_000;
 
-  constructor(fronts: readonly Fixture[]) {
-    this.#fronts = fronts;
-    for (let k = 0; k < WRITERS; k++) this.#running.push(this.#write(fronts[k % fronts.length]!, k));
-  }
+/** Of front ends that are to be given up soon, ms, and of those that are not to be. */
+const SHORT_LEASE = 2000;
+const LONG_LEASE = 60_000;
 
-  async #write(front: Fixture, k: number): Promise<void> {
-    for (let n = 0; !this.#stopped; n++) {
-      const name = `w${k}-${n}`;
-      const dn = `cn=${name},${SUFFIX}`;
-      try {
-        await front.add(dn, { objectClass: 'inetOrgPerson', cn: name, sn: name });
-        this.acknowledged.set(dn, '');
-        await front.modify(dn, change('replace', 'description', name));
-        this.acknowledged.set(dn, name);
-      } catch (error) {
-        if (!(error instanceof LdapError && error.result === 'unavailable')) throw error;
-        this.unknown.add(dn);
-      }
-    }
-  }
+/** Half of the keys that are drawn at random. */
+const MIDDLE = Buffer.from([0x80]);
+const FIRST = Buffer.alloc(1);
 
-  /** Resolves when so many more operations were acknowledged. */
-  async more(count: number): Promise<void> {
-    const wanted = this.acknowledged.size + count;
-    while (this.acknowledged.size < wanted) await Promise.race([sleep(20), ...this.#running]);
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    await Promise.all(this.#running);
-  }
-
-  /** Everything that was acknowledged is there, and `check` finds nothing. */
-  async expectKept(): Promise<void> {
-    const [front, ...others] = this.#fronts;
-    // Closed, they have written the counters that they still summed up.
-    await Promise.all(others.map((other) => other.close()));
-    const found = new Set(await front!.find('(cn=w*)'));
-    const lost = [...this.acknowledged.keys()].filter((dn) => !found.has(dn));
-    expect(lost).to.deep.equal([]);
-    const known = new Set([...this.acknowledged.keys(), ...this.unknown]);
-    expect([...found].filter((dn) => !known.has(dn))).to.deep.equal([]);
-    for (const [dn, description] of this.acknowledged)
-      if (!this.unknown.has(dn)) expect(await front!.values(dn, 'description')).to.deep.equal([description]);
-    await front!.expectClean();
-  }
-}
-
-describe('HBase under two front ends', function () {
-  this.timeout(150_000 * KILLS);
+describe('HBase under two front ends that write and others that search throughout', function () {
+  this.timeout(300_000 * KILLS);
   let server: HBaseServer;
   let settings: HBaseSettings;
-  let stores: HBaseStore[];
-  let fronts: Fixture[];
+  let still: Still;
+  const ledger = new Ledger();
+  let readers: Fixture[] = [];
+  let fronts: Fixture[] = [];
 
   before(async function () {
     server = await hbase(this);
-  });
-
-  beforeEach(async () => {
     settings = server.settings(freshPrefix());
-    const open = () => openHBaseStore(settings, { leaseMs: LEASE_MS });
-    stores = [await open(), await open()];
-    const directory = { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') };
-    await initDirectory(stores[0]!, directory, testSchema());
-    fronts = await Promise.all(stores.map(openOver));
-    await fronts[0]!.add(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' });
+    await prepare(await openHBaseStore(settings));
+    fronts = [await open(USUAL, SHORT_LEASE)];
+    still = await standStill(fronts[0]!);
+    await fronts[0]!.close();
   });
-  afterEach(() => Promise.all(fronts.map((front) => front.close())));
+  afterEach(() => Promise.all([...fronts, ...readers].map((front) => front.close())));
 
-  it(`killed with -9 and started again ${KILLS} times: service resumes by itself and nothing acknowledged is lost`, async () => {
-    const load = new Load(fronts);
-    for (let n = 0; n < KILLS; n++) {
-      await load.more(20);
-      await server.kill();
-      await sleep(300);
-      await server.restart();
+  const open = (operationTimeoutMs: number, leaseMs: number): Promise<Fixture> =>
+    patiently(async () => openOver(await openHBaseStore({ ...settings, operationTimeoutMs }, { leaseMs })));
+
+  async function openFronts(deadline: number, leaseMs: number): Promise<void> {
+    fronts = await Promise.all([open(deadline, leaseMs), open(deadline, leaseMs)]);
+  }
+
+  /** Those at work, and a way to see that each of them gets on. */
+  class Work {
+    readonly load: Load;
+    readonly watchers: readonly Watcher[];
+
+    constructor(random: Random) {
+      this.load = new Load(fronts, random);
+      this.watchers = readers.map((reader) => new Watcher(reader, still));
     }
-    await load.more(20);
-    await load.stop();
-    await swept(stores[0]!, settings, stores.length);
-    await load.expectKept();
-  });
 
-  it('with regions split and moved under load: nobody notices', async () => {
-    const load = new Load(fronts);
-    await load.more(30);
-    const master = tableHandle(settings, MASTER_TABLE).name;
-    const tree = tableHandle(settings, TREE_TABLE).name;
-    await server.moveRegion(tree, Buffer.alloc(1));
-    await load.more(10);
-    await server.splitRegion(master, Buffer.from([0x01]));
-    await load.more(10);
-    await server.moveRegion(internalHandle(settings, JOURNAL_TABLE).name, Buffer.alloc(1));
-    await server.moveRegion(master, Buffer.from([2]));
-    await load.more(10);
-    await load.stop();
-    await swept(stores[0]!, settings, stores.length);
-    expect([...load.unknown]).to.deep.equal([]);
-    await load.expectKept();
-  });
+    async getsOn(searches: number): Promise<void> {
+      await Promise.all([this.load.more(OPERATIONS), ...this.watchers.map((watcher) => watcher.more(searches))]);
+    }
+
+    /** Nothing acknowledged is lost, nothing is half done, and nobody has seen what was not. Closes the fronts. */
+    async expectKept(): Promise<void> {
+      const heard = await this.load.stop();
+      // Closed, they have written the counters that they still summed up.
+      await Promise.all(fronts.map((front) => front.close()));
+      const [reader] = readers;
+      // One that was given up meanwhile has no row in the journal; now it has again.
+      for (const one of readers) await comesThrough(one);
+      await swept(reader!.store as HBaseStore, settings, readers.length);
+      for (const watcher of this.watchers) await watcher.stop();
+      await reader!.expectClean();
+      await ledger.settle(reader!, heard);
+      for (const watcher of this.watchers) watcher.expectKnown(ledger.states);
+    }
+  }
+
+  const comesThrough = (front: Fixture): Promise<void> =>
+    patiently(() => front.modify(COUNTER, change('replace', 'l', 'here')));
+
+  it(`killed with -9 and started again ${KILLS} times: service resumes by itself, and nothing is lost, half done or wrongly seen`, () =>
+    seeded(async (random) => {
+      readers = [await open(USUAL, SHORT_LEASE), await open(HASTY, SHORT_LEASE)];
+      for (let n = 0; n < KILLS; n++) {
+        await openFronts(USUAL, SHORT_LEASE);
+        const work = new Work(random);
+        await work.getsOn(BEFORE);
+        expect(work.load.acknowledged, 'before the kill').to.be.at.least(OPERATIONS);
+        const refused = work.watchers[1]!.unavailable;
+        await server.kill();
+        await server.restart();
+        expect(work.watchers[1]!.unavailable, 'searches while there was no HBase').to.be.greaterThan(refused);
+        await work.getsOn(AFTER);
+        await Promise.all(fronts.map(comesThrough));
+        await work.expectKept();
+      }
+    }));
+
+  it('with regions split and moved under load: nobody notices', () =>
+    seeded(async (random) => {
+      readers = [await open(PATIENT, LONG_LEASE)];
+      await openFronts(PATIENT, LONG_LEASE);
+      const tableOf = (spec: TableSpec): string => tableHandle(settings, spec).name;
+      const [master, tree] = [tableOf(MASTER_TABLE), tableOf(TREE_TABLE)];
+      const names = tableOf(indexTable(testSchema().attribute('cn')!.oid));
+      const journal = internalHandle(settings, JOURNAL_TABLE).name;
+      const among = await amongStill(readers[0]!);
+      const faults = [
+        () => [server.splitRegion(tree, among), server.splitRegion(master, MIDDLE)],
+        () => [server.moveRegion(tree, among), server.moveRegion(journal, FIRST)],
+        () => [server.moveRegion(master, MIDDLE), server.moveRegion(names, FIRST)],
+      ];
+      const work = new Work(random);
+      await work.getsOn(BEFORE);
+      for (const fault of faults) {
+        await Promise.all(fault());
+        await work.getsOn(AFTER);
+      }
+      await work.expectKept();
+      expect(work.load.unavailable, 'writers that were told unavailable').to.equal(0);
+      expect(work.watchers[0]!.unavailable, 'searches that were told unavailable').to.equal(0);
+    }));
 });

@@ -1,24 +1,16 @@
 import { expect } from 'chai';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
-import { type Fixture, SUFFIX, seeded } from '../partition/fixture.js';
+import { type Fixture, seeded } from '../partition/fixture.js';
 import { Front, Ledger, openOver, prepare } from '../partition/kill.js';
-import { SHARED, WRITERS } from '../partition/kill-model.js';
+import { WRITERS } from '../partition/kill-model.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
-import { Watcher } from './watcher.js';
+import { type Still, standStill, Watcher } from './watcher.js';
 
 /** In pairs: both front ends of a round are killed, each at a time of its own. */
 const KILLS = Number(process.env.ROWAN_HBASE_KILLS ?? 30);
 const LEASE_MS = 1000;
-
-/** By way of an index, of the tree, of both, and over everything. */
-const SEARCHES = [
-  { base: SUFFIX, scope: 'sub', filter: '(cn=w*)' },
-  { base: SHARED, scope: 'one', filter: '(sn=w*)' },
-  { base: SUFFIX, scope: 'sub', filter: '(&(description=*)(sn=w*))' },
-  { base: SUFFIX, scope: 'sub', filter: '(mail=*)' },
-] as const;
 
 describe('front ends killed with -9 over HBase', function () {
   this.timeout(20_000 * KILLS);
@@ -27,6 +19,7 @@ describe('front ends killed with -9 over HBase', function () {
   let settings: HBaseSettings;
   let store: HBaseStore;
   let fixture: Fixture;
+  let still: Still;
   let fronts: Front[] = [];
 
   before(async function () {
@@ -36,6 +29,7 @@ describe('front ends killed with -9 over HBase', function () {
     await prepare(await openHBaseStore(settings));
     store = await openHBaseStore(settings, { leaseMs: LEASE_MS });
     fixture = await openOver(store);
+    still = await standStill(fixture);
   });
   after(async () => {
     for (const front of fronts) front.end();
@@ -51,7 +45,7 @@ describe('front ends killed with -9 over HBase', function () {
       const ledger = new Ledger();
       fresh();
       for (let round = 0; round < KILLS / 2; round++) {
-        const watcher = new Watcher(fixture, SEARCHES);
+        const watcher = new Watcher(fixture, still);
         const half = WRITERS / 2;
         // One of the two may live on, and meet what the other has left.
         const longer = random.int(6);
@@ -72,6 +66,6 @@ describe('front ends killed with -9 over HBase', function () {
         });
         watcher.expectKnown(ledger.states);
       }
-      expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(KILLS);
+      expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(KILLS / 3);
     }));
 });

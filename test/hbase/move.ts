@@ -18,6 +18,8 @@ interface Node {
 }
 
 const ENCODED_REGION_NAME = 2;
+/** However slow the machine is. */
+const WAIT_MS = 300_000;
 
 /** Undefined while the gateway cannot say: regions are on their way. */
 async function ask<T>(url: string): Promise<T | undefined> {
@@ -35,19 +37,20 @@ async function regionOf(rest: string, table: string, key: Buffer): Promise<Regio
 }
 
 async function eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  for (const end = Date.now() + 60_000; Date.now() < end; await sleep(50)) {
+  for (const end = Date.now() + WAIT_MS; Date.now() < end; await sleep(50)) {
     const found = await look();
     if (found !== undefined) return found;
   }
-  throw new Error(`${what}: not within a minute`);
+  throw new Error(`${what}: not in ${WAIT_MS / 1000} s`);
 }
 
 /** Moves the region of `table` that `key` is in to another region server, and waits until it is there. */
 export async function moveRegion(client: HBaseClient, rest: string, table: string, key: Buffer): Promise<void> {
   const region = await eventually(`the region of ${table}`, () => regionOf(rest, table, key));
-  const nodes = await ask<{ LiveNodes: Node[] }>(`${rest}/status/cluster`);
-  const to = nodes?.LiveNodes.find(({ name }) => name !== region.location);
-  if (!to) throw new Error('there is no other region server');
+  const to = await eventually(`a region server other than ${region.location}`, async () => {
+    const nodes = await ask<{ LiveNodes: Node[] }>(`${rest}/status/cluster`);
+    return nodes?.LiveNodes.find(({ name }) => name !== region.location);
+  });
   const [host, port] = to.name.split(':');
   const encoded = /\.([0-9a-f]{32})\.$/.exec(region.name)![1];
   const request = new Writer()

@@ -7,13 +7,21 @@ import { readEntries } from './kill-read.js';
 /** Entries that one writer has at most. */
 const MOST = 12;
 
-function choose(random: Random, writer: number, entries: Entries, gone: string[], n: number): Operation {
+interface Choice {
+  readonly random: Random;
+  readonly writer: number;
+  readonly entries: Entries;
+  readonly gone: string[];
+  readonly spread: boolean | undefined;
+}
+
+function choose({ random, writer, entries, gone, spread }: Choice, n: number): Operation {
   const live = [...entries.keys()];
   const uuid = random.pick(live) ?? '';
   const dice = random.int(100);
   const text = `${writer}-${n}-${'x'.repeat(random.chance(0.05) ? 100_000 : random.int(50))}`;
   if (live.length === 0 || (dice < 30 && live.length < MOST))
-    return { op: 'add', uuid: uuidText(newUuid()), name: `w${writer}-${n}`, text };
+    return { op: 'add', uuid: uuidText(newUuid(spread)), name: `w${writer}-${n}`, text };
   if (dice < 50) return { op: 'set', uuid, text };
   if (dice < 60) return { op: 'rename', uuid, name: `w${writer}-${n}` };
   if (dice < 70) return { op: 'move', uuid, shared: !entries.get(uuid)!.shared };
@@ -63,9 +71,10 @@ export async function write(
 ): Promise<void> {
   const entries = await readEntries(fixture, writer);
   const gone: string[] = [];
+  const choice = { random, writer, entries, gone, spread: fixture.store.supports.spread };
   const began = Date.now().toString(36);
   for (let n = 0; !stopped(); n++) {
-    const operation = choose(random, writer, entries, gone, Number.parseInt(began, 36) * 1000 + n);
+    const operation = choose(choice, Number.parseInt(began, 36) * 1000 + n);
     tell({ writer, begins: operation });
     await perform(fixture, writer, entries, operation);
     tell({ writer });

@@ -7,6 +7,7 @@ import { chain } from '../../src/store/maybe.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, uuidText } from './fixture.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
+const VIEW = { hides: () => false };
 /** More chunks than are read together. */
 const LENGTH = 9 * CHUNK + 1000;
 
@@ -70,6 +71,31 @@ for (const engine of ENGINES) {
         expect(first.indexOf(Buffer.concat(read)), 'what was given before').to.equal(0);
       }
       large.close();
+    });
+
+    it('replaced while others look into them: searched, compared and read as they were before or after', async () => {
+      const texts = ['a', 'b', 'c'].map((letter, i) => `${letter.repeat(70_000 * (i + 1))} all`);
+      await fixture.modify(ANN, change('replace', 'description', texts[0]!));
+      let over = false;
+      const replace = async (): Promise<void> => {
+        for (let n = 1; n <= 15; n++) await fixture.modify(ANN, change('replace', 'description', texts[n % 3]!));
+        over = true;
+      };
+      const look = async (): Promise<number> => {
+        let looks = 0;
+        for (; !over; looks++) {
+          // Engines that answer at once would let nobody else in.
+          await new Promise(setImmediate);
+          expect(await fixture.find('(description=*all)', { base: ANN, scope: 'base' })).to.deep.equal([ANN]);
+          await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(texts[1]!), VIEW);
+          const { attributes } = await fixture.read(ANN, true);
+          const found = attributes.find((a) => a.description === 'description')?.values.map((v) => v.toString());
+          expect(texts.map((text) => [text])).to.deep.include(found);
+        }
+        return looks;
+      };
+      const [looks] = await Promise.all([look(), look(), replace()]);
+      expect(looks).to.be.greaterThan(0);
     });
 
     it('one that lacks a chunk is told', async () => {

@@ -2,7 +2,7 @@ import { cellValue, MARK } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
 import { byType, Implied, implyType } from '../implied.js';
 import { type Index, isComplete } from '../indexes.js';
-import { readAllLarge } from '../large.js';
+import { readAllLarge, untilStill } from '../large.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { Fingerprint } from './fingerprint.js';
@@ -84,6 +84,13 @@ async function checkExtra(survey: Survey, index: Index): Promise<void> {
 
 /** Prefixes of the rows that an entry implies in one index. */
 async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
+  return untilStill(async (again) => {
+    const now = again ? await survey.get(MASTER_TABLE.name, id) : row;
+    return now ? rowPrefixes(survey, index, id, now) : [];
+  });
+}
+
+async function rowPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
   const large = await readAllLarge(survey.reader, MASTER_TABLE.name, id, row);
   const attributes = byType(draftWithLarge(survey.context, row, large)).get(index.type);
   const implied = new Implied();
