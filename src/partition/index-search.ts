@@ -24,7 +24,7 @@ async function streamed(run: SearchRun, plan: IndexPlan): Promise<void> {
   const seen = new IdSet();
   for (const source of plan.sources) {
     for await (const ids of idBatches(source, run.reader, BATCH)) {
-      const done = fetchAll(run, ids, 0, seen);
+      const done = fetchAll(run, ids, seen);
       if (isPromise(done)) await done;
       const pause = run.breathe();
       if (isPromise(pause)) await pause;
@@ -63,11 +63,32 @@ async function gathered(run: SearchRun, plan: IndexPlan, after?: Buffer): Promis
   }
 }
 
-function fetchAll(run: SearchRun, ids: Buffer, from = 0, seen?: IdSet): Maybe<void> {
+/** Entries that are read together where rows are spread over servers: each answer costs a journey. */
+const TOGETHER = 256;
+const FIRST_TOGETHER = 16;
+
+function fetchAll(run: SearchRun, ids: Buffer, seen?: IdSet): Maybe<void> {
+  const journeys = run.context.store.supports.spread && ids.length > UUID_BYTES;
+  return journeys ? fetchTogether(run, ids, seen) : fetchEach(run, ids, 0, seen);
+}
+
+function fetchEach(run: SearchRun, ids: Buffer, from: number, seen?: IdSet): Maybe<void> {
   for (let at = from; at < ids.length && !run.ended; at += UUID_BYTES) {
     if (seen && !seen.add(ids, at)) continue;
     const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
     const done = run.fetch(id, 'i', id);
-    if (isPromise(done)) return done.then(() => fetchAll(run, ids, at + UUID_BYTES, seen));
+    if (isPromise(done)) return done.then(() => fetchEach(run, ids, at + UUID_BYTES, seen));
+  }
+}
+
+/** A few first: a search may want no more. */
+async function fetchTogether(run: SearchRun, ids: Buffer, seen?: IdSet): Promise<void> {
+  let most = FIRST_TOGETHER;
+  for (let at = 0; at < ids.length && !run.ended; most = Math.min(2 * most, TOGETHER)) {
+    const keys: Buffer[] = [];
+    for (; at < ids.length && keys.length < most; at += UUID_BYTES)
+      if (!seen || seen.add(ids, at)) keys.push(ids.subarray(at, at + UUID_BYTES));
+    run.checkLimits();
+    await run.fetchMany(keys, 'i');
   }
 }

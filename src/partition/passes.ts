@@ -10,6 +10,8 @@ import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 
 /** Rows that match between two looks at the clock. */
 const LOOK_ROWS = 32;
+/** Entries that are read together where rows are spread over servers. */
+const TOGETHER = 256;
 
 /** What a search has of a pass: the containers it met, and the pass's state of the store until it lets go of it. */
 export interface Ride {
@@ -123,6 +125,8 @@ class Pass {
   readonly #range: KeyRange;
   readonly #kind: PlanKind;
   readonly #shared: SharedSnapshot;
+  /** Each answer costs a journey. */
+  readonly #journeys: boolean;
   #riders: Rider[];
   #turnBegan = performance.now();
 
@@ -130,6 +134,7 @@ class Pass {
     this.#range = range;
     this.#kind = kind;
     this.#riders = riders;
+    this.#journeys = store.supports.spread === true;
     this.#shared = new SharedSnapshot(store.snapshot(), riders.length);
     for (const { run } of riders) run.readFrom(this.#shared.snapshot);
   }
@@ -156,11 +161,13 @@ class Pass {
   async #look(batch: Batch): Promise<void> {
     const alone = this.#riders.length === 1;
     for (const { run } of this.#riders) run.looked += batch.scanned;
+    let ahead: readonly (Buffer | undefined)[] | undefined;
     for (let i = 0; i < batch.keys.length; i++) {
       if (i % LOOK_ROWS === LOOK_ROWS - 1) await this.#breathe();
+      if (this.#journeys && i % TOGETHER === 0) ahead = await this.#readAhead(batch, i);
       const treeRow = batch.rows[i]!;
-      const id = cellValue(treeRow, TREE.treeInfo, Q.id)!;
-      let read: Buffer | undefined | null = null;
+      const id = idOf(treeRow);
+      let read = ahead ? ahead[i % TOGETHER] : null;
       for (const rider of [...this.#riders]) {
         if (!alone && !rider.test(treeRow)) continue;
         if (read === null) read = await this.#shared.snapshot.get(MASTER_TABLE.name, id);
@@ -168,6 +175,16 @@ class Pass {
       }
     }
     for (const rider of [...this.#riders]) this.#check(rider);
+  }
+
+  /** The entries of the next rows; nobody rides any more where there are none. */
+  async #readAhead(batch: Batch, from: number): Promise<readonly (Buffer | undefined)[]> {
+    if (this.#riders.length === 0) return [];
+    const rows = batch.rows.slice(from, from + TOGETHER);
+    return this.#shared.snapshot.getMany(
+      MASTER_TABLE.name,
+      rows.map((row) => idOf(row!)),
+    );
   }
 
   async #breathe(): Promise<void> {
@@ -224,6 +241,10 @@ class Pass {
   #drop(rider: Rider): void {
     this.#riders = this.#riders.filter((other) => other !== rider);
   }
+}
+
+function idOf(treeRow: Buffer): Buffer {
+  return cellValue(treeRow, TREE.treeInfo, Q.id)!;
 }
 
 /** Lets through what any of them lets through. */

@@ -126,6 +126,17 @@ export class SearchRun {
       : head && this.considerHead(id, head, kind, key);
   }
 
+  /** Reads entries together and considers one after the other. */
+  async fetchMany(ids: readonly Buffer[], kind: PlanKind): Promise<void> {
+    const rows = await this.#reader.getMany(MASTER_TABLE.name, ids);
+    for (let i = 0; i < ids.length && !this.ended; i++) {
+      this.looked++;
+      const row = rows[i];
+      const done = row && this.consider(ids[i]!, row, kind, ids[i]!);
+      if (isPromise(done)) await done;
+    }
+  }
+
   /** As `consider`, but of a long row the head alone has come. */
   considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     if (isWhole(head)) return this.consider(id, head, kind, key);

@@ -4,6 +4,7 @@ import { noTable } from '../tables.js';
 import { Catalog } from './catalog.js';
 import { toStoreError } from './errors.js';
 import { PAGE } from './pages.js';
+import { memoryLimit, outgrows } from './read-ahead.js';
 import { type LmdbTable, openTable } from './table.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
@@ -141,7 +142,8 @@ export function maxKeyOf(root: RootDatabase): number {
   return Math.min(MAX_KEY, (root as unknown as { maxKeySize: number }).maxKeySize);
 }
 
-export function openRoot(folder: string, readOnly: boolean): RootDatabase {
+/** `memory`: bytes. Who only reads does so in order: exports, checks, copies. */
+export function openRoot(folder: string, readOnly: boolean, memory = memoryLimit()): RootDatabase {
   return open({
     path: folder,
     // A folder whose name has a dot in it is a folder all the same.
@@ -152,6 +154,6 @@ export function openRoot(folder: string, readOnly: boolean): RootDatabase {
     maxReaders: 512,
     encoding: 'binary',
     keyEncoding: 'binary',
-    ...({ permissionsMode: 0o600 } as object),
+    ...({ permissionsMode: 0o600, noReadAhead: !readOnly && outgrows(folder, memory) } as object),
   });
 }

@@ -1,0 +1,46 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { openRoot } from '../../src/store/lmdb/environment.js';
+import { memoryLimit } from '../../src/store/lmdb/read-ahead.js';
+
+const MAPS = '/proc/self/smaps';
+const GIB = 2 ** 30;
+
+/** Flags that Linux keeps of the mapping of a file: `rr`, it is read at random. */
+function flagsOf(path: string): string[] {
+  const lines = readFileSync(MAPS, 'utf8').split('\n');
+  const at = lines.findIndex((line) => line.endsWith(path));
+  const flags = lines.slice(at).find((line) => line.startsWith('VmFlags:'))!;
+  return flags.split(/\s+/).slice(1);
+}
+
+describe('lmdb: reading ahead', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'rowan-ahead-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  async function isRandom(readOnly: boolean, memory: number): Promise<boolean> {
+    const root = openRoot(folder, readOnly, memory);
+    try {
+      return flagsOf(join(folder, 'data.mdb')).includes('rr');
+    } finally {
+      await root.close();
+    }
+  }
+
+  it('is left where the data file fits into memory, and to those who read in order', async function () {
+    if (!existsSync(MAPS)) this.skip();
+    expect(await isRandom(false, GIB), 'a new folder').to.equal(false);
+    expect(await isRandom(false, GIB)).to.equal(false);
+    expect(await isRandom(false, 10_000), 'larger than the memory').to.equal(true);
+    expect(await isRandom(true, 10_000)).to.equal(false);
+  });
+
+  it('is judged by what the process may use', () => {
+    expect(memoryLimit()).to.be.within(2 ** 26, Number.MAX_SAFE_INTEGER);
+  });
+});
