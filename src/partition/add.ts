@@ -40,7 +40,7 @@ export async function add(
   const { schema } = context;
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
   const draft = draftFromAttributes(schema, given);
-  refuseServerAttributes(draft.attributes.values(), actor);
+  refuseServerAttributes(draft.attributes, actor);
   refuseServerNames(dn.rdns[0]!, actor);
   prepareEntry(context, draft, dn, actor);
   return addPrepared(context, draft, dn, actor, options);

@@ -8,6 +8,8 @@ import type { SearchParams } from './types.js';
 
 /** Candidates fetched in one go from an index. */
 export const BATCH = 512;
+/** Entries that are read together where rows are spread over servers: each answer costs a journey. */
+export const TOGETHER = 256;
 /** The entry a search begins at. */
 export interface Base {
   readonly node: Node;

@@ -3,6 +3,7 @@ import { FIXED_EXCESS, fixed, putBytes, putFixed } from '../store/put.js';
 import { CELL_HEADER, packRow, packSorted } from '../store/row.js';
 import { IndexRows } from './bulk-index.js';
 import { cellOf, FORM_POSITION, type Layout, type Layouts, type TreePart } from './bulk-layout.js';
+import { INDEX_BYTES } from './descriptions.js';
 import type { Draft, DraftAttribute } from './draft.js';
 import { type EntryCells, entryCells, type TreeInfo } from './entry.js';
 import type { Form } from './implied.js';
@@ -23,7 +24,6 @@ const VERSION = fixed(cellOf(MASTER.treeInfo, Q.version));
 const TREE_INFO = 256;
 /** Where the length of a cell's value stands. */
 const VALUE_LENGTH = 3;
-const INDEX_BYTES = 4;
 
 const NO_FORMS: readonly Form[] = [];
 

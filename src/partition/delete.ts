@@ -96,7 +96,7 @@ export function draftWithLarge(
 ): Draft {
   const draft = draftFromRow(context.descriptions, row, undefined);
   if (!large) return draft;
-  for (const attribute of draft.attributes.values()) {
+  for (const attribute of draft.attributes) {
     attribute.values = attribute.values.map((v) => {
       const qualifier = valueQualifier(attribute.text, v.index);
       return { bytes: large.get(qualifier.toString('latin1')) ?? v.bytes, index: v.index };

@@ -46,13 +46,19 @@ export class FilterCompiler {
       case 'extensible':
         return this.#extensible(filter, view, needs);
       default: {
-        const wanted = this.#schema.describe(filter.attribute);
-        if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
-        if (wanted.type.secret || view.hides(wanted.type))
-          return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
-        return this.#attributeTerm(filter, wanted, view, needs);
+        const wanted = this.#asked(filter.attribute, view);
+        return 'kind' in wanted ? wanted : this.#attributeTerm(filter, wanted, view, needs);
       }
     }
+  }
+
+  /** What a filter asks for, or the term that it comes to where it cannot be asked. */
+  #asked(attribute: string, view: View): AttributeDescription | CompiledFilter {
+    const wanted = this.#schema.describe(attribute);
+    if (!wanted) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
+    if (wanted.type.secret || view.hides(wanted.type))
+      return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+    return wanted;
   }
 
   #attributeTerm(
@@ -143,10 +149,8 @@ export class FilterCompiler {
       if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
       return this.#anyAttributeTerm(filter, rule, view, needs);
     }
-    const wanted = this.#schema.describe(filter.attribute);
-    if (!wanted) return undefinedTerm(`attribute '${filter.attribute.slice(0, 100)}' is not in the schema`);
-    if (wanted.type.secret || view.hides(wanted.type))
-      return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
+    const wanted = this.#asked(filter.attribute, view);
+    if ('kind' in wanted) return wanted;
     const term = this.#ruleTerm(filter, wanted, view, needs, rule ?? wanted.type.equality, filter.value);
     if (!filter.dnAttributes || term.kind !== 'term') return term;
     const test = ruleTest(

@@ -51,7 +51,7 @@ function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
 /** The attributes of a draft under their types: normAttributes do not tell options apart. */
 export function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   const types = new Map<AttributeType, DraftAttribute[]>();
-  for (const attribute of draft.attributes.values()) {
+  for (const attribute of draft.attributes) {
     const { type } = attribute.description;
     const known = types.get(type);
     if (known) known.push(attribute);

@@ -106,8 +106,7 @@ async function entrySteps(
   row: Buffer | undefined,
 ): Promise<PlanStep[]> {
   return untilStill(async (again) => {
-    const read = again ? context.store.get(MASTER_TABLE.name, id) : row;
-    const now = isPromise(read) ? await read : read;
+    const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
     return now ? rowSteps(context, index, id, now) : [];
   });
 }

@@ -1,6 +1,6 @@
 import type { Maybe } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
-import { BATCH } from './area.js';
+import { BATCH, TOGETHER } from './area.js';
 import { IdSet } from './id-set.js';
 import type { IndexPlan } from './plan.js';
 import type { SearchRun } from './search-run.js';
@@ -63,8 +63,7 @@ async function gathered(run: SearchRun, plan: IndexPlan, after?: Buffer): Promis
   }
 }
 
-/** Entries that are read together where rows are spread over servers: each answer costs a journey. */
-const TOGETHER = 256;
+/** A search may want no more than these. */
 const FIRST_TOGETHER = 16;
 
 function fetchAll(run: SearchRun, ids: Buffer, seen?: IdSet): Maybe<void> {
@@ -81,7 +80,6 @@ function fetchEach(run: SearchRun, ids: Buffer, from: number, seen?: IdSet): May
   }
 }
 
-/** A few first: a search may want no more. */
 async function fetchTogether(run: SearchRun, ids: Buffer, seen?: IdSet): Promise<void> {
   let most = FIRST_TOGETHER;
   for (let at = 0; at < ids.length && !run.ended; most = Math.min(2 * most, TOGETHER)) {

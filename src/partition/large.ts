@@ -1,7 +1,6 @@
 import type { AttributeType } from '../schema/types.js';
 import type { Cell, Reader } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { isPromise } from '../store/maybe.js';
 import { cellValue, nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import type { Needs } from './filter.js';
@@ -100,8 +99,7 @@ export async function isStill(
   pointer: Buffer,
 ): Promise<boolean> {
   const range = { family: MASTER.upAttributes, from: qualifier, to: keyAfter(qualifier) };
-  const read = reader.getColumns(table, id, [range]);
-  const row = isPromise(read) ? await read : read;
+  const row = await reader.getColumns(table, id, [range]);
   return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
 }
 

@@ -100,7 +100,7 @@ function setRests(draft: Draft, wide: readonly Wide[], indexes: Indexes): boolea
     const found = draft.get(description);
     const expected = indexes.get(type.oid)?.length ?? 0;
     if ((found?.values.length ?? 0) !== expected) return false;
-    for (const other of draft.attributes.values()) if (other.description.type === type && other !== found) return false;
+    for (const other of draft.attributes) if (other.description.type === type && other !== found) return false;
     draft.setRest(description, text, { count: count - expected, next });
   }
   return true;

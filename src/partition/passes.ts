@@ -1,8 +1,8 @@
-import type { Batch, KeyRange, Snapshot, Store, StoreFilter } from '../store/contract.js';
+import type { Batch, KeyRange, Scan, Snapshot, Store, StoreFilter } from '../store/contract.js';
 import { compileFilter } from '../store/filter.js';
 import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
-import type { PlanKind } from './area.js';
+import { type PlanKind, TOGETHER } from './area.js';
 import { scanRange } from './scan.js';
 import type { SearchRun } from './search-run.js';
 import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
@@ -10,8 +10,6 @@ import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 
 /** Rows that match between two looks at the clock. */
 const LOOK_ROWS = 32;
-/** Entries that are read together where rows are spread over servers. */
-const TOGETHER = 256;
 
 /** What a search has of a pass: the containers it met, and the pass's state of the store until it lets go of it. */
 export interface Ride {
@@ -141,8 +139,9 @@ class Pass {
 
   /** Every rider is settled when it resolves, but for those that go on alone. */
   async go(): Promise<void> {
-    const scan = this.#shared.snapshot.scan(TREE_TABLE.name, this.#range, { filter: anyOf(this.#riders) });
+    let scan: Scan | undefined;
     try {
+      scan = this.#shared.snapshot.scan(TREE_TABLE.name, this.#range, { filter: anyOf(this.#riders) });
       while (this.#riders.length > 0) {
         const next = scan.next();
         const batch = isPromise(next) ? await next : next;
@@ -154,7 +153,7 @@ class Pass {
     } catch (error) {
       for (const rider of this.#riders) this.#fail(rider, error);
     } finally {
-      scan.close();
+      scan?.close();
     }
   }
 

@@ -28,7 +28,7 @@ export async function toEntry(context: SearchContext, { node, row }: Located, wi
     dn: node.dn.toString(),
     parentId: parentIdOf(row),
     version: cellValue(row, MASTER.treeInfo, Q.version)!.readBigInt64BE(),
-    attributes: [...draft.attributes.values()].map((a) => ({
+    attributes: draft.attributes.map((a) => ({
       description: a.text,
       type: a.description.type,
       values: a.values.map((v) => v.bytes),

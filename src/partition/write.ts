@@ -194,7 +194,7 @@ export function setDefault(context: Context, draft: Draft, name: string, value: 
 /** Every check on the whole entry; sets structuralObjectClass. */
 export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
   const attributes: CheckedAttribute[] = [];
-  for (const attribute of draft.attributes.values()) attributes.push(checked(attribute));
+  for (const attribute of draft.attributes) attributes.push(checked(attribute));
   const structural = context.schema.checkEntry(attributes, rdn, { system: true });
   set(context, draft, 'structuralObjectClass', structural.name);
 }
@@ -243,7 +243,7 @@ export function refuseServerNames(rdn: Rdn, actor: Actor): void {
 
 /** Whether the entry changes what `NodeCache.flags` say. */
 export function isSpecial(draft: Draft): boolean {
-  for (const attribute of draft.attributes.values()) {
+  for (const attribute of draft.attributes) {
     if (attribute.description.type.name !== 'objectClass') continue;
     return attribute.values.some((v) => specialValue(v.bytes) !== undefined);
   }

@@ -317,10 +317,6 @@ export function parseBelow(text: string, end: number, ancestor: Dn, context: DnC
   const parser = new Parser(text, utf8Bytes(text.slice(0, end)), context, true);
   const raw = parser.rdns();
   if (raw.length === 0 || raw.length + ancestor.rdns.length > MAX_RDNS) return parseDn(text, context);
-  if (raw.length === 1) {
-    const rdn = finishRdn(raw[0]!, parser, context);
-    return { rdns: [rdn, ...ancestor.rdns], text, norm: joinRdns([rdn.norm, ancestor.norm]) };
-  }
   const rdns = raw.map((rdn) => finishRdn(rdn, parser, context));
   const norm = joinRdns([...rdns.map((rdn) => rdn.norm), ancestor.norm]);
   return { rdns: [...rdns, ...ancestor.rdns], text, norm };

@@ -153,11 +153,15 @@ export class Schema {
     if (text.length > MAX_DN) return this.parseDn(text);
     const { lastParent } = this;
     const comma = nextComma(text, 0);
-    if (comma < 0) return this.dns.get(text) ?? this.parseNew(text);
-    if (lastParent && text.length - comma - 1 === lastParent.text.length && text.endsWith(lastParent.text))
+    if (
+      comma >= 0 &&
+      lastParent &&
+      text.length - comma - 1 === lastParent.text.length &&
+      text.endsWith(lastParent.text)
+    )
       return parseBelow(text, comma, lastParent, this.dnContext);
     const dn = this.dns.get(text) ?? this.parseNew(text);
-    const parent = this.dns.get(text.slice(comma + 1));
+    const parent = comma < 0 ? undefined : this.dns.get(text.slice(comma + 1));
     if (parent && parent.rdns.length > 0) this.lastParent = parent;
     return dn;
   }

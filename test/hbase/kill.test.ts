@@ -66,6 +66,6 @@ describe('front ends killed with -9 over HBase', function () {
         });
         watcher.expectKnown(ledger.states);
       }
-      expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(KILLS / 3);
+      expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(KILLS);
     }));
 });

@@ -22,7 +22,7 @@ interface WatchedSearch {
   filter(writer: number): string;
 }
 
-/** Each finds all that stands still, and no entries but those and writers'. An index is asked for one writer's: candidates are read one by one. */
+/** Each finds all that stands still, and no entries but those and writers'. An index is asked for one writer's. */
 const SEARCHES: readonly WatchedSearch[] = [
   { how: 'ranges of an index', base: SUFFIX, scope: 'sub', filter: (k) => `(|(cn=wstill*)(cn=w${k}-*))` },
   { how: 'rows of an index', base: SUFFIX, scope: 'sub', filter: () => `(|${equalities})` },

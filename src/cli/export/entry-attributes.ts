@@ -1,11 +1,8 @@
-import { largeQualifiers, MASTER } from '../../partition/index.js';
+import { INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
 import type { LargeReader } from '../../partition/large-reader.js';
 import type { Hit } from '../../partition/types.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
-
-/** Bytes of the value index at the end of a qualifier of `upAttributes`. */
-const INDEX_BYTES = 4;
 
 /** Which attributes an export writes. */
 export class Selection {

@@ -2,8 +2,7 @@ import type { Cluster, OpenTable } from './cluster.js';
 import { rowId } from './journal/groups.js';
 import { moments } from './journal/moments.js';
 import type { Session } from './journal/session.js';
-
-type Read = (key: Buffer) => Promise<Buffer | undefined>;
+import type { ReadOptions } from './rpc/types.js';
 
 /**
  * What a front end has added to counters and not folded into their rows yet, for those who read them: a read gives the row as HBase
@@ -30,22 +29,19 @@ export class Overlay {
     return moments.now();
   }
 
-  /** Whether rows of the table that were read since then have to be looked at. */
-  touches(table: string, since: number): boolean {
-    return this.#swept > since || this.#sessions.some(({ shared }) => shared.touches(table, since));
-  }
-
-  /** A row that was read since then, with what is pending. `read` reads it again. */
+  /** A row that was read since then as `options` say, with what is pending. */
   async settled(
-    table: string,
+    { client }: Cluster,
+    { spec, handle }: OpenTable,
     key: Buffer,
+    options: ReadOptions,
     row: Buffer | undefined,
     since: number,
-    read: Read,
   ): Promise<Buffer | undefined> {
-    const id = rowId(table, key);
+    if (!this.#touches(spec.name, since)) return row;
+    const id = rowId(spec.name, key);
     let found = row;
-    for (let moment = since; this.#isFolding(id, moment); found = await read(key)) {
+    for (let moment = since; this.#isFolding(id, moment); found = await client.get(handle, key, options)) {
       await Promise.all(this.#sessions.map((session) => session.folded(id)));
       moment = moments.now();
     }
@@ -54,28 +50,19 @@ export class Overlay {
 
   /** As `settled`, for whole rows that were read together. */
   async settledRows(
-    { client }: Cluster,
+    cluster: Cluster,
     table: OpenTable,
     keys: readonly Buffer[],
     rows: (Buffer | undefined)[],
     since: number,
   ): Promise<(Buffer | undefined)[]> {
-    const { name } = table.spec;
-    if (!this.touches(name, since)) return rows;
-    const again: number[] = [];
-    const settled = rows.map((row, i) => {
-      const id = rowId(name, keys[i]!);
-      if (!this.#isFolding(id, since)) return this.#view(id, row);
-      again.push(i);
-      return undefined;
-    });
-    const read: Read = (key) => client.get(table.handle, key, table.rows);
-    await Promise.all(
-      again.map(async (i) => {
-        settled[i] = await this.settled(name, keys[i]!, rows[i], since, read);
-      }),
-    );
-    return settled;
+    if (!this.#touches(table.spec.name, since)) return rows;
+    return Promise.all(rows.map((row, i) => this.settled(cluster, table, keys[i]!, table.rows, row, since)));
+  }
+
+  /** Whether rows of the table that were read since then have to be looked at. */
+  #touches(table: string, since: number): boolean {
+    return this.#swept > since || this.#sessions.some(({ shared }) => shared.touches(table, since));
   }
 
   #isFolding(id: string, since: number): boolean {

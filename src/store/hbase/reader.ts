@@ -30,10 +30,10 @@ export class HBaseReader implements Reader {
   #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
     return this.#with(name, async (table) => {
       if (!isKey(key)) return undefined;
-      const read = (asked: Buffer) => this.cluster.client.get(table.handle, asked, head ? table.heads : table.rows);
+      const options = head ? table.heads : table.rows;
       const since = this.#overlay.moment();
-      const row = await read(key);
-      return this.#overlay.touches(name, since) ? this.#overlay.settled(name, key, row, since, read) : row;
+      const row = await this.cluster.client.get(table.handle, key, options);
+      return this.#overlay.settled(this.cluster, table, key, options, row, since);
     });
   }
 

@@ -46,3 +46,13 @@ export function copyOf(bytes: Buffer, length: number): Buffer {
   viewOf(bytes).copy(out, 0, 0, length);
   return out;
 }
+
+/** Order of `a[from, to)` and `b[start, end)`. By elements: right in LMDB's shared buffer, and for short runs less than a call of the runtime. */
+export function compareRuns(a: Buffer, from: number, to: number, b: Buffer, start = 0, end = b.length): number {
+  const shorter = Math.min(to - from, end - start);
+  for (let i = 0; i < shorter; i++) {
+    const d = a[from + i]! - b[start + i]!;
+    if (d !== 0) return d;
+  }
+  return to - from - (end - start);
+}

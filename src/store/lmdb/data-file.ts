@@ -22,6 +22,9 @@ const TRANSACTION_AT = LAST_PAGE_AT + 8;
 const BOOT_AT = TRANSACTION_AT + 8;
 const META_BYTES = BOOT_AT + 8;
 
+/** In the folder of a store. */
+export const DATA_FILE = 'data.mdb';
+
 interface Meta {
   readonly pageSize: number;
   readonly lastPage: bigint;

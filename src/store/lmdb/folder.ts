@@ -1,11 +1,10 @@
 import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoreError } from '../errors.js';
-import { checkDataFile } from './data-file.js';
+import { checkDataFile, DATA_FILE } from './data-file.js';
 
 const MARKER = 'rowan.json';
 const FORMAT = 3;
-const DATA = 'data.mdb';
 const LOCK = 'lock.mdb';
 
 interface Marker {
@@ -25,7 +24,7 @@ export async function prepareFolder(folder: string, create: boolean, readOnly: b
   const marker = await readMarker(folder);
   if (!marker) await createMarker(folder, create);
   await checkAccess(folder, readOnly);
-  await checkDataFile(join(folder, DATA));
+  await checkDataFile(join(folder, DATA_FILE));
   const { format, from = format } = marker ?? CURRENT;
   if (from === FORMAT) return false;
   if (readOnly) {
@@ -50,7 +49,7 @@ const WRITE = constants.R_OK | constants.W_OK;
 /** What LMDB opens for reading and writing. It crashes when it may not have its lock file, which readers write to as well. */
 async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
   await access(folder, (readOnly ? READ : WRITE) | constants.X_OK);
-  await accessIfThere(join(folder, DATA), readOnly ? READ : WRITE);
+  await accessIfThere(join(folder, DATA_FILE), readOnly ? READ : WRITE);
   try {
     const locked = await accessIfThere(join(folder, LOCK), WRITE);
     if (!locked) await access(folder, WRITE);

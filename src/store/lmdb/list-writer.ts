@@ -1,5 +1,5 @@
 import { EMPTY } from '../row.js';
-import { copyOf, viewOf } from './bytes.js';
+import { compareRuns, copyOf, viewOf } from './bytes.js';
 import { blockKey, blockRoom, firstAt, hasBlocks, headIn, headLength, inBlocks, Lists, recordRoom } from './lists.js';
 import { firstSegmentKey } from './segments.js';
 import type { Db, LmdbTable } from './table.js';
@@ -74,7 +74,7 @@ export class ListWriter {
     const { length } = record;
     const scratch = this.#scratch;
     if (length + added.length > scratch.length || length + added.length > recordRoom(prefix.length, n)) return false;
-    if (!isBelow(record, length - n, added, n)) return false;
+    if (compareRuns(record, length - n, length, added, 0, n) >= 0) return false;
     if (length > SHORT) viewOf(record).copy(scratch, 0, 0, length);
     else for (let i = 0; i < length; i++) scratch[i] = record[i]!;
     added.copy(scratch, length);
@@ -170,15 +170,6 @@ export class ListWriter {
       this.#blocks.putSync(at === 0 ? key : blockKey(first, run.subarray(at, at + n), n), run.subarray(at, at + size));
     }
   }
-}
-
-/** Whether the suffix of `n` bytes at `at` is below the first of `run`. */
-function isBelow(bytes: Buffer, at: number, run: Buffer, n: number): boolean {
-  for (let i = 0; i < n; i++) {
-    const d = bytes[at + i]! - run[i]!;
-    if (d !== 0) return d < 0;
-  }
-  return false;
 }
 
 function headOf(count: number, suffix: number): Buffer {

@@ -2,7 +2,7 @@ import type { RangeOptions, Transaction } from 'lmdb';
 import { StoreError } from '../errors.js';
 import { EMPTY } from '../row.js';
 import { afterPrefix } from '../tables.js';
-import { copyOf, viewOf } from './bytes.js';
+import { compareRuns, copyOf, viewOf } from './bytes.js';
 import { roomIn } from './pages.js';
 import { firstSegmentKey } from './segments.js';
 import { getFast, handOut, type LmdbTable, withTransaction } from './table.js';
@@ -64,16 +64,6 @@ export function blockKey(first: Buffer, bound: Buffer, suffix: number): Buffer {
   return Buffer.concat([first, bound.length > suffix ? bound.subarray(0, suffix) : bound]);
 }
 
-/** Compares the suffix at `at` with a bound of any length. */
-function compareAt(run: Buffer, at: number, suffix: number, bound: Buffer): number {
-  const shorter = Math.min(suffix, bound.length);
-  for (let i = 0; i < shorter; i++) {
-    const d = run[at + i]! - bound[i]!;
-    if (d !== 0) return d;
-  }
-  return suffix - bound.length;
-}
-
 /** Where in `run[from, to)` the first suffix ≥ `bound` begins, > when `exclusive`; `to` when there is none. */
 export function firstAt(
   run: Buffer,
@@ -87,7 +77,7 @@ export function firstAt(
   let high = (to - from) / suffix;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const d = compareAt(run, from + middle * suffix, suffix, bound);
+    const d = compareRuns(run, from + middle * suffix, from + (middle + 1) * suffix, bound);
     if (d < 0 || (exclusive && d === 0)) low = middle + 1;
     else high = middle;
   }
@@ -201,7 +191,7 @@ export class Lists {
     const n = this.suffix;
     const head = headIn(record.length, n);
     // Of the suffixes in the record the first divides the list.
-    const d = bound ? compareAt(record, head, n, bound) : 0;
+    const d = bound ? compareRuns(record, head, head + n, bound) : 0;
     if (reverse) {
       if ((!bound || d < 0) && !take(record, head, record.length)) return;
       if (head) this.#blocks(this.#before(prefix, bound), take);

@@ -4,6 +4,7 @@ import { type PackedRows, RowCursor } from '../load.js';
 import { EMPTY, nextCell, qualifierStart, valueStart } from '../row.js';
 import { checkKey } from '../stage.js';
 import { afterPrefix, cellKey } from '../tables.js';
+import { compareRuns } from './bytes.js';
 import { ListWriter } from './list-writer.js';
 import { recordRoom } from './lists.js';
 import { removeSegments, splitRow } from './long-row.js';
@@ -70,15 +71,9 @@ export class TableLoader {
     }
   }
 
-  /** Whether the cursor's key is above the one in hand. Both are short: a call of the runtime would cost more. */
+  /** Whether the cursor's key is above the one in hand. */
   #isAbove({ bytes, keyStart, rowStart }: RowCursor): boolean {
-    const { start, end } = this.#key;
-    const shorter = Math.min(end - start, rowStart - keyStart);
-    for (let i = 0; i < shorter; i++) {
-      const d = bytes[keyStart + i]! - bytes[start + i]!;
-      if (d !== 0) return d > 0;
-    }
-    return rowStart - keyStart > shorter;
+    return compareRuns(bytes, keyStart, rowStart, bytes, this.#key.start, this.#key.end) > 0;
   }
 
   #isSame({ bytes, keyStart, rowStart }: RowCursor): boolean {

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
+import { DATA_FILE } from './data-file.js';
 
 /** Bytes of memory that the process may come to use, page cache included. */
 export function memoryLimit(): number {
@@ -13,6 +14,6 @@ export function memoryLimit(): number {
  * the cache quickly after a start; where it does not, each random read would push out many pages for a few that are of use.
  */
 export function outgrows(folder: string, memory: number): boolean {
-  const { size } = statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) ?? { size: 0 };
+  const { size } = statSync(join(folder, DATA_FILE), { throwIfNoEntry: false }) ?? { size: 0 };
   return size > memory / 2;
 }

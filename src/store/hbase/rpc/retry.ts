@@ -10,12 +10,17 @@ const LONGEST = 5_000;
 /** A server that is overloaded is left alone for so many times longer. */
 const OVERLOAD = 5;
 
+/** Timers run out so much too early at most. */
+const TIMER_MS = 2;
+
 /** The time and the attempts of one operation. */
 export class Attempts {
   /** Monotonic ms. */
   readonly expires: number;
   readonly #settings: RpcSettings;
   #failed = 0;
+  /** The last failure that came while there was time. */
+  #cause: Failure | undefined;
 
   constructor(settings: RpcSettings) {
     this.#settings = settings;
@@ -29,13 +34,15 @@ export class Attempts {
   async pause(failure: Failure, applied: 'no' | 'unknown'): Promise<void> {
     if (failure.traits.final) throw storeError(failure, applied);
     if (failure.traits.atOnce) return;
+    // What fails when time is over says little else; what failed before says why.
+    if (!this.#cause || performance.now() < this.expires - TIMER_MS) this.#cause = failure;
     const at = this.#failed++;
     // What moved is usually there already, and a lost scanner says nothing of its server.
     const { moved, serverGone, scannerLost } = failure.traits;
     if (at === 0 && ((moved && !serverGone) || scannerLost)) return;
     const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (failure.traits.overloaded ? OVERLOAD : 1);
     const pause = Math.min(this.#settings.retryPauseMs * steps, LONGEST) * (0.75 + Math.random() / 2);
-    if (performance.now() + pause >= this.expires) throw storeError(failure, applied);
+    if (performance.now() + pause >= this.expires) throw storeError(this.#cause, applied);
     await sleep(pause);
   }
 }

@@ -10,7 +10,7 @@ const TABLE = { name: 't', families: ['0'] };
 function settings(port: number, changes: Partial<RpcSettings> = {}): RpcSettings {
   return {
     masters: [`127.0.0.1:${port}`],
-    operationTimeoutMs: 400,
+    operationTimeoutMs: 1_500,
     rpcTimeoutMs: 200,
     scannerTimeoutMs: 60_000,
     retryPauseMs: 20,
