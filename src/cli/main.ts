@@ -1,18 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { addCheck, addRepair } from './commands/check.js';
-import { addConfig } from './commands/config.js';
-import { addCopy } from './commands/copy.js';
-import { addDeleted } from './commands/deleted.js';
-import { addExplain } from './commands/explain.js';
-import { addExport } from './commands/export.js';
-import { addHBase } from './commands/hbase.js';
-import { addImport } from './commands/import.js';
-import { addIndex } from './commands/indexes.js';
-import { addInit } from './commands/init.js';
-import { addPasswd } from './commands/passwd.js';
-import { addQuickstart } from './commands/quickstart.js';
-import { addServe } from './commands/serve.js';
 import { ExitCode, reportError } from './exit.js';
 
 const EXAMPLES = `
@@ -31,17 +18,40 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** The whole command line. Commander's own errors are thrown as `CommanderError`, already printed. */
-export function createProgram(): Command {
+/** Adds a command to the program. */
+type Add = (program: Command) => void;
+
+/** In the order of the help. Each is loaded when it is wanted: of all their modules most commands need few. */
+const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+  init: async () => (await import('./commands/init.js')).addInit,
+  serve: async () => (await import('./commands/serve.js')).addServe,
+  import: async () => (await import('./commands/import.js')).addImport,
+  export: async () => (await import('./commands/export.js')).addExport,
+  check: async () => (await import('./commands/check.js')).addCheck,
+  repair: async () => (await import('./commands/check.js')).addRepair,
+  index: async () => (await import('./commands/indexes.js')).addIndex,
+  deleted: async () => (await import('./commands/deleted.js')).addDeleted,
+  explain: async () => (await import('./commands/explain.js')).addExplain,
+  passwd: async () => (await import('./commands/passwd.js')).addPasswd,
+  copy: async () => (await import('./commands/copy.js')).addCopy,
+  hbase: async () => (await import('./commands/hbase.js')).addHBase,
+  config: async () => (await import('./commands/config.js')).addConfig,
+  quickstart: async () => (await import('./commands/quickstart.js')).addQuickstart,
+};
+
+/**
+ * The command line, with the one command that is `wanted` or with all of them. Commander's own errors are thrown as
+ * `CommanderError`, already printed.
+ */
+async function createProgram(wanted: string | undefined): Promise<Command> {
   const program = new Command('rowan')
     .description('An LDAP directory server')
     .version(version())
     .addHelpText('after', EXAMPLES)
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
     .exitOverride();
-  for (const add of [addInit, addServe, addImport, addExport, addCheck, addRepair]) add(program);
-  for (const add of [addIndex, addDeleted, addExplain, addPasswd, addCopy, addHBase, addConfig, addQuickstart])
-    add(program);
+  const only = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? COMMANDS[wanted] : undefined;
+  for (const load of only ? [only] : Object.values(COMMANDS)) (await load())(program);
   return program;
 }
 
@@ -67,7 +77,8 @@ async function main(): Promise<void> {
   endQuietlyOnClosedPipe();
   tellCommitErrorsOnce();
   try {
-    await createProgram().parseAsync();
+    const program = await createProgram(process.argv[2]);
+    await program.parseAsync();
   } catch (error) {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
     else process.exitCode = reportError(error);

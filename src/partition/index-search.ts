@@ -16,7 +16,9 @@ export function searchIndex(run: SearchRun, plan: IndexPlan, after?: Buffer): Ma
     if (!isPromise(ids) && ids.length < BATCH * UUID_BYTES) return fetchAll(run, ids);
     return inBatches(run, ids, (last) => sourceIds(only, run.reader, BATCH, last));
   }
-  return run.params.pageSize === undefined ? streamed(run, plan) : gathered(run, plan, after);
+  if (run.params.pageSize !== undefined) return gathered(run, plan, after);
+  const few = only && 'ids' in only && only.ids.length <= BATCH * UUID_BYTES;
+  return few ? fetchAll(run, only.ids, new IdSet()) : streamed(run, plan);
 }
 
 /** Several sources, or a range, as they come; entries that are indexed under several values are looked at once. */

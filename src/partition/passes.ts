@@ -10,6 +10,12 @@ import { firstTurn, nextTurn, TURN_MS } from './turns.js';
 
 /** Rows that match between two looks at the clock. */
 const LOOK_ROWS = 32;
+/**
+ * For this share of the time that the one before took, and no longer than so many ms, a pass waits for those who have just been
+ * answered: they may ask again, and would have to wait for the whole of it.
+ */
+const PATIENCE = 1 / 16;
+const LONGEST_PATIENCE_MS = 10;
 
 /** What a search has of a pass: the containers it met, and the pass's state of the store until it lets go of it. */
 export interface Ride {
@@ -82,6 +88,8 @@ class Line {
   readonly #emptied: () => void;
   #waiting: Rider[] = [];
   #running = false;
+  /** Called when as many wait as are expected. */
+  #complete: { readonly count: number; readonly go: () => void } | undefined;
 
   constructor(store: Store, range: KeyRange, kind: PlanKind, emptied: () => void) {
     this.#store = store;
@@ -94,6 +102,7 @@ class Line {
     return new Promise((resolve, reject) => {
       const test = filter ? compileFilter(filter) : () => true;
       this.#waiting.push({ run, filter, test, containers: [], resolve, reject });
+      if (this.#complete && this.#waiting.length >= this.#complete.count) this.#complete.go();
       if (this.#running) return;
       this.#running = true;
       void this.#passes();
@@ -106,15 +115,34 @@ class Line {
       if (isPromise(turn)) await turn;
       const riders = this.#waiting;
       this.#waiting = [];
+      const began = performance.now();
       try {
         await new Pass(this.#store, this.#range, this.#kind, riders).go();
       } catch (error) {
         // It could not begin.
         for (const rider of riders) rider.reject(error);
       }
+      const together = this.#waiting.length + riders.length;
+      const patience = Math.min((performance.now() - began) * PATIENCE, LONGEST_PATIENCE_MS);
+      if (together > 1 && patience >= 1) await this.#gather(together, patience);
     }
     this.#running = false;
     this.#emptied();
+  }
+
+  /** Waits until so many wait, or for a time, ms. */
+  async #gather(count: number, patience: number): Promise<void> {
+    await new Promise<void>((go) => {
+      const timer = setTimeout(go, patience);
+      this.#complete = {
+        count,
+        go: () => {
+          clearTimeout(timer);
+          go();
+        },
+      };
+    });
+    this.#complete = undefined;
   }
 }
 

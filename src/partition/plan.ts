@@ -3,7 +3,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from './indexes.js';
-import { type Counted, commonIds, countSource, type Source, sourceIds } from './sources.js';
+import { type Counted, commonIds, countSource, type Source, sortIds, sourceIds } from './sources.js';
 import { boundRange } from './store-filter.js';
 import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
 
@@ -227,12 +227,16 @@ function countEach(
 }
 
 function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
-  return chain(sourceIds(a.source, reader, COUNT_CAP), (some) =>
-    chain(sourceIds(b.source, reader, COUNT_CAP), (others) => {
-      const ids = commonIds(others, some);
-      return { source: { ids }, count: ids.length / UUID_BYTES };
+  return chain(risingIds(a, reader), (some) =>
+    chain(risingIds(b, reader), (others) => {
+      const ids = commonIds(some, others);
+      return { source: { ids }, count: ids.length / UUID_BYTES, rising: true };
     }),
   );
+}
+
+function risingIds({ source, rising }: Counted, reader: Reader): Maybe<Buffer> {
+  return chain(sourceIds(source, reader, COUNT_CAP), (ids) => (rising ? ids : sortIds(ids)));
 }
 
 /** Alternatives, each of which alone holds every match. */

@@ -1,6 +1,5 @@
 import type { KeyRange, Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { IdSet } from './id-set.js';
 import { UUID_BYTES } from './tables.js';
 
 /** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or ids that are known. */
@@ -20,6 +19,8 @@ export function sourceIds(source: Source, reader: Reader, limit: number, after?:
 export interface Counted {
   readonly source: Source;
   readonly count: number;
+  /** Its ids rise. */
+  readonly rising: boolean;
 }
 
 /** The rows of one key, which an embedded engine counts at once. */
@@ -27,13 +28,17 @@ const POSTING_CAP = 1_000_000_000;
 
 /** Counts a source; a range is read for it, up to `cap` rows, and one that ends before gives its ids instead. */
 export function countSource(source: Source, reader: Reader, cap: number): Maybe<Counted> {
-  if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES };
+  if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES, rising: true };
   if ('prefix' in source) {
-    return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({ source, count }));
+    return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({
+      source,
+      count,
+      rising: true,
+    }));
   }
   return chain(sourceIds(source, reader, cap + 1), (ids) => {
     const count = ids.length / UUID_BYTES;
-    return count > cap ? { source, count } : { source: { ids }, count };
+    return { source: count > cap ? source : { ids }, count, rising: false };
   });
 }
 
@@ -100,16 +105,36 @@ export function sortIds(ids: Buffer): Buffer {
   return sorted.subarray(0, to);
 }
 
-/** The 16-byte ids of `ids` that `others` has too, in their order. */
-export function commonIds(ids: Buffer, others: Buffer): Buffer {
-  const set = new IdSet();
-  for (let at = 0; at < others.length; at += UUID_BYTES) set.add(others, at);
-  const kept = Buffer.allocUnsafe(ids.length);
+/** Where common ids are gathered: they are far fewer than there is to be room for. */
+let gathered = Buffer.allocUnsafeSlow(16 * 1024);
+
+/** The 16-byte ids that both have; `a` and `b` rise. */
+export function commonIds(a: Buffer, b: Buffer): Buffer {
+  const x = new DataView(a.buffer, a.byteOffset, a.length);
+  const y = new DataView(b.buffer, b.byteOffset, b.length);
+  const room = Math.min(a.length, b.length);
+  if (room > gathered.length) gathered = Buffer.allocUnsafeSlow(room);
+  const kept = gathered;
   let to = 0;
-  for (let at = 0; at < ids.length; at += UUID_BYTES) {
-    if (!set.has(ids, at)) continue;
-    ids.copy(kept, to, at, at + UUID_BYTES);
-    to += UUID_BYTES;
+  let i = 0;
+  let j = 0;
+  while (i < a.length && j < b.length) {
+    const d = compareIds(x, i, y, j);
+    if (d === 0) {
+      for (let k = 0; k < UUID_BYTES; k++) kept[to + k] = a[i + k]!;
+      to += UUID_BYTES;
+    }
+    if (d <= 0) i += UUID_BYTES;
+    if (d >= 0) j += UUID_BYTES;
   }
-  return kept.subarray(0, to);
+  return Buffer.from(kept.subarray(0, to));
+}
+
+function compareIds(x: DataView, i: number, y: DataView, j: number): number {
+  return (
+    x.getUint32(i) - y.getUint32(j) ||
+    x.getUint32(i + 4) - y.getUint32(j + 4) ||
+    x.getUint32(i + 8) - y.getUint32(j + 8) ||
+    x.getUint32(i + 12) - y.getUint32(j + 12)
+  );
 }

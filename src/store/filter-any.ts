@@ -1,7 +1,12 @@
-import type { StoreFilter } from './contract.js';
+import type { QualifierMatch, StoreFilter } from './contract.js';
 
-/** Tests the qualifier in `row[start..stop)`. */
-export type QualifierTest = (row: Buffer, start: number, stop: number) => boolean;
+/** A test of qualifiers. */
+export interface NameTest {
+  /** What passes begins with one of these. There is at least one; it may be empty. */
+  readonly heads: readonly Buffer[];
+  /** Tests the qualifier in `row[start..stop)`. */
+  readonly matches: (row: Buffer, start: number, stop: number) => boolean;
+}
 
 /** Parts of an OR that one walk over a row's cells answers together, and the others. */
 export interface OrParts {
@@ -9,23 +14,31 @@ export interface OrParts {
   readonly names: ReadonlyMap<number, readonly Buffer[]>;
   /** By family: is there a cell whose name starts with any of these? */
   readonly prefixes: ReadonlyMap<number, readonly Buffer[]>;
+  readonly patterns: readonly Pattern[];
   readonly others: readonly StoreFilter[];
+}
+
+interface Pattern {
+  readonly family: number;
+  readonly match: QualifierMatch;
 }
 
 /** Takes ORs within ORs apart; the same filter twice counts once. */
 export function orParts(of: readonly StoreFilter[]): OrParts {
   const names = new Map<number, Buffer[]>();
   const prefixes = new Map<number, Buffer[]>();
+  const patterns: Pattern[] = [];
   const others = new Set<StoreFilter>();
   const visit = (filter: StoreFilter): void => {
     if (filter.op === 'or') filter.of.forEach(visit);
     else if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
-    else if (filter.op === 'anyColumn' && 'prefix' in filter.match && !('any' in filter.match)) {
-      push(prefixes, filter.family, filter.match.prefix);
+    else if (filter.op === 'anyColumn' && 'prefix' in filter.match) {
+      if ('any' in filter.match) patterns.push({ family: filter.family, match: filter.match });
+      else push(prefixes, filter.family, filter.match.prefix);
     } else others.add(filter);
   };
   of.forEach(visit);
-  return { names, prefixes, others: [...others] };
+  return { names, prefixes, patterns, others: [...others] };
 }
 
 function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void {
@@ -35,29 +48,35 @@ function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void
 }
 
 /** Whether a qualifier is one of `names`: by binary search among those that begin as all of them do. */
-export function isOneOf(names: readonly Buffer[]): QualifierTest {
+export function isOneOf(names: readonly Buffer[]): NameTest {
   const sorted = unique(names);
-  const common = commonPrefix(sorted);
-  return (row, start, stop) => {
-    if (!startsWith(row, start, stop, common)) return false;
-    const at = lastNotAbove(sorted, row, start, stop);
-    return at >= 0 && sorted[at]!.length === stop - start && startsWith(row, start, stop, sorted[at]!);
+  const common = commonPrefix(sorted[0]!, sorted.at(-1)!);
+  return {
+    heads: sorted,
+    matches: (row, start, stop) => {
+      if (!startsWith(row, start, stop, common)) return false;
+      const at = lastNotAbove(sorted, row, start, stop);
+      return at >= 0 && sorted[at]!.length === stop - start && startsWith(row, start, stop, sorted[at]!);
+    },
   };
 }
 
 /** Whether a qualifier starts with one of `prefixes`. */
-export function startsWithOneOf(prefixes: readonly Buffer[]): QualifierTest {
+export function startsWithOneOf(prefixes: readonly Buffer[]): NameTest {
   // Without those that begin with another, only the last one that is not above the qualifier can be its beginning.
   const free: Buffer[] = [];
   for (const prefix of unique(prefixes)) {
     const last = free.at(-1);
     if (!last || !startsWith(prefix, 0, prefix.length, last)) free.push(prefix);
   }
-  const common = commonPrefix(free);
-  return (row, start, stop) => {
-    if (!startsWith(row, start, stop, common)) return false;
-    const at = lastNotAbove(free, row, start, stop);
-    return at >= 0 && startsWith(row, start, stop, free[at]!);
+  const common = commonPrefix(free[0]!, free.at(-1)!);
+  return {
+    heads: free,
+    matches: (row, start, stop) => {
+      if (!startsWith(row, start, stop, common)) return false;
+      const at = lastNotAbove(free, row, start, stop);
+      return at >= 0 && startsWith(row, start, stop, free[at]!);
+    },
   };
 }
 
@@ -66,9 +85,8 @@ function unique(list: readonly Buffer[]): Buffer[] {
   return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));
 }
 
-function commonPrefix(sorted: readonly Buffer[]): Buffer {
-  const first = sorted[0]!;
-  const last = sorted.at(-1)!;
+/** What two names have in common at their beginnings; of a sorted list's first and last, all have it. */
+export function commonPrefix(first: Buffer, last: Buffer): Buffer {
   let n = 0;
   while (n < first.length && n < last.length && first[n] === last[n]) n++;
   return first.subarray(0, n);

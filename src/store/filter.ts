@@ -1,6 +1,6 @@
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { StoreError } from './errors.js';
-import { isOneOf, orParts, type QualifierTest, startsWithOneOf } from './filter-any.js';
+import { commonPrefix, isOneOf, type NameTest, orParts, startsWithOneOf } from './filter-any.js';
 import { CELL_HEADER } from './row.js';
 
 /**
@@ -25,7 +25,7 @@ function compile(filter: StoreFilter): Test {
     case 'columnEquals':
       return hasColumn(filter.family, filter.qualifier, filter.value);
     case 'anyColumn':
-      return anyColumn(filter.family, compileMatch(filter.match));
+      return anyColumn(filter.family, [compileMatch(filter.match)]);
     case 'and':
       return every(filter.of.map(compile));
     case 'or':
@@ -44,13 +44,19 @@ function every(tests: readonly Test[]): Test {
   };
 }
 
+/** Parts that look at the names of one family's cells are answered by one walk over them. */
 function compileOr(of: readonly StoreFilter[]): Test {
-  const { names, prefixes, others } = orParts(of);
-  const tests: Test[] = [];
-  for (const [family, list] of names) {
-    tests.push(list.length === 1 ? hasColumn(family, list[0]!, undefined) : anyColumn(family, isOneOf(list)));
-  }
-  for (const [family, list] of prefixes) tests.push(anyColumn(family, startsWithOneOf(list)));
+  const { names, prefixes, patterns, others } = orParts(of);
+  const walks = new Map<number, NameTest[]>();
+  const add = (family: number, test: NameTest): void => {
+    const tests = walks.get(family);
+    if (tests) tests.push(test);
+    else walks.set(family, [test]);
+  };
+  for (const [family, list] of names) add(family, isOneOf(list));
+  for (const [family, list] of prefixes) add(family, startsWithOneOf(list));
+  for (const { family, match } of patterns) add(family, compileMatch(match));
+  const tests = [...walks].map(([family, list]) => anyColumn(family, list));
   for (const other of others) tests.push(compile(other));
   return tests.length === 1 ? tests[0]! : some(tests);
 }
@@ -82,7 +88,9 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
   };
 }
 
-function anyColumn(family: number, matches: QualifierTest): Test {
+/** A cell whose name passes one of the tests. */
+function anyColumn(family: number, tests: readonly NameTest[]): Test {
+  const { least, last, before } = gateOf(tests);
   return (row, end) => {
     let at = 0;
     while (at < end) {
@@ -91,37 +99,75 @@ function anyColumn(family: number, matches: QualifierTest): Test {
       const q = (row[at + 1]! << 8) | row[at + 2]!;
       const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
       const start = at + CELL_HEADER;
-      if (f === family && start + q <= end && matches(row, start, start + q)) return true;
-      at = start + q + v;
+      const stop = start + q;
+      if (
+        q >= least &&
+        f === family &&
+        stop <= end &&
+        last[row[start + least - 1]!] === 1 &&
+        before[row[start + least - 2]!] === 1 &&
+        passes(tests, row, start, stop)
+      )
+        return true;
+      at = stop + v;
     }
     if (at !== end) cut(end);
     return false;
   };
 }
 
-function compileMatch(match: QualifierMatch): QualifierTest {
+function passes(tests: readonly NameTest[], row: Buffer, start: number, stop: number): boolean {
+  for (let i = 0; i < tests.length; i++) if (tests[i]!.matches(row, start, stop)) return true;
+  return false;
+}
+
+/** What a name must have for one of the tests: at `least` so many bytes, of which the last has its entry in `last` and the one before in `before`. */
+interface Gate {
+  readonly least: number;
+  readonly last: Uint8Array;
+  readonly before: Uint8Array;
+}
+
+/** Two bytes turn most names away. Where a name has no such byte, what lies there may be anything. */
+function gateOf(tests: readonly NameTest[]): Gate {
+  const heads = tests.flatMap((test) => test.heads);
+  const least = Math.min(...heads.map((head) => head.length));
+  const [last, before] = [1, 2].map((back) => {
+    const bytes = new Uint8Array(256);
+    if (back > least) bytes.fill(1);
+    else for (const head of heads) bytes[head[least - back]!] = 1;
+    return bytes;
+  });
+  return { least, last: last!, before: before! };
+}
+
+function compileMatch(match: QualifierMatch): NameTest {
   if ('from' in match) {
     const { from, to } = match;
-    return (row, start, stop) => compareBytes(row, start, stop, from) >= 0 && compareBytes(row, start, stop, to) < 0;
+    return {
+      heads: [commonPrefix(from, to)],
+      matches: (row, start, stop) =>
+        compareBytes(row, start, stop, from) >= 0 && compareBytes(row, start, stop, to) < 0,
+    };
   }
-  if (!('any' in match)) {
-    const { prefix } = match;
-    return (row, start, stop) => stop - start >= prefix.length && sameBytes(row, start, prefix);
-  }
+  if (!('any' in match)) return startsWithOneOf([match.prefix]);
   const head = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
   const { any, final } = match;
   const tail = final?.length ?? 0;
-  return (row, start, stop) => {
-    if (stop - start < head.length + tail || !sameBytes(row, start, head)) return false;
-    if (final && !sameBytes(row, stop - tail, final)) return false;
-    let at = start + head.length;
-    for (let i = 0; i < any.length; i++) {
-      const part = any[i]!;
-      at = find(row, at, stop - tail, part);
-      if (at < 0) return false;
-      at += part.length;
-    }
-    return true;
+  return {
+    heads: [head],
+    matches: (row, start, stop) => {
+      if (stop - start < head.length + tail || !sameBytes(row, start, head)) return false;
+      if (final && !sameBytes(row, stop - tail, final)) return false;
+      let at = start + head.length;
+      for (let i = 0; i < any.length; i++) {
+        const part = any[i]!;
+        at = find(row, at, stop - tail, part);
+        if (at < 0) return false;
+        at += part.length;
+      }
+      return true;
+    },
   };
 }
 

@@ -197,9 +197,19 @@ export class Lists {
       if (head) this.#blocks(this.#before(prefix, bound), take);
       return;
     }
-    const all = !bound || d > 0;
-    if (head && all && !this.#blocks(this.#from(prefix, bound), take)) return;
+    if (head && !bound && !this.#allBlocks(prefix, inBlocks(record) * n, take)) return;
+    if (head && bound && d > 0 && !this.#blocks(this.#from(prefix, bound), take)) return;
     take(record, head, record.length);
+  }
+
+  /** Of a list with so many bytes in blocks: most have one block, which is read without a cursor. False when `take` has enough. */
+  #allBlocks(prefix: Buffer, bytes: number, take: Take): boolean {
+    const first = firstSegmentKey(prefix);
+    const block = getFast(this.#table.blocks!.rows, first, this.#transaction);
+    const length = block?.length ?? 0;
+    if (block && !take(viewOf(block), 0, length)) return false;
+    if (length >= bytes) return true;
+    return this.#blocks({ start: first, exclusiveStart: true, end: afterPrefix(first)! }, take);
   }
 
   /** False when `take` has enough. */
@@ -214,10 +224,9 @@ export class Lists {
     return !sink.full;
   }
 
-  #from(prefix: Buffer, bound: Buffer | undefined): RangeOptions {
+  #from(prefix: Buffer, bound: Buffer): RangeOptions {
     const first = firstSegmentKey(prefix);
-    const start = bound ? (this.blockOf(first, bound) ?? first) : first;
-    return { start, end: afterPrefix(first)! };
+    return { start: this.blockOf(first, bound) ?? first, end: afterPrefix(first)! };
   }
 
   #before(prefix: Buffer, bound: Buffer | undefined): RangeOptions {
