@@ -12,7 +12,7 @@ const PAD = 0x3d;
 export function decodeBase64(text: Buffer, from: number, to: number): Buffer | string {
   const length = to - from;
   if (length === 0) return Buffer.alloc(0);
-  if (length % 4 !== 0) return `base64 of ${length} characters; the length must be a multiple of 4`;
+  if (length % 4 !== 0) return badLength(length);
   const padding = text[to - 1] !== PAD ? 0 : text[to - 2] !== PAD ? 1 : 2;
   const end = to - padding;
   const bytes = Buffer.allocUnsafe((length / 4) * 3 - padding);
@@ -21,7 +21,7 @@ export function decodeBase64(text: Buffer, from: number, to: number): Buffer | s
   let out = 0;
   for (let at = from; at < end; at++) {
     const digit = digits[text[at]!]!;
-    if (digit === INVALID) return `character ${at - from + 1} of the base64 text is not base64`;
+    if (digit === INVALID) return badCharacter(at - from + 1);
     bits = ((bits << 6) | digit) & 0xffff;
     held += 6;
     if (held >= 8) {
@@ -30,4 +30,64 @@ export function decodeBase64(text: Buffer, from: number, to: number): Buffer | s
     }
   }
   return bytes;
+}
+
+const DECODED = 64 * 1024;
+
+/** Decodes base64 text that comes in parts, as strictly as `decodeBase64`, which says the same of what is wrong. */
+export class Base64Decoder {
+  #bits = 0;
+  #held = 0;
+  /** Characters so far. */
+  #count = 0;
+  #padding = 0;
+  /** The first character, from 1, that is wrong. */
+  #wrong = 0;
+  #out = Buffer.allocUnsafeSlow(DECODED);
+
+  /** The bytes that this part completes, good until the next call. */
+  push(text: Buffer): Buffer {
+    if (text.length > this.#out.length) this.#out = Buffer.allocUnsafeSlow(text.length);
+    const bytes = this.#out;
+    let out = 0;
+    let bits = this.#bits;
+    let held = this.#held;
+    for (let at = 0; at < text.length; at++) {
+      const digit = digits[text[at]!]!;
+      if (digit === INVALID || this.#padding > 0) {
+        this.#takeOdd(text[at]!, this.#count + at + 1);
+        continue;
+      }
+      bits = ((bits << 6) | digit) & 0xffff;
+      held += 6;
+      if (held >= 8) {
+        held -= 8;
+        bytes[out++] = bits >> held;
+      }
+    }
+    this.#bits = bits;
+    this.#held = held;
+    this.#count += text.length;
+    return bytes.subarray(0, out);
+  }
+
+  /** Padding, or what cannot be. */
+  #takeOdd(character: number, position: number): void {
+    if (character === PAD && this.#padding < 2) this.#padding++;
+    else if (this.#wrong === 0) this.#wrong = position - this.#padding;
+  }
+
+  /** What is wrong with all of it. */
+  end(): string | undefined {
+    if (this.#count % 4 !== 0) return badLength(this.#count);
+    return this.#wrong > 0 ? badCharacter(this.#wrong) : undefined;
+  }
+}
+
+function badLength(length: number): string {
+  return `base64 of ${length} characters; the length must be a multiple of 4`;
+}
+
+function badCharacter(position: number): string {
+  return `character ${position} of the base64 text is not base64`;
 }

@@ -3,6 +3,7 @@ export { LdifParser } from './parser.js';
 export { readLdif } from './read.js';
 export type {
   LdifAdd,
+  LdifApart,
   LdifContent,
   LdifControl,
   LdifDelete,
@@ -12,4 +13,11 @@ export type {
   LdifRecord,
   LdifRename,
 } from './types.js';
-export { formatComment, formatEntry, formatEntryPieces, type LdifWriteOptions, VERSION_LINE } from './write.js';
+export {
+  formatComment,
+  formatEntry,
+  formatEntryPieces,
+  formatRecord,
+  type LdifWriteOptions,
+  VERSION_LINE,
+} from './write.js';

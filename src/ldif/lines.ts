@@ -1,3 +1,4 @@
+import type { LongLine } from './long-record.js';
 import { hashStep, type Name, type Names } from './names.js';
 import { LdifFault } from './types.js';
 
@@ -23,6 +24,8 @@ export class Lines {
   #next: number;
   /** The record's end has been passed. */
   #ended = false;
+  /** Lines of the block whose values stand elsewhere, by where they begin. */
+  readonly #apart: ReadonlyMap<number, LongLine> | undefined;
 
   bytes: Buffer;
   start = 0;
@@ -34,8 +37,11 @@ export class Lines {
   end = 0;
   /** Offset in `bytes` of the colon after the name that `name()` read. */
   colon = 0;
+  /** Its value, where that stands elsewhere. */
+  apart: LongLine | undefined;
 
-  constructor(block: Buffer, firstLine: number, names: Names) {
+  constructor(block: Buffer, firstLine: number, names: Names, apart: readonly LongLine[] = []) {
+    if (apart.length > 0) this.#apart = new Map(apart.map((line) => [line.at, line]));
     this.#block = block;
     this.#names = names;
     this.#next = firstLine;
@@ -79,6 +85,7 @@ export class Lines {
         this.#next++;
       }
       if (block[from] === HASH) continue;
+      if (this.#apart) this.#takeApart(from);
       this.number = number;
       this.from = from;
       this.end = Math.min(this.#at, end);
@@ -90,6 +97,11 @@ export class Lines {
       }
       return true;
     }
+  }
+
+  #takeApart(from: number): void {
+    this.apart = this.#apart!.get(from);
+    this.#next += this.apart?.folds ?? 0;
   }
 
   /** Passes the rest of the record. */

@@ -1,14 +1,18 @@
 import { Lines } from './lines.js';
+import { KEPT, LongRecord } from './long-record.js';
 import { Names } from './names.js';
 import { checkVersion, type RecordBody, readRecord } from './record.js';
-import { LdifFault, type LdifOptions, type LdifRecord } from './types.js';
+import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './types.js';
 import { MAX_RECORD_BYTES } from './values.js';
 
 const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
-/** How much of a record that is too long is kept for the rejects file. */
-const KEPT = 64 * 1024;
+const LONG_RECORD = 1024 * 1024;
+/** Of a long record values are taken apart when their line has this part of the length that makes a record long. */
+const LONG_LINE = 1 / 16;
+/** No attribute line, so that what is left of a record is not imported for the whole. */
+const CUT = Buffer.from('\n(the rest of the record is left out here)\n');
 
 /**
  * Reads LDIF (RFC 2849) piece by piece: content and change records, mixed, in any pieces. A blank line ends a record
@@ -22,6 +26,7 @@ const KEPT = 64 * 1024;
 export class LdifParser {
   readonly #options: LdifOptions;
   readonly #maxBytes: number;
+  readonly #longBytes: number;
   readonly #names = new Names();
   /** Bytes of the records that are not whole yet. */
   #parts: Buffer[] = [];
@@ -31,14 +36,18 @@ export class LdifParser {
   #line = 1;
   /** Beginning of a record that is too long, while the rest of it is passed over. */
   #tooLong: { line: number; offset: number; text: Buffer } | undefined;
+  /** The record in hand, where it is long: nothing else is held then. */
+  #long: LongRecord | undefined;
 
   constructor(options: LdifOptions = {}) {
     this.#options = options;
     this.#maxBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
+    this.#longBytes = options.longRecordBytes ?? LONG_RECORD;
   }
 
   /** The records that this chunk completes, in order. */
   push(chunk: Buffer): LdifRecord[] {
+    if (this.#long) return this.#pushLong(this.#long, chunk);
     const cut = this.#lastBoundary(chunk);
     let records: LdifRecord[] = [];
     if (cut > 0) {
@@ -47,12 +56,46 @@ export class LdifParser {
     }
     if (cut < chunk.length) this.#keep(chunk.subarray(cut));
     if (this.#held > this.#maxBytes) this.#overflow();
+    else if (this.#held > this.#longBytes && !this.#tooLong) this.#beginLong();
+    return records;
+  }
+
+  /** What is held is the beginning of one record. */
+  #beginLong(): void {
+    const held = this.#withoutMark(this.#join());
+    this.#long = new LongRecord(this.#longBytes * LONG_LINE, this.#maxBytes);
+    this.#long.push(held);
+  }
+
+  #pushLong(long: LongRecord, chunk: Buffer): LdifRecord[] {
+    const taken = long.push(chunk);
+    if (long.ended) {
+      const records = this.#parseLong(long);
+      return taken < chunk.length ? [...records, ...this.push(chunk.subarray(taken))] : records;
+    }
+    if (long.bytes > this.#maxBytes) {
+      this.#long = undefined;
+      this.#tooLong = { line: this.#line, offset: this.#offset, text: long.head };
+      const { tail } = long;
+      this.#line += long.lineEnds - countLines(tail, tail.length);
+      this.#offset += long.bytes - tail.length;
+      this.#keep(tail);
+    }
+    return [];
+  }
+
+  #parseLong(long: LongRecord): LdifRecord[] {
+    this.#long = undefined;
+    const records: LdifRecord[] = [];
+    this.#parse(long.text, records, long);
     return records;
   }
 
   /** The last record, where no blank line follows it. */
   end(): LdifRecord[] {
-    return this.#parseHeld();
+    if (!this.#long) return this.#parseHeld();
+    this.#long.end();
+    return this.#parseLong(this.#long);
   }
 
   /** Offset in `chunk` after the last blank line that ends in it, 0 when none does. */
@@ -111,23 +154,27 @@ export class LdifParser {
       this.#offset += rest;
       block = block.subarray(rest);
     }
-    if (this.#offset === 0 && block.subarray(0, BOM.length).equals(BOM)) {
-      this.#offset += BOM.length;
-      block = block.subarray(BOM.length);
-    }
+    block = this.#withoutMark(block);
     this.#parse(block, records);
     return records;
   }
 
-  #parse(block: Buffer, records: LdifRecord[]): void {
-    const lines = new Lines(block, this.#line, this.#names);
+  /** Without the byte order mark that a file may begin with. */
+  #withoutMark(block: Buffer): Buffer {
+    if (this.#offset > 0 || !block.subarray(0, BOM.length).equals(BOM)) return block;
+    this.#offset += BOM.length;
+    return block.subarray(BOM.length);
+  }
+
+  #parse(block: Buffer, records: LdifRecord[], long?: LongRecord): void {
+    const lines = new Lines(block, this.#line, this.#names, long?.lines);
     while (lines.nextRecord()) {
       const record = this.#record(lines, block);
-      if (record) records.push(record);
+      if (record) records.push(long ? withApart(record, record.offset - this.#offset, long) : record);
       this.#names.trim();
     }
     this.#line = lines.nextNumber;
-    this.#offset += block.length;
+    this.#offset += long ? long.bytes : block.length;
   }
 
   /** One record; undefined for comments alone, or a `version:` alone. */
@@ -160,6 +207,16 @@ export class LdifParser {
     const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes`;
     return { kind: 'error', faultLine: line, reason, line, offset, text };
   }
+}
+
+/** The record with the values that are not in its text; of one in which such a value is wrong the beginning is kept. */
+function withApart(record: LdifRecord, from: number, { text, lines, head }: LongRecord): LdifRecord {
+  const apart: LdifApart[] = [];
+  for (const { at, value } of lines) {
+    if (typeof value === 'string') return { ...record, text: Buffer.concat([head, CUT]) };
+    apart.push({ at: text.indexOf(LF, at) - from, value });
+  }
+  return { ...record, apart };
 }
 
 /** Offset after the first blank line that follows another line, or the block's length. */

@@ -14,6 +14,14 @@ interface Located {
   readonly offset: number;
   /** The record as it stands in the file, from that line to the end of its last: a view, for a rejects file. */
   readonly text: Buffer;
+  /** Values of a long record that are left out of `text`: `formatRecord` puts them in again. */
+  readonly apart?: readonly LdifApart[];
+}
+
+/** A value that belongs into a record's text at `at`. */
+export interface LdifApart {
+  readonly at: number;
+  readonly value: Buffer;
 }
 
 interface Named extends Located {
@@ -69,6 +77,8 @@ export interface LdifOptions {
   readonly allowUrls?: ((url: URL) => boolean) | undefined;
   /** Bytes of a record's text, and of a file that a URL names; 256 MiB unless told. A longer record is an error. */
   readonly maxRecordBytes?: number | undefined;
+  /** A record that is longer is not kept as text: its long values are decoded as they come. 1 MiB unless told. */
+  readonly longRecordBytes?: number | undefined;
 }
 
 /** A fault in a record: `line` is where, the message what. Ends as `LdifFailure`. */

@@ -16,7 +16,11 @@ export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
  * where it can be one. Bytes over 127 are taken as they are: much real LDIF has them, against the RFC's SAFE-STRING.
  */
 export function readValue(lines: Lines, options: LdifOptions): Buffer {
-  const { bytes, stop } = lines;
+  const { bytes, stop, apart } = lines;
+  if (apart) {
+    if (typeof apart.value === 'string') throw new LdifFault(lines.number, apart.value);
+    return apart.value;
+  }
   let at = lines.colon + 1;
   const kind = bytes[at];
   if (at < stop && (kind === COLON || kind === LESS)) at++;

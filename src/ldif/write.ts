@@ -1,4 +1,5 @@
 import type { PartialAttribute } from '../ldap/types.js';
+import type { LdifRecord } from './types.js';
 
 export interface LdifWriteOptions {
   /** Fold lines at 76 columns (RFC 2849, note 2); true unless told. */
@@ -97,6 +98,21 @@ function foldFrom(column: number, text: string): { text: string; column: number 
     width = part.length + 1;
   }
   return { text: lines.join('\n'), column: width };
+}
+
+/** So many bytes of a value make a line: a whole number of base64 groups. */
+const LONG_LINE = 48 * 1024;
+
+/** A record as it stands in its file, but for the folds of values that stand apart. */
+export function* formatRecord({ text, apart = [] }: Pick<LdifRecord, 'text' | 'apart'>): Generator<Buffer> {
+  let from = 0;
+  for (const { at, value } of apart) {
+    yield text.subarray(from, at);
+    for (let i = 0; i < value.length; i += LONG_LINE)
+      yield Buffer.from(`\n ${value.toString('base64', i, i + LONG_LINE)}`, 'latin1');
+    from = at;
+  }
+  yield text.subarray(from);
 }
 
 /** Comment lines, before or between records; a blank line must not follow where a record goes on. */

@@ -9,6 +9,8 @@ import { completeClasses, completeRdn } from './complete.js';
 import { generalizedTime } from './csn.js';
 import { type Draft, draftFromAttributes } from './draft.js';
 import { entryCells } from './entry.js';
+import { LARGE_VALUE } from './large.js';
+import { LargeAhead, newLarge, type WrittenAhead } from './large-ahead.js';
 import { findEntry, specialClass, tail, throwNoSuchObject } from './locate.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE } from './tables.js';
@@ -55,13 +57,17 @@ export async function addPrepared(
   options: WriteOptions = {},
 ): Promise<Buffer> {
   const id = entryId(draft);
+  const large = newLarge(draft);
+  const ahead = large && new LargeAhead(context.store, MASTER_TABLE.name);
   let tries = 0;
-  return retrying(context, async () => {
+  const attempt = async (): Promise<Buffer> => {
     if (++tries > 1) await refuseTakenId(context, id);
     const parent = await placeFor(context, dn, options);
-    await commitSteps(context, addSteps(context, draft, dn, parent, id, actor), 0);
+    const written = ahead && (await ahead.write(id, large));
+    await commitSteps(context, addSteps(context, draft, dn, parent, id, actor, written), 0);
     return id;
-  });
+  };
+  return retrying(context, attempt, ahead);
 }
 
 /** The key of a new entry: its entryUUID. */
@@ -139,15 +145,13 @@ export function addSteps(
   parent: Node,
   id: Buffer,
   actor: Actor,
+  ahead?: WrittenAhead,
 ): PlanStep[] {
   const { node, upRdn } = newNode(dn, parent, id);
   const implied = impliedOf(context, draft);
-  const { cells, separate } = entryCells(draft, {
-    parentId: parent.id,
-    normRdn: node.normRdn,
-    upRdn,
-    version: counterBytes(1n),
-  });
+  const info = { parentId: parent.id, normRdn: node.normRdn, upRdn, version: counterBytes(1n) };
+  const { cells, separate } = entryCells(draft, info, LARGE_VALUE, ahead?.pointers);
+  const absent = { op: 'absent', family: TREE.treeInfo, qualifier: Q.parentId } as const;
   return [
     {
       table: TREE_TABLE.name,
@@ -160,7 +164,8 @@ export function addSteps(
     {
       table: MASTER_TABLE.name,
       key: id,
-      guards: [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.parentId }],
+      guards: ahead ? [absent, ahead.guard] : [absent],
+      ...(ahead && { delete: [ahead.mark] }),
       put: [...cells, ...separate],
     },
     ...indexSteps(id, undefined, implied),

@@ -6,7 +6,8 @@ import { isPromise } from '../store/maybe.js';
 import { addPrepared, prepareEntry } from './add.js';
 import { BulkBatch } from './bulk-batch.js';
 import { Layouts } from './bulk-layout.js';
-import { draftFromAttributes } from './draft.js';
+import { type Draft, draftFromAttributes } from './draft.js';
+import { newLarge } from './large-ahead.js';
 import { type Node, normText, ROOT } from './nodes.js';
 import { toLdapError } from './store-errors.js';
 import type { Actor, LoadEntry, LoadProgress, LoadReject, LoadSource } from './types.js';
@@ -35,11 +36,8 @@ export async function load(
 ): Promise<{ loaded: number; rejected: number }> {
   const loader = new BulkLoader(context, { ...actor, system: true }, options);
   for await (const chunk of entries) {
-    for (const entry of chunk) {
-      const taken = loader.take(entry);
-      if (isPromise(taken)) await taken;
-      if (loader.ended) break;
-    }
+    const taken = loader.takeAll(chunk, 0);
+    if (isPromise(taken)) await taken;
     if (loader.ended) break;
   }
   await loader.end();
@@ -73,24 +71,33 @@ class BulkLoader {
     this.#batch = new BulkBatch(actor, this.#layouts);
   }
 
+  /** The entries from `from` on; nothing of them is kept when it is done. */
+  takeAll(entries: readonly LoadEntry[], from: number): Maybe<void> {
+    for (let i = from; i < entries.length && !this.ended; i++) {
+      const taken = this.#take(entries[i]!);
+      if (taken) return taken.then(() => this.takeAll(entries, i + 1));
+    }
+  }
+
   /** Checks one entry and puts it into the batch; a promise when the batch is then written. */
-  take(entry: LoadEntry): Maybe<void> {
+  #take(entry: LoadEntry): Promise<void> | undefined {
     try {
       const dn = this.#context.schema.parseNewDn(entry.dn);
       if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
       const name = normText(dn, 0);
       const parent = this.#parentOf(dn, name);
       if (isPromise(parent)) return this.#takeLater(entry, dn, name, parent);
-      this.#prepare(entry, dn, name, parent);
+      const added = this.#prepare(entry, dn, name, parent);
+      if (added) return added;
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
-    if (this.#batch.full) return this.flush();
+    return this.#batch.full ? this.flush() : undefined;
   }
 
   async #takeLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
     try {
-      this.#prepare(entry, dn, name, await parent);
+      await this.#prepare(entry, dn, name, await parent);
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
@@ -119,14 +126,30 @@ class BulkLoader {
     return undefined;
   }
 
-  #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): void {
+  /** A promise where the entry is not for the batch. */
+  #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
     if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
       throw new LdapError('noSuchObject', 'the entry above it does not exist; parents come before their children');
     }
     if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     prepareEntry(this.#context, draft, dn, this.#actor);
+    if (newLarge(draft)) return this.#addAlone(entry.source ?? entry, dn, draft);
     this.#batch.add(entry, dn, name, draft, parent);
+    return undefined;
+  }
+
+  /** An entry with values that are written ahead of it, behind everything before it. */
+  async #addAlone(source: LoadSource, dn: Dn, draft: Draft): Promise<void> {
+    await this.end();
+    if (this.#cut) return;
+    try {
+      await addPrepared(this.#context, draft, dn, this.#actor, { manageDsaIT: true });
+      this.loaded++;
+    } catch (error) {
+      this.#reject(source, error);
+    }
+    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
   }
 
   #reject(entry: LoadSource, error: unknown): void {

@@ -1,18 +1,20 @@
 import { LdapError } from '../ldap/error.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, Dn } from '../schema/types.js';
+import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { findCell } from '../store/row.js';
-import { evaluate, TRUE, UNDEFINED } from './filter.js';
+import { type CompiledFilter, evaluate, TRUE, UNDEFINED } from './filter.js';
 import { largeCellsOf, readAllLarge, untilStill } from './large.js';
-import { refuseReferral, requireEntry, requireHead } from './locate.js';
+import { type Located, refuseReferral, requireHead, specialClass } from './locate.js';
+import { leaveLong } from './long-work.js';
 import { type Node, nodeTreeKey } from './nodes.js';
 import { matchingDescriptions } from './read.js';
 import type { SearchContext } from './search.js';
 import { cutNorm, MASTER_TABLE, normQualifier, oidBytes, TREE, TREE_TABLE } from './tables.js';
 import type { View, WriteOptions } from './types.js';
 import { isWhole } from './wide.js';
-import { normRanges } from './wide-read.js';
+import { normRanges, partForFilter, wideOf } from './wide-read.js';
 
 /** Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). */
 export function compare(
@@ -41,15 +43,14 @@ async function compareNow(
   const found = await requireHead(context, store, dn, options.manageDsaIT ?? false);
   const named = isWhole(found.row) ? undefined : await compareNamed(context, found.node, description, value, view);
   if (named !== undefined) return named;
-  const { node, row } = isWhole(found.row)
-    ? found
-    : await requireEntry(context, store, dn, options.manageDsaIT ?? false);
+  const { node } = found;
+  const { filter, needs } = compiler.compile({ type: 'equal', attribute, value }, view);
+  const row = isWhole(found.row) ? found.row : await rowFor(context, found, filter, description, options);
   if (!options.manageDsaIT) refuseReferral(context, { node, row }, dn);
   if (view.hides(description.type))
     throw new LdapError('insufficientAccessRights', `attribute '${attribute}' may not be compared`);
   if (!description.type.equality)
     throw new LdapError('inappropriateMatching', `attribute '${attribute}' has no equality rule`);
-  const { filter, needs } = compiler.compile({ type: 'equal', attribute, value }, view);
   const cells = largeCellsOf(context.descriptions, row, needs.values);
   const large = await readAllLarge(store, MASTER_TABLE.name, node.id, row, cells);
   const result = evaluate(filter, { row, dn: node.dn, hasSubordinates: false, numSubordinates: 0, large });
@@ -59,6 +60,26 @@ async function compareNow(
     throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute}'`);
   }
   return result === TRUE;
+}
+
+/** Of an entry whose row is long all but its wide attributes, where none of them is asked for; else all of it. */
+async function rowFor(
+  context: SearchContext,
+  { node, row: head }: Located,
+  filter: CompiledFilter,
+  { type }: AttributeDescription,
+  options: WriteOptions,
+): Promise<Buffer> {
+  if (!wideOf(context, head).some(({ description }) => type.subtypes.includes(description.type))) {
+    const part = partForFilter(context, context.store, node.id, head, filter);
+    const found = isPromise(part) ? await part : part;
+    if (found && !specialClass(context, found)) return found;
+  }
+  leaveLong(options.leaveLong, head);
+  const read = context.store.get(MASTER_TABLE.name, node.id);
+  const row = isPromise(read) ? await read : read;
+  if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
+  return row;
 }
 
 /**

@@ -1,16 +1,18 @@
 import { LdapError } from '../ldap/error.js';
-import type { Cell, PlanStep, Store } from '../store/contract.js';
+import type { Cell, CellName, PlanStep, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
-import { cellValue, counterBytes, MARK } from '../store/row.js';
-import { draftWithLarge } from './delete.js';
+import { cellValue, counterBytes, MARK, nextCell, qualifierStart, unpackRow, valueStart } from '../store/row.js';
+import { implyingDraft } from './delete.js';
 import type { Draft } from './draft.js';
-import { entryCells } from './entry.js';
-import { readAllLarge } from './large.js';
+import { draftFromRow, entryCells } from './entry.js';
+import { chunkNames, LARGE_VALUE, largeCells } from './large.js';
+import { type Carried, carriedCells, carryLarge, LargeAhead } from './large-ahead.js';
 import { joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import {
   DELETED,
   DELETED_TABLE,
+  largeQualifiers,
   MASTER,
   MASTER_TABLE,
   normRdnOf,
@@ -78,7 +80,8 @@ function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
  * name or its entryUUID is taken.
  */
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
-  return retrying(context, async () => {
+  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const attempt = async (): Promise<string> => {
     const read = context.store.get(DELETED_TABLE.name, id);
     const row = isPromise(read) ? await read : read;
     if (!row)
@@ -89,11 +92,12 @@ export async function restore(context: WriteContext, id: Buffer, actor: Actor): 
     const parent = await parentFor(context, row);
     const node: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdnOf(row), parent.dn) };
     await refuseTaken(context, node);
-    const large = await readAllLarge(context.store, DELETED_TABLE.name, id, row);
-    const draft = draftWithLarge(context, row, large);
-    await commitSteps(context, restoreSteps(context, node, row, draft, actor), 0);
+    const implying = await implyingDraft(context, DELETED_TABLE.name, id, row);
+    const carried = await carryLarge(context.store, ahead, DELETED_TABLE.name, id, row);
+    await commitSteps(context, restoreSteps(context, node, row, implying, carried, actor), 0);
     return node.dn.toString();
-  });
+  };
+  return retrying(context, attempt, ahead);
 }
 
 /** The parent by its entryUUID; a suffix stands at the root while it is one. */
@@ -129,17 +133,25 @@ async function refuseTaken(context: WriteContext, node: Node): Promise<void> {
     throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID exists already');
 }
 
-function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Draft, actor: Actor): PlanStep[] {
+/** `implying` has the values that imply something. */
+function restoreSteps(
+  context: WriteContext,
+  node: Node,
+  row: Buffer,
+  implying: Draft,
+  { separate, ahead }: Carried,
+  actor: Actor,
+): PlanStep[] {
+  const draft = draftFromRow(context.descriptions, row, largeQualifiers(row));
   const csn = stampModified(context, draft, actor);
-  const implied = impliedOf(context, draft);
+  for (const attribute of draft.attributes)
+    if (!attribute.values.some((value) => value.stored)) implying.set(attribute);
+  const implied = impliedOf(context, implying);
   // Above the version it had: whoever remembers that one sees that the entry has changed.
   const version = counterBytes((cellValue(row, MASTER.treeInfo, Q.version)?.readBigInt64BE() ?? 0n) + 1n);
-  const { cells, separate } = entryCells(draft, {
-    parentId: node.parent!.id,
-    normRdn: node.normRdn,
-    upRdn: upRdnOf(row),
-    version,
-  });
+  const info = { parentId: node.parent!.id, normRdn: node.normRdn, upRdn: upRdnOf(row), version };
+  const { cells } = entryCells(draft, info, LARGE_VALUE, ahead?.pointers);
+  const absent = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
   const time = cellValue(row, DELETED.deletion, DELETION.time)!;
   return [
     {
@@ -160,7 +172,8 @@ function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Dra
     {
       table: MASTER_TABLE.name,
       key: node.id,
-      guards: [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }],
+      guards: ahead ? [absent, ahead.guard] : [absent],
+      ...(ahead && { delete: [ahead.mark] }),
       put: [...cells, ...separate],
     },
     ...indexSteps(node.id, undefined, implied),
@@ -170,13 +183,21 @@ function restoreSteps(context: WriteContext, node: Node, row: Buffer, draft: Dra
 }
 
 /** Steps that keep a deleted entry's rows; one of the same entryUUID that was deleted earlier makes room. */
-export async function keepSteps(context: WriteContext, node: Node, row: Cell[], actor: Actor): Promise<PlanStep[]> {
+export async function keepSteps(
+  context: WriteContext,
+  node: Node,
+  row: Buffer,
+  carried: Carried,
+  actor: Actor,
+): Promise<PlanStep[]> {
+  const { separate, ahead } = carried;
   const time = Buffer.allocUnsafe(8);
   time.writeBigUInt64BE(BigInt(Date.now()));
   const about = (qualifier: Buffer, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier, value });
   const read = context.store.get(DELETED_TABLE.name, node.id);
   const earlier = isPromise(read) ? await read : read;
   const earlierTime = earlier && cellValue(earlier, DELETED.deletion, DELETION.time);
+  const put = [...carriedCells(row, carried), ...separate];
   return [
     ...(earlierTime ? [{ table: PURGE_TABLE.name, key: purgeKey(earlierTime, node.id), deleteRow: true }] : []),
     {
@@ -186,12 +207,23 @@ export async function keepSteps(context: WriteContext, node: Node, row: Cell[], 
         earlierTime
           ? { op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: earlierTime }
           : { op: 'absent', family: DELETED.deletion, qualifier: DELETION.time },
+        ...(ahead ? [ahead.guard] : []),
       ],
-      deleteRow: true,
-      put: [...row, about(DELETION.dn, node.dn), about(DELETION.time, time), about(DELETION.by, Buffer.from(actor.dn))],
+      // Not the whole row: what was written ahead is in it.
+      delete: [...(earlier ? cellsWithChunks(earlier) : []), ...(ahead ? [ahead.mark] : [])],
+      put: [...put, about(DELETION.dn, node.dn), about(DELETION.time, time), about(DELETION.by, Buffer.from(actor.dn))],
     },
     { table: PURGE_TABLE.name, key: purgeKey(time, node.id), put: [MARK] },
   ];
+}
+
+/** Names of all cells of a row and of the chunks of its large values. */
+function cellsWithChunks(row: Buffer): CellName[] {
+  const chunks = largeCells(row).flatMap((at) => {
+    const start = valueStart(row, at);
+    return chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+  });
+  return [...unpackRow(row), ...chunks.map((qualifier) => ({ family: DELETED.largeValues, qualifier }))];
 }
 
 /** Deleted entries forgotten in one plan. */

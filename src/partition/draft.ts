@@ -13,6 +13,8 @@ export interface DraftValue {
   readonly index: number;
   /** Stored over 64 KiB and not changed: `bytes` is its pointer. */
   readonly stored?: boolean;
+  /** Of a large value that was read and is stored as it is: its pointer. */
+  readonly pointer?: Buffer;
 }
 
 export interface DraftAttribute {
@@ -147,7 +149,8 @@ function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
   return true;
 }
 
-function nextIndex({ values, rest }: DraftAttribute): number {
+/** Greater than the index of every value. */
+export function nextIndex({ values, rest }: DraftAttribute): number {
   return values.reduce((next, v) => Math.max(next, v.index + 1), rest?.next ?? 0);
 }
 

@@ -6,8 +6,10 @@ import { cellValue, unpackRow } from '../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from './draft.js';
 import { draftFromRow, entryCells, type TreeInfo, valueQualifier } from './entry.js';
 import { byType, Implied, implyType } from './implied.js';
-import { chunkCount, chunkQualifier, readLarge } from './large.js';
+import { chunkNames, LARGE_VALUE, readLarge } from './large.js';
+import type { WrittenAhead } from './large-ahead.js';
 import type { Located } from './locate.js';
+import { leaveLong } from './long-work.js';
 import { type Node, nodeTreeKey } from './nodes.js';
 import {
   largeQualifiers,
@@ -32,15 +34,18 @@ export interface Edit {
   readonly after: Draft;
 }
 
-export async function openEdit(context: WriteContext, { node, row: found }: Located): Promise<Edit> {
+/** Reads the entry whole; with `leave`, `LongWork` where it is long. */
+export async function openEdit(context: WriteContext, { node, row: found }: Located, leave: boolean): Promise<Edit> {
+  leaveLong(leave, found);
   const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
   const row = isPromise(read) ? await read : read;
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
+  if (row !== found) leaveLong(leave, row);
   const before = draftFromRow(context.descriptions, row, largeQualifiers(row));
   return { node, row, before, after: before.copy() };
 }
 
-/** Reads the large values of these types: they are compared, normalized and written again. */
+/** Reads the large values of these types: they are compared and normalized. */
 export async function loadLarge(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>): Promise<void> {
   for (const attribute of edit.after.attributes) {
     if (!touched.has(attribute.description.type) || !attribute.values.some((v) => v.stored)) continue;
@@ -60,7 +65,7 @@ async function loadValue(
 ): Promise<DraftValue> {
   const qualifier = valueQualifier(attribute.text, value.index);
   const bytes = await readLarge(context.store, MASTER_TABLE.name, edit.node.id, qualifier, value.bytes);
-  return { bytes, index: value.index };
+  return { bytes, index: value.index, pointer: value.bytes };
 }
 
 /** Checks the changed entry, stamps it and adds what the stamps touch to `touched`; gives the new entryCSN. */
@@ -89,10 +94,11 @@ export function editSteps(
   edit: Edit,
   touched: ReadonlySet<AttributeType>,
   place?: TreeInfoChange,
+  ahead?: WrittenAhead,
 ): PlanStep[] {
   const { before, after } = impliedChange(context, edit, touched);
   const { gone, come } = normCellChanges(before, after);
-  const steps: PlanStep[] = [masterStep(edit, place)];
+  const steps: PlanStep[] = [masterStep(edit, place, ahead)];
   const special = isSpecial(edit.before) !== isSpecial(edit.after);
   steps.push(context.shared.guardStep(special || place !== undefined));
   if (!place) {
@@ -129,7 +135,7 @@ export function impliedChange(
 export type TreeInfoChange = Pick<TreeInfo, 'parentId' | 'normRdn' | 'upRdn'>;
 
 /** The master row: guarded by its version, only what differs. */
-function masterStep(edit: Edit, place?: TreeInfoChange): RowStep {
+function masterStep(edit: Edit, place?: TreeInfoChange, ahead?: WrittenAhead): RowStep {
   const { row } = edit;
   const version = cellValue(row, MASTER.treeInfo, Q.version)!;
   const info = {
@@ -139,7 +145,7 @@ function masterStep(edit: Edit, place?: TreeInfoChange): RowStep {
     version: nextVersion(version),
     ...place,
   };
-  const { cells, separate } = entryCells(edit.after, info);
+  const { cells, separate } = entryCells(edit.after, info, LARGE_VALUE, ahead?.pointers);
   const old = new Map(unpackRow(row).map((cell) => [`${cell.family} ${cell.qualifier.toString('latin1')}`, cell]));
   const put = [];
   for (const cell of cells) {
@@ -150,8 +156,11 @@ function masterStep(edit: Edit, place?: TreeInfoChange): RowStep {
   return {
     table: MASTER_TABLE.name,
     key: edit.node.id,
-    guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
-    delete: [...old.values(), ...goneChunks(row, cells, separate)],
+    guards: [
+      { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version },
+      ...(ahead ? [ahead.guard] : []),
+    ],
+    delete: [...old.values(), ...goneChunks(row, cells, separate), ...(ahead ? [ahead.mark] : [])],
     put: [...put, ...separate],
   };
 }
@@ -172,8 +181,7 @@ function goneChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell
   for (const cell of unpackRow(row)) {
     const name = cell.qualifier.toString('latin1');
     if (cell.family !== MASTER.upAttributes || !large.has(name) || kept.get(name)?.equals(cell.value)) continue;
-    for (let n = 0; n < chunkCount(cell.value); n++) {
-      const qualifier = chunkQualifier(cell.qualifier, n);
+    for (const qualifier of chunkNames(cell.qualifier, cell.value)) {
       if (!written.has(qualifier.toString('latin1'))) gone.push({ family: MASTER.largeValues, qualifier });
     }
   }

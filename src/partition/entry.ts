@@ -5,7 +5,7 @@ import { nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import { INDEX_BYTES } from './descriptions.js';
 import { asWide, Draft, sortedByText } from './draft.js';
-import { chunkCells, LARGE_VALUE } from './large.js';
+import { chunkCells, LARGE_VALUE, pointerOf } from './large.js';
 import { MASTER, Q } from './tables.js';
 import { WIDE_VALUES, type WideAttribute, wideList } from './wide.js';
 
@@ -72,8 +72,16 @@ export interface TreeInfo {
   readonly version: Buffer;
 }
 
-/** All cells of the master row of an entry, sorted; values longer than `largeAbove` bytes go to largeValues. */
-export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALUE): EntryCells {
+/**
+ * All cells of the master row of an entry, sorted; values longer than `largeAbove` bytes go to largeValues. `written`: pointers
+ * of those that are there already, by latin-1 qualifier.
+ */
+export function entryCells(
+  draft: Draft,
+  info: TreeInfo,
+  largeAbove = LARGE_VALUE,
+  written?: ReadonlyMap<string, Buffer>,
+): EntryCells {
   const separate: Cell[] = [];
   const large: Buffer[] = [];
   const values: Cell[] = [];
@@ -84,12 +92,9 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
       const qualifier = valueQualifier(attribute.text, value.index);
       if (value.stored || value.bytes.length > largeAbove) {
         large.push(qualifier);
-        if (!value.stored) separate.push(...chunkCells(qualifier, value.bytes));
-        values.push({
-          family: MASTER.upAttributes,
-          qualifier,
-          value: value.stored ? value.bytes : largePointer(value.bytes),
-        });
+        const known = written?.get(qualifier.toString('latin1')) ?? (value.stored ? value.bytes : value.pointer);
+        if (!known) for (const cell of chunkCells(qualifier, value.bytes)) separate.push(cell);
+        values.push({ family: MASTER.upAttributes, qualifier, value: known ?? largePointer(value.bytes) });
       } else {
         values.push({ family: MASTER.upAttributes, qualifier, value: value.bytes });
       }
@@ -108,12 +113,8 @@ export function entryCells(draft: Draft, info: TreeInfo, largeAbove = LARGE_VALU
   return { cells, separate };
 }
 
-/** What the upAttributes cell of a large value says: 8-byte length, SHA-256. */
 export function largePointer(value: Buffer): Buffer {
-  const pointer = Buffer.allocUnsafe(40);
-  pointer.writeBigUInt64BE(BigInt(value.length));
-  createHash('sha256').update(value).digest().copy(pointer, 8);
-  return pointer;
+  return pointerOf(value.length, createHash('sha256').update(value).digest());
 }
 
 /** Value of treeInfo `large`: each qualifier behind its 2-byte length. */

@@ -1,7 +1,7 @@
 import type { AttributeType } from '../schema/types.js';
 import type { Cell, Reader } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { cellValue, nextCell, qualifierStart, valueStart } from '../store/row.js';
+import { cellValue, EMPTY, nextCell, qualifierStart, valueStart } from '../store/row.js';
 import type { DescriptionTable } from './descriptions.js';
 import type { Needs } from './filter.js';
 import { keyAfter, largeQualifiers, MASTER } from './tables.js';
@@ -9,6 +9,11 @@ import { keyAfter, largeQualifiers, MASTER } from './tables.js';
 /** Values longer than this live in chunks in family largeValues. */
 export const LARGE_VALUE = 64 * 1024;
 export const CHUNK = 128 * 1024;
+
+/** Bytes of a pointer: length (8) and SHA-256. One to chunks that were written ahead of their plan goes on with their name. */
+export const POINTER_BYTES = 40;
+/** Bytes of the name of chunks that were written ahead (`large-ahead.ts`). */
+export const NAME_BYTES = 8;
 
 /** Chunk cells of one large value: the value's qualifier + 4-byte chunk number. */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
@@ -23,11 +28,27 @@ export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   return cells;
 }
 
-export function chunkQualifier(qualifier: Buffer, n: number): Buffer {
-  const name = Buffer.allocUnsafe(qualifier.length + 4);
-  name.set(qualifier, 0);
-  name.writeUInt32BE(n, qualifier.length);
-  return name;
+/** `name`: of chunks that were written ahead. */
+export function chunkQualifier(qualifier: Buffer, n: number, name: Buffer = EMPTY): Buffer {
+  const made = Buffer.allocUnsafe(qualifier.length + name.length + 4);
+  made.set(qualifier, 0);
+  made.set(name, qualifier.length);
+  made.writeUInt32BE(n, qualifier.length + name.length);
+  return made;
+}
+
+/** Qualifiers of the chunks of the value that `pointer` stands for, in order. */
+export function chunkNames(qualifier: Buffer, pointer: Buffer): Buffer[] {
+  const name = pointer.subarray(POINTER_BYTES);
+  return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, name));
+}
+
+/** What the upAttributes cell of a large value says. */
+export function pointerOf(length: number, sha256: Buffer): Buffer {
+  const pointer = Buffer.allocUnsafe(POINTER_BYTES);
+  pointer.writeBigUInt64BE(BigInt(length));
+  pointer.set(sha256, 8);
+  return pointer;
 }
 
 /** Bytes of the value that a pointer stands for. */
@@ -55,17 +76,28 @@ export async function* readChunks(
   verify?: () => Promise<void>,
 ): AsyncGenerator<Buffer, void, undefined> {
   const count = chunkCount(pointer);
-  for (let first = 0; first < count; first += TOGETHER) {
-    const names: Buffer[] = [];
-    for (let n = first; n < Math.min(first + TOGETHER, count); n++) names.push(chunkQualifier(qualifier, n));
-    const read = await Promise.all(names.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
+  let n = 0;
+  for await (const chunk of readAsThere(reader, table, id, chunkNames(qualifier, pointer), verify)) {
+    if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - n * CHUNK))
+      throw new StoreError('corrupt', `a large value lacks chunk ${n} of ${count}; run \`rowan check\``);
+    n++;
+    yield chunk;
+  }
+}
+
+/** The chunks of these names; undefined for those that are not there. */
+export async function* readAsThere(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  names: readonly Buffer[],
+  verify?: () => Promise<void>,
+): AsyncGenerator<Buffer | undefined, void, undefined> {
+  for (let first = 0; first < names.length; first += TOGETHER) {
+    const some = names.slice(first, first + TOGETHER);
+    const read = await Promise.all(some.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
     await verify?.();
-    for (const [i, name] of names.entries()) {
-      const chunk = read[i] && cellValue(read[i], MASTER.largeValues, name);
-      if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - (first + i) * CHUNK))
-        throw new StoreError('corrupt', `a large value lacks chunk ${first + i} of ${count}; run \`rowan check\``);
-      yield chunk;
-    }
+    for (const [i, name] of some.entries()) yield read[i] && cellValue(read[i], MASTER.largeValues, name);
   }
 }
 

@@ -3,15 +3,16 @@ import type { Change } from '../ldap/types.js';
 import type { AttributeDescription, AttributeType, Dn, Rdn } from '../schema/types.js';
 import type { PlanStep } from '../store/contract.js';
 import { completeClasses } from './complete.js';
-import { type Draft, hasValue } from './draft.js';
+import { attributeKey, type Draft, type DraftAttribute, hasValue } from './draft.js';
 import { editSteps, finishEdit, loadLarge, openEdit } from './edit.js';
-import { largePointer } from './entry.js';
 import { formRule } from './implied.js';
 import { ENTRY_UUID_OID } from './indexes.js';
-import { LARGE_VALUE } from './large.js';
+import { LargeAhead, newLarge } from './large-ahead.js';
 import { refuseReferral, requireHead } from './locate.js';
 import { openPart } from './part.js';
+import { MASTER_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
+import { ValueSet, valueName } from './value-set.js';
 import { changeStep, commitSteps, refuseServerAttributes, retrying, type WriteContext } from './write.js';
 
 /** Changes an entry (RFC 4511 §4.6): all of the changes or none. */
@@ -23,20 +24,26 @@ export async function modify(
   options: WriteOptions = {},
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
-  await retrying(context, async () => {
+  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const attempt = async (): Promise<void> => {
     const found = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
-    const edit = (await openPart(context, found, dn, changes)) ?? (await openEdit(context, found));
+    const edit =
+      (await openPart(context, found, dn, changes)) ?? (await openEdit(context, found, options.leaveLong ?? false));
     if (!options.manageDsaIT) refuseReferral(context, edit, dn);
     const touched = new Set<AttributeType>();
     for (const change of changes) touched.add(context.schema.requireDescription(change.attribute.type).type);
     await loadLarge(context, edit, new Set([...touched].filter((type) => isLookedAt(context, changes, type))));
-    for (const change of changes) applyChange(context, edit.after, change, actor);
+    const changer = new Changer(context, edit.after);
+    for (const change of changes) changer.apply(change, actor);
+    changer.close();
     if (touched.has(context.schema.requireDescription('objectClass').type)) completeClasses(context.schema, edit.after);
     const rdn = context.schema.parseRdn(dn.rdns[0]!.text);
     checkNaming(context, edit.after, rdn);
     const csn = finishEdit(context, edit, rdn, actor, touched);
+    const large = newLarge(edit.after);
+    const written = large && (await ahead.write(found.node.id, large));
     const steps: PlanStep[] = [
-      ...editSteps(context, edit, touched),
+      ...editSteps(context, edit, touched, undefined, written),
       changeStep({
         op: 'modify',
         id: found.node.id,
@@ -47,7 +54,8 @@ export async function modify(
       }),
     ];
     await commitSteps(context, steps, 0);
-  });
+  };
+  await retrying(context, attempt, ahead);
 }
 
 /** Whether the values that the entry has matter: other rows are made from them, or the changes do not take all of them away. */
@@ -61,57 +69,85 @@ function isLookedAt(context: WriteContext, changes: readonly Change[], type: Att
   );
 }
 
-/** One change of a modify request on the draft. */
-function applyChange(context: WriteContext, draft: Draft, change: Change, actor: Actor): void {
-  const { type, values } = change.attribute;
-  const description = context.schema.requireDescription(type);
-  refuseServerAttributes([{ description }], actor);
-  if (description.type.oid === ENTRY_UUID_OID)
-    throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
-  switch (change.operation) {
-    case 'add':
-      addValues(draft, description, type, values);
-      break;
-    case 'delete':
-      deleteValues(draft, description, type, values);
-      break;
-    case 'replace':
-      draft.replace(description, type, values);
-      break;
-    case 'increment':
-      increment(draft, description, type, values);
+/** The changes of a modify request on a draft. */
+class Changer {
+  readonly #context: WriteContext;
+  readonly #draft: Draft;
+  /** Attributes whose values are being changed one by one, by `attributeKey`. */
+  readonly #open = new Map<string, ValueSet>();
+
+  constructor(context: WriteContext, draft: Draft) {
+    this.#context = context;
+    this.#draft = draft;
+  }
+
+  apply({ operation, attribute: { type, values } }: Change, actor: Actor): void {
+    const description = this.#context.schema.requireDescription(type);
+    refuseServerAttributes([{ description }], actor);
+    if (description.type.oid === ENTRY_UUID_OID)
+      throw new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
+    if (operation === 'add') this.#add(description, type, values);
+    else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
+    else {
+      this.#close(attributeKey(description));
+      if (operation === 'replace') this.#draft.replace(description, type, values);
+      else if (operation === 'increment') increment(this.#draft, description, type, values);
+      else this.#remove(description, type);
+    }
+  }
+
+  #add(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    if (values.length === 0) throw new LdapError('protocolError', `adding to '${text}' needs a value`);
+    const set = this.#set(description) ?? this.#begin({ description, text, values: [] });
+    for (const value of values) {
+      if (!set.add(valueName(description.type, value), value))
+        throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
+    }
+  }
+
+  #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    const set = this.#set(description);
+    if (!set) throw absent(text);
+    for (const name of new Set(values.map((value) => valueName(description.type, value)))) {
+      if (!set.delete(name)) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
+    }
+    if (!set.isEmpty) return;
+    this.#open.delete(attributeKey(description));
+    this.#draft.remove(description);
+  }
+
+  #remove(description: AttributeDescription, text: string): void {
+    if (!this.#draft.get(description)) throw absent(text);
+    this.#draft.remove(description);
+  }
+
+  #set(description: AttributeDescription): ValueSet | undefined {
+    const known = this.#open.get(attributeKey(description));
+    if (known) return known;
+    const attribute = this.#draft.get(description);
+    return attribute && this.#begin(attribute);
+  }
+
+  #begin(attribute: DraftAttribute): ValueSet {
+    const set = new ValueSet(attribute);
+    this.#draft.set(attribute);
+    this.#open.set(attributeKey(attribute.description), set);
+    return set;
+  }
+
+  #close(key: string): void {
+    this.#open.get(key)?.close();
+    this.#open.delete(key);
+  }
+
+  /** To be called behind the last change. */
+  close(): void {
+    for (const set of this.#open.values()) set.close();
   }
 }
 
-/** Equal for values that are equal; short for long ones. */
-function norm(type: AttributeType, value: Buffer): string {
-  const form = type.equality?.normalize(value) ?? value;
-  return (form.length > LARGE_VALUE ? largePointer(form) : form).toString('latin1');
-}
-
-function addValues(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-  if (values.length === 0) throw new LdapError('protocolError', `adding to '${text}' needs a value`);
-  const present = new Set((draft.get(description)?.values ?? []).map((v) => norm(description.type, v.bytes)));
-  for (const value of values) {
-    const key = norm(description.type, value);
-    if (present.has(key)) throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
-    present.add(key);
-  }
-  draft.append(description, text, values);
-}
-
-function deleteValues(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-  const attribute = draft.get(description);
-  if (!attribute) throw new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
-  if (values.length === 0) {
-    draft.remove(description);
-    return;
-  }
-  const goes = new Set(values.map((v) => norm(description.type, v)));
-  const rest = attribute.values.filter((v) => !goes.delete(norm(description.type, v.bytes)));
-  if (goes.size > 0) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
-  if (rest.length === 0 && !attribute.rest) draft.remove(description);
-  else attribute.values = rest;
+function absent(text: string): LdapError {
+  return new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
 }
 
 /** RFC 4525: adds an integer to every value. */
@@ -123,7 +159,7 @@ function increment(draft: Draft, description: AttributeDescription, text: string
       `attribute '${text}' is not of the syntax Integer and cannot be incremented`,
     );
   const attribute = draft.get(description);
-  if (!attribute) throw new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
+  if (!attribute) throw absent(text);
   const by = integer(values[0]!, text);
   attribute.values = attribute.values.map((v) => ({
     bytes: Buffer.from(String(integer(v.bytes, text) + by)),

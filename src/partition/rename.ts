@@ -6,7 +6,7 @@ import { isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue, unpackRow } from '../store/row.js';
 import { completeRdn } from './complete.js';
 import { type Edit, editSteps, finishEdit, impliedChange, loadLarge, openEdit } from './edit.js';
-import { findEntry, requireEntry, specialClass, throwNoSuchObject } from './locate.js';
+import { findEntry, refuseReferral, requireHead, specialClass, throwNoSuchObject } from './locate.js';
 import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { cutNorm, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
@@ -43,7 +43,9 @@ export async function rename(
   refuseServerNames(rdn, actor);
   const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
   await retrying(context, async () => {
-    const found = await requireEntry(context, context.store, dn, options.manageDsaIT ?? false);
+    const found = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
+    const edit = await openEdit(context, found, options.leaveLong ?? false);
+    if (!options.manageDsaIT) refuseReferral(context, edit, dn);
     if (shared.isSuffix(dn)) {
       throw new LdapError(
         'unwillingToPerform',
@@ -53,7 +55,6 @@ export async function rename(
     const oldParent = found.node.parent!;
     const parent = superior ? await requireSuperior(context, superior, options.manageDsaIT ?? false) : oldParent;
     refuseMove(found.node, oldParent, parent);
-    const edit = await openEdit(context, found);
     const touched = await renameValues(context, edit, dn.rdns[0]!, rdn, to.deleteOldRdn);
     const csn = finishEdit(context, edit, rdn, actor, touched);
     const place = { parentId: parent.id, normRdn: cutNorm(rdn.norm), upRdn: Buffer.from(rdn.text) };

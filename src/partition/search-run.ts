@@ -8,6 +8,7 @@ import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from 
 import { Found } from './hit.js';
 import { IdSet } from './id-set.js';
 import { isReplaced, largeCellsOf, readAllLarge } from './large.js';
+import { leaveLong } from './long-work.js';
 import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
 import type { Node, Specials } from './nodes.js';
 import type { Prepared, SearchContext } from './search.js';
@@ -142,10 +143,14 @@ export class SearchRun {
     if (isWhole(head)) return this.consider(id, head, kind, key);
     const lacking = returnsWide(this.context, head, this.params.selects);
     return chain(partForFilter(this.context, this.#reader, id, head, this.filter), (part) =>
-      part
-        ? this.consider(id, part, kind, key, lacking)
-        : chain(this.#reader.get(MASTER_TABLE.name, id), (row) => row && this.consider(id, row, kind, key)),
+      part ? this.consider(id, part, kind, key, lacking) : this.#considerWhole(id, head, kind, key),
     );
+  }
+
+  /** Where the filter needs more of a long row than a part of it. */
+  #considerWhole(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+    leaveLong(this.params.leaveLong && !this.gave, head);
+    return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => row && this.consider(id, row, kind, key));
   }
 
   /**

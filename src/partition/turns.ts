@@ -35,6 +35,19 @@ export function nextTurn(): Promise<void> {
   });
 }
 
+/** The turns of one piece of long work. */
+export class Turns {
+  #began = performance.now();
+
+  /** Lets others through when the turn is over. */
+  pass(): Maybe<void> {
+    if (performance.now() - this.#began < TURN_MS) return;
+    return nextTurn().then(() => {
+      this.#began = performance.now();
+    });
+  }
+}
+
 function schedule(): void {
   if (scheduled) return;
   scheduled = true;

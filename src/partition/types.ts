@@ -47,6 +47,8 @@ export interface SearchParams {
   /** What the sink looks at of an entry: the row that it gets may lack other attributes. Absent: all. */
   readonly selects?: Selects | undefined;
   readonly manageDsaIT: boolean;
+  /** Throws `LongWork` where the filter looks into the values of a long entry, unless something was found before. */
+  readonly leaveLong?: boolean;
   /** Entries at most, 0: no limit. */
   readonly sizeLimit: number;
   /** `Date.now()` after which it ends with timeLimitExceeded; Infinity: none. */
@@ -89,6 +91,8 @@ export interface SearchOutcome {
 
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
+  /** Throws `LongWork`, with nothing done, where the entry is so long that the event loop would stand still. */
+  readonly leaveLong?: boolean;
 }
 
 /** What the server calls. Every method throws `LdapError`; store errors are already translated. */

@@ -7,6 +7,7 @@ import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
 import type { Draft, DraftAttribute } from './draft.js';
 import { Implied, implyEntry } from './implied.js';
+import type { LargeAhead } from './large-ahead.js';
 import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';
 import { CHANGES_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
@@ -23,16 +24,18 @@ const MAX_TRIES = 200;
 
 /**
  * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
- * it is run again on what is there now.
+ * it is run again on what is there now. What was written ahead of a write that fails is taken away.
  */
-export async function retrying<T>(context: WriteContext, attempt: () => Promise<T>): Promise<T> {
+export async function retrying<T>(context: WriteContext, attempt: () => Promise<T>, ahead?: LargeAhead): Promise<T> {
   for (let tries = 1; ; tries++) {
     const fresh = context.shared.fresh();
     if (isPromise(fresh)) await fresh;
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      const isGuard = error instanceof StoreError && error.code === 'guard';
+      if (!isGuard || tries === MAX_TRIES) await ahead?.tidy();
+      if (!isGuard) throw error;
       if (tries === MAX_TRIES)
         throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
       const again = context.shared.refresh();

@@ -52,6 +52,20 @@ export function decodeRequest(
   }
 }
 
+/** The messageID and the operation of a message, with nothing behind them looked at; undefined where they are not to be had. */
+export function peekRequest(buffer: Buffer, start: number, end: number): { id: number; op: Request['op'] } | undefined {
+  const reader = new Reader(buffer, start, end);
+  try {
+    reader.enter(SEQUENCE, 'LDAP message');
+    const id = messageId(reader, 1);
+    const op = opOfTag(reader.peek());
+    return op !== undefined && isRequestOp(op) ? { id, op } : undefined;
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}
+
 /** A messageID of at least `min`: 0 is for unsolicited notifications (RFC 4511 §4.1.1.1). */
 export function messageId(reader: Reader, min: number): number {
   const length = reader.header(INTEGER, 'messageID');

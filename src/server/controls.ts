@@ -13,7 +13,7 @@ export interface RequestControls {
   readonly paged: PagedResults | undefined;
 }
 
-const NONE: RequestControls = { manageDsaIT: false, paged: undefined };
+export const NO_CONTROLS: RequestControls = { manageDsaIT: false, paged: undefined };
 
 const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', 'modify', 'delete', 'modifyDN'];
 
@@ -30,7 +30,7 @@ export const SUPPORTED_CONTROLS: readonly string[] = [...APPLIES.keys()];
  * `unavailableCriticalExtension`; another such one is ignored. One that comes twice or whose value is malformed: `protocolError`.
  */
 export function readControls(op: Request['op'], controls: readonly Control[]): RequestControls {
-  if (controls.length === 0) return NONE;
+  if (controls.length === 0) return NO_CONTROLS;
   let manageDsaIT = false;
   let paged: PagedResults | undefined;
   const seen = new Set<string>();

@@ -4,15 +4,16 @@ import type { Logger } from 'pino';
 import { ResultCode } from '../ldap/error.js';
 import type { Partition } from '../partition/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
-import { type DecodeLimits, defaultLimits } from '../protocol/limits.js';
+import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
+import { decodeLimits } from './limits.js';
 import { parseListenUrl } from './listen-url.js';
 import { type Listener, openListeners } from './listener.js';
 import { createReceiver, type Receiver } from './receiver.js';
-import { createServices, type Services } from './services.js';
+import { createServices, type Helpers, type Services } from './services.js';
 import type { Config } from './settings/index.js';
-import type { Answer, Question, Siblings } from './siblings.js';
+import type { Answer, Question } from './siblings.js';
 import { readTls } from './tls-material.js';
 
 const LONGEST_SWEEP_SECONDS = 1;
@@ -34,17 +35,11 @@ export class RowanServer implements ConnectionOwner {
   secureContext: SecureContext | undefined;
 
   /** With `siblings` it is one of several processes on one directory. */
-  constructor(partition: Partition, config: Config, log: Logger, siblings?: Siblings) {
+  constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
-    this.services = createServices(partition, config, log, siblings);
-    this.#renewReads = siblings && (() => partition.renewReads());
-    const { filterDepth, filterNodes, controls } = config.limits;
-    this.decodeLimits = {
-      ...defaultLimits,
-      maxFilterDepth: filterDepth,
-      maxFilterNodes: filterNodes,
-      maxControls: controls,
-    };
+    this.services = createServices(partition, config, log, helpers);
+    this.#renewReads = helpers.siblings && (() => partition.renewReads());
+    this.decodeLimits = decodeLimits(config);
   }
 
   /** Opens every configured URL, or none. Resolves with the URLs as clients use them. */

@@ -5,6 +5,7 @@ import type { Dn } from '../schema/types.js';
 import { Credentials } from './credentials.js';
 import { EntryEncoder } from './entry/encode-entry.js';
 import { Selections } from './entry/selection.js';
+import type { LongWorker } from './long/long-worker.js';
 import { PageCookies } from './paging.js';
 import { Passwords } from './passwords.js';
 import type { Config } from './settings/index.js';
@@ -24,6 +25,8 @@ export interface Services {
   readonly statistics: Statistics;
   /** The other processes of this server, where it has some. */
   readonly siblings: Siblings | undefined;
+  /** Who does what would hold the event loop for long; without it that is done here. */
+  readonly long: LongWorker | undefined;
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
   readonly credentials: Credentials;
@@ -33,7 +36,18 @@ export interface Services {
   readonly virtual: VirtualEntries;
 }
 
-export function createServices(partition: Partition, config: Config, log: Logger, siblings?: Siblings): Services {
+/** What stands beside the process that serves. */
+export interface Helpers {
+  readonly siblings?: Siblings | undefined;
+  readonly long?: LongWorker | undefined;
+}
+
+export function createServices(
+  partition: Partition,
+  config: Config,
+  log: Logger,
+  { siblings, long }: Helpers = {},
+): Services {
   const { schema } = partition;
   const statistics = new Statistics(siblings?.worker);
   const encoder = new EntryEncoder(partition.descriptions, partition);
@@ -45,6 +59,7 @@ export function createServices(partition: Partition, config: Config, log: Logger
     log,
     statistics,
     siblings,
+    long,
     selections: new Selections(schema),
     encoder,
     credentials: new Credentials(encoder.table),

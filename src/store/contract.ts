@@ -122,6 +122,8 @@ export interface Reader {
    * `limit`, those behind `after` only. For checks; no read of entries needs it.
    */
   keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]>;
+  /** Qualifiers of the cells of a `separate` family of one row, in order: what `getCells` gives, without the values. */
+  namesOfCells(table: string, key: Buffer, family: number): Maybe<Buffer[]>;
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
   /**
    * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after

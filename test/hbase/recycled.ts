@@ -114,6 +114,9 @@ class RecycledStore implements Store {
   keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
     return this.#seen(table).keysOfCells(table, family, limit, after);
   }
+  namesOfCells(table: string, key: Buffer, family: number): Maybe<Buffer[]> {
+    return this.#seen(table).namesOfCells(table, key, family);
+  }
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan {
     return this.#seen(table).scan(table, range, options);
   }

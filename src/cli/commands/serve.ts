@@ -56,11 +56,16 @@ async function createServing(settings: Settings, partition: Partition, log: Logg
     return new Supervisor(settings, log);
   }
   const { RowanServer } = await import('../../server/server.js');
-  const server = new RowanServer(partition, config, log);
+  const { LongThread } = await import('../long/long-thread.js');
+  const long = partition.store.supports.processes ? new LongThread(settings, log) : undefined;
+  const server = new RowanServer(partition, config, log, { long });
   return {
     listen: () => server.listen(),
     renewCertificate: () => renewCertificate(server, log),
-    close: () => server.close(),
+    close: async () => {
+      await server.close();
+      await long?.close();
+    },
   };
 }
 

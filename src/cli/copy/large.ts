@@ -1,7 +1,7 @@
-import { chunkCount, chunkQualifier, largeCells } from '../../partition/large.js';
+import { chunkNames, largeCells, readAsThere } from '../../partition/large.js';
 import { MASTER } from '../../partition/tables.js';
 import type { Cell, Reader } from '../../store/contract.js';
-import { nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
+import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
 
 /** Chunks written with one commit: 4 MiB. */
 const CHUNKS = 32;
@@ -16,12 +16,11 @@ export async function* largeChunks(
   let cells: Cell[] = [];
   for (const at of largeCells(row)) {
     const start = valueStart(row, at);
-    const qualifier = row.subarray(qualifierStart(at), start);
-    const count = chunkCount(row.subarray(start, nextCell(row, at)));
-    for (let n = 0; n < count; n++) {
-      const chunk = await reader.getCells(table, key, MASTER.largeValues, chunkQualifier(qualifier, n));
-      // A longer qualifier with the same beginning belongs to another value.
-      if (chunk) cells.push(...unpackRow(chunk).filter((cell) => cell.qualifier.length === qualifier.length + 4));
+    const names = chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    let n = 0;
+    for await (const value of readAsThere(reader, table, key, names)) {
+      const name = { family: MASTER.largeValues, qualifier: names[n++]! };
+      if (value) cells.push({ ...name, value });
       if (cells.length < CHUNKS) continue;
       yield cells;
       cells = [];

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/error.js';
-import type { LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
+import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import type { Partition } from '../../partition/index.js';
 import type { Actor, LoadEntry, LoadReject } from '../../partition/types.js';
 import { storeFailureOf } from '../exit.js';
@@ -41,14 +41,18 @@ function isChange(record: LdifRecord): boolean {
   return !isContent(record);
 }
 
+const NOTHING_APART: readonly LdifApart[] = [];
+
 /** The record that a load entry was made from. */
 class Source implements Rejected {
   readonly line: number;
   readonly text: Buffer;
+  readonly apart: readonly LdifApart[];
 
-  constructor({ line, text }: Rejected) {
+  constructor({ line, text, apart = NOTHING_APART }: Rejected) {
     this.line = line;
     this.text = text;
+    this.apart = apart;
   }
 }
 
@@ -114,7 +118,11 @@ export class Importer {
     while (!this.#outcome.stoppedAt && (await this.#source.more())) {
       const records = this.#source.takeWhile(isContent);
       if (records.length === 0) return;
-      yield this.#prepare(records);
+      const entries = this.#prepare(records);
+      records.length = 0;
+      yield entries;
+      // Values may be long: they are let go of before the next are read.
+      entries.length = 0;
     }
   }
 

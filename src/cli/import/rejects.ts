@@ -1,11 +1,13 @@
 import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
-import { formatComment } from '../../ldif/index.js';
+import { formatComment, formatRecord, type LdifApart } from '../../ldif/index.js';
 
 export interface Rejected {
   /** First line of the record in its file. */
   readonly line: number;
   /** The record as it stands there. */
   readonly text: Buffer;
+  /** What of it is not in `text`. */
+  readonly apart?: readonly LdifApart[];
 }
 
 /**
@@ -32,7 +34,9 @@ export class RejectsFile {
     this.count++;
     const comment = formatComment(`line ${record.line}: ${reason.replaceAll(/[\r\n]+/g, ' ')}`);
     const end = record.text.at(-1) === 0x0a ? '\n' : '\n\n';
-    writeSync(this.#fd, Buffer.concat([comment, record.text, Buffer.from(end)]));
+    writeSync(this.#fd, comment);
+    for (const piece of formatRecord(record)) writeSync(this.#fd, piece);
+    writeSync(this.#fd, end);
   }
 
   close(): void {

@@ -81,18 +81,24 @@ export class RecordSource {
       this.#ended = done === true;
       if (!done) this.#chunk = value;
     }
+    // A record may be long: none is held while the next one comes.
+    this.#batch = [];
+    this.#at = 0;
     const piece = this.#chunk.subarray(0, PIECE);
     this.#chunk = this.#chunk.subarray(piece.length);
     this.consumed += piece.length;
     this.#batch = this.#ended ? this.#parser.end() : this.#parser.push(piece);
-    this.#at = 0;
   }
 
   /** The records at hand up to the first that is not wanted; none when that is the next. */
   takeWhile(wanted: (record: LdifRecord) => boolean): LdifRecord[] {
     const from = this.#at;
     while (this.#at < this.#batch.length && wanted(this.#batch[this.#at]!)) this.#at++;
-    return from === 0 && this.#at === this.#batch.length ? this.#batch : this.#batch.slice(from, this.#at);
+    if (from > 0 || this.#at < this.#batch.length) return this.#batch.slice(from, this.#at);
+    const all = this.#batch;
+    this.#batch = [];
+    this.#at = 0;
+    return all;
   }
 
   /** Stops reading the file. */

@@ -6,6 +6,7 @@ import { renewCertificate } from '../certificate.js';
 import { openDirectory } from '../directory.js';
 import { describeError } from '../exit.js';
 import { createLog } from '../log.js';
+import { LongThread } from '../long/long-thread.js';
 import type { Settings } from '../options.js';
 import { type Order, type Report, sendTo } from './messages.js';
 
@@ -44,7 +45,8 @@ async function work(worker: number, settings: Settings): Promise<void> {
   const log = createLog(settings.config, worker);
   const directory = await openDirectory(settings, { worker });
   const others = new Others(worker);
-  const server = new RowanServer(directory.partition, settings.config, log, others);
+  const long = new LongThread(settings, log, worker);
+  const server = new RowanServer(directory.partition, settings.config, log, { siblings: others, long });
   try {
     await server.prepare();
     await new Promise<void>((stop) => {
@@ -61,6 +63,7 @@ async function work(worker: number, settings: Settings): Promise<void> {
     });
   } finally {
     await server.close();
+    await long.close();
     await directory.close();
   }
 }

@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Guard, PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
-import { cellValue, EMPTY, unpackRow } from '../../store/row.js';
-import { CHUNK, chunkQualifier, largeLength } from '../large.js';
+import { cellValue } from '../../store/row.js';
+import { chunkCount, chunkNames, largeLength, NAME_BYTES, POINTER_BYTES, readAsThere } from '../large.js';
+import { isBeingWritten, isMark } from '../large-ahead.js';
 import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../tables.js';
 import { uuidText } from '../uuid.js';
 import { type Survey, shown } from './survey.js';
-
-const POINTER_BYTES = 40;
 
 export interface LargeValues {
   /** By latin-1 qualifier those values that are wanted. */
@@ -29,46 +28,53 @@ export async function checkLarge(
   wanted: (qualifier: Buffer) => boolean = () => false,
 ): Promise<LargeValues | undefined> {
   const qualifiers = largeQualifiers(row);
-  const read = survey.reader.getCells(table, id, MASTER.largeValues, EMPTY);
-  const cells = isPromise(read) ? await read : read;
-  if (!qualifiers && !cells) return undefined;
+  const read = survey.reader.namesOfCells(table, id, MASTER.largeValues);
+  const found = isPromise(read) ? await read : read;
+  if (!qualifiers && found.length === 0) return undefined;
   const where = uuidText(id);
-  const chunks = new Map(
-    (cells ? unpackRow(cells) : []).map((cell) => [cell.qualifier.toString('latin1'), cell.value]),
-  );
+  const names = new Set(found.map((name) => name.toString('latin1')));
   const values = new Map<string, Buffer>();
   let broken = false;
   for (const name of qualifiers ?? []) {
     const qualifier = Buffer.from(name, 'latin1');
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
-    const parts = pointer && takeParts(chunks, qualifier, pointer);
-    if (parts) {
-      if (wanted(qualifier)) values.set(name, Buffer.concat(parts));
-    } else {
-      broken = true;
-      const what = pointer
-        ? 'chunks are missing, too many, or not what its SHA-256 says'
-        : 'it is listed and has no cell';
-      await survey.report(
-        'large',
-        where,
-        `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
-      );
+    const large: Large | undefined = pointer && { table, id, qualifier, pointer };
+    const value = large && takeNames(names, large) && (await verified(survey, large, wanted(qualifier)));
+    if (value) {
+      if (value !== true) values.set(name, value);
+      continue;
     }
-  }
-  if (chunks.size > 0 && !broken) {
-    const gone = [...chunks.keys()].map((name) => ({
-      family: MASTER.largeValues,
-      qualifier: Buffer.from(name, 'latin1'),
-    }));
+    broken = true;
+    const what = pointer
+      ? 'chunks are missing, too many, or not what its SHA-256 says'
+      : 'it is listed and has no cell';
     await survey.report(
       'large',
       where,
-      `${chunks.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`,
+      `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
+    );
+  }
+  if (names.size > 0) await leaveBeingWritten(survey, table, id, names);
+  if (names.size > 0 && !broken) {
+    const gone = [...names].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
+    await survey.report(
+      'large',
+      where,
+      `${names.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`,
       [...guards, { table, key: id, delete: gone }],
     );
   }
   return { values, broken };
+}
+
+/** Takes out of `names` what is being written at this moment: it will belong to values, or be taken away. */
+async function leaveBeingWritten(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
+  for (const name of [...names]) {
+    const mark = Buffer.from(name, 'latin1');
+    if (!isMark(mark)) continue;
+    if (!isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) continue;
+    for (const other of names) if (other === name || other.slice(-4 - NAME_BYTES, -4) === name) names.delete(other);
+  }
 }
 
 /** Rows looked up together. */
@@ -81,7 +87,7 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
     const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, TOGETHER, after);
     const rows = await survey.getMany(table, keys);
     for (const [i, key] of keys.entries()) {
-      if (rows[i]) continue;
+      if (rows[i] || (await isComing(survey, table, key))) continue;
       const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
       const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
       await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [
@@ -94,21 +100,45 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
   }
 }
 
-/** Takes the chunks of one value out of `chunks`; undefined when they are not what the pointer says. */
-function takeParts(chunks: Map<string, Buffer>, qualifier: Buffer, pointer: Buffer): Buffer[] | undefined {
-  if (pointer.length !== POINTER_BYTES) return undefined;
-  const length = largeLength(pointer);
-  const parts: Buffer[] = [];
+/** Whether an entry is being written whose large values are there already. */
+async function isComing(survey: Survey, table: string, key: Buffer): Promise<boolean> {
+  const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
+  for (const mark of names.filter(isMark))
+    if (isBeingWritten(await survey.reader.getCells(table, key, MASTER.largeValues, mark), mark)) return true;
+  return false;
+}
+
+/** Where a value is. */
+interface Large {
+  readonly table: string;
+  readonly id: Buffer;
+  readonly qualifier: Buffer;
+  readonly pointer: Buffer;
+}
+
+/** Takes the chunks of one value out of `names`; false when they are not all there. */
+function takeNames(names: Set<string>, { qualifier, pointer }: Large): boolean {
+  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + NAME_BYTES) return false;
+  if (chunkCount(pointer) > names.size) return false;
+  return chunkNames(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
+}
+
+/** The value, or `true` where it is not `wanted`; undefined when its chunks are not what the pointer says. */
+async function verified(
+  survey: Survey,
+  { table, id, qualifier, pointer }: Large,
+  wanted: boolean,
+): Promise<Buffer | true | undefined> {
   const sum = createHash('sha256');
+  const parts: Buffer[] = [];
   let bytes = 0;
-  for (let n = 0; n * CHUNK < length; n++) {
-    const name = chunkQualifier(qualifier, n).toString('latin1');
-    const part = chunks.get(name);
+  for await (const part of readAsThere(survey.reader, table, id, chunkNames(qualifier, pointer))) {
     if (!part) return undefined;
-    parts.push(part);
     sum.update(part);
     bytes += part.length;
-    chunks.delete(name);
+    if (wanted) parts.push(part);
+    await survey.breathe(0);
   }
-  return bytes === length && sum.digest().equals(pointer.subarray(8)) ? parts : undefined;
+  if (bytes !== largeLength(pointer) || !sum.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
+  return wanted ? Buffer.concat(parts) : true;
 }

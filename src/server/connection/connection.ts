@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/error.js';
+import { LongWork } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse, writeDisconnection, writeResult } from '../../protocol/encode.js';
 import { ProtocolError } from '../../protocol/error.js';
@@ -10,8 +11,9 @@ import type { Control, ExtendedRequest, Request, RequestMessage } from '../../pr
 import { ExtendedOid } from '../../protocol/oids.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../context.js';
-import { readControls } from '../controls.js';
+import { NO_CONTROLS, readControls } from '../controls.js';
 import type { Selection } from '../entry/selection.js';
+import { decodeUnlessLong, errandOf, type LongRequest, longRequestOf } from '../long/long-request.js';
 import { chain, isPromise, type Maybe } from '../maybe.js';
 import { abandon } from '../operations/abandon.js';
 import type { Outcome } from '../outcome.js';
@@ -20,8 +22,10 @@ import type { Services } from '../services.js';
 import { Session } from '../session.js';
 import { stillHolds } from '../validity.js';
 import { Deadlines } from './deadlines.js';
+import { inUse, PlainBytes, SessionEnded } from './errors.js';
 import { failureOutcome } from './failure.js';
 import { CutMessage } from './long-messages.js';
+import { LongReply } from './long-reply.js';
 import { Operation, type OperationOwner } from './operation.js';
 import { OutstandingOperations } from './operations.js';
 import { Output } from './output.js';
@@ -44,6 +48,9 @@ const TURN = 64;
 /** And for how long, in milliseconds. */
 const TURN_MS = 4;
 
+/** What a client has sent, or what of it is done elsewhere. */
+type Arrived = RequestMessage | LongRequest;
+
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
 /**
@@ -61,7 +68,7 @@ export class Connection implements OperationOwner {
   #framer: Framer;
   #state: State = 'open';
   /** A request that has to wait until all others have ended. */
-  #waiting: RequestMessage | undefined;
+  #waiting: Arrived | undefined;
   /** A bind or a TLS handshake is under way: nothing else begins. */
   #barrier = false;
   #paused = false;
@@ -134,7 +141,7 @@ export class Connection implements OperationOwner {
       }
       const message = this.#waiting ?? this.#next();
       if (!message) break;
-      this.#waiting = this.#mustWait(message.request) ? message : undefined;
+      this.#waiting = this.#mustWait(message) ? message : undefined;
       if (this.#waiting) break;
       this.#begin(message);
     }
@@ -146,8 +153,8 @@ export class Connection implements OperationOwner {
     return this.#operations.size < this.services.config.limits.requestsInFlight && !this.#output.full;
   }
 
-  #mustWait(request: Request): boolean {
-    return request.op === 'bind' && this.#operations.size > 0;
+  #mustWait(message: Arrived): boolean {
+    return 'request' in message && message.request.op === 'bind' && this.#operations.size > 0;
   }
 
   /** Reads from the socket only while what it brings may begin. */
@@ -169,14 +176,16 @@ export class Connection implements OperationOwner {
   }
 
   /** The next message; undefined until more arrives or when the connection ends over it. */
-  #next(): RequestMessage | undefined {
+  #next(): Arrived | undefined {
     for (;;) {
       try {
         const frame = this.#framer.next();
         if (!frame) return undefined;
         this.#since.partial = 0;
         this.#since.silent = 0;
-        const message = decodeRequest(frame.buffer, frame.start, frame.end, this.#owner.decodeLimits);
+        const message = this.services.long
+          ? decodeUnlessLong(frame, this.#owner.decodeLimits)
+          : decodeRequest(frame.buffer, frame.start, frame.end, this.#owner.decodeLimits);
         this.#messages++;
         return message;
       } catch (error) {
@@ -199,8 +208,13 @@ export class Connection implements OperationOwner {
     } else this.disconnect('protocolError', error.message);
   }
 
-  #begin({ id, request, controls }: RequestMessage): void {
-    this.services.statistics.operations[request.op]++;
+  #begin(message: Arrived): void {
+    this.services.statistics.operations['bytes' in message ? message.op : message.request.op]++;
+    if ('bytes' in message) this.#startLong(message);
+    else this.#beginShort(message);
+  }
+
+  #beginShort({ id, request, controls }: RequestMessage): void {
     if (request.op === 'unbind') this.#close();
     else if (request.op === 'abandon') abandon(this.#operations, request);
     else this.#start(id, request, controls);
@@ -208,14 +222,33 @@ export class Connection implements OperationOwner {
 
   #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
     try {
-      if (this.#operations.has(id)) throw new LdapError('protocolError', `messageID ${id} is in use`);
+      if (this.#operations.has(id)) throw inUse(id);
       const operation = new Operation(this, id, request.op, readControls(request.op, controls));
       const outcome = this.#run(operation, request);
-      if (isPromise(outcome)) this.#await(operation, outcome);
+      if (isPromise(outcome)) this.#await(operation, outcome, { id, request, controls });
       else this.#answer(id, request.op, outcome, request);
     } catch (error) {
-      this.#fail(id, request.op, error);
+      if (error instanceof LongWork) this.#startLong(longRequestOf({ id, request, controls }));
+      else this.#fail(id, request.op, error);
     }
+  }
+
+  #startLong({ id, op, bytes }: LongRequest): void {
+    const operation = new Operation(this, id, op, NO_CONTROLS);
+    if (this.#operations.has(id)) this.#fail(id, op, inUse(id));
+    else this.#await(operation, this.#runLong(operation, bytes));
+  }
+
+  /** Has the request done by `services.long`; what comes back goes out as it is. */
+  async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+    const { services, session } = this;
+    if (!(await stillHolds(services, session))) throw new SessionEnded();
+    const errand = errandOf(operation, bytes);
+    const end = await services.long!.run(errand, new LongReply(operation, this.#output, (error) => this.#cut(error)));
+    services.partition.renewReads();
+    services.statistics.entriesSent += end.entries;
+    if (session.identity === errand.identity) session.identity = end.identity;
+    return end.outcome;
   }
 
   #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
@@ -227,12 +260,15 @@ export class Connection implements OperationOwner {
     });
   }
 
-  #await(operation: Operation, outcome: Promise<Outcome>): void {
+  /** `message`, where it may turn out to be long work. */
+  #await(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.#operations.add(operation);
     if (operation.op === 'bind') this.#barrier = true;
     outcome.then(
       (result) => this.#ended(operation, result.code, () => this.#answer(operation.id, operation.op, result)),
       (error) => {
+        if (error instanceof LongWork && message)
+          return this.#await(operation, this.#runLong(operation, longRequestOf(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
         this.#ended(operation, code, () => this.#fail(operation.id, operation.op, error));
       },
@@ -250,6 +286,7 @@ export class Connection implements OperationOwner {
   #fail(id: number, op: Request['op'], error: unknown): void {
     if (error instanceof SessionEnded) this.disconnect('strongerAuthRequired', error.message);
     else if (error instanceof PlainBytes) this.disconnect('protocolError', error.message);
+    else if (error instanceof ProtocolError) this.#refuse(Object.assign(error, { messageId: id, op }));
     else this.#answer(id, op, failureOutcome(error, this.services.log));
   }
 
@@ -360,17 +397,4 @@ export class Connection implements OperationOwner {
 
 function isStartTls(request: Request | undefined): request is ExtendedRequest {
   return request?.op === 'extended' && request.oid === ExtendedOid.startTls;
-}
-
-/** What the session was bound with does not hold any more. */
-class SessionEnded extends Error {
-  constructor() {
-    super('the entry that this connection is bound as was deleted or its password changed; bind again');
-  }
-}
-
-class PlainBytes extends Error {
-  constructor() {
-    super('StartTLS: nothing may be sent before the handshake');
-  }
 }

@@ -22,6 +22,8 @@ export class Operation implements Context, SearchReply {
   readonly op: Request['op'];
   readonly controls: RequestControls;
   aborted = false;
+  /** Called when it is aborted. */
+  onAbort: (() => void) | undefined;
   /** Abandoned: no response follows. */
   silent = false;
   /** Called when it has ended, with its result code. */
@@ -32,6 +34,12 @@ export class Operation implements Context, SearchReply {
     this.id = id;
     this.op = op;
     this.controls = controls;
+  }
+
+  /** It is to end as soon as it can. */
+  abort(): void {
+    this.aborted = true;
+    this.onAbort?.();
   }
 
   get services(): Services {

@@ -29,7 +29,7 @@ export class OutstandingOperations implements Abandonable {
     const operation = this.#byId.get(messageId);
     if (operation?.op !== 'search') return;
     operation.silent = true;
-    operation.aborted = true;
+    operation.abort();
   }
 
   /** RFC 3909 §2.3. */
@@ -40,7 +40,7 @@ export class OutstandingOperations implements Abandonable {
       throw new LdapError('noSuchOperation', `cancel: no operation ${messageId} is outstanding`);
     if (operation.op !== 'search') throw new LdapError('cannotCancel', `cancel: ${operation.op} cannot be canceled`);
     if (operation.aborted) throw new LdapError('tooLate', `cancel: operation ${messageId} is being canceled already`);
-    operation.aborted = true;
+    operation.abort();
     return new Promise((resolve, reject) => {
       operation.onEnd = (code) => {
         if (code === ResultCode.canceled) resolve();
@@ -53,7 +53,7 @@ export class OutstandingOperations implements Abandonable {
   abortAll(): void {
     for (const operation of this.#byId.values()) {
       operation.silent = true;
-      operation.aborted = true;
+      operation.abort();
     }
   }
 }

@@ -4,14 +4,13 @@ import { OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
 import { isPromise, type Maybe } from '../maybe.js';
+import { nextCell, putHeader, putValues, sameName, valueLength } from './cells.js';
 import { writeComputed } from './computed.js';
 import { type LargeValues, largePieces } from './large-values.js';
 import { headerBytes, integerBytes } from './lengths.js';
+import { LONG_ROW, longEntryPieces } from './long-entry.js';
 import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
 import type { Selection } from './selection.js';
-
-/** Longer values are copied by the runtime, shorter ones by a loop: the call costs as much as so many bytes. */
-const LOOP = 96;
 
 /** Where messages go. */
 export interface WriterSource {
@@ -74,6 +73,8 @@ export class EntryEncoder {
     const wanted = large && { entry, selection, tail, large, table: this.table, values: this.#large };
     const pieces = wanted && largePieces(messageId, wanted);
     if (pieces) return output.writeLong(pieces);
+    if (row.length > LONG_ROW && !typesOnly)
+      return output.writeLong(longEntryPieces(messageId, entry, selection, tail, this.table));
     const count = this.#planRow(row, selection, typesOnly);
     this.#write(output.writer, messageId, entry, count, typesOnly, tail);
   }
@@ -153,48 +154,6 @@ function nameElement(stored: StoredDescription): Buffer {
   const writer = new Writer();
   writer.text(OCTET_STRING, stored.description.text);
   return Buffer.from(writer.take());
-}
-
-function nextCell(row: Buffer, at: number): number {
-  const next = at + CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + valueLength(row, at);
-  if (next > row.length) throw new RangeError(`packed row of ${row.length} bytes is cut at offset ${at}`);
-  return next;
-}
-
-function valueLength(row: Buffer, at: number): number {
-  return ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-}
-
-/** Whether the cell at `at` holds another value of the description in `row[name, nameEnd)`. */
-function sameName(row: Buffer, name: number, nameEnd: number, at: number, qualifier: number): boolean {
-  if (row[at] !== UP_ATTRIBUTES || ((row[at + 1]! << 8) | row[at + 2]!) !== qualifier) return false;
-  const shift = at + CELL_HEADER - name;
-  for (let i = name; i < nameEnd; i++) if (row[i] !== row[i + shift]) return false;
-  return true;
-}
-
-function putValues(buffer: Buffer, at: number, row: Buffer, from: number, to: number): number {
-  for (let cell = from; cell < to; ) {
-    const length = valueLength(row, cell);
-    const value = cell + CELL_HEADER + ((row[cell + 1]! << 8) | row[cell + 2]!);
-    at = putHeader(buffer, at, OCTET_STRING, length);
-    if (length > LOOP) row.copy(buffer, at, value, value + length);
-    else for (let i = 0; i < length; i++) buffer[at + i] = row[value + i]!;
-    at += length;
-    cell = value + length;
-  }
-  return at;
-}
-
-function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
-  buffer[at++] = tag;
-  if (length > 0x7f) {
-    const octets = headerBytes(length) - 2;
-    buffer[at++] = 0x80 | octets;
-    for (let shift = (octets - 1) * 8; shift > 0; shift -= 8) buffer[at++] = length >>> shift;
-  }
-  buffer[at++] = length;
-  return at;
 }
 
 function grown(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {

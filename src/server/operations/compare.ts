@@ -19,7 +19,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
   return chain(partition.findHead(dn), (found) => {
     const equal = found && compareRow(services.encoder.table, found.row, asked, request.value);
     if (equal !== undefined) return equal ? COMPARE_TRUE : COMPARE_FALSE;
-    const options = { manageDsaIT: controls.manageDsaIT };
+    const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
     const answer = partition.compare(dn, request.attribute, request.value, VIEW, options);
     return answer.then((same) => (same ? COMPARE_TRUE : COMPARE_FALSE));
   });

@@ -7,6 +7,9 @@ import { type Outcome, SUCCESS } from '../outcome.js';
 export async function deleteEntry({ services, session, controls }: Context, request: DeleteRequest): Promise<Outcome> {
   requireAdmin(session, 'delete entries');
   const dn = services.schema.parseDn(request.dn);
-  await services.partition.delete(dn, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+  await services.partition.delete(dn, actorOf(session), {
+    manageDsaIT: controls.manageDsaIT,
+    leaveLong: services.long !== undefined,
+  });
   return SUCCESS;
 }

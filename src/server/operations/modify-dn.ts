@@ -8,7 +8,7 @@ export async function modifyDn({ services, session, controls }: Context, request
   requireAdmin(session, 'rename entries');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
-  const options = { manageDsaIT: controls.manageDsaIT };
+  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
   await services.partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actorOf(session), options);
   return SUCCESS;
 }

@@ -17,7 +17,10 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   if (!own || !onlyPasswords(context, request)) requireAdmin(session, 'modify anything but their own password');
   const stored = found ? services.credentials.ofRow(found.row).passwords : [];
   const changes = touchesPasswords ? await protectAll(context, request.changes, stored) : request.changes;
-  await services.partition.modify(dn, changes, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+  await services.partition.modify(dn, changes, actorOf(session), {
+    manageDsaIT: controls.manageDsaIT,
+    leaveLong: services.long !== undefined,
+  });
   if (own) await renew(services, session);
   return SUCCESS;
 }

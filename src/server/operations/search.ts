@@ -84,6 +84,7 @@ function paramsOf(
     view: VIEW,
     selects,
     manageDsaIT: controls.manageDsaIT,
+    leaveLong: services.long !== undefined,
     sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
     deadline: seconds === 0 ? Number.POSITIVE_INFINITY : Date.now() + seconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,

@@ -24,6 +24,7 @@ export type FaultPoint =
         | 'getMany'
         | 'getCells'
         | 'keysOfCells'
+        | 'namesOfCells'
         | 'scan'
         | 'postings'
         | 'rangePostings'
@@ -88,6 +89,10 @@ class FaultyReader implements Reader {
 
   keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
     return this.#pass({ at: 'keysOfCells', table }, () => this.#reader.keysOfCells(table, family, limit, after));
+  }
+
+  namesOfCells(table: string, key: Buffer, family: number): Maybe<Buffer[]> {
+    return this.#pass({ at: 'namesOfCells', table }, () => this.#reader.namesOfCells(table, key, family));
   }
 
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan {

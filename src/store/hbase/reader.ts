@@ -1,11 +1,13 @@
 import { checkRanges, selectColumns } from '../columns.js';
 import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '../contract.js';
 import { isPromise } from '../maybe.js';
+import { unpackRow } from '../row.js';
 import { afterPrefix } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { columnPrefixFilter } from './filter/index.js';
 import { MAX_KEY } from './journal/groups.js';
 import type { Overlay } from './overlay.js';
+import { KEY_ONLY } from './rpc/requests.js';
 import { EngineScan } from './scan.js';
 
 /** Up to so many keys are looked up together with other callers' ranges; more are scanned. */
@@ -64,6 +66,15 @@ export class HBaseReader implements Reader {
       if (!isKey(key)) return undefined;
       const filter = prefix.length > 0 ? columnPrefixFilter(prefix) : undefined;
       return this.cluster.client.get(table.handle, key, { families: [family], filter });
+    });
+  }
+
+  namesOfCells(name: string, key: Buffer, family: number): Maybe<Buffer[]> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table, family);
+      if (!isKey(key)) return [];
+      const row = await this.cluster.client.get(table.handle, key, { families: [family], filter: KEY_ONLY });
+      return row ? unpackRow(row).map(({ qualifier }) => qualifier) : [];
     });
   }
 

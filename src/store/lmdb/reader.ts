@@ -121,6 +121,22 @@ export class LmdbReader implements Reader {
     return cells.length ? packSorted(cells) : undefined;
   }
 
+  namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
+    const table = this.env.table(name);
+    const db = table.cells.get(family);
+    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const start = cellKey(key, EMPTY);
+    try {
+      const names: Buffer[] = [];
+      for (const found of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
+        names.push(Buffer.from(found.subarray(start.length)));
+      if (names.length === 0) this.env.recheck(table);
+      return names;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
     const table = this.env.table(name);
     const db = table.cells.get(family);

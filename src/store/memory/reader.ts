@@ -71,6 +71,19 @@ export abstract class MemoryReader implements Reader {
     return keys;
   }
 
+  namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
+    const tree = this.table(name).cells.get(family);
+    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const names: Buffer[] = [];
+    const start = cellKey(key, EMPTY);
+    tree.forward(start, false, (found) => {
+      if (!startsWith(found, start)) return false;
+      names.push(Buffer.from(found.subarray(start.length)));
+      return true;
+    });
+    return names;
+  }
+
   scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
     const table = this.table(name);
     return new MemoryScan(() => this.table(name) === table && !table.dropped, table, range, options);

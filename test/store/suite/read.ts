@@ -199,6 +199,12 @@ export function readSuite(f: Fixture): void {
       expect(await names('photo\0')).to.deep.equal(['p0', 'p1']);
       expect(await names('')).to.deep.equal(['o', 'p0', 'p1']);
       expect(await names('none')).to.deep.equal([]);
+      const told = async (row: Buffer) =>
+        (await f.store.namesOfCells(TABLE, row, LARGE)).map((name) => name.toString('latin1'));
+      expect(await told(key)).to.deep.equal(['other', 'photo\0\0', 'photo\0\x01']);
+      expect(await told(bytes('cells/10'))).to.deep.equal(['photo\0\0']);
+      expect(await told(bytes('cells/2'))).to.deep.equal([]);
+      expect(await codeOfCall(() => f.store.namesOfCells('nosuch', key, LARGE))).to.equal('noTable');
       expect(await f.store.getCells(TABLE, bytes('cells/2'), LARGE, bytes(''))).to.equal(undefined);
       expect(await f.store.get(TABLE, key)).to.deep.equal(row({ '0:a': '1' }));
       expect((await scanAll(f.store, TABLE, under('cells/'))).rows).to.deep.equal([row({ '0:a': '1' })]);

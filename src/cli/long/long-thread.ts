@@ -1,0 +1,165 @@
+import { Worker } from 'node:worker_threads';
+import type { Logger } from 'pino';
+import { LdapError } from '../../ldap/error.js';
+import { ProtocolError } from '../../protocol/error.js';
+import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/long/long-worker.js';
+import type { Outcome } from '../../server/outcome.js';
+import type { Settings } from '../options.js';
+import { revivedIdentity } from './identity.js';
+import type { Failure, Order, Report } from './messages.js';
+import { PieceSource } from './piece-source.js';
+import type { ThreadData } from './thread.js';
+
+const PROGRAM = new URL('./thread.js', import.meta.url);
+/** A thread with nothing to do ends after so long: it holds some memory. */
+const IDLE_MS = 60_000;
+/** The threads' writers are numbered from here on, above those of the processes. */
+const FIRST_WRITER = 0x1000;
+
+interface Going {
+  readonly reply: ErrandReply;
+  readonly resolve: (end: ErrandEnd) => void;
+  readonly reject: (error: unknown) => void;
+  /** The message that comes in pieces. */
+  pieces: PieceSource | undefined;
+}
+
+/**
+ * Does long work in a thread of its own, which opens the directory as another process would. It starts with the first
+ * errand; there is none while there is no long work.
+ */
+export class LongThread implements LongWorker {
+  readonly #data: ThreadData;
+  readonly #log: Logger;
+  #thread: Worker | undefined;
+  #ended: Promise<void> = Promise.resolve();
+  readonly #going = new Map<number, Going>();
+  #ids = 0;
+  /** Ends with the last errand that changes something. */
+  #changed: Promise<unknown> = Promise.resolve();
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(settings: Settings, log: Logger, worker?: number) {
+    this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
+    this.#log = log;
+  }
+
+  run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
+    if (!errand.changes) return this.#run(errand, reply);
+    const end = this.#changed.then(() => this.#run(errand, reply));
+    this.#changed = end.catch(() => undefined);
+    return end;
+  }
+
+  #run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
+    clearTimeout(this.#idle);
+    this.#thread ??= this.#start();
+    const id = ++this.#ids;
+    const ended = new Promise<ErrandEnd>((resolve, reject) => {
+      this.#going.set(id, { reply, resolve, reject, pieces: undefined });
+    });
+    reply.onAbort = () => this.#send({ type: 'abort', id });
+    this.#send({ type: 'errand', id, errand }, [errand.bytes.buffer]);
+    return ended;
+  }
+
+  #send(order: Order, transfer: readonly ArrayBuffer[] = []): void {
+    this.#thread?.postMessage(order, transfer);
+  }
+
+  #start(): Worker {
+    const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
+    thread.on('message', (report: Report) => this.#heard(report));
+    thread.on('error', (error) => this.#failed(thread, error));
+    this.#ended = new Promise((resolve) => {
+      thread.once('exit', () => {
+        this.#failed(thread, undefined);
+        resolve();
+      });
+    });
+    return thread;
+  }
+
+  #heard(report: Report): void {
+    const going = this.#going.get(report.id);
+    if (!going) return;
+    const { reply } = going;
+    switch (report.type) {
+      case 'messages':
+        void this.#give(report.id, reply, bufferOf(report.bytes));
+        return;
+      case 'piece':
+        going.pieces ??= this.#begin(report.id, reply);
+        going.pieces.push(bufferOf(report.bytes));
+        return;
+      case 'pieced':
+        going.pieces?.end(report.broken);
+        going.pieces = undefined;
+        return;
+      case 'end':
+        this.#take(report.id).resolve(revived(report.end));
+        return;
+      case 'failed':
+        this.#take(report.id).reject(errorOf(report.failure));
+    }
+  }
+
+  async #give(id: number, reply: ErrandReply, bytes: Buffer): Promise<void> {
+    await reply.messages(bytes);
+    this.#send({ type: 'taken', id });
+  }
+
+  #begin(id: number, reply: ErrandReply): PieceSource {
+    const pieces = new PieceSource(() => this.#send({ type: 'taken', id }));
+    reply.message(pieces).catch(() => this.#send({ type: 'cut', id }));
+    return pieces;
+  }
+
+  /** An errand has ended. */
+  #take(id: number): Going {
+    const going = this.#going.get(id)!;
+    this.#going.delete(id);
+    if (this.#going.size === 0) this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
+    return going;
+  }
+
+  /** The thread has broken down, for want of memory perhaps: the server goes on. */
+  #failed(thread: Worker, error: Error | undefined): void {
+    if (this.#thread !== thread) return;
+    this.#thread = undefined;
+    this.#log.error({ err: error }, 'the thread for long work has ended');
+    for (const { pieces, reject } of this.#going.values()) {
+      pieces?.end(true);
+      reject(new LdapError('unavailable', 'the request was too much; whether a change was made is not known'));
+    }
+    this.#going.clear();
+  }
+
+  /** Ends the thread, if there is one, in order. Nothing may be going. */
+  async close(): Promise<void> {
+    clearTimeout(this.#idle);
+    const thread = this.#thread;
+    this.#thread = undefined;
+    thread?.postMessage({ type: 'stop' } satisfies Order);
+    await this.#ended;
+  }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+function revived({ outcome, identity, entries }: ErrandEnd): ErrandEnd {
+  const { controls } = outcome;
+  const own: Outcome = controls
+    ? { ...outcome, controls: controls.map((one) => ({ ...one, value: one.value && bufferOf(one.value) })) }
+    : outcome;
+  return { outcome: own, identity: revivedIdentity(identity), entries };
+}
+
+function errorOf({ message, result, protocol }: Failure): LdapError {
+  if (!protocol) return new LdapError(result, message);
+  const error = new ProtocolError('', protocol.offset, protocol.fatal, result);
+  error.message = message;
+  return error;
+}

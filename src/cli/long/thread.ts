@@ -1,0 +1,113 @@
+/** The thread that does what would hold the event loop of a server for long. `LongThread` starts it. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { LdapError } from '../../ldap/error.js';
+import { ProtocolError } from '../../protocol/error.js';
+import { runErrand } from '../../server/long/errand-run.js';
+import type { Errand, ErrandReply } from '../../server/long/long-worker.js';
+import { createServices, type Services } from '../../server/services.js';
+import { openDirectory } from '../directory.js';
+import { describeError } from '../exit.js';
+import { createLog } from '../log.js';
+import type { Settings } from '../options.js';
+import { revivedIdentity } from './identity.js';
+import type { Failure, Order, Report } from './messages.js';
+
+/** What `LongThread` gives it. */
+export interface ThreadData {
+  readonly settings: Settings;
+  /** Number of this writer among those of the server. */
+  readonly writer: number;
+  /** Of the worker process, where there are several. */
+  readonly worker: number | undefined;
+}
+
+const { settings, writer, worker } = workerData as ThreadData;
+const port = parentPort!;
+const replies = new Map<number, Reply>();
+
+function report(message: Report, transfer: readonly ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
+}
+
+/** Sends what an errand finds, one piece at a time. */
+class Reply implements ErrandReply {
+  aborted = false;
+  onAbort: (() => void) | undefined;
+  readonly #id: number;
+  #taken: ((whole: boolean) => void) | undefined;
+
+  constructor(id: number) {
+    this.#id = id;
+  }
+
+  async messages(bytes: Buffer): Promise<void> {
+    await this.#send('messages', bytes);
+  }
+
+  async message(pieces: AsyncIterable<Buffer>): Promise<void> {
+    let whole = false;
+    try {
+      for await (const piece of pieces) {
+        if (piece.length > 0 && !(await this.#send('piece', piece))) return;
+      }
+      whole = true;
+    } finally {
+      report({ type: 'pieced', id: this.#id, broken: !whole });
+    }
+  }
+
+  /** False when the rest is not wanted. */
+  #send(type: 'messages' | 'piece', bytes: Buffer): Promise<boolean> {
+    const own = new Uint8Array(bytes);
+    report({ type, id: this.#id, bytes: own }, [own.buffer]);
+    return new Promise((resolve) => {
+      this.#taken = resolve;
+    });
+  }
+
+  taken(whole: boolean): void {
+    this.#taken?.(whole);
+  }
+
+  abort(): void {
+    this.aborted = true;
+    this.onAbort?.();
+  }
+}
+
+async function run(services: Services, id: number, errand: Errand): Promise<void> {
+  const reply = new Reply(id);
+  replies.set(id, reply);
+  try {
+    // The other thread may have written since this one last read.
+    services.partition.renewReads();
+    const end = await runErrand(services, { ...errand, identity: revivedIdentity(errand.identity) }, reply);
+    report({ type: 'end', id, end });
+  } catch (error) {
+    report({ type: 'failed', id, failure: failureOf(error) });
+  } finally {
+    replies.delete(id);
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof ProtocolError) {
+    const { message, result, offset, fatal } = error;
+    return { message, result, protocol: { offset, fatal } };
+  }
+  if (error instanceof LdapError) return { message: error.message, result: error.result };
+  return { message: describeError(error), result: 'other' };
+}
+
+const directory = await openDirectory(settings, { worker: writer });
+const services = createServices(directory.partition, settings.config, createLog(settings.config, worker));
+port.on('message', (order: Order) => {
+  if (order.type === 'errand') void run(services, order.id, order.errand);
+  else if (order.type === 'abort') replies.get(order.id)?.abort();
+  else if (order.type === 'taken') replies.get(order.id)?.taken(true);
+  else if (order.type === 'cut') replies.get(order.id)?.taken(false);
+  else
+    void directory.close().finally(() => {
+      port.close();
+    });
+});

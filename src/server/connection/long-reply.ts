@@ -1,0 +1,35 @@
+import type { ErrandReply } from '../long/long-worker.js';
+import type { Maybe } from '../maybe.js';
+import type { Operation } from './operation.js';
+import type { Output } from './output.js';
+
+/** Sends what is found elsewhere for an operation of a connection. */
+export class LongReply implements ErrandReply {
+  readonly #operation: Operation;
+  readonly #output: Output;
+  readonly #cut: (error: Error) => never;
+
+  /** `cut` is called when an entry did not go, or not wholly. */
+  constructor(operation: Operation, output: Output, cut: (error: Error) => never) {
+    this.#operation = operation;
+    this.#output = output;
+    this.#cut = cut;
+  }
+
+  get aborted(): boolean {
+    return this.#operation.aborted;
+  }
+
+  set onAbort(abort: () => void) {
+    this.#operation.onAbort = abort;
+  }
+
+  messages(bytes: Buffer): Maybe<void> {
+    if (!this.aborted) this.#output.writer.raw(bytes);
+    return this.#output.room();
+  }
+
+  message(pieces: AsyncIterable<Buffer>): Promise<void> {
+    return this.#output.writeLong(pieces).catch(this.#cut);
+  }
+}

@@ -1,0 +1,94 @@
+import { decodeRequest } from '../../protocol/decode.js';
+import { encodeResponse } from '../../protocol/encode.js';
+import type { RequestMessage } from '../../protocol/messages.js';
+import { Writer } from '../../protocol/writer.js';
+import { failureOutcome } from '../connection/failure.js';
+import { Operation, type OperationOwner } from '../connection/operation.js';
+import type { ReplyEntry } from '../context.js';
+import { readControls } from '../controls.js';
+import type { WriterSource } from '../entry/encode-entry.js';
+import type { Selection } from '../entry/selection.js';
+import { decodeLimits } from '../limits.js';
+import { chain, type Maybe } from '../maybe.js';
+import type { Outcome } from '../outcome.js';
+import { perform } from '../perform.js';
+import type { Services } from '../services.js';
+import { Session } from '../session.js';
+import type { Errand, ErrandEnd, ErrandReply } from './long-worker.js';
+
+/** Entries go in pieces of about this size. */
+const PIECE = 64 * 1024;
+
+/** Does an errand; `services` are those of the thread that does it. Errors: `LongWorker.run`. */
+export async function runErrand(services: Services, errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
+  const bytes = Buffer.from(errand.bytes.buffer, errand.bytes.byteOffset, errand.bytes.length);
+  const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
+  const owner = new ErrandOwner(services, errand, reply);
+  const outcome = await outcomeOf(owner, message, reply);
+  await owner.flush();
+  return { outcome, identity: owner.session.identity, entries: owner.entries };
+}
+
+async function outcomeOf(owner: ErrandOwner, message: RequestMessage, reply: ErrandReply): Promise<Outcome> {
+  const { id, request, controls } = message;
+  try {
+    if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
+    const operation = new Operation(owner, id, request.op, readControls(request.op, controls));
+    reply.onAbort = () => operation.abort();
+    if (reply.aborted) operation.abort();
+    return await perform(operation, request, operation);
+  } catch (error) {
+    return failureOutcome(error, owner.services.log);
+  }
+}
+
+/** Stands for the connection that the request came through. */
+class ErrandOwner implements OperationOwner, WriterSource {
+  readonly services: Services;
+  readonly session = new Session();
+  readonly encrypted: boolean;
+  readonly confidential: boolean;
+  readonly outstanding = 0;
+  readonly writer = new Writer();
+  entries = 0;
+  readonly #reply: ErrandReply;
+
+  constructor(services: Services, errand: Errand, reply: ErrandReply) {
+    this.services = services;
+    this.session.identity = errand.identity;
+    this.encrypted = errand.encrypted;
+    this.confidential = errand.confidential;
+    this.#reply = reply;
+  }
+
+  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    this.entries++;
+    return chain(this.services.encoder.encode(this, messageId, entry, selection, typesOnly), () => this.#room());
+  }
+
+  sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
+    encodeResponse(this.writer, { id: messageId, response: { op: 'searchReference', urls } });
+    return this.#room();
+  }
+
+  #room(): Maybe<void> {
+    return this.writer.length >= PIECE ? this.flush() : undefined;
+  }
+
+  flush(): Maybe<void> {
+    return this.writer.length > 0 ? this.#reply.messages(this.writer.take()) : undefined;
+  }
+
+  async writeLong(pieces: AsyncIterable<Buffer>): Promise<void> {
+    await this.flush();
+    await this.#reply.message(pieces);
+  }
+
+  startTls(): void {
+    throw new TypeError('StartTLS is no errand');
+  }
+
+  cancel(): void {
+    throw new TypeError('cancel is no errand');
+  }
+}

@@ -1,0 +1,88 @@
+import { decodeRequest, peekRequest } from '../../protocol/decode.js';
+import { encodeRequest } from '../../protocol/encode-request.js';
+import type { Frame } from '../../protocol/framing.js';
+import type { DecodeLimits } from '../../protocol/limits.js';
+import type { Request, RequestMessage } from '../../protocol/messages.js';
+import type { Context } from '../context.js';
+import type { AnsweredRequest } from '../perform.js';
+import type { Errand } from './long-worker.js';
+
+/** A request that is done elsewhere. */
+export interface LongRequest {
+  readonly id: number;
+  readonly op: AnsweredRequest['op'];
+  /** The message, in memory of its own. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Requests longer than this are long work whatever is in them: they are not even decoded here. */
+const LONG_MESSAGE = 256 * 1024;
+/** Filters, lists of attributes and assertions of more bytes are worked on for long. */
+const LONG_QUESTION = 8 * 1024;
+/** A shorter request never has so many values. */
+const SHORT_CHANGE = 2 * 1024;
+const MANY_VALUES = 500;
+
+/** The message in the frame; as it is where its size says that it holds the event loop for longer than others should wait. */
+export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMessage | LongRequest {
+  const { buffer, start, end } = frame;
+  const length = end - start;
+  if (length > LONG_MESSAGE) {
+    const peeked = peekRequest(buffer, start, end);
+    if (peeked && mayBeLong(peeked.op)) return { id: peeked.id, op: peeked.op, bytes: bytesOf(frame) };
+  }
+  const message = decodeRequest(buffer, start, end, limits);
+  const { id, request } = message;
+  return mayBeLong(request.op) && isLongRequest(request, length)
+    ? { id, op: request.op, bytes: bytesOf(frame) }
+    : message;
+}
+
+/** One that turned out to be long work. */
+export function longRequestOf(message: RequestMessage): LongRequest {
+  return {
+    id: message.id,
+    op: message.request.op as AnsweredRequest['op'],
+    bytes: new Uint8Array(encodeRequest(message)),
+  };
+}
+
+/** What is to be known of the operation where it is done. */
+export function errandOf(
+  { op, session, transport }: Context & { readonly op: Request['op'] },
+  bytes: Uint8Array<ArrayBuffer>,
+): Errand {
+  const { encrypted, confidential } = transport;
+  return { bytes, changes: op !== 'search' && op !== 'compare', identity: session.identity, encrypted, confidential };
+}
+
+/** A message of many pieces has memory of its own, which is given away: it is not in memory twice. */
+function bytesOf({ buffer, start, end }: Frame): Uint8Array<ArrayBuffer> {
+  const memory = buffer.buffer as ArrayBuffer;
+  if (start === 0 && buffer.byteOffset === 0 && end === memory.byteLength) return new Uint8Array(memory);
+  return new Uint8Array(buffer.subarray(start, end));
+}
+
+function mayBeLong(op: Request['op']): op is 'add' | 'modify' | 'search' | 'compare' {
+  return op === 'add' || op === 'modify' || op === 'search' || op === 'compare';
+}
+
+function isLongRequest(request: Request, bytes: number): boolean {
+  switch (request.op) {
+    case 'search':
+    case 'compare':
+      return bytes > LONG_QUESTION;
+    case 'add':
+      return bytes > SHORT_CHANGE && isMany(request.attributes, ({ values }) => values.length);
+    case 'modify':
+      return bytes > SHORT_CHANGE && isMany(request.changes, ({ attribute }) => attribute.values.length);
+    default:
+      return false;
+  }
+}
+
+function isMany<T>(list: readonly T[], values: (one: T) => number): boolean {
+  let count = list.length;
+  for (const one of list) count += values(one);
+  return count > MANY_VALUES;
+}

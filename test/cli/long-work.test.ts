@@ -1,0 +1,233 @@
+import { expect } from 'chai';
+import type { Change, Filter } from '../../src/ldap/types.js';
+import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import type { Request } from '../../src/protocol/messages.js';
+import { ControlOid } from '../../src/protocol/oids.js';
+import { Random } from '../protocol/random.js';
+import { attributes } from '../server/directory.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADA, ADMIN, exited, PASSWORD, PEOPLE, type RunningServer, Sandbox, SUFFIX, serve } from './rowan.js';
+
+const GROUP = `cn=all,${SUFFIX}`;
+const seed = Number(process.env.ROWAN_SEED ?? Date.now() % 1_000_000);
+
+const member = (n: number): string => `uid=user${n},${PEOPLE}`;
+const members = (from: number, to: number): string[] =>
+  Array.from({ length: to - from }, (_, i) => member(from + ((i * 7919) % (to - from))));
+
+function addGroup(dn: string, values: readonly string[]): Request {
+  const cn = /^cn=([^,]*)/.exec(dn)![1]!;
+  return { op: 'add', dn, attributes: attributes({ objectClass: ['groupOfNames'], cn: [cn], member: [...values] }) };
+}
+
+function modify(dn: string, ...changes: readonly [Change['operation'], string, readonly string[]][]): Request {
+  return {
+    op: 'modify',
+    dn,
+    changes: changes.map(([operation, type, values]) => ({
+      operation,
+      attribute: { type, values: values.map((value) => Buffer.from(value)) },
+    })),
+  };
+}
+
+/** More terms than the serving thread takes upon itself. */
+const longFilter = (attribute: string, value: string): Filter => ({
+  type: 'or',
+  filters: Array.from({ length: 1000 }, (_, i) => ({
+    type: 'equal',
+    attribute,
+    value: Buffer.from(i === 500 ? value : `nobody${i}`),
+  })),
+});
+
+describe('cli: requests that would hold the event loop', () => {
+  const sandbox = new Sandbox();
+  let server: RunningServer;
+  let client: RawClient;
+  let other: RawClient;
+
+  before(async () => {
+    await sandbox.initSample();
+    server = await serve(sandbox.data, ['--limits-message-bytes', '32MiB']);
+    [client, other] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+    for (const one of [client, other]) expect(await one.bind(ADMIN, PASSWORD)).to.equal(0);
+  });
+  after(async () => {
+    client?.close();
+    other?.close();
+    await server?.stop();
+    await sandbox.remove();
+  });
+
+  /** Searches of the other client that were answered, one after another, before the request was. */
+  async function answeredMeanwhile(request: Request): Promise<number> {
+    const id = client.send(request);
+    let answered = 0;
+    let done = false;
+    const answer = client.answer(id).then((result) => {
+      done = true;
+      return result;
+    });
+    while (!done) {
+      expect((await other.search(SUFFIX, { scope: 'sub', filter: equal('uid', 'ada') })).entries).to.have.length(1);
+      if (!done) answered++;
+    }
+    expect((await answer).final).to.deep.include({ code: 0 });
+    return answered;
+  }
+
+  const equal = (attribute: string, value: string) =>
+    ({ type: 'equal', attribute, value: Buffer.from(value) }) as const;
+
+  async function values(dn: string, type: string): Promise<string[]> {
+    const { entries } = await client.search(dn);
+    return (entries[0]?.attributes.get(type) ?? []).map(String).sort();
+  }
+
+  it('others are answered while a large group is added, searched, changed, renamed and deleted', async () => {
+    expect(await answeredMeanwhile(addGroup(GROUP, members(0, 6000)))).to.be.above(10);
+    expect(await values(GROUP, 'member')).to.deep.equal(members(0, 6000).sort());
+    const replace = modify(GROUP, ['replace', 'member', members(3000, 9000)]);
+    expect(await answeredMeanwhile(replace)).to.be.above(10);
+    const renamed = `cn=everybody,${SUFFIX}`;
+    const rename = { op: 'modifyDN', dn: GROUP, newRdn: 'cn=everybody', deleteOldRdn: true } as const;
+    expect(await answeredMeanwhile({ ...rename, newSuperior: undefined })).to.be.above(10);
+    expect(await values(renamed, 'member')).to.deep.equal(members(3000, 9000).sort());
+    const found = await client.search(SUFFIX, { scope: 'sub', filter: equal('member', member(8999)) });
+    expect(found.entries.map(({ dn }) => dn)).to.deep.equal([renamed]);
+    expect(await answeredMeanwhile({ op: 'delete', dn: renamed })).to.be.above(10);
+    expect((await client.search(renamed)).code).to.equal(32);
+  });
+
+  it('the answer is seen by the next request of anybody', async () => {
+    const dn = `cn=seen,${SUFFIX}`;
+    for (let round = 0; round < 5; round++) {
+      expect((await client.request(addGroup(dn, members(0, 600)))).code).to.equal(0);
+      expect((await other.search(dn)).entries).to.have.length(1);
+      expect((await other.request({ op: 'delete', dn })).code).to.equal(0);
+    }
+  });
+
+  it('many changes of one request come to the same as one request each', async () => {
+    const random = new Random(seed);
+    const dns = [`cn=together,${SUFFIX}`, `cn=apart,${SUFFIX}`] as const;
+    for (const dn of dns) expect((await client.request(addGroup(dn, members(0, 40)))).code).to.equal(0);
+    const present = new Set(members(0, 40));
+    const changes: [Change['operation'], string, string[]][] = [];
+    for (let i = 0; i < 300; i++) {
+      const value = member(random.below(80));
+      // Another spelling of the same name.
+      const given = random.chance(3) ? value.toUpperCase() : value;
+      changes.push([present.has(value) ? 'delete' : 'add', 'member', [given]]);
+      if (!present.delete(value)) present.add(value);
+    }
+    expect((await client.request(modify(dns[0], ...changes))).code, `seed ${seed}`).to.equal(0);
+    for (const change of changes) expect((await client.request(modify(dns[1], change))).code).to.equal(0);
+    const [together, apart] = [await values(dns[0], 'member'), await values(dns[1], 'member')];
+    expect(together, `seed ${seed}`).to.deep.equal(apart);
+    expect(together.map((dn) => dn.toLowerCase()).sort()).to.deep.equal(
+      [...present].map((dn) => dn.toLowerCase()).sort(),
+    );
+    const added = members(2000, 2600).map((value): (typeof changes)[number] => ['add', 'member', [value]]);
+    const wrong = modify(dns[0], ...added, ['delete', 'member', [member(999)]]);
+    expect((await client.request(wrong)).code).to.equal(16);
+    expect(await values(dns[0], 'member'), 'all of the changes or none').to.deep.equal(together);
+  });
+
+  it('errors are those of small requests', async () => {
+    const dn = `cn=wrong,${SUFFIX}`;
+    const twice = await client.request(addGroup(dn, [...members(0, 600), member(5).toUpperCase()]));
+    expect(twice.final).to.deep.include({ code: 20, message: "value 601 of 'member' equals an earlier one" });
+    expect((await client.request(addGroup(dn, [...members(0, 600), 'no name']))).code).to.equal(21);
+    const orphan = await client.request(addGroup(`cn=x,ou=none,${PEOPLE}`, members(0, 600)));
+    expect(orphan.final).to.deep.include({ code: 32, matchedDN: PEOPLE });
+    const anonymous = await RawClient.open(server.port);
+    expect((await anonymous.request(addGroup(dn, members(0, 20_000)))).code).to.equal(50);
+    anonymous.close();
+    expect((await client.search(dn)).code).to.equal(32);
+  });
+
+  it('a long message that is none ends the connection, and no other', async () => {
+    const values = members(0, 20_000);
+    const bytes = encodeRequest({ id: 9, request: addGroup(GROUP, values), controls: [] });
+    // The length of the last value leads out of the message.
+    bytes[bytes.length - values.at(-1)!.length - 1] = 0x7f;
+    const wrong = await RawClient.open(server.port);
+    expect(await wrong.bind(ADMIN, PASSWORD)).to.equal(0);
+    wrong.write(bytes);
+    expect((await wrong.answer(9)).code).to.equal(2);
+    expect((await wrong.notice())?.code).to.equal(2);
+    await wrong.ended();
+    expect((await client.search(ADA)).entries).to.have.length(1);
+  });
+
+  it('a long filter finds what it names, page by page too, and its search can be abandoned', async () => {
+    const asked = { scope: 'sub', filter: longFilter('uid', 'ada') } as const;
+    expect((await client.search(SUFFIX, asked)).entries.map(({ dn }) => dn)).to.deep.equal([ADA]);
+    const all = await client.search(SUFFIX, { scope: 'sub', filter: { type: 'not', filter: longFilter('sn', 'x') } });
+    const pages: string[] = [];
+    let cookie: Buffer = Buffer.alloc(0);
+    do {
+      const control = { oid: ControlOid.pagedResults, critical: true, value: encodePagedResults({ size: 2, cookie }) };
+      const parts = { scope: 'sub', filter: { type: 'not', filter: longFilter('sn', 'x') } } as const;
+      const page = await client.search(SUFFIX, parts, [control]);
+      expect(page.code).to.equal(0);
+      pages.push(...page.entries.map(({ dn }) => dn));
+      cookie = cookieOf(page.controls[0]!.value!);
+    } while (cookie.length > 0);
+    expect(pages.sort()).to.deep.equal(all.entries.map(({ dn }) => dn).sort());
+    expect(pages.length).to.be.above(2);
+    const search = client.nextId() + 1;
+    const ids = client.sendTogether([
+      {
+        op: 'search',
+        base: SUFFIX,
+        deref: 'never',
+        sizeLimit: 0,
+        timeLimit: 0,
+        typesOnly: false,
+        attributes: [],
+        ...asked,
+      },
+      { op: 'abandon', target: search },
+      { op: 'compare', dn: ADA, attribute: 'uid', value: Buffer.from('ada') },
+    ]);
+    expect((await client.answer(ids[2]!)).code).to.equal(6);
+    expect((await client.search(SUFFIX, asked)).entries).to.have.length(1);
+    expect(client.hasHeardOf(search), 'an abandoned search is not answered').to.equal(false);
+  });
+
+  it('large values come from the other thread too', async () => {
+    const dn = `uid=pictured,${PEOPLE}`;
+    const photo = Buffer.alloc(3 * 1024 * 1024, 7);
+    const person = { objectClass: ['inetOrgPerson'], uid: ['pictured'], cn: ['P'], sn: ['P'] };
+    const list = [...attributes(person), { type: 'jpegPhoto', values: [photo] }];
+    expect((await client.request({ op: 'add', dn, attributes: list })).code).to.equal(0);
+    const found = await client.search(SUFFIX, { scope: 'sub', filter: longFilter('uid', 'pictured') });
+    expect(found.entries.map((entry) => entry.dn)).to.deep.equal([dn]);
+    expect(found.entries[0]!.attributes.get('jpegPhoto')![0]!.equals(photo)).to.equal(true);
+  });
+
+  it('what has begun is answered when the server is stopped', async () => {
+    const id = client.send(addGroup(GROUP, members(0, 5000)));
+    // Its answer shows that the server has read what was sent before.
+    expect((await client.search(ADA)).code).to.equal(0);
+    server.process.kill('SIGTERM');
+    expect((await client.answer(id)).code).to.equal(0);
+    expect(await exited(server.process)).to.equal(0);
+    server = await serve(sandbox.data);
+    [client, other] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+    expect(await values(GROUP, 'member')).to.have.length(5000);
+  });
+});
+
+/** Of a control value: SEQUENCE { INTEGER, OCTET STRING }, both short. */
+function cookieOf(value: Buffer): Buffer {
+  const size = value[3]!;
+  const at = 4 + size;
+  const length = value[at + 1]!;
+  return length < 0x80 ? value.subarray(at + 2) : value.subarray(at + 2 + (length & 0x7f));
+}
