@@ -74,9 +74,10 @@ function fetchAll(run: SearchRun, ids: Buffer, seen?: IdSet): Maybe<void> {
 }
 
 function fetchEach(run: SearchRun, ids: Buffer, from: number, seen?: IdSet): Maybe<void> {
+  const { buffer, byteOffset } = ids;
   for (let at = from; at < ids.length && !run.ended; at += UUID_BYTES) {
     if (seen && !seen.add(ids, at)) continue;
-    const id = ids.length === UUID_BYTES ? ids : ids.subarray(at, at + UUID_BYTES);
+    const id = ids.length === UUID_BYTES ? ids : Buffer.from(buffer, byteOffset + at, UUID_BYTES);
     const done = run.fetch(id, 'i', id);
     if (isPromise(done)) return done.then(() => fetchEach(run, ids, at + UUID_BYTES, seen));
   }

@@ -1,4 +1,6 @@
 const SLAB = 64 * 1024;
+/** Who writes much takes it in pieces of about this size: a slab has room for one, and for a message behind it. */
+export const PIECE = 48 * 1024;
 /** Up to so many bytes a loop beats TypedArray.set, whose call costs about as much. */
 const SHORT = 80;
 const EMPTY = Buffer.alloc(0);
@@ -58,7 +60,7 @@ export class Writer {
     if (this.at === this.#start) return EMPTY;
     const taken = this.buffer.subarray(this.#start, this.at);
     this.#start = this.at;
-    if (this.buffer.length > SLAB) this.#reset();
+    if (this.buffer.length > SLAB || this.at > PIECE) this.#reset();
     return taken;
   }
 

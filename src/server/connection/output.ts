@@ -1,12 +1,10 @@
 import type { Socket } from 'node:net';
 import { beforeTurns } from '../../partition/index.js';
-import { Writer } from '../../protocol/writer.js';
+import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../maybe.js';
 import { LongMessages } from './long-messages.js';
 import { SendQueue } from './send-queue.js';
 
-/** Replies are flushed in pieces of about this size: each one taken by the peer counts as progress. */
-const PIECE = 64 * 1024;
 const MAX_POOLED = 16;
 
 /** Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no buffer. */
@@ -75,7 +73,7 @@ export class Output {
     return this.#writer;
   }
 
-  /** After each message of many: keeps pieces small, and asks the caller to wait while the peer does not read. */
+  /** After each message of many: keeps pieces small, each of which counts as progress when the peer takes it, and asks the caller to wait while the peer does not read. */
   room(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
     if (!this.full || this.#queue.closed) return;

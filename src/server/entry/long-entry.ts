@@ -1,7 +1,7 @@
 import type { DescriptionTable } from '../../partition/descriptions.js';
 import { Turns } from '../../partition/index.js';
 import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
-import { Writer } from '../../protocol/writer.js';
+import { PIECE, Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
 import { nextCell, putValues, sameName, valueLength } from './cells.js';
 import { elementBytes, integerBytes } from './lengths.js';
@@ -10,7 +10,6 @@ import type { Selection } from './selection.js';
 
 /** An entry whose row is longer than this goes in pieces: writing it at once would hold the event loop. */
 export const LONG_ROW = 256 * 1024;
-const PIECE = 64 * 1024;
 /** The clock is looked at after so many values. */
 const SOME = 256;
 

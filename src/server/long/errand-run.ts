@@ -1,7 +1,7 @@
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/messages.js';
-import { Writer } from '../../protocol/writer.js';
+import { PIECE, Writer } from '../../protocol/writer.js';
 import { failureOutcome } from '../connection/failure.js';
 import { Operation, type OperationOwner } from '../connection/operation.js';
 import type { ReplyEntry } from '../context.js';
@@ -15,9 +15,6 @@ import { perform } from '../perform.js';
 import type { Services } from '../services.js';
 import { Session } from '../session.js';
 import type { Errand, ErrandEnd, ErrandReply } from './long-worker.js';
-
-/** Entries go in pieces of about this size. */
-const PIECE = 64 * 1024;
 
 /** Does an errand; `services` are those of the thread that does it. Errors: `LongWorker.run`. */
 export async function runErrand(services: Services, errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {

