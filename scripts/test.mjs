@@ -4,7 +4,7 @@
  * FILE is a part of a test file's path (`cli`, `store/suite`); none means all. The last line is `N passed, N failed`.
  * Tests that lack a program are left out by `test/require.ts`, and named at the end.
  */
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -26,7 +26,9 @@ const { values, positionals } = parseArgs({
 const folder = join(root, values.dist, 'test');
 
 function testFiles() {
-  const all = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.test.js'));
+  // What was compiled of a file that is gone by now stays in the folder.
+  const isThere = (name) => existsSync(join(root, 'test', name.replace(/\.js$/, '.ts')));
+  const all = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.test.js') && isThere(name));
   const wanted = positionals.map((name) => name.replace(/^test\//, '').replace(/\.[jt]s$/, ''));
   const chosen = wanted.length === 0 ? all : all.filter((name) => wanted.some((part) => name.includes(part)));
   return chosen.sort().map((name) => join(folder, name));
