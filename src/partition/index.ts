@@ -1,8 +1,8 @@
 export type { Maybe } from '../store/contract.js';
 export { chain, isPromise } from '../store/maybe.js';
-export { CELL_HEADER } from '../store/row.js';
+export { CELL_HEADER, valueLength } from '../store/row.js';
 export { INDEX_BYTES } from './descriptions.js';
-export { LongWork } from './long-work.js';
+export { LONG_ROW, LongWork } from './long-work.js';
 export { Partition } from './partition.js';
 export { initDirectory, parseSuffixes } from './shared.js';
 export { largeQualifiers, MASTER } from './tables.js';

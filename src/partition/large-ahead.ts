@@ -5,9 +5,9 @@ import { cellValue, nextCell, qualifierStart, unpackRow, valueStart } from '../s
 import type { Draft } from './draft.js';
 import { valueQualifier } from './entry.js';
 import {
-  CHUNK,
   chunkNames,
   chunkQualifier,
+  chunksOf,
   LARGE_VALUE,
   largeCells,
   largeLength,
@@ -15,6 +15,7 @@ import {
   POINTER_BYTES,
   pointerOf,
   readAsThere,
+  storedChunks,
 } from './large.js';
 import { MASTER } from './tables.js';
 
@@ -183,10 +184,7 @@ function ofAll(sources: readonly LargeSource[]): number {
 }
 
 function sourceOf(qualifier: Buffer, of: Buffer): LargeSource {
-  function* chunks(): Generator<Buffer> {
-    for (let at = 0; at < of.length; at += CHUNK) yield of.subarray(at, at + CHUNK);
-  }
-  return { qualifier, of, stored: false, chunks };
+  return { qualifier, of, stored: false, chunks: () => chunksOf(of) };
 }
 
 /** The large values of a row as they are put into another table. */
@@ -219,14 +217,7 @@ export async function carryLarge(
   });
   if (ofAll(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
   const separate: Cell[] = [];
-  for (const { qualifier, of, chunks } of sources) {
-    const names = chunkNames(qualifier, of);
-    let n = 0;
-    for await (const value of chunks()) {
-      const name = { family: MASTER.largeValues, qualifier: names[n++]! };
-      if (value) separate.push({ ...name, value });
-    }
-  }
+  for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
   return { separate, ahead: undefined };
 }
 

@@ -17,15 +17,16 @@ export const NAME_BYTES = 8;
 
 /** Chunk cells of one large value: the value's qualifier + 4-byte chunk number. */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
-  const cells: Cell[] = [];
-  for (let n = 0; n * CHUNK < value.length; n++) {
-    cells.push({
-      family: MASTER.largeValues,
-      qualifier: chunkQualifier(qualifier, n),
-      value: value.subarray(n * CHUNK, (n + 1) * CHUNK),
-    });
-  }
-  return cells;
+  return Array.from(chunksOf(value), (chunk, n) => ({
+    family: MASTER.largeValues,
+    qualifier: chunkQualifier(qualifier, n),
+    value: chunk,
+  }));
+}
+
+/** The chunks of a value, views of it. */
+export function* chunksOf(value: Buffer): Generator<Buffer> {
+  for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
 }
 
 /** `name`: of chunks that were written ahead. */
@@ -120,6 +121,24 @@ export async function readLarge(
   let to = 0;
   for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify)) to += chunk.copy(value, to);
   return value;
+}
+
+/** The chunks of all large values of a row, without those that are lost. */
+export async function* storedChunks(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+): AsyncGenerator<Cell, void, undefined> {
+  for (const at of largeCells(row)) {
+    const start = valueStart(row, at);
+    const names = chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    let n = 0;
+    for await (const value of readAsThere(reader, table, id, names)) {
+      const qualifier = names[n++]!;
+      if (value) yield { family: MASTER.largeValues, qualifier, value };
+    }
+  }
 }
 
 /** Whether the value behind `qualifier` is the one of `pointer`, which has its SHA-256; what was read before is then of it. */

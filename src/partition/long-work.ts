@@ -4,7 +4,7 @@ import { isWhole, wideAttributes } from './wide.js';
 /** Work with an entry of more values in wide attributes than this, … */
 const LONG_VALUES = 1000;
 /** … or of more bytes outside `largeValues`, holds the event loop for longer than others should wait. */
-const LONG_ROW = 256 * 1024;
+export const LONG_ROW = 256 * 1024;
 /** A shorter row has no wide attribute. */
 const SHORT_ROW = 2 * 1024;
 

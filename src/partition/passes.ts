@@ -1,12 +1,12 @@
 import type { Batch, KeyRange, Scan, Snapshot, Store, StoreFilter } from '../store/contract.js';
 import { compileFilter } from '../store/filter.js';
 import { isPromise } from '../store/maybe.js';
-import { cellCounter, cellValue } from '../store/row.js';
+import { cellCounter } from '../store/row.js';
 import { type PlanKind, TOGETHER } from './area.js';
-import { scanRange } from './scan.js';
+import { idOf, scanRange } from './scan.js';
 import type { SearchRun } from './search-run.js';
 import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from './tables.js';
-import { firstTurn, nextTurn, TURN_MS } from './turns.js';
+import { firstTurn, Turns } from './turns.js';
 
 /** Rows that match between two looks at the clock. */
 const LOOK_ROWS = 32;
@@ -154,7 +154,7 @@ class Pass {
   /** Each answer costs a journey. */
   readonly #journeys: boolean;
   #riders: Rider[];
-  #turnBegan = performance.now();
+  readonly #turns = new Turns();
 
   constructor(store: Store, range: KeyRange, kind: PlanKind, riders: Rider[]) {
     this.#range = range;
@@ -175,7 +175,7 @@ class Pass {
         const batch = isPromise(next) ? await next : next;
         if (!batch) break;
         await this.#look(batch);
-        await this.#breathe();
+        await this.#turns.pass();
       }
       for (const rider of this.#riders) this.#arrive(rider);
     } catch (error) {
@@ -190,7 +190,7 @@ class Pass {
     for (const { run } of this.#riders) run.looked += batch.scanned;
     let ahead: readonly (Buffer | undefined)[] | undefined;
     for (let i = 0; i < batch.keys.length; i++) {
-      if (i % LOOK_ROWS === LOOK_ROWS - 1) await this.#breathe();
+      if (i % LOOK_ROWS === LOOK_ROWS - 1) await this.#turns.pass();
       if (this.#journeys && i % TOGETHER === 0) ahead = await this.#readAhead(batch, i);
       const treeRow = batch.rows[i]!;
       const id = idOf(treeRow);
@@ -212,12 +212,6 @@ class Pass {
       MASTER_TABLE.name,
       rows.map((row) => idOf(row!)),
     );
-  }
-
-  async #breathe(): Promise<void> {
-    if (performance.now() - this.#turnBegan < TURN_MS) return;
-    await nextTurn();
-    this.#turnBegan = performance.now();
   }
 
   #offer(rider: Rider, key: Buffer, treeRow: Buffer, id: Buffer, row: Buffer | undefined): void {
@@ -268,10 +262,6 @@ class Pass {
   #drop(rider: Rider): void {
     this.#riders = this.#riders.filter((other) => other !== rider);
   }
-}
-
-function idOf(treeRow: Buffer): Buffer {
-  return cellValue(treeRow, TREE.treeInfo, Q.id)!;
 }
 
 /** Lets through what any of them lets through. */

@@ -105,13 +105,18 @@ async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> 
       const next = scan.next();
       const batch = isPromise(next) ? await next : next;
       if (!batch) return ids;
-      for (const row of batch.rows) ids.push(Buffer.from(cellValue(row!, TREE.treeInfo, Q.id)!));
+      for (const row of batch.rows) ids.push(Buffer.from(idOf(row!)));
       const pause = run.breathe();
       if (isPromise(pause)) await pause;
     }
   } finally {
     scan.close();
   }
+}
+
+/** The id of the entry of a tree row. */
+export function idOf(treeRow: Buffer): Buffer {
+  return cellValue(treeRow, TREE.treeInfo, Q.id)!;
 }
 
 /** Looks at the tree rows of a range, considers their entries, and gives the ids of those that have children. */
@@ -129,7 +134,7 @@ export async function scanRange(
       const batch = isPromise(next) ? await next : next;
       if (!batch) break;
       run.looked += batch.scanned;
-      const ids = batch.rows.map((row) => cellValue(row!, TREE.treeInfo, Q.id)!);
+      const ids = batch.rows.map((row) => idOf(row!));
       const read = run.reader.getMany(MASTER_TABLE.name, ids);
       const rows = isPromise(read) ? await read : read;
       for (let i = 0; i < ids.length; i++) {

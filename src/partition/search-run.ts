@@ -13,7 +13,7 @@ import { childCount, dnOf, isOfClass, parentIdOffset } from './master-row.js';
 import type { Node, Specials } from './nodes.js';
 import type { Prepared, SearchContext } from './search.js';
 import { MASTER_TABLE } from './tables.js';
-import { firstTurn, nextTurn, TURN_MS } from './turns.js';
+import { firstTurn, Turns } from './turns.js';
 import type { SearchParams, SearchSink } from './types.js';
 import { isWhole } from './wide.js';
 import { isSameVersion, partForFilter, returnsWide } from './wide-read.js';
@@ -40,7 +40,7 @@ export class SearchRun {
   #last: Resume | undefined;
   #referred = false;
   #given: IdSet | undefined;
-  #turnBegan = performance.now();
+  readonly #turns = new Turns();
   readonly #candidate: Candidate = {
     row: EMPTY,
     dn: EMPTY,
@@ -102,7 +102,7 @@ export class SearchRun {
   async withSnapshot(work: () => Promise<void>): Promise<void> {
     const turn = firstTurn();
     if (isPromise(turn)) await turn;
-    this.#turnBegan = performance.now();
+    this.#turns.begin();
     const snapshot = this.context.store.snapshot();
     this.#reader = snapshot;
     try {
@@ -259,8 +259,7 @@ export class SearchRun {
   /** Between batches: checks the limits and, when this search has had its turn, lets others through. */
   breathe(): Maybe<void> {
     this.checkLimits();
-    if (performance.now() - this.#turnBegan < TURN_MS) return;
-    return this.#nextTurn();
+    return this.#turns.pass();
   }
 
   /** Throws what ends the search before its end. */
@@ -274,10 +273,5 @@ export class SearchRun {
       );
     }
     if (Date.now() > params.deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
-  }
-
-  async #nextTurn(): Promise<void> {
-    await nextTurn();
-    this.#turnBegan = performance.now();
   }
 }

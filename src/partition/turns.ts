@@ -1,7 +1,7 @@
 import type { Maybe } from '../store/contract.js';
 
 /** How long a search may hold the event loop before it lets others through, in milliseconds: so long a short one waits. */
-export const TURN_MS = 1;
+const TURN_MS = 1;
 
 /**
  * Long searches take turns: in one round of the event loop one of them works for `TURN_MS`, and between two
@@ -28,23 +28,26 @@ export function firstTurn(): Maybe<void> {
 }
 
 /** For a search whose turn is over: waits until all that wait have had theirs. */
-export function nextTurn(): Promise<void> {
+function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(resolve);
     schedule();
   });
 }
 
-/** The turns of one piece of long work. */
+/** The turns of one piece of long work; the first begins with it. */
 export class Turns {
   #began = performance.now();
+
+  /** The turn begins now: it has been waited for. */
+  begin(): void {
+    this.#began = performance.now();
+  }
 
   /** Lets others through when the turn is over. */
   pass(): Maybe<void> {
     if (performance.now() - this.#began < TURN_MS) return;
-    return nextTurn().then(() => {
-      this.#began = performance.now();
-    });
+    return nextTurn().then(() => this.begin());
   }
 }
 

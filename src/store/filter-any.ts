@@ -47,18 +47,9 @@ function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void
   else lists.set(family, [bytes]);
 }
 
-/** Whether a qualifier is one of `names`: by binary search among those that begin as all of them do. */
+/** Whether a qualifier is one of `names`. */
 export function isOneOf(names: readonly Buffer[]): NameTest {
-  const sorted = unique(names);
-  const common = commonPrefix(sorted[0]!, sorted.at(-1)!);
-  return {
-    heads: sorted,
-    matches: (row, start, stop) => {
-      if (!startsWith(row, start, stop, common)) return false;
-      const at = lastNotAbove(sorted, row, start, stop);
-      return at >= 0 && sorted[at]!.length === stop - start && startsWith(row, start, stop, sorted[at]!);
-    },
-  };
+  return among(unique(names), true);
 }
 
 /** Whether a qualifier starts with one of `prefixes`. */
@@ -69,13 +60,22 @@ export function startsWithOneOf(prefixes: readonly Buffer[]): NameTest {
     const last = free.at(-1);
     if (!last || !startsWith(prefix, 0, prefix.length, last)) free.push(prefix);
   }
-  const common = commonPrefix(free[0]!, free.at(-1)!);
+  return among(free, false);
+}
+
+/**
+ * By binary search among those that begin as all of them do: whether a qualifier starts with the last of `sorted` that is not
+ * above it or, where it has to be `whole`, is that one.
+ */
+function among(sorted: readonly Buffer[], whole: boolean): NameTest {
+  const common = commonPrefix(sorted[0]!, sorted.at(-1)!);
   return {
-    heads: free,
+    heads: sorted,
     matches: (row, start, stop) => {
       if (!startsWith(row, start, stop, common)) return false;
-      const at = lastNotAbove(free, row, start, stop);
-      return at >= 0 && startsWith(row, start, stop, free[at]!);
+      const at = lastNotAbove(sorted, row, start, stop);
+      if (at < 0 || (whole && sorted[at]!.length !== stop - start)) return false;
+      return startsWith(row, start, stop, sorted[at]!);
     },
   };
 }

@@ -1,9 +1,8 @@
 import { expect } from 'chai';
-import type { Partition } from '../../src/partition/index.js';
+import { LONG_ROW, type Partition } from '../../src/partition/index.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { Writer } from '../../src/protocol/writer.js';
 import { EntryEncoder } from '../../src/server/entry/encode-entry.js';
-import { LONG_ROW } from '../../src/server/entry/long-entry.js';
 import { Selections } from '../../src/server/entry/selection.js';
 import { Random } from '../protocol/random.js';
 import { emptyPartition } from './directory.js';

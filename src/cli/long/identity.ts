@@ -1,8 +1,5 @@
+import { bufferOf } from '../../ldap/bytes.js';
 import type { Identity } from '../../server/session.js';
-
-function buffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-}
 
 /** An identity that has come from another thread: its bytes have become plain arrays on the way. */
 export function revivedIdentity(identity: Identity): Identity {
@@ -10,8 +7,8 @@ export function revivedIdentity(identity: Identity): Identity {
     case 'anonymous':
       return identity;
     case 'admin':
-      return { ...identity, password: buffer(identity.password) };
+      return { ...identity, password: bufferOf(identity.password) };
     case 'user':
-      return { ...identity, id: buffer(identity.id), passwords: identity.passwords.map(buffer) };
+      return { ...identity, id: bufferOf(identity.id), passwords: identity.passwords.map(bufferOf) };
   }
 }

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
+import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/error.js';
 import { ProtocolError } from '../../protocol/error.js';
 import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/long/long-worker.js';
@@ -143,10 +144,6 @@ export class LongThread implements LongWorker {
     thread?.postMessage({ type: 'stop' } satisfies Order);
     await this.#ended;
   }
-}
-
-function bufferOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
 function revived({ outcome, identity, entries }: ErrandEnd): ErrandEnd {

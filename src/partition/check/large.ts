@@ -69,12 +69,19 @@ export async function checkLarge(
 
 /** Takes out of `names` what is being written at this moment: it will belong to values, or be taken away. */
 async function leaveBeingWritten(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
-  for (const name of [...names]) {
-    const mark = Buffer.from(name, 'latin1');
-    if (!isMark(mark)) continue;
-    if (!isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) continue;
+  const cells = Array.from(names, (name) => Buffer.from(name, 'latin1'));
+  for (const mark of await marksOfWriters(survey, table, id, cells)) {
+    const name = mark.toString('latin1');
     for (const other of names) if (other === name || other.slice(-4 - NAME_BYTES, -4) === name) names.delete(other);
   }
+}
+
+/** The marks among the names of cells beside which values are being written at this moment. */
+async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: readonly Buffer[]): Promise<Buffer[]> {
+  const marks: Buffer[] = [];
+  for (const mark of names.filter(isMark))
+    if (isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) marks.push(mark);
+  return marks;
 }
 
 /** Rows looked up together. */
@@ -103,9 +110,7 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
 /** Whether an entry is being written whose large values are there already. */
 async function isComing(survey: Survey, table: string, key: Buffer): Promise<boolean> {
   const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
-  for (const mark of names.filter(isMark))
-    if (isBeingWritten(await survey.reader.getCells(table, key, MASTER.largeValues, mark), mark)) return true;
-  return false;
+  return (await marksOfWriters(survey, table, key, names)).length > 0;
 }
 
 /** Where a value is. */

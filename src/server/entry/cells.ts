@@ -1,6 +1,6 @@
 import { OCTET_STRING } from '../../protocol/tags.js';
 import { headerBytes } from './lengths.js';
-import { CELL_HEADER, UP_ATTRIBUTES } from './row.js';
+import { CELL_HEADER, UP_ATTRIBUTES, valueLength } from './row.js';
 
 /** Walking the cells of a packed row by offsets, and writing their values. */
 
@@ -11,10 +11,6 @@ export function nextCell(row: Buffer, at: number): number {
   const next = at + CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + valueLength(row, at);
   if (next > row.length) throw new RangeError(`packed row of ${row.length} bytes is cut at offset ${at}`);
   return next;
-}
-
-export function valueLength(row: Buffer, at: number): number {
-  return ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
 }
 
 /** Whether the cell at `at` holds another value of the description in `row[name, nameEnd)`. */

@@ -1,15 +1,17 @@
 import { DescriptionTable, type StoredDescription } from '../../partition/descriptions.js';
+import { LONG_ROW } from '../../partition/index.js';
 import { largeQualifiers } from '../../partition/tables.js';
-import { OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
+import { OCTET_STRING, SEQUENCE, SET } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
 import { isPromise, type Maybe } from '../maybe.js';
-import { nextCell, putHeader, putValues, sameName, valueLength } from './cells.js';
+import { nextCell, putHeader, putValues, sameName } from './cells.js';
 import { writeComputed } from './computed.js';
+import { messageBytes, writeEntryHeader } from './entry-header.js';
 import { type LargeValues, largePieces } from './large-values.js';
-import { headerBytes, integerBytes } from './lengths.js';
-import { LONG_ROW, longEntryPieces } from './long-entry.js';
-import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
+import { elementBytes, headerBytes } from './lengths.js';
+import { longEntryPieces } from './long-entry.js';
+import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES, valueLength } from './row.js';
 import type { Selection } from './selection.js';
 
 /** Where messages go. */
@@ -73,6 +75,7 @@ export class EntryEncoder {
     const wanted = large && { entry, selection, tail, large, table: this.table, values: this.#large };
     const pieces = wanted && largePieces(messageId, wanted);
     if (pieces) return output.writeLong(pieces);
+    // At once it would hold the event loop.
     if (row.length > LONG_ROW && !typesOnly)
       return output.writeLong(longEntryPieces(messageId, entry, selection, tail, this.table));
     const count = this.#planRow(row, selection, typesOnly);
@@ -124,14 +127,8 @@ export class EntryEncoder {
       const body = this.#names[plan[slot + 3]!]!.length + headerBytes(set) + set;
       list += headerBytes(body) + body;
     }
-    const operation = headerBytes(entry.dn.length) + entry.dn.length + headerBytes(list) + list;
-    const message = integerBytes(messageId) + headerBytes(operation) + operation;
-    writer.reserve(headerBytes(message) + message);
-    writer.header(SEQUENCE, message);
-    writer.integer(0x02, messageId);
-    writer.header(opTags.searchEntry, operation);
-    writer.octetString(OCTET_STRING, entry.dn);
-    writer.header(SEQUENCE, list);
+    writer.reserve(elementBytes(messageBytes(messageId, entry.dn, list)));
+    writeEntryHeader(writer, messageId, entry.dn, list);
     const { buffer } = writer;
     let { at } = writer;
     for (let slot = 0; slot < count * STRIDE; slot += STRIDE) {

@@ -1,9 +1,10 @@
 import { LdapError } from '../../ldap/error.js';
 import type { DescriptionTable, StoredDescription } from '../../partition/descriptions.js';
-import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
+import { OCTET_STRING, SEQUENCE, SET } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
-import { elementBytes, integerBytes } from './lengths.js';
+import { messageBytes, writeEntryHeader } from './entry-header.js';
+import { elementBytes } from './lengths.js';
 import { INDEX_BYTES } from './row.js';
 import { attributeCells } from './row-cells.js';
 import type { Selection } from './selection.js';
@@ -96,16 +97,10 @@ async function* messagePieces(
     return { name, set, values, length: elementBytes(name.length) + elementBytes(set) };
   });
   const list = measured.reduce((sum, { length }) => sum + elementBytes(length), tail.length);
-  const operation = elementBytes(entry.dn.length) + elementBytes(list);
-  const message = integerBytes(messageId) + elementBytes(operation);
-  if (message > LONGEST)
+  if (messageBytes(messageId, entry.dn, list) > LONGEST)
     throw new LdapError('adminLimitExceeded', 'the entry is longer than a message may be; ask for fewer attributes');
   const writer = new Writer();
-  writer.header(SEQUENCE, message);
-  writer.integer(INTEGER, messageId);
-  writer.header(opTags.searchEntry, operation);
-  writer.octetString(OCTET_STRING, entry.dn);
-  writer.header(SEQUENCE, list);
+  writeEntryHeader(writer, messageId, entry.dn, list);
   for (const { name, set, values, length } of measured) {
     writer.header(SEQUENCE, length);
     writer.octetString(OCTET_STRING, name);

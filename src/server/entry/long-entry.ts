@@ -1,15 +1,14 @@
 import type { DescriptionTable } from '../../partition/descriptions.js';
 import { Turns } from '../../partition/index.js';
-import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from '../../protocol/tags.js';
+import { OCTET_STRING, SEQUENCE, SET } from '../../protocol/tags.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../context.js';
-import { nextCell, putValues, sameName, valueLength } from './cells.js';
-import { elementBytes, integerBytes } from './lengths.js';
-import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES } from './row.js';
+import { nextCell, putValues, sameName } from './cells.js';
+import { writeEntryHeader } from './entry-header.js';
+import { elementBytes } from './lengths.js';
+import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES, valueLength } from './row.js';
 import type { Selection } from './selection.js';
 
-/** An entry whose row is longer than this goes in pieces: writing it at once would hold the event loop. */
-export const LONG_ROW = 256 * 1024;
 /** The clock is looked at after so many values. */
 const SOME = 256;
 
@@ -34,13 +33,8 @@ export async function* longEntryPieces(
   const turns = new Turns();
   const parts = await partsOf(row, selection, table, turns);
   const list = parts.reduce((sum, part) => sum + elementBytes(partBytes(part)), tail.length);
-  const operation = elementBytes(dn.length) + elementBytes(list);
   const writer = new Writer();
-  writer.header(SEQUENCE, integerBytes(messageId) + elementBytes(operation));
-  writer.integer(INTEGER, messageId);
-  writer.header(opTags.searchEntry, operation);
-  writer.octetString(OCTET_STRING, dn);
-  writer.header(SEQUENCE, list);
+  writeEntryHeader(writer, messageId, dn, list);
   for (const part of parts) {
     writer.header(SEQUENCE, partBytes(part));
     writer.octetString(OCTET_STRING, part.name);

@@ -1,3 +1,4 @@
+import { bufferOf } from '../../ldap/bytes.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/messages.js';
@@ -18,7 +19,7 @@ import type { Errand, ErrandEnd, ErrandReply } from './long-worker.js';
 
 /** Does an errand; `services` are those of the thread that does it. Errors: `LongWorker.run`. */
 export async function runErrand(services: Services, errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
-  const bytes = Buffer.from(errand.bytes.buffer, errand.bytes.byteOffset, errand.bytes.length);
+  const bytes = bufferOf(errand.bytes);
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const owner = new ErrandOwner(services, errand, reply);
   const outcome = await outcomeOf(owner, message, reply);

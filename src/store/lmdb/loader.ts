@@ -10,7 +10,7 @@ import { recordRoom } from './lists.js';
 import { removeSegments, splitRow } from './long-row.js';
 import { headOf, isLong, isSplit } from './segments.js';
 import { SuffixRun } from './suffix-run.js';
-import type { Db, LmdbTable } from './table.js';
+import { type Db, type LmdbTable, separateOf } from './table.js';
 
 /** Bytes to be written next: LMDB's encoders read them from here, so that no object is made for a key or a value. */
 class Piece {
@@ -197,8 +197,7 @@ export class TableLoader {
 
   #writeCells(key: Buffer, packed: Buffer): void {
     for (let at = 0; at < packed.length; at = nextCell(packed, at)) {
-      const db = this.#table.cells.get(packed[at]!);
-      if (!db) throw new TypeError(`family ${packed[at]} of table ${this.#table.spec.name} is not separate`);
+      const db = separateOf(this.#table, packed[at]!);
       const value = valueStart(packed, at);
       db.putSync(
         cellKey(key, packed.subarray(qualifierStart(at), value)),

@@ -11,7 +11,7 @@ import { Lists } from './lists.js';
 import { Prefixes } from './prefixes.js';
 import { Collector, countRows, type ScanShape, scanRows } from './rows.js';
 import { isLong, lengthIn, Segments } from './segments.js';
-import { getFast, type LmdbTable } from './table.js';
+import { getFast, type LmdbTable, separateOf } from './table.js';
 
 const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
 
@@ -104,8 +104,7 @@ export class LmdbReader implements Reader {
 
   getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
     const table = this.env.table(name);
-    const db = table.cells.get(family);
-    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const db = separateOf(table, family);
     const start = cellKey(key, prefix);
     if (start.length > this.env.maxKey) return undefined;
     const cells: Cell[] = [];
@@ -123,8 +122,7 @@ export class LmdbReader implements Reader {
 
   namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
     const table = this.env.table(name);
-    const db = table.cells.get(family);
-    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const db = separateOf(table, family);
     const start = cellKey(key, EMPTY);
     try {
       const names: Buffer[] = [];
@@ -139,8 +137,7 @@ export class LmdbReader implements Reader {
 
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
     const table = this.env.table(name);
-    const db = table.cells.get(family);
-    if (!db) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const db = separateOf(table, family);
     const keys: Buffer[] = [];
     let last = after;
     try {

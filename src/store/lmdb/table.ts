@@ -44,6 +44,13 @@ export interface Scanner {
   to: number;
 }
 
+/** The handle of a separate family. */
+export function separateOf({ spec, cells }: LmdbTable, family: number): Db {
+  const db = cells.get(family);
+  if (!db) throw new TypeError(`family ${family} of table ${spec.name} is not separate`);
+  return db;
+}
+
 /** Opens the handles of a table, creating its databases when they are absent and the store may write. */
 export function openTable(root: RootDatabase, spec: TableSpec, id: number): LmdbTable {
   const name = `t${id}`;

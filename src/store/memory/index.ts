@@ -3,7 +3,7 @@ import { StoreError } from '../errors.js';
 import { nextCell, qualifierStart, valueStart } from '../row.js';
 import { checkKey, Stage, type StageSink, type StageSource } from '../stage.js';
 import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
-import { MemoryReader, type MemoryTable } from './reader.js';
+import { MemoryReader, type MemoryTable, separateOf } from './reader.js';
 import { Tree } from './tree.js';
 
 /** Longest key, bytes; HBase's limit. */
@@ -212,8 +212,7 @@ function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
   }
   if (!separate) return;
   for (let at = 0; at < separate.length; at = nextCell(separate, at)) {
-    const tree = table.cells.get(separate[at]!);
-    if (!tree) throw new TypeError(`family ${separate[at]} of table ${table.spec.name} is not separate`);
+    const tree = separateOf(table, separate[at]!);
     const value = valueStart(separate, at);
     const qualifier = separate.subarray(qualifierStart(at), value);
     tree.set(cellKey(key, qualifier), Buffer.from(separate.subarray(value, nextCell(separate, at))));

@@ -43,8 +43,7 @@ export abstract class MemoryReader implements Reader {
   }
 
   getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
-    const tree = this.table(name).cells.get(family);
-    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const tree = separateOf(this.table(name), family);
     const cells: Cell[] = [];
     const start = cellKey(key, prefix);
     tree.forward(start, false, (found, value) => {
@@ -56,8 +55,7 @@ export abstract class MemoryReader implements Reader {
   }
 
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
-    const tree = this.table(name).cells.get(family);
-    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const tree = separateOf(this.table(name), family);
     const keys: Buffer[] = [];
     let last = after;
     if (limit <= 0) return keys;
@@ -72,8 +70,7 @@ export abstract class MemoryReader implements Reader {
   }
 
   namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
-    const tree = this.table(name).cells.get(family);
-    if (!tree) throw new TypeError(`family ${family} of table ${name} is not separate`);
+    const tree = separateOf(this.table(name), family);
     const names: Buffer[] = [];
     const start = cellKey(key, EMPTY);
     tree.forward(start, false, (found) => {
@@ -206,6 +203,13 @@ class MemoryScan implements Scan {
   close(): void {
     this.#done = true;
   }
+}
+
+/** The cells of a separate family. */
+export function separateOf({ spec, cells }: MemoryTable, family: number): Tree {
+  const tree = cells.get(family);
+  if (!tree) throw new TypeError(`family ${family} of table ${spec.name} is not separate`);
+  return tree;
 }
 
 function startsWith(key: Buffer, prefix: Buffer): boolean {
