@@ -85,9 +85,11 @@ export class Server {
     return processes(this.process.pid).reduce((sum, pid) => sum + privateMemory(pid), 0);
   }
 
+  /** What was written before is on the disk, so that nobody pays for it in his turn. */
   empty() {
     rmSync(this.folder, { recursive: true, force: true });
     mkdirSync(this.folder, { recursive: true });
+    timed('sync', []);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { SearchRun } from './search-run.js';
 import { MASTER } from './tables.js';
 import { isWhole, wideAttributes } from './wide.js';
 
@@ -11,13 +12,23 @@ const SHORT_ROW = 2 * 1024;
 /** Thrown before anything was done: the caller, who asked for it by `leaveLong`, has it done elsewhere. */
 export class LongWork extends Error {
   constructor() {
-    super('the entry is long: this is left to whoever may take his time');
+    super('this is left to whoever may take his time');
   }
 }
 
 /** Throws `LongWork` where `leave` asks for it and the row, of which perhaps the head alone has come, is of a long entry. */
 export function leaveLong(leave: boolean | undefined, row: Buffer): void {
   if (leave && (row.length > SHORT_ROW || !isWhole(row)) && isLongEntry(row)) throw new LongWork();
+}
+
+/** Candidates of an index that take some milliseconds. */
+const MANY = 256;
+
+/** Throws `LongWork` where a search has many candidates and somebody has time for it. */
+export function leaveMany({ params, gave, context }: SearchRun, candidates: number): void {
+  // Where rows are spread over servers, they are what a search waits for.
+  if (candidates < MANY || gave || context.store.supports.spread) return;
+  if (params.leaveMany?.()) throw new LongWork();
 }
 
 function isLongEntry(row: Buffer): boolean {

@@ -49,6 +49,8 @@ export interface SearchParams {
   readonly manageDsaIT: boolean;
   /** Throws `LongWork` where the filter looks into the values of a long entry, unless something was found before. */
   readonly leaveLong?: boolean;
+  /** Asked where an index names many candidates: true has `LongWork` thrown, before anything was found. */
+  readonly leaveMany?: (() => boolean) | undefined;
   /** Entries at most, 0: no limit. */
   readonly sizeLimit: number;
   /** `Date.now()` after which it ends with timeLimitExceeded; Infinity: none. */

@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Change, Filter } from '../../src/ldap/types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
@@ -6,8 +8,19 @@ import type { Request } from '../../src/protocol/messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { Random } from '../protocol/random.js';
 import { attributes } from '../server/directory.js';
-import { RawClient } from '../server/raw-client.js';
-import { ADA, ADMIN, exited, PASSWORD, PEOPLE, type RunningServer, Sandbox, SUFFIX, serve } from './rowan.js';
+import { RawClient, searchRequest } from '../server/raw-client.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  type RunningServer,
+  rowanDoes,
+  Sandbox,
+  SUFFIX,
+  serve,
+} from './rowan.js';
 
 const GROUP = `cn=all,${SUFFIX}`;
 const seed = Number(process.env.ROWAN_SEED ?? Date.now() % 1_000_000);
@@ -223,6 +236,73 @@ describe('cli: requests that would hold the event loop', () => {
     expect(await values(GROUP, 'member')).to.have.length(5000);
   });
 });
+
+describe('cli: searches with many results', () => {
+  const sandbox = new Sandbox();
+  const many = 400;
+  /** Enough for an index to be better than a scan. */
+  const all = 5 * many;
+  let server: RunningServer;
+  let client: RawClient;
+
+  before(async () => {
+    await sandbox.initSample();
+    const person = (i: number): string =>
+      `dn: uid=many${i},${PEOPLE}\nobjectClass: inetOrgPerson\nuid: many${i}\ncn: Many ${i}\nsn: ${i < many ? 'Many' : 'Other'}\n\n`;
+    const input = Array.from({ length: all }, (_, i) => person(i)).join('');
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input });
+    server = await serve(sandbox.data);
+    client = await RawClient.open(server.port);
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+  });
+  after(async () => {
+    client?.close();
+    await server?.stop();
+    await sandbox.remove();
+  });
+
+  const filter = { type: 'equal', attribute: 'sn', value: Buffer.from('many') } as const;
+  const request = searchRequest(SUFFIX, { scope: 'sub', filter, attributes: ['cn'] });
+
+  async function names(id: number): Promise<string[]> {
+    const { code, entries } = await client.answer(id);
+    expect(code).to.equal(0);
+    return entries.map(({ attributes: found }) => String(found.get('cn')![0])).sort();
+  }
+
+  it('are shared between the server and its thread, and find the same in both', async () => {
+    const expected = Array.from({ length: many }, (_, i) => `Many ${i}`).sort();
+    const before = threadsOf(server);
+    expect(await names(client.send(request))).to.deep.equal(expected);
+    while (threadsOf(server) === before) await setTimeout(10);
+    for (let round = 0; round < 10; round++) {
+      // More than the thread takes at a time.
+      const ids = client.sendTogether(Array.from({ length: 12 }, () => request));
+      for (const id of ids) expect(await names(id)).to.deep.equal(expected);
+    }
+    const changed = modify(`uid=many7,${PEOPLE}`, ['replace', 'cn', ['Changed']]);
+    expect((await client.request(changed)).code).to.equal(0);
+    for (let i = 0; i < 12; i++) expect(await names(client.send(request))).to.include('Changed');
+  });
+
+  it('end where they are limited or abandoned', async () => {
+    const limited = client.sendTogether(Array.from({ length: 12 }, () => ({ ...request, sizeLimit: 300 })));
+    for (const id of limited)
+      expect(await client.answer(id))
+        .to.include({ code: 4 })
+        .and.property('entries')
+        .length(300);
+    const next = client.nextId() + 1;
+    const [, , last] = client.sendTogether([request, { op: 'abandon', target: next }, request]);
+    expect(await names(last!)).to.have.length(many);
+    expect((await client.search(ADA)).code).to.equal(0);
+    expect(client.hasHeardOf(next)).to.equal(false);
+  });
+});
+
+function threadsOf({ process: { pid } }: RunningServer): number {
+  return readdirSync(`/proc/${pid}/task`).length;
+}
 
 /** Of a control value: SEQUENCE { INTEGER, OCTET STRING }, both short. */
 function cookieOf(value: Buffer): Buffer {

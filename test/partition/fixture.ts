@@ -65,6 +65,7 @@ export interface SearchGiven {
   readonly signal?: { readonly aborted: boolean };
   readonly pageSize?: number;
   readonly resume?: Buffer;
+  readonly leaveMany?: () => boolean;
 }
 
 export interface Found {
@@ -149,6 +150,7 @@ export class Fixture {
       signal: given.signal,
       pageSize: given.pageSize,
       resume: given.resume,
+      leaveMany: given.leaveMany,
     };
   }
 

@@ -1,6 +1,8 @@
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import { change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX } from './fixture.js';
+import { LongWork } from '../../src/partition/index.js';
+import type { LoadEntry } from '../../src/partition/types.js';
+import { attributes, change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 
@@ -141,6 +143,46 @@ for (const engine of ENGINES) {
               ? { type: 'not', filter }
               : { type: 'and', filters: [filter, { type: 'present', attribute: 'objectClass' }] };
         expect(await fixture.find(filter)).to.have.length.at.least(1);
+      });
+    });
+
+    describe('many candidates of an index', () => {
+      it('are left to whoever has time, before anything was found', async () => {
+        const fixture = await openFixture(engine);
+        await fixture.unit('people');
+        const person = (n: number): LoadEntry => {
+          const sn = n < 10 ? 'few' : n < 310 ? 'many' : 'other';
+          const values = { objectClass: 'person', cn: `p${n}`, sn };
+          return { line: n, dn: `cn=p${n},${PEOPLE}`, attributes: attributes(values) };
+        };
+        async function* people(): AsyncGenerator<LoadEntry[]> {
+          yield Array.from({ length: 1500 }, (_, n) => person(n));
+        }
+        await fixture.partition.load(people(), SYSTEM, {
+          continue: false,
+          onReject: ({ reason }) => expect.fail(reason),
+        });
+        let asked = 0;
+        const left = async (filter: string, hasTime: boolean): Promise<number | 'left'> => {
+          const leaveMany = () => {
+            asked++;
+            return hasTime;
+          };
+          try {
+            return (await fixture.search({ filter, leaveMany })).dns.length;
+          } catch (error) {
+            expect(error).to.be.instanceOf(LongWork);
+            return 'left';
+          }
+        };
+        const waits = fixture.store.supports.spread;
+        expect(await left('(sn=many)', true)).to.equal(waits ? 300 : 'left');
+        expect(await left('(sn=many)', false)).to.equal(300);
+        expect(asked).to.equal(waits ? 0 : 2);
+        expect(await left('(sn=few)', true)).to.equal(10);
+        expect(await left('(&(sn=many)(cn=p20))', true)).to.equal(1);
+        expect(asked, 'is not asked for less').to.equal(waits ? 0 : 2);
+        await fixture.close();
       });
     });
 

@@ -14,6 +14,8 @@ import type { ThreadData } from './thread.js';
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** A thread with nothing to do ends after so long: it holds some memory. */
 const IDLE_MS = 60_000;
+/** So many errands leave no time for searches that the server can do itself. */
+const BUSY = 4;
 /** The threads' writers are numbered from here on, above those of the processes. */
 const FIRST_WRITER = 0x1000;
 
@@ -33,6 +35,8 @@ export class LongThread implements LongWorker {
   readonly #data: ThreadData;
   readonly #log: Logger;
   #thread: Worker | undefined;
+  /** It has begun to take errands. */
+  #ready = false;
   #ended: Promise<void> = Promise.resolve();
   readonly #going = new Map<number, Going>();
   #ids = 0;
@@ -43,6 +47,12 @@ export class LongThread implements LongWorker {
   constructor(settings: Settings, log: Logger, worker?: number) {
     this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
     this.#log = log;
+  }
+
+  /** Where there is no thread yet, one is started for the next to ask. */
+  hasTime(): boolean {
+    if (!this.#thread) this.#thread = this.#start();
+    return this.#ready && this.#going.size < BUSY;
   }
 
   run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
@@ -70,7 +80,10 @@ export class LongThread implements LongWorker {
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
-    thread.on('message', (report: Report) => this.#heard(report));
+    thread.on('message', (report: Report) => {
+      if (report.type !== 'ready') this.#heard(report);
+      else if (this.#thread === thread) this.#begun();
+    });
     thread.on('error', (error) => this.#failed(thread, error));
     this.#ended = new Promise((resolve) => {
       thread.once('exit', () => {
@@ -81,7 +94,12 @@ export class LongThread implements LongWorker {
     return thread;
   }
 
-  #heard(report: Report): void {
+  #begun(): void {
+    this.#ready = true;
+    if (this.#going.size === 0) this.#rest();
+  }
+
+  #heard(report: Exclude<Report, { type: 'ready' }>): void {
     const going = this.#going.get(report.id);
     if (!going) return;
     const { reply } = going;
@@ -120,14 +138,20 @@ export class LongThread implements LongWorker {
   #take(id: number): Going {
     const going = this.#going.get(id)!;
     this.#going.delete(id);
-    if (this.#going.size === 0) this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
+    if (this.#going.size === 0) this.#rest();
     return going;
+  }
+
+  #rest(): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
   }
 
   /** The thread has broken down, for want of memory perhaps: the server goes on. */
   #failed(thread: Worker, error: Error | undefined): void {
     if (this.#thread !== thread) return;
     this.#thread = undefined;
+    this.#ready = false;
     this.#log.error({ err: error }, 'the thread for long work has ended');
     for (const { pieces, reject } of this.#going.values()) {
       pieces?.end(true);
@@ -141,6 +165,7 @@ export class LongThread implements LongWorker {
     clearTimeout(this.#idle);
     const thread = this.#thread;
     this.#thread = undefined;
+    this.#ready = false;
     thread?.postMessage({ type: 'stop' } satisfies Order);
     await this.#ended;
   }

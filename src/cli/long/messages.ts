@@ -13,6 +13,8 @@ export type Order =
 
 /** From the thread. */
 export type Report =
+  /** It has opened the directory. */
+  | { readonly type: 'ready' }
   | { readonly type: 'messages'; readonly id: number; readonly bytes: Uint8Array }
   /** A piece of one message. */
   | { readonly type: 'piece'; readonly id: number; readonly bytes: Uint8Array }

@@ -4,6 +4,7 @@ import { LdapError } from '../../ldap/error.js';
 import { ProtocolError } from '../../protocol/error.js';
 import { runErrand } from '../../server/long/errand-run.js';
 import type { Errand, ErrandReply } from '../../server/long/long-worker.js';
+import type { Maybe } from '../../server/maybe.js';
 import { createServices, type Services } from '../../server/services.js';
 import { openDirectory } from '../directory.js';
 import { describeError } from '../exit.js';
@@ -29,26 +30,36 @@ function report(message: Report, transfer: readonly ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);
 }
 
-/** Sends what an errand finds, one piece at a time. */
+/** Pieces of whole messages that are on their way at a time. */
+const AHEAD = 4;
+
+/** Sends what an errand finds, some pieces ahead. */
 class Reply implements ErrandReply {
   aborted = false;
   onAbort: (() => void) | undefined;
   readonly #id: number;
+  /** Sent and not taken. */
+  #away = 0;
   #taken: ((whole: boolean) => void) | undefined;
 
   constructor(id: number) {
     this.#id = id;
   }
 
-  async messages(bytes: Buffer): Promise<void> {
-    await this.#send('messages', bytes);
+  messages(bytes: Buffer): Maybe<void> {
+    this.#send('messages', bytes);
+    return this.#away < AHEAD ? undefined : this.#nextTaken().then(() => undefined);
   }
 
+  /** One piece at a time. */
   async message(pieces: AsyncIterable<Buffer>): Promise<void> {
     let whole = false;
     try {
+      while (this.#away > 0) await this.#nextTaken();
       for await (const piece of pieces) {
-        if (piece.length > 0 && !(await this.#send('piece', piece))) return;
+        if (piece.length === 0) continue;
+        this.#send('piece', piece);
+        if (!(await this.#nextTaken())) return;
       }
       whole = true;
     } finally {
@@ -56,16 +67,21 @@ class Reply implements ErrandReply {
     }
   }
 
-  /** False when the rest is not wanted. */
-  #send(type: 'messages' | 'piece', bytes: Buffer): Promise<boolean> {
+  #send(type: 'messages' | 'piece', bytes: Buffer): void {
     const own = new Uint8Array(bytes);
+    this.#away++;
     report({ type, id: this.#id, bytes: own }, [own.buffer]);
+  }
+
+  /** False when the rest is not wanted. */
+  #nextTaken(): Promise<boolean> {
     return new Promise((resolve) => {
       this.#taken = resolve;
     });
   }
 
   taken(whole: boolean): void {
+    this.#away--;
     this.#taken?.(whole);
   }
 
@@ -111,3 +127,4 @@ port.on('message', (order: Order) => {
       port.close();
     });
 });
+report({ type: 'ready' });
