@@ -94,6 +94,9 @@ class Directory {
       starts.push(await this.rowan.start());
     }
     this.add('start until a bind is answered', 'ms', median(starts));
+    const first = drive(this.root, this.rowan.port, ['-m', 'search', '-n', this.size, '-c', 1, '-t', this.seconds]);
+    this.add('(uid=x), what the load has left in memory: median', 'ms', first.p50_ms);
+    this.add('rowan warm', 's', this.rowan.run('warm', '--data', this.rowan.data));
     for (const [title, args] of people) this.drivePeople(title, args);
     await this.searchBesideScans();
     await this.rename();

@@ -29,6 +29,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   export: async () => (await import('./commands/export.js')).addExport,
   check: async () => (await import('./commands/check.js')).addCheck,
   repair: async () => (await import('./commands/check.js')).addRepair,
+  warm: async () => (await import('./commands/warm.js')).addWarm,
   index: async () => (await import('./commands/indexes.js')).addIndex,
   deleted: async () => (await import('./commands/deleted.js')).addDeleted,
   explain: async () => (await import('./commands/explain.js')).addExplain,

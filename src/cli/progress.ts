@@ -60,6 +60,7 @@ function barProgress(meter: Meter): Progress {
       draw();
     },
     phase(name) {
+      if (name === meter.phase) return;
       meter.phase = name;
       draw();
     },

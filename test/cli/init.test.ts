@@ -126,6 +126,7 @@ describe('cli: the command line', () => {
       'export',
       'check',
       'repair',
+      'warm',
       'index',
       'deleted',
       'explain',

@@ -187,6 +187,14 @@ describe('cli: beside a server', () => {
       .and.match(/^advice +.*rowan index add employeeNumber/m);
   });
 
+  it('warm reads every entry and the rows of every index', async () => {
+    const entries = (await does('export')).match(/^dn:/gm)!.length;
+    const [, read, rows] = /^read ([\d,]+) entries and ([\d,]+) index rows$/m.exec(await does('warm'))!;
+    expect(read).to.equal(String(entries));
+    // Each has at least classes, of which top is one, and an entryCSN; most have names.
+    expect(Number(rows!.replace(',', ''))).to.be.above(5 * entries);
+  });
+
   it('index add, list and drop', async () => {
     expect(await does('index', 'add', 'employeeNumber')).to.match(/^index on employeeNumber is ready/);
     const list = await does('index', 'list');

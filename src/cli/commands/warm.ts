@@ -1,0 +1,32 @@
+import type { Command } from 'commander';
+import { withDirectory } from '../directory.js';
+import { CliError, formatCount } from '../exit.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { startProgress } from '../progress.js';
+
+const EXAMPLES = `
+Examples:
+  After a restart of the machine, beside the server that has just started:
+    rowan warm --data /var/lib/rowan
+
+  After loading more than the memory holds, of which the last part is in memory, not what searches want:
+    rowan import --data data people.ldif && rowan warm --data data
+`;
+
+export function addWarm(program: Command): void {
+  directoryCommand(program, 'warm', 'read indexes and entries into memory, so that the first searches need not wait')
+    .addHelpText('after', EXAMPLES)
+    .action((_options: object, command: Command) =>
+      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, address }) => {
+        if (partition.store.supports.spread)
+          throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
+        const progress = startProgress('warm', 'entries');
+        const { entries, indexed } = await partition.warm((what, done) => {
+          progress.phase(what);
+          progress.update(done);
+        });
+        progress.finish();
+        process.stdout.write(`read ${formatCount(entries)} entries and ${formatCount(indexed)} index rows\n`);
+      }),
+    );
+}
