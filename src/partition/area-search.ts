@@ -5,7 +5,7 @@ import { aliasTargets } from './aliases.js';
 import { type Area, BATCH, choosePlan, parseResume, type Resume, SCAN_FACTOR, wholeTable } from './area.js';
 import { requireBase, searchBase } from './base-search.js';
 import { searchIndex } from './index-search.js';
-import { leaveMany } from './long-work.js';
+import { doOrLeave } from './long-work.js';
 import { rideAlong } from './passes.js';
 import { type IndexPlan, planIndexes } from './plan.js';
 import { resumeArea, scanArea } from './scan.js';
@@ -63,8 +63,7 @@ function choose(run: SearchRun, area: Area, plan: IndexPlan | undefined): Maybe<
 
 async function chooseLong(run: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
   if ((await choosePlan(run.reader, area, plan)) === 'scope') return scan(run, area);
-  leaveMany(run, plan!.count);
-  return run.withSnapshot(async () => searchIndex(run, plan!));
+  return doOrLeave(run, plan!.count, () => run.withSnapshot(async () => searchIndex(run, plan!)));
 }
 
 /** The first range together with other searches that look at it, the rest on the same state. */

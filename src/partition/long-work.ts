@@ -24,11 +24,20 @@ export function leaveLong(leave: boolean | undefined, row: Buffer): void {
 /** Candidates of an index that take some milliseconds. */
 const MANY = 256;
 
-/** Throws `LongWork` where a search has many candidates and somebody has time for it. */
-export function leaveMany({ params, gave, context }: SearchRun, candidates: number): void {
+/** Searches with many candidates that are under way in this thread. */
+let here = 0;
+
+/** Does the work of a search, or throws `LongWork` where it has many candidates and somebody has time for it. */
+export async function doOrLeave(run: SearchRun, candidates: number, work: () => Promise<void>): Promise<void> {
   // Where rows are spread over servers, they are what a search waits for.
-  if (candidates < MANY || gave || context.store.supports.spread) return;
-  if (params.leaveMany?.()) throw new LongWork();
+  if (candidates < MANY || run.context.store.supports.spread) return work();
+  if (!run.gave && run.params.leaveMany?.(here)) throw new LongWork();
+  here++;
+  try {
+    await work();
+  } finally {
+    here--;
+  }
 }
 
 function isLongEntry(row: Buffer): boolean {

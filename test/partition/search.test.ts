@@ -164,7 +164,8 @@ for (const engine of ENGINES) {
         });
         let asked = 0;
         const left = async (filter: string, hasTime: boolean): Promise<number | 'left'> => {
-          const leaveMany = () => {
+          const leaveMany = (here: number) => {
+            expect(here).to.equal(0);
             asked++;
             return hasTime;
           };

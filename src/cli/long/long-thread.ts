@@ -14,7 +14,7 @@ import type { ThreadData } from './thread.js';
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** A thread with nothing to do ends after so long: it holds some memory. */
 const IDLE_MS = 60_000;
-/** So many errands leave no time for searches that the server can do itself. */
+/** So many errands leave no time for searches that the server can do itself, unless it has more of them. */
 const BUSY = 4;
 /** The threads' writers are numbered from here on, above those of the processes. */
 const FIRST_WRITER = 0x1000;
@@ -50,9 +50,9 @@ export class LongThread implements LongWorker {
   }
 
   /** Where there is no thread yet, one is started for the next to ask. */
-  hasTime(): boolean {
-    if (!this.#thread) this.#thread = this.#start();
-    return this.#ready && this.#going.size < BUSY;
+  hasTime(here: number): boolean {
+    this.#thread ??= this.#start();
+    return this.#ready && this.#going.size < Math.max(BUSY, here);
   }
 
   run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {

@@ -38,8 +38,8 @@ export interface ErrandReply {
 
 /** Does errands beside the event loop that serves the connections. */
 export interface LongWorker {
-  /** Whether it has time for a search with many results now. */
-  hasTime(): boolean;
+  /** Whether it has time for a search with many results now, while `here` of them are under way in the thread that asks. */
+  hasTime(here: number): boolean;
   /** Rejects with a `ProtocolError` where the message cannot be decoded, else with an `LdapError`. */
   run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd>;
 }
