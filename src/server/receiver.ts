@@ -1,6 +1,6 @@
 import type { Server as NetServer, Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
-import ldapjs from 'ldapjs';
+import Server from 'ldapjs/lib/server.js';
 import type { Logger } from 'pino';
 import type { ListenAddress } from './listen-url.js';
 import type { TlsMaterial } from './tls-material.js';
@@ -22,12 +22,6 @@ export interface Receiver {
   renew(tls: TlsMaterial): void;
 }
 
-/** ldapjs's `Server` with what its types leave out. */
-interface LdapjsServer {
-  readonly server: NetServer;
-  on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): void;
-}
-
 /** What takes the sockets of `address`. */
 export function createReceiver(address: ListenAddress, options: ReceiverOptions): Receiver {
   const server = createServer(address, options);
@@ -46,10 +40,10 @@ export function createReceiver(address: ListenAddress, options: ReceiverOptions)
 }
 
 /** ldapjs listens and does TLS; its connections come to us as they are (`connectionRouter`). Options it does not know reach tls.createServer. */
-function createServer(address: ListenAddress, options: ReceiverOptions): LdapjsServer {
+function createServer(address: ListenAddress, options: ReceiverOptions): Server {
   const { tls } = options;
   const common = { log: options.log, connectionRouter: (socket: Socket) => options.onConnection(socket) };
-  if (address.scheme !== 'ldaps') return ldapjs.createServer(common) as unknown as LdapjsServer;
+  if (address.scheme !== 'ldaps') return new Server(common);
   if (!tls) throw new Error(`cannot listen on '${address.url}': no certificate is configured (tls.cert, tls.key)`);
   const secure = {
     certificate: tls.certificate,
@@ -58,5 +52,5 @@ function createServer(address: ListenAddress, options: ReceiverOptions): LdapjsS
     handshakeTimeout: options.handshakeSeconds * 1000,
     ...(tls.ca ? { ca: tls.ca } : {}),
   };
-  return ldapjs.createServer({ ...common, ...secure }) as unknown as LdapjsServer;
+  return new Server({ ...common, ...secure });
 }

@@ -9,11 +9,11 @@ import {
   ConfigError,
   type ConfigSources,
   flagValues,
-  formatConfig,
   loadConfig,
   settingsTable,
   spellingsTable,
 } from '../../src/cli/config/index.js';
+import { formatConfig } from '../../src/cli/config/print.js';
 import { makeConfig, settingFlag, settingNames, settingVariable } from '../../src/server/settings/index.js';
 
 function problems(sources: ConfigSources): readonly string[] {

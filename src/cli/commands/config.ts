@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { formatConfig } from '../config/index.js';
+import { formatConfig } from '../config/print.js';
 import { addServerOptions, loadSettings } from '../options.js';
 
 const EXAMPLES = `

@@ -2,4 +2,3 @@
 export { settingsTable, spellingsTable } from './document.js';
 export { addSettingFlags, flagValues } from './flags.js';
 export { ConfigError, type ConfigSources, type FlagValues, type LoadedConfig, loadConfig } from './load.js';
-export { formatConfig } from './print.js';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import type { Node } from 'yaml';
 import { didYouMean, shown } from '../../schema/suggest.js';
 import {
   type AnyValue,
@@ -25,6 +26,9 @@ export interface FileSettings {
   readonly problems: readonly string[];
 }
 
+/** It takes a twentieth of a start, and most have no file. */
+const loadYaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
+
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Beginnings of names that are no names themselves: `limits`, `limits.search`. */
@@ -37,18 +41,13 @@ function isSetting(name: string): name is SettingName {
   return Object.hasOwn(settings, name);
 }
 
-/** What the file says. The digits of permissions count as they are written: YAML would read 0o660 as 432. */
-function rawValue(spec: SettingSpec, node: Node | null): unknown {
-  if (spec.kind === 'mode' && isScalar(node) && typeof node.value === 'number') return node.source;
-  return node === null ? null : node.toJSON();
-}
-
 class Reader {
   readonly found: FileSetting[] = [];
   readonly problems: string[] = [];
   readonly #file: string;
   readonly #folder: string;
-  readonly #lines = new LineCounter();
+  readonly #yaml = loadYaml();
+  readonly #lines = new this.#yaml.LineCounter();
 
   constructor(file: string) {
     this.#file = basename(file);
@@ -56,10 +55,10 @@ class Reader {
   }
 
   read(text: string): void {
-    const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    const document = this.#yaml.parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
     for (const error of document.errors) this.#problem(error.pos[0], error.message);
     if (this.problems.length > 0 || document.contents === null) return;
-    if (isScalar(document.contents) && document.contents.value === null) return;
+    if (this.#yaml.isScalar(document.contents) && document.contents.value === null) return;
     this.#readNode('', document.contents);
   }
 
@@ -73,7 +72,7 @@ class Reader {
 
   /** Keys below `prefix` ('' or `limits.`). */
   #readNode(prefix: string, node: Node): void {
-    if (!isMap(node)) {
+    if (!this.#yaml.isMap(node)) {
       this.#problem(
         node.range?.[0] ?? 0,
         prefix === ''
@@ -84,16 +83,17 @@ class Reader {
     }
     for (const { key, value } of node.items) {
       const offset = (key as Node).range?.[0] ?? 0;
-      const name = prefix + (isScalar(key) ? String(key.value) : '');
+      const name = prefix + (this.#yaml.isScalar(key) ? String(key.value) : '');
       if (isSetting(name)) this.#readSetting(name, value as Node | null, offset);
       else if (!groups.has(name))
         this.#problem(offset, `${shown(name)} is not a setting${didYouMean(name, [...settingNames, ...groups])}`);
-      else if (value !== null && !(isScalar(value) && value.value === null)) this.#readNode(name + '.', value as Node);
+      else if (value !== null && !(this.#yaml.isScalar(value) && value.value === null))
+        this.#readNode(name + '.', value as Node);
     }
   }
 
   #readSetting(name: SettingName, node: Node | null, offset: number): void {
-    const raw = rawValue(settings[name], node);
+    const raw = this.#rawValue(settings[name], node);
     if (raw === null) {
       this.#problem(offset, `${name} has no value`);
       return;
@@ -105,6 +105,12 @@ class Reader {
       if (!(error instanceof SettingFault)) throw error;
       this.#problem(offset, `${name} ${error.message}`);
     }
+  }
+
+  /** What the file says. The digits of permissions count as they are written: YAML would read 0o660 as 432. */
+  #rawValue(spec: SettingSpec, node: Node | null): unknown {
+    if (spec.kind === 'mode' && this.#yaml.isScalar(node) && typeof node.value === 'number') return node.source;
+    return node === null ? null : node.toJSON();
   }
 }
 

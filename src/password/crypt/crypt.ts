@@ -3,21 +3,9 @@ import { timingSafeEqual } from 'node:crypto';
 import bcrypt from 'bcryptjs';
 import desCrypt from 'unix-crypt-td-js';
 import { MAX_BCRYPT_COST } from '../limits.js';
+import { forms } from './forms.js';
 import { md5Crypt } from './md5-crypt.js';
 import { shaCrypt } from './sha-crypt.js';
-
-/** The forms of crypt(3) text that are verified. */
-const forms = {
-  sha: /^\$[56]\$/,
-  md5: /^\$1\$/,
-  bcrypt: /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/,
-  des: /^[./0-9A-Za-z]{13}$/,
-};
-
-/** Whether `cryptText` has a function for it; what it cannot verify for another reason is found out there. */
-export function isCryptText(stored: string): boolean {
-  return Object.values(forms).some((form) => form.test(stored));
-}
 
 function bcryptText(stored: string, cost: number, key: Buffer): string | undefined {
   if (cost > MAX_BCRYPT_COST || cost < 4 || !isUtf8(key)) return undefined;

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { isCryptText } from './crypt.js';
+import { isCryptText } from './forms.js';
 import type { CryptAnswer, CryptJob } from './worker.js';
 
 type Settle = (matches: boolean) => void;
