@@ -67,9 +67,9 @@ export function reportError(error: unknown): number {
   return error instanceof CliError ? error.exitCode : ExitCode.failure;
 }
 
-/** `1234567` as `1,234,567`. */
+/** `1234567` as `1,234,567`. The runtime's own way takes 35 ms the first time. */
 export function formatCount(count: number): string {
-  return Math.round(count).toLocaleString('en-US');
+  return String(Math.round(count)).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** `1 entry`, `1,200 entries`. */
