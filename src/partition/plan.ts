@@ -226,17 +226,26 @@ function countEach(
   return all;
 }
 
+/**
+ * Where lists lie while they are compared, if the engine answers at once. Memory of its own for each would be garbage outside
+ * the heap, of which a few thousand searches a second make the collector stop the thread five times a second.
+ */
+const compared = [
+  Buffer.allocUnsafeSlow(COUNT_CAP * UUID_BYTES),
+  Buffer.allocUnsafeSlow(COUNT_CAP * UUID_BYTES),
+] as const;
+
 function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
-  return chain(risingIds(a, reader), (some) =>
-    chain(risingIds(b, reader), (others) => {
+  return chain(risingIds(a, reader, compared[0]), (some) =>
+    chain(risingIds(b, reader, compared[1]), (others) => {
       const ids = commonIds(some, others);
       return { source: { ids }, count: ids.length / UUID_BYTES, rising: true };
     }),
   );
 }
 
-function risingIds({ source, rising }: Counted, reader: Reader): Maybe<Buffer> {
-  return chain(sourceIds(source, reader, COUNT_CAP), (ids) => (rising ? ids : sortIds(ids)));
+function risingIds({ source, rising }: Counted, reader: Reader, into: Buffer): Maybe<Buffer> {
+  return chain(sourceIds(source, reader, COUNT_CAP, undefined, into), (ids) => (rising ? ids : sortIds(ids)));
 }
 
 /** Alternatives, each of which alone holds every match. */

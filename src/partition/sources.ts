@@ -8,10 +8,10 @@ export type Source =
   | { readonly table: string; readonly prefix: Buffer }
   | { readonly table: string; readonly range: KeyRange };
 
-/** Ids of one source, at most `limit`; of a prefix those after `after`, in rising order. */
-export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
+/** Ids of one source, at most `limit`; of a prefix those after `after`, in rising order, in `into` perhaps. */
+export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer> {
   if ('ids' in source) return source.ids;
-  if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after);
+  if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after, into);
   return reader.rangePostings(source.table, source.range, limit);
 }
 

@@ -127,9 +127,10 @@ export interface Reader {
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
   /**
    * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after
-   * another in one buffer; at most `limit` of them, those > `after` only.
+   * another in one buffer; at most `limit` of them, those > `after` only. An engine that answers at once may put them into
+   * `into`, which is the caller's.
    */
-  postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer>;
+  postings(table: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer>;
   /** For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's own. */
   rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer>;
   /** How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored together. */

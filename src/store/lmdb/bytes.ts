@@ -41,9 +41,9 @@ export function allocate(length: number): Buffer {
   return out;
 }
 
-/** The first `length` bytes of a value as a Buffer of the caller's own. */
-export function copyOf(bytes: Buffer, length: number): Buffer {
-  const out = allocate(length);
+/** The first `length` bytes of a value as a Buffer of the caller's own, in `into` where that has room. */
+export function copyOf(bytes: Buffer, length: number, into?: Buffer): Buffer {
+  const out = into && length <= into.length ? into.subarray(0, length) : allocate(length);
   viewOf(bytes).copy(out, 0, 0, length);
   return out;
 }

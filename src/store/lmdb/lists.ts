@@ -87,6 +87,9 @@ export function firstAt(
 /** Takes a run of suffixes, `run[from, to)`, good only during the call. True when it wants more. */
 export type Take = (run: Buffer, from: number, to: number) => boolean;
 
+/** Where the record of a list lies while its blocks are copied. */
+const held = Buffer.allocUnsafeSlow(PAGE_HALF);
+
 /** Reads the lists of one table. */
 export class Lists {
   readonly suffix: number;
@@ -101,21 +104,22 @@ export class Lists {
   }
 
   /** As `Reader.postings`. */
-  postings(prefix: Buffer, limit: number, after: Buffer | undefined): Buffer {
+  postings(prefix: Buffer, limit: number, after: Buffer | undefined, into: Buffer | undefined): Buffer {
     const n = this.suffix;
     if (after && after.length !== n) throw new TypeError(`after is ${after.length} bytes; a suffix is ${n}`);
     const record = limit > 0 ? this.record(prefix) : undefined;
     if (!record) return EMPTY;
     const { length } = record;
-    if (!after && length % n === 0) return copyOf(record, Math.min(length, limit * n));
-    return this.#some(prefix, record, limit, after);
+    if (!after && length % n === 0) return copyOf(record, Math.min(length, limit * n), into);
+    return this.#some(prefix, record, limit, after, into);
   }
 
-  #some(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined): Buffer {
+  #some(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined, into: Buffer | undefined): Buffer {
     const n = this.suffix;
-    const out = Buffer.allocUnsafeSlow(Math.min(this.#sizeOf(record), limit) * n);
+    const bytes = Math.min(this.#sizeOf(record), limit) * n;
+    const out = into && bytes <= into.length ? into.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
     let at = 0;
-    this.#walk(prefix, copyOf(record, record.length), after, false, (run, from, to) => {
+    this.#walk(prefix, copyOf(record, record.length, held), after, false, (run, from, to) => {
       const start = after ? firstAt(run, from, to, n, after, true) : from;
       at += run.copy(out, at, start, to);
       return at < out.length;

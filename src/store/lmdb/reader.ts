@@ -160,12 +160,12 @@ export class LmdbReader implements Reader {
     return new LmdbScan(this.env, () => this.checkOpen(), this.env.table(name), range, options, this.#transaction);
   }
 
-  postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Buffer {
     const table = this.env.table(name);
     const lists = new Lists(table, this.#transaction);
     if (prefix.length === 0 || prefix.length > this.env.maxKey) return EMPTY;
     try {
-      const found = lists.postings(prefix, limit, after);
+      const found = lists.postings(prefix, limit, after, into);
       if (found.length === 0) this.env.recheck(table);
       return found;
     } catch (error) {

@@ -42,6 +42,21 @@ export function indexSuite(f: Fixture): void {
       expect(await postings('=none\0', 10, '0001')).to.equal('');
     });
 
+    it('gives the same into memory of the caller, whether that has room or not', async () => {
+      const many = Array.from({ length: 3000 }, (_, i) => String(i).padStart(4, '0'));
+      await add(...many.map((suffix) => `~${suffix}`));
+      for (const [prefix, limit, expected] of [
+        ['=ann\0', 10, '000100020003'],
+        ['~', 5000, many.join('')],
+        ['~', 2000, many.slice(0, 2000).join('')],
+      ] as const) {
+        for (const room of [4, 12, 8000, 12_000]) {
+          const found = await f.store.postings(TABLE, bytes(prefix), limit, undefined, Buffer.alloc(room));
+          expect(found.toString('latin1'), `${prefix} ${limit} into ${room}`).to.equal(expected);
+        }
+      }
+    });
+
     it('counts the suffixes of a prefix up to the cap', async () => {
       expect(await f.store.postingCount(TABLE, bytes('=ann\0'), 10)).to.equal(3);
       expect(await f.store.postingCount(TABLE, bytes('=ann\0'), 2)).to.equal(2);
