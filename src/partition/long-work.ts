@@ -31,7 +31,7 @@ let here = 0;
 export async function doOrLeave(run: SearchRun, candidates: number, work: () => Promise<void>): Promise<void> {
   // Where rows are spread over servers, they are what a search waits for.
   if (candidates < MANY || run.context.store.supports.spread) return work();
-  if (!run.gave && run.params.leaveMany?.(here)) throw new LongWork();
+  if (!run.gave && run.params.leaveMany?.hasTime(here)) throw new LongWork();
   here++;
   try {
     await work();

@@ -212,12 +212,12 @@ export class Partition implements Directory {
     return translated(dropIndex(this.context, attribute));
   }
 
-  /** Verifies every invariant; resolves with the number of breaches. */
   /** Reads what searches with an index read, so that the system has it in its cache. */
   async warm(onProgress: (what: string, entries: number) => void): Promise<Warmed> {
     return translated(warm(this.store, this.context.shared.indexes, onProgress));
   }
 
+  /** Verifies every invariant; resolves with the number of breaches. */
   async check(onBreach: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
     return translated(check(this.context, onBreach, onProgress));
   }

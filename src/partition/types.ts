@@ -50,10 +50,10 @@ export interface SearchParams {
   /** Throws `LongWork` where the filter looks into the values of a long entry, unless something was found before. */
   readonly leaveLong?: boolean;
   /**
-   * Asked where an index names many candidates, with the number of such searches that are under way in this thread: true has
-   * `LongWork` thrown, before anything was found.
+   * Asked where an index names many candidates, with the number of such searches that are under way in this thread: where it
+   * has time `LongWork` is thrown, before anything was found.
    */
-  readonly leaveMany?: ((here: number) => boolean) | undefined;
+  readonly leaveMany?: { hasTime(here: number): boolean } | undefined;
   /** Entries at most, 0: no limit. */
   readonly sizeLimit: number;
   /** `Date.now()` after which it ends with timeLimitExceeded; Infinity: none. */

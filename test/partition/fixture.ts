@@ -65,7 +65,7 @@ export interface SearchGiven {
   readonly signal?: { readonly aborted: boolean };
   readonly pageSize?: number;
   readonly resume?: Buffer;
-  readonly leaveMany?: (here: number) => boolean;
+  readonly leaveMany?: { hasTime(here: number): boolean };
 }
 
 export interface Found {

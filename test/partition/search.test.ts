@@ -163,14 +163,14 @@ for (const engine of ENGINES) {
           onReject: ({ reason }) => expect.fail(reason),
         });
         let asked = 0;
-        const left = async (filter: string, hasTime: boolean): Promise<number | 'left'> => {
-          const leaveMany = (here: number) => {
+        const left = async (filter: string, time: boolean): Promise<number | 'left'> => {
+          const hasTime = (here: number) => {
             expect(here).to.equal(0);
             asked++;
-            return hasTime;
+            return time;
           };
           try {
-            return (await fixture.search({ filter, leaveMany })).dns.length;
+            return (await fixture.search({ filter, leaveMany: { hasTime } })).dns.length;
           } catch (error) {
             expect(error).to.be.instanceOf(LongWork);
             return 'left';

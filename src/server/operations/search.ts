@@ -85,7 +85,7 @@ function paramsOf(
     selects,
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
-    leaveMany: services.long && !controls.paged ? (here) => services.long!.hasTime(here) : undefined,
+    leaveMany: controls.paged ? undefined : services.long,
     sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
     deadline: seconds === 0 ? Number.POSITIVE_INFINITY : Date.now() + seconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
