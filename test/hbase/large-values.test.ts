@@ -7,8 +7,11 @@ import { RawClient } from '../server/raw-client.js';
 import { freshPrefix, hbase } from './server.js';
 
 const SIZE = 48 * MIB;
-/** What a value in memory twice does not leave. */
-const ROOM = 80;
+/**
+ * MiB that a process may have beside a value: what it works with (33 in an import; 38 in a delete, 76 in the add
+ * after it, as freed memory is kept for a while), and half of a value, so that a second copy is seen.
+ */
+const ROOM = { import: 57, delete: 62, add: 100 };
 const ANN = `uid=ann,${SUFFIX}`;
 const BOB = `uid=bob,${SUFFIX}`;
 
@@ -46,16 +49,16 @@ describe('a value of 48 MiB over HBase', function () {
     const client = await RawClient.open(server.port);
     expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
     const idle = memoryOf(server.process.pid!);
-    expect(importing - idle, 'import').to.be.within(30, 48 + ROOM);
+    expect(importing - idle, 'import').to.be.within(30, 48 + ROOM.import);
     const photo = { type: 'jpegPhoto', values: [value] };
     const person = attributes({ objectClass: 'inetOrgPerson', uid: 'ann', cn: 'ann', sn: 'ann' });
     const peakOf = async (name: string, most: number, work: () => Promise<unknown>): Promise<void> => {
       expect((await peak(server.process.pid!, work)) - idle, name).to.be.below(most);
     };
-    await peakOf('delete', ROOM, async () => {
+    await peakOf('delete', ROOM.delete, async () => {
       expect((await client.request({ op: 'delete', dn: BOB })).code).to.equal(0);
     });
-    await peakOf('add', 48 + ROOM, async () => {
+    await peakOf('add', 48 + ROOM.add, async () => {
       expect((await client.request({ op: 'add', dn: ANN, attributes: [...person, photo] })).code).to.equal(0);
     });
     const change = { operation: 'replace', attribute: photo } as const;
