@@ -25,8 +25,10 @@ export class CsnClock {
 
   /** As `next`, as it is stored. */
   nextBytes(after?: string): Buffer {
-    const floor = after === undefined ? 0 : csnMicros(after);
-    this.#micros = Math.max(this.#now() * 1000, this.#micros + 1, floor + 1);
+    this.#micros = Math.max(this.#now() * 1000, this.#micros + 1);
+    const csn = this.#format(this.#micros);
+    if (after === undefined || after < csn.toString('latin1', 0, LAST_DIGIT + 1)) return csn;
+    this.#micros = Math.max(this.#micros, csnMicros(after) + 1);
     return this.#format(this.#micros);
   }
 

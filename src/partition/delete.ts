@@ -119,11 +119,12 @@ export function draftWithLarge(
 ): Draft {
   const draft = draftFromRow(context.descriptions, row, undefined);
   if (!large) return draft;
-  for (const attribute of draft.attributes) {
-    attribute.values = attribute.values.map((v) => {
+  for (const attribute of [...draft.attributes]) {
+    const values = attribute.values.map((v) => {
       const qualifier = valueQualifier(attribute.text, v.index);
       return { bytes: large.get(qualifier.toString('latin1')) ?? v.bytes, index: v.index };
     });
+    draft.set({ ...attribute, values });
   }
   return draft;
 }

@@ -11,6 +11,8 @@ export interface StoredDescription {
   /** Small, dense, stable for the life of the table: an index for per-search decisions. */
   readonly number: number;
   readonly text: Buffer;
+  /** `text` as Latin-1. */
+  readonly name: string;
   readonly description: AttributeDescription;
   /** What followed it in a row the last time: entries of one kind have the same descriptions in the same order. */
   next: StoredDescription | undefined;
@@ -75,6 +77,7 @@ export class DescriptionTable {
     const stored: StoredDescription = {
       number: this.#all.length,
       text: Buffer.from(text, 'latin1'),
+      name: text,
       description,
       next: undefined,
     };

@@ -1,7 +1,7 @@
 import { LdapError } from '../ldap/error.js';
 import type { PartialAttribute } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
-import type { AttributeDescription, Ava } from '../schema/types.js';
+import type { AttributeDescription, AttributeType, Ava } from '../schema/types.js';
 import { sameBytes } from './descriptions.js';
 import type { WideAttribute } from './wide.js';
 
@@ -17,11 +17,12 @@ export interface DraftValue {
   readonly pointer?: Buffer;
 }
 
+/** Never changes itself: drafts of one entry share those in which they do not differ. */
 export interface DraftAttribute {
   readonly description: AttributeDescription;
   /** Description as stored. */
   readonly text: string;
-  values: DraftValue[];
+  readonly values: readonly DraftValue[];
   /** Stored values that were not read: their number, and what is greater than every index (see `part.ts`). */
   readonly rest?: { readonly count: number; readonly next: number };
 }
@@ -61,6 +62,13 @@ export class Draft {
     return this.#byKey;
   }
 
+  /** Those of one type, whatever their options: normAttributes do not tell options apart. */
+  ofType(type: AttributeType): DraftAttribute[] {
+    const found: DraftAttribute[] = [];
+    for (const attribute of this.#attributes) if (attribute.description.type === type) found.push(attribute);
+    return found;
+  }
+
   /** In the place of the one that means the same, or behind the others. */
   set(attribute: DraftAttribute): void {
     this.#set(attribute, this.get(attribute.description));
@@ -73,13 +81,14 @@ export class Draft {
     this.#byKey?.set(attributeKey(attribute.description), attribute);
   }
 
-  /** Sets all values, indexes from 0. An attribute that is there keeps its stored spelling. */
+  /** Sets all values, indexes from 0. An attribute that is there keeps its stored spelling, and stays as it is where it has these. */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) {
       this.remove(description);
       return;
     }
     const known = this.get(description);
+    if (known && isNumbered(known, values)) return;
     this.#set({ description, text: known?.text ?? text, values: numbered(values) }, known);
   }
 
@@ -97,7 +106,13 @@ export class Draft {
       return;
     }
     let index = nextIndex(known) - 1;
-    known.values = [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))];
+    this.#set({ ...known, values: [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))] }, known);
+  }
+
+  /** Adds values as a row has them, which keep their indexes. */
+  join(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
+    const known = this.get(description);
+    this.#set(known ? { ...known, values: [...known.values, ...values] } : { description, text, values }, known);
   }
 
   /** First value of the attribute with this shown name and no options, as text. */
@@ -111,15 +126,6 @@ export class Draft {
       if (description.type.name === name && description.options.length === 0) return values[0]?.bytes;
     }
     return undefined;
-  }
-
-  /** The attribute, which has no values where it was not there; `text` is latin-1. */
-  getOrAdd(description: AttributeDescription, text: Buffer): DraftAttribute {
-    const known = this.get(description);
-    if (known) return known;
-    const attribute = { description, text: text.toString('latin1'), values: [] };
-    this.#set(attribute);
-    return attribute;
   }
 
   remove(description: AttributeDescription): void {
@@ -137,7 +143,7 @@ export class Draft {
 
   copy(): Draft {
     const copy = new Draft();
-    for (const a of this.#attributes) copy.#set({ ...a, values: [...a.values] });
+    for (const attribute of this.#attributes) copy.#attributes.push(attribute);
     return copy;
   }
 }
@@ -152,6 +158,16 @@ function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
 /** Greater than the index of every value. */
 export function nextIndex({ values, rest }: DraftAttribute): number {
   return values.reduce((next, v) => Math.max(next, v.index + 1), rest?.next ?? 0);
+}
+
+/** Whether it has these values, byte by byte, with indexes from 0. */
+function isNumbered({ values: known, rest }: DraftAttribute, values: readonly Buffer[]): boolean {
+  if (rest || known.length !== values.length) return false;
+  for (let i = 0; i < known.length; i++) {
+    const { bytes, index, stored } = known[i]!;
+    if (stored || index !== i || !sameBytes(bytes, values[i]!)) return false;
+  }
+  return true;
 }
 
 function numbered(values: readonly Buffer[]): DraftValue[] {

@@ -1,11 +1,12 @@
 import type { AttributeType, Rdn } from '../schema/types.js';
 import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
+import { differences } from '../store/edit.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from './draft.js';
 import { draftFromRow, entryCells, type TreeInfo, valueQualifier } from './entry.js';
-import { byType, Implied, implyType } from './implied.js';
+import { Implied, implyType } from './implied.js';
 import { chunkNames, LARGE_VALUE, readLarge } from './large.js';
 import type { WrittenAhead } from './large-ahead.js';
 import type { Located } from './locate.js';
@@ -47,13 +48,14 @@ export async function openEdit(context: WriteContext, { node, row: found }: Loca
 
 /** Reads the large values of these types: they are compared and normalized. */
 export async function loadLarge(context: WriteContext, edit: Edit, touched: ReadonlySet<AttributeType>): Promise<void> {
-  for (const attribute of edit.after.attributes) {
+  for (const attribute of [...edit.after.attributes]) {
     if (!touched.has(attribute.description.type) || !attribute.values.some((v) => v.stored)) continue;
     const values: DraftValue[] = [];
     for (const value of attribute.values)
       values.push(value.stored ? await loadValue(context, edit, attribute, value) : value);
-    edit.after.set({ ...attribute, values });
-    edit.before.set({ ...attribute, values });
+    const loaded = { ...attribute, values };
+    edit.after.set(loaded);
+    edit.before.set(loaded);
   }
 }
 
@@ -77,7 +79,7 @@ export function finishEdit(
   touched: Set<AttributeType>,
 ): string {
   const structural = edit.before.text('structuralObjectClass');
-  checkDraft(context, edit.after, rdn);
+  checkDraft(context, edit.after, rdn, edit.before);
   const before = structural === undefined ? undefined : context.schema.objectClass(structural);
   const after = context.schema.objectClass(edit.after.text('structuralObjectClass')!);
   if (before && after) context.schema.checkObjectClassChange(before, after);
@@ -115,20 +117,23 @@ export function editSteps(
   return steps;
 }
 
-/** Implied rows and cells of the touched types, before and after. */
+/** Implied rows and cells, before and after, of the touched types that have changed. */
 export function impliedChange(
   context: WriteContext,
   edit: Edit,
   touched: ReadonlySet<AttributeType>,
 ): { before: Implied; after: Implied } {
-  const imply = (draft: Draft): Implied => {
-    const implied = new Implied();
-    for (const [type, attributes] of byType(draft)) {
-      if (touched.has(type)) implyType(type, attributes, context.shared.indexes.of(type), implied);
-    }
-    return implied;
-  };
-  return { before: imply(edit.before), after: imply(edit.after) };
+  const before = new Implied();
+  const after = new Implied();
+  for (const type of touched) {
+    const were = edit.before.ofType(type);
+    const are = edit.after.ofType(type);
+    if (were.length === are.length && were.every((attribute, i) => attribute === are[i])) continue;
+    const index = context.shared.indexes.of(type);
+    implyType(type, were, index, before);
+    implyType(type, are, index, after);
+  }
+  return { before, after };
 }
 
 /** A new place in the tree. */
@@ -146,13 +151,7 @@ function masterStep(edit: Edit, place?: TreeInfoChange, ahead?: WrittenAhead): R
     ...place,
   };
   const { cells, separate } = entryCells(edit.after, info, LARGE_VALUE, ahead?.pointers);
-  const old = new Map(unpackRow(row).map((cell) => [`${cell.family} ${cell.qualifier.toString('latin1')}`, cell]));
-  const put = [];
-  for (const cell of cells) {
-    const key = `${cell.family} ${cell.qualifier.toString('latin1')}`;
-    if (!old.get(key)?.value.equals(cell.value)) put.push(cell);
-    old.delete(key);
-  }
+  const { gone, come } = differences(row, cells);
   return {
     table: MASTER_TABLE.name,
     key: edit.node.id,
@@ -160,8 +159,8 @@ function masterStep(edit: Edit, place?: TreeInfoChange, ahead?: WrittenAhead): R
       { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version },
       ...(ahead ? [ahead.guard] : []),
     ],
-    delete: [...old.values(), ...goneChunks(row, cells, separate), ...(ahead ? [ahead.mark] : [])],
-    put: [...put, ...separate],
+    delete: [...gone, ...goneChunks(row, cells, separate), ...(ahead ? [ahead.mark] : [])],
+    put: [...come, ...separate],
   };
 }
 

@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto';
 import type { Schema } from '../schema/schema.js';
 import type { Cell } from '../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../store/row.js';
-import type { DescriptionTable } from './descriptions.js';
-import { INDEX_BYTES } from './descriptions.js';
-import { asWide, Draft, sortedByText } from './draft.js';
+import { type DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
+import { asWide, Draft, type DraftValue, sortedByText } from './draft.js';
 import { chunkCells, LARGE_VALUE, pointerOf } from './large.js';
 import { MASTER, Q } from './tables.js';
 import { WIDE_VALUES, type WideAttribute, wideList } from './wide.js';
@@ -15,20 +14,26 @@ export function draftFromRow(
   large: ReadonlySet<string> | undefined,
 ): Draft {
   const draft = new Draft();
+  let last: StoredDescription | undefined;
+  let values: DraftValue[] = [];
   for (let at = 0; at < row.length; ) {
     const next = nextCell(row, at);
     if (row[at] === MASTER.upAttributes) {
-      const stored = descriptions.ofCell(row, at);
       const start = valueStart(row, at);
-      const attribute = draft.getOrAdd(stored.description, stored.text);
-      attribute.values.push({
-        bytes: row.subarray(start, next),
-        index: row.readUInt32BE(start - INDEX_BYTES),
-        ...(large?.has(row.toString('latin1', qualifierStart(at), start)) ? { stored: true } : {}),
-      });
+      const stored = descriptions.internNext(last, row, qualifierStart(at), start - INDEX_BYTES);
+      if (stored !== last) {
+        if (last) draft.join(last.description, last.name, values);
+        last = stored;
+        values = [];
+      }
+      const bytes = row.subarray(start, next);
+      const index = row.readUInt32BE(start - INDEX_BYTES);
+      const isLarge = large?.has(row.toString('latin1', qualifierStart(at), start));
+      values.push(isLarge ? { bytes, index, stored: true } : { bytes, index });
     }
     at = next;
   }
+  if (last) draft.join(last.description, last.name, values);
   return draft;
 }
 

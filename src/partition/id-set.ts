@@ -49,11 +49,12 @@ export class IdSet {
   }
 }
 
-/** UUIDs of version 7 differ in their time and in their random end. */
+/** UUIDs of version 7 differ in the end of their time and in their random end, those of version 1 in the beginning. */
 function hashOf(bytes: Buffer, at: number): number {
+  const begin = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
   const low = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
   const end = (bytes[at + 12]! << 24) | (bytes[at + 13]! << 16) | (bytes[at + 14]! << 8) | bytes[at + 15]!;
-  const mixed = Math.imul(low, 0x9e3779b1) ^ end;
+  const mixed = Math.imul(low ^ Math.imul(begin, 0x85ebca6b), 0x9e3779b1) ^ end;
   return mixed ^ (mixed >>> 15);
 }
 

@@ -49,7 +49,7 @@ function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
 }
 
 /** The attributes of a draft under their types: normAttributes do not tell options apart. */
-export function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
+function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   const types = new Map<AttributeType, DraftAttribute[]>();
   for (const attribute of draft.attributes) {
     const { type } = attribute.description;

@@ -4,7 +4,7 @@ import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, MARK } from '../store/row.js';
 import { draftWithLarge } from './delete.js';
-import { byType, Implied, implyType } from './implied.js';
+import { Implied, implyType } from './implied.js';
 import {
   buildCell,
   claimName,
@@ -114,9 +114,9 @@ async function entrySteps(
 async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Buffer): Promise<PlanStep[]> {
   const cells = largeCellsOf(context.descriptions, row, [index.type]);
   const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
-  const attributes = byType(draftWithLarge(context, row, large)).get(index.type);
+  const attributes = draftWithLarge(context, row, large).ofType(index.type);
   const implied = new Implied();
-  implyType(index.type, attributes ?? [], index, implied);
+  implyType(index.type, attributes, index, implied);
   if (implied.rows.size === 0) return [];
   const version = cellValue(row, MASTER.treeInfo, Q.version);
   if (!version) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);

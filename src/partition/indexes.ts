@@ -1,6 +1,7 @@
 import type { Schema } from '../schema/schema.js';
 import type { AttributeType } from '../schema/types.js';
 import { StoreError } from '../store/errors.js';
+import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 import type { IndexInfo } from './types.js';
 
@@ -65,6 +66,7 @@ export class IndexSet {
   readonly #byOid = new Map<string, Index>();
   /** The cell's bytes, for the guard. */
   readonly bytes: Buffer;
+  readonly recent = new RecentCounts();
 
   constructor(schema: Schema, bytes: Buffer) {
     this.bytes = bytes;

@@ -13,7 +13,7 @@ import { openPart } from './part.js';
 import { MASTER_TABLE } from './tables.js';
 import type { Actor, WriteOptions } from './types.js';
 import { ValueSet, valueName } from './value-set.js';
-import { changeStep, commitSteps, refuseServerAttributes, retrying, type WriteContext } from './write.js';
+import { changeStep, commitSteps, isSpecial, refuseServerAttributes, retrying, type WriteContext } from './write.js';
 
 /** Changes an entry (RFC 4511 §4.6): all of the changes or none. */
 export async function modify(
@@ -29,7 +29,7 @@ export async function modify(
     const found = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
     const edit =
       (await openPart(context, found, dn, changes)) ?? (await openEdit(context, found, options.leaveLong ?? false));
-    if (!options.manageDsaIT) refuseReferral(context, edit, dn);
+    if (!options.manageDsaIT && isSpecial(edit.before)) refuseReferral(context, edit, dn);
     const touched = new Set<AttributeType>();
     for (const change of changes) touched.add(context.schema.requireDescription(change.attribute.type).type);
     await loadLarge(context, edit, new Set([...touched].filter((type) => isLookedAt(context, changes, type))));
@@ -37,7 +37,7 @@ export async function modify(
     for (const change of changes) changer.apply(change, actor);
     changer.close();
     if (touched.has(context.schema.requireDescription('objectClass').type)) completeClasses(context.schema, edit.after);
-    const rdn = context.schema.parseRdn(dn.rdns[0]!.text);
+    const rdn = dn.rdns[0]!;
     checkNaming(context, edit.after, rdn);
     const csn = finishEdit(context, edit, rdn, actor, touched);
     const large = newLarge(edit.after);
@@ -130,19 +130,19 @@ class Changer {
 
   #begin(attribute: DraftAttribute): ValueSet {
     const set = new ValueSet(attribute);
-    this.#draft.set(attribute);
     this.#open.set(attributeKey(attribute.description), set);
     return set;
   }
 
   #close(key: string): void {
-    this.#open.get(key)?.close();
+    const set = this.#open.get(key);
+    if (set) this.#draft.set(set.close());
     this.#open.delete(key);
   }
 
   /** To be called behind the last change. */
   close(): void {
-    for (const set of this.#open.values()) set.close();
+    for (const key of [...this.#open.keys()]) this.#close(key);
   }
 }
 
@@ -161,10 +161,11 @@ function increment(draft: Draft, description: AttributeDescription, text: string
   const attribute = draft.get(description);
   if (!attribute) throw absent(text);
   const by = integer(values[0]!, text);
-  attribute.values = attribute.values.map((v) => ({
+  const sums = attribute.values.map((v) => ({
     bytes: Buffer.from(String(integer(v.bytes, text) + by)),
     index: v.index,
   }));
+  draft.set({ ...attribute, values: sums });
 }
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';

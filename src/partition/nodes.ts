@@ -1,4 +1,4 @@
-import type { Dn } from '../schema/types.js';
+import type { Dn, Rdn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue } from '../store/row.js';
@@ -112,6 +112,9 @@ export class NodeCache {
   #era = 0;
   /** Found last by `byIdAt`: candidates that follow each other mostly have one parent. */
   #last: Node = ROOT;
+  /** The RDN of the one found last by `byDn`. DNs that were parsed below one ancestor share its RDNs, so an RDN stands for all behind it. */
+  #lastRdn: Rdn | undefined;
+  #lastNamed: Node | undefined;
 
   constructor(store: Reader) {
     this.#store = store;
@@ -121,6 +124,7 @@ export class NodeCache {
     this.#byId.clear();
     this.#byDn.clear();
     this.#last = ROOT;
+    this.#lastRdn = this.#lastNamed = undefined;
     this.#flags = undefined;
     this.#era++;
   }
@@ -182,9 +186,15 @@ export class NodeCache {
    */
   byDn(dn: Dn, from: number, suffixes: ReadonlySet<string>, era = this.#era): Maybe<Node | undefined> {
     if (from >= dn.rdns.length) return ROOT;
+    const rdn = dn.rdns[from]!;
+    if (rdn === this.#lastRdn) return this.#lastNamed;
     const key = normText(dn, from);
     const cached = this.#byDn.get(key);
-    if (cached) return cached;
+    if (cached) {
+      this.#lastRdn = rdn;
+      this.#lastNamed = cached;
+      return cached;
+    }
     if (suffixes.has(key)) return this.#child(key, ROOT, cutNorm(Buffer.from(key, 'latin1')), era);
     const parent = this.byDn(dn, from + 1, suffixes, era);
     if (isPromise(parent))

@@ -3,6 +3,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from './indexes.js';
+import type { RecentCounts } from './recent-counts.js';
 import { type Counted, commonIds, countSource, type Source, sortIds, sourceIds } from './sources.js';
 import { boundRange } from './store-filter.js';
 import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
@@ -164,10 +165,17 @@ function planTerm(term: Term, indexes: IndexSet, reader: Reader, consider?: Cons
     choices.push(sources);
   }
   const name = term.types.map((type: AttributeType) => type.name).join(',');
-  return sumSources(choices, 0, [], 0, reader, (sources, count) => {
+  const recent = consider ? undefined : indexes.recent;
+  return sumSources(choices, 0, [], 0, { reader, recent }, (sources, count) => {
     consider?.(term, count, term.lookup!.kind);
     return { sources, count, term: name };
   });
+}
+
+/** Where a plan counts, and what it need not count again. */
+interface Counting {
+  readonly reader: Reader;
+  readonly recent: RecentCounts | undefined;
 }
 
 /** For each type the source with the fewest rows; their counts added up. */
@@ -176,15 +184,15 @@ function sumSources(
   from: number,
   taken: readonly Source[],
   count: number,
-  reader: Reader,
+  counting: Counting,
   done: (sources: readonly Source[], count: number) => IndexPlan,
 ): Maybe<IndexPlan> {
   let sources = taken;
   let total = count;
   for (let i = from; i < choices.length; i++) {
-    const best = fewest(choices[i]!, reader);
+    const best = fewest(choices[i]!, counting);
     if (isPromise(best)) {
-      return best.then((b) => sumSources(choices, i + 1, [...sources, b.source], total + b.count, reader, done));
+      return best.then((b) => sumSources(choices, i + 1, [...sources, b.source], total + b.count, counting, done));
     }
     sources = [...sources, best.source];
     total += best.count;
@@ -193,34 +201,35 @@ function sumSources(
 }
 
 /** Of alternatives the one with the fewest rows; of long ones, what they have in common. */
-function fewest(sources: readonly Source[], reader: Reader): Maybe<Counted> {
-  if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP);
-  return chain(countEach(sources, 0, [], reader), (counted) => {
+function fewest(sources: readonly Source[], counting: Counting): Maybe<Counted> {
+  if (sources.length === 1) return countSource(sources[0]!, counting.reader, COUNT_CAP);
+  return chain(countEach(sources, 0, [], counting), (counted) => {
     const [best, ...others] = [...counted].sort((a, b) => a.count - b.count);
-    return narrowed(best!, others, reader);
+    return narrowed(best!, others, counting.reader);
   });
 }
 
-/** Up to so many candidates are looked at: reading another list costs as much. */
+/** Up to so many candidates are looked at, and one more for so many ids of the next list: reading it costs as much. */
 const FEW = 2;
+const IDS_A_CANDIDATE = 256;
 
 /** Narrows a source by the next longer ones, one after another, while it is worth it. */
 function narrowed(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
   const [next, ...rest] = others;
-  if (!next || best.count <= FEW || next.count > COUNT_CAP) return best;
-  return chain(common(best, next, reader), (both) => narrowed(both, rest, reader));
+  if (!next || next.count > COUNT_CAP || best.count <= FEW + next.count / IDS_A_CANDIDATE) return best;
+  return chain(common(best, next, reader), (both) => (both ? narrowed(both, rest, reader) : best));
 }
 
 function countEach(
   sources: readonly Source[],
   from: number,
   found: readonly Counted[],
-  reader: Reader,
+  counting: Counting,
 ): Maybe<readonly Counted[]> {
   const all = [...found];
   for (let i = from; i < sources.length; i++) {
-    const counted = countSource(sources[i]!, reader, COUNT_CAP);
-    if (isPromise(counted)) return counted.then((one) => countEach(sources, i + 1, [...all, one], reader));
+    const counted = countSource(sources[i]!, counting.reader, COUNT_CAP, counting.recent);
+    if (isPromise(counted)) return counted.then((one) => countEach(sources, i + 1, [...all, one], counting));
     all.push(counted);
   }
   return all;
@@ -231,13 +240,15 @@ function countEach(
  * the heap, of which a few thousand searches a second make the collector stop the thread five times a second.
  */
 const compared = [
-  Buffer.allocUnsafeSlow(COUNT_CAP * UUID_BYTES),
-  Buffer.allocUnsafeSlow(COUNT_CAP * UUID_BYTES),
+  Buffer.allocUnsafeSlow((COUNT_CAP + 1) * UUID_BYTES),
+  Buffer.allocUnsafeSlow((COUNT_CAP + 1) * UUID_BYTES),
 ] as const;
 
-function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
+/** Undefined when one of them has grown since it was counted. */
+function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted | undefined> {
   return chain(risingIds(a, reader, compared[0]), (some) =>
     chain(risingIds(b, reader, compared[1]), (others) => {
+      if (Math.max(some.length, others.length) > COUNT_CAP * UUID_BYTES) return undefined;
       const ids = commonIds(some, others);
       return { source: { ids }, count: ids.length / UUID_BYTES, rising: true };
     }),
@@ -245,7 +256,7 @@ function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted> {
 }
 
 function risingIds({ source, rising }: Counted, reader: Reader, into: Buffer): Maybe<Buffer> {
-  return chain(sourceIds(source, reader, COUNT_CAP, undefined, into), (ids) => (rising ? ids : sortIds(ids)));
+  return chain(sourceIds(source, reader, COUNT_CAP + 1, undefined, into), (ids) => (rising ? ids : sortIds(ids)));
 }
 
 /** Alternatives, each of which alone holds every match. */

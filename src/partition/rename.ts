@@ -132,8 +132,9 @@ async function renameValues(
       if (ava.type.noUserModification) continue;
       const attribute = edit.after.get(context.schema.requireDescription(ava.type.name));
       if (!attribute) continue;
-      attribute.values = attribute.values.filter((v) => !ava.type.equality?.normalize(v.bytes)?.equals(ava.norm));
-      if (attribute.values.length === 0) edit.after.remove(attribute.description);
+      const values = attribute.values.filter((v) => !ava.type.equality?.normalize(v.bytes)?.equals(ava.norm));
+      if (values.length === 0) edit.after.remove(attribute.description);
+      else edit.after.set({ ...attribute, values });
     }
   }
   completeRdn(edit.after, context.schema, newRdn);

@@ -1,6 +1,7 @@
 import type { KeyRange, Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { UUID_BYTES } from './tables.js';
+import type { RecentCounts } from './recent-counts.js';
+import { GRAM, UUID_BYTES } from './tables.js';
 
 /** Where candidates come from: rows of one index, all of one key prefix, or all in a range of keys; or ids that are known. */
 export type Source =
@@ -26,15 +27,21 @@ export interface Counted {
 /** The rows of one key, which an embedded engine counts at once. */
 const POSTING_CAP = 1_000_000_000;
 
-/** Counts a source; a range is read for it, up to `cap` rows, and one that ends before gives its ids instead. */
-export function countSource(source: Source, reader: Reader, cap: number): Maybe<Counted> {
+/**
+ * Counts a source; a range is read for it, up to `cap` rows, and one that ends before gives its ids instead. What `recent` knows
+ * of substring rows is good enough.
+ */
+export function countSource(source: Source, reader: Reader, cap: number, recent?: RecentCounts): Maybe<Counted> {
   if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES, rising: true };
   if ('prefix' in source) {
-    return chain(reader.postingCount(source.table, source.prefix, POSTING_CAP), (count) => ({
-      source,
-      count,
-      rising: true,
-    }));
+    const { table, prefix } = source;
+    const memory = prefix[0] === GRAM ? recent : undefined;
+    const known = memory?.get(table, prefix);
+    if (known !== undefined) return { source, count: known, rising: true };
+    return chain(reader.postingCount(table, prefix, POSTING_CAP), (count) => {
+      memory?.set(table, prefix, count);
+      return { source, count, rising: true };
+    });
   }
   return chain(sourceIds(source, reader, cap + 1), (ids) => {
     const count = ids.length / UUID_BYTES;
@@ -105,36 +112,48 @@ export function sortIds(ids: Buffer): Buffer {
   return sorted.subarray(0, to);
 }
 
-/** Where common ids are gathered: they are far fewer than there is to be room for. */
-let gathered = Buffer.allocUnsafeSlow(16 * 1024);
+/** Places of ids plus one, by hash; 0 is free. */
+let slots = new Int32Array(4096);
+const WORDS = UUID_BYTES / 4;
 
-/** The 16-byte ids that both have; `a` and `b` rise. */
+/** The 16-byte ids that both have, in the order of `b`. */
 export function commonIds(a: Buffer, b: Buffer): Buffer {
-  const x = new DataView(a.buffer, a.byteOffset, a.length);
-  const y = new DataView(b.buffer, b.byteOffset, b.length);
-  const room = Math.min(a.length, b.length);
-  if (room > gathered.length) gathered = Buffer.allocUnsafeSlow(room);
-  const kept = gathered;
-  let to = 0;
-  let i = 0;
-  let j = 0;
-  while (i < a.length && j < b.length) {
-    const d = compareIds(x, i, y, j);
-    if (d === 0) {
-      for (let k = 0; k < UUID_BYTES; k++) kept[to + k] = a[i + k]!;
-      to += UUID_BYTES;
-    }
-    if (d <= 0) i += UUID_BYTES;
-    if (d >= 0) j += UUID_BYTES;
+  const x = wordsOf(a);
+  const y = wordsOf(b);
+  const wanted = (a.length / UUID_BYTES) * 2;
+  if (wanted > slots.length) slots = new Int32Array(2 ** Math.ceil(Math.log2(wanted)));
+  const mask = slots.length - 1;
+  for (let i = 0; i < x.length; i += WORDS) {
+    let slot = hashAt(x, i) & mask;
+    while (slots[slot] !== 0) slot = (slot + 1) & mask;
+    slots[slot] = i + 1;
   }
-  return Buffer.from(kept.subarray(0, to));
+  const common: number[] = [];
+  for (let j = 0; j < y.length; j += WORDS) {
+    let slot = hashAt(y, j) & mask;
+    while (slots[slot] !== 0 && !isSameAt(x, slots[slot]! - 1, y, j)) slot = (slot + 1) & mask;
+    if (slots[slot] !== 0) common.push(j * 4);
+  }
+  slots.fill(0);
+  const ids = Buffer.allocUnsafe(common.length * UUID_BYTES);
+  let to = 0;
+  for (const at of common) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
+  return ids;
 }
 
-function compareIds(x: DataView, i: number, y: DataView, j: number): number {
-  return (
-    x.getUint32(i) - y.getUint32(j) ||
-    x.getUint32(i + 4) - y.getUint32(j + 4) ||
-    x.getUint32(i + 8) - y.getUint32(j + 8) ||
-    x.getUint32(i + 12) - y.getUint32(j + 12)
-  );
+/** In the machine's byte order. */
+function wordsOf(ids: Buffer): Int32Array {
+  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
+  return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
+}
+
+/** Of a UUID of any version: whichever part of it is the same in all. */
+function hashAt(ids: Int32Array, at: number): number {
+  const some = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const mixed = some ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+  return mixed ^ (mixed >>> 15);
+}
+
+function isSameAt(x: Int32Array, i: number, y: Int32Array, j: number): boolean {
+  return x[i + 3] === y[j + 3] && x[i + 2] === y[j + 2] && x[i + 1] === y[j + 1] && x[i] === y[j];
 }

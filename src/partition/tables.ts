@@ -115,9 +115,12 @@ export function equalityPrefix(cut: Buffer): Buffer {
 
 export const PRESENCE_PREFIX = bytes('*');
 
+/** First byte of a `gramPrefix`. */
+export const GRAM = 0x7e;
+
 /** Prefix of the substring rows of three characters (bytes of the normal form): `~` + gram + `\0`. */
 export function gramPrefix(norm: Buffer, at: number): Buffer {
-  return Buffer.from([0x7e, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
+  return Buffer.from([GRAM, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
 }
 
 /** Qualifier `OID=normal form` (cut) of family normAttributes. */

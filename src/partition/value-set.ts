@@ -42,8 +42,8 @@ export class ValueSet {
     return this.#byName.delete(name);
   }
 
-  /** Puts them into the attribute. */
-  close(): void {
-    this.attribute.values = [...this.#byName.values()];
+  /** The attribute with these values. */
+  close(): DraftAttribute {
+    return { ...this.attribute, values: [...this.#byName.values()] };
   }
 }

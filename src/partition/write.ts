@@ -146,7 +146,7 @@ export function changeTime(): Buffer {
 export function changeCells(record: ChangeRecord): Cell[] {
   const cells: Cell[] = [];
   if (record.attributes)
-    cells.push({ family: 0, qualifier: CHANGE.attributes, value: Buffer.from(record.attributes.join(',')) });
+    cells.push({ family: 0, qualifier: CHANGE.attributes, value: textBytes(record.attributes.join(',')) });
   cells.push(
     { family: 0, qualifier: CHANGE.by, value: textBytes(record.by) },
     { family: 0, qualifier: CHANGE.csn, value: Buffer.from(record.csn) },
@@ -194,19 +194,21 @@ export function setDefault(context: Context, draft: Draft, name: string, value: 
   draft.setDefault(context.schema.requireDescription(name), name, bytes);
 }
 
-/** Every check on the whole entry; sets structuralObjectClass. */
-export function checkDraft(context: Context, draft: Draft, rdn: Rdn): void {
+/** Every check on the whole entry; sets structuralObjectClass. Values that are as in `before`, the stored entry, were checked when they came. */
+export function checkDraft(context: Context, draft: Draft, rdn: Rdn, before?: Draft): void {
   const attributes: CheckedAttribute[] = [];
-  for (const attribute of draft.attributes) attributes.push(checked(attribute));
+  for (const attribute of draft.attributes)
+    attributes.push(checked(attribute, before?.get(attribute.description) === attribute));
   const structural = context.schema.checkEntry(attributes, rdn, { system: true });
   set(context, draft, 'structuralObjectClass', structural.name);
 }
 
-function checked({ description, values, rest }: DraftAttribute): CheckedAttribute {
-  if (values.length === 1) return { description, values: [values[0]!.bytes], unchanged: values[0]!.stored === true };
+function checked({ description, values, rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
+  if (values.length === 1)
+    return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.stored === true };
   const bytes: Buffer[] = [];
   // Large values, or the values of a wide attribute, that were not read: the attribute was not touched.
-  let unchanged = rest !== undefined && values.length === 0;
+  let unchanged = asBefore || (rest !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
     bytes.push(values[i]!.bytes);
     if (values[i]!.stored) unchanged = true;

@@ -45,7 +45,7 @@ export class Schema {
   private readonly dnContext: DnContext;
   private readonly dns = new TwoGenerations<Dn>(KEPT_DNS);
   private readonly dnsSeen = new Doorkeeper();
-  /** Parent of the last `parseNewDn`. */
+  /** Parent of the DN that was parsed last. */
   private lastParent: Dn | undefined;
   private readonly oids = new Map<string, Buffer>();
   /** DNs within values of DNs being parsed. */
@@ -139,47 +139,42 @@ export class Schema {
 
   /** RFC 4514, and what RFC 2253 writes. At most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax that says where and why. */
   parseDn(text: string): Dn {
-    const known = this.dns.get(text);
-    if (known) return known;
     if (text.length > MAX_DN)
       throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
+    if (!this.dnsSeen.knows(text)) return this.parseNew(text);
+    const known = this.dns.get(text);
+    if (known) return known;
     const dn = this.parseNew(text);
-    if (this.dnsSeen.knows(text)) this.dns.set(text, dn);
+    this.dns.set(text, dn);
     return dn;
   }
 
-  /** `parseDn` of a DN that will hardly come again: it is not kept. Those that follow each other mostly have one parent. */
+  /** `parseDn` of a DN that will hardly come again: it is not kept. */
   parseNewDn(text: string): Dn {
-    if (text.length > MAX_DN) return this.parseDn(text);
-    const { lastParent } = this;
-    const comma = nextComma(text, 0);
-    if (
-      comma >= 0 &&
-      lastParent &&
-      text.length - comma - 1 === lastParent.text.length &&
-      text.endsWith(lastParent.text)
-    )
-      return parseBelow(text, comma, lastParent, this.dnContext);
-    const dn = this.dns.get(text) ?? this.parseNew(text);
-    const parent = comma < 0 ? undefined : this.dns.get(text.slice(comma + 1));
-    if (parent && parent.rdns.length > 0) this.lastParent = parent;
-    return dn;
+    return text.length > MAX_DN ? this.parseDn(text) : this.parseNew(text);
   }
 
-  /** DNs share ancestors: those are parsed once, and what stands below them alone after that. */
+  /** DNs share ancestors: those are parsed once, and what stands below them alone after that. Those that follow each other mostly have one parent. */
   private parseNew(text: string): Dn {
     const commas: number[] = [];
     for (let at = nextComma(text, 0); at >= 0 && commas.length < TRIED; at = nextComma(text, at + 1)) {
-      commas.push(at);
-      const ancestor = this.dns.get(text.slice(at + 1));
+      const first = commas.push(at) === 1;
+      const ancestor = first && this.isLastParent(text, at + 1) ? this.lastParent : this.dns.get(text.slice(at + 1));
       if (!ancestor || ancestor.rdns.length === 0) continue;
       const dn = parseBelow(text, at, ancestor, this.dnContext);
-      this.keepAncestors(dn, commas.slice(0, -1));
+      if (first) this.lastParent = ancestor;
+      else this.keepAncestors(dn, commas.slice(0, -1));
       return dn;
     }
     const dn = parseDn(text, this.dnContext);
     this.keepAncestors(dn, commas);
     return dn;
+  }
+
+  /** Whether `lastParent` is what `text` has from `start` on. */
+  private isLastParent(text: string, start: number): boolean {
+    const parent = this.lastParent?.text;
+    return parent !== undefined && text.length - start === parent.length && text.endsWith(parent);
   }
 
   /** `commas[i]` ends the RDN `i`. */

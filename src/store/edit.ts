@@ -1,6 +1,16 @@
-import type { CellName, Guard, Increment, RowStep } from './contract.js';
+import type { Cell, CellName, Guard, Increment, RowStep } from './contract.js';
 import { StoreError } from './errors.js';
-import { CELL_HEADER, compareCells, compareQualifier, counterBytes, EMPTY, MAX_QUALIFIER, nextCell } from './row.js';
+import {
+  CELL_HEADER,
+  compareCells,
+  compareQualifier,
+  counterBytes,
+  EMPTY,
+  MAX_QUALIFIER,
+  nextCell,
+  qualifierStart,
+  valueStart,
+} from './row.js';
 
 /** One cell of a row after a step: its new value, or `undefined` when it goes. */
 export interface Edit {
@@ -77,21 +87,26 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   let length = old.length;
   for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
   const out = Buffer.allocUnsafe(length);
+  // The old row goes to the end first: from there its parts move forward, which takes no object for each of them.
+  const end = length - old.length;
+  out.set(old, end);
   let to = 0;
   let from = 0;
   for (const edit of edits) {
     const at = seek(old, from, edit);
-    to += old.copy(out, to, from, at);
+    out.copyWithin(to, end + from, end + at);
+    to += at - from;
     from = at < old.length && isCell(old, at, edit) ? nextCell(old, at) : at;
     if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
   }
-  to += old.copy(out, to, from);
+  out.copyWithin(to, end + from, length);
+  to += old.length - from;
   if (to === 0) return undefined;
   return to === length ? out : Buffer.from(out.subarray(0, to));
 }
 
 /** Offset of the first cell from `at` on that is not before `name`. */
-function seek(row: Buffer, at: number, name: Edit): number {
+function seek(row: Buffer, at: number, name: CellName): number {
   while (at < row.length) {
     const family = row[at]!;
     if (family > name.family || (family === name.family && compareQualifier(row, at, name.qualifier) >= 0)) break;
@@ -100,7 +115,39 @@ function seek(row: Buffer, at: number, name: Edit): number {
   return at;
 }
 
-function isCell(row: Buffer, at: number, name: Edit): boolean {
+/** By what cells that rise by name differ from a packed row: names of it that they have not, and those of them that are new or have another value. */
+export function differences(row: Buffer, cells: readonly Cell[]): { gone: CellName[]; come: Cell[] } {
+  const gone: CellName[] = [];
+  const come: Cell[] = [];
+  let at = 0;
+  for (const cell of cells) {
+    for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) gone.push(nameAt(row, at));
+    if (at < row.length && isCell(row, at, cell)) {
+      const next = nextCell(row, at);
+      if (!isBytes(row, valueStart(row, at), next, cell.value)) come.push(cell);
+      at = next;
+    } else come.push(cell);
+  }
+  for (; at < row.length; at = nextCell(row, at)) gone.push(nameAt(row, at));
+  return { gone, come };
+}
+
+function nameAt(row: Buffer, at: number): CellName {
+  return { family: row[at]!, qualifier: row.subarray(qualifierStart(at), valueStart(row, at)) };
+}
+
+/** Compared by the runtime from here on: a call costs as much as a loop over so many bytes. */
+const LOOP = 64;
+
+function isBytes(row: Buffer, start: number, end: number, bytes: Buffer): boolean {
+  const n = bytes.length;
+  if (n !== end - start) return false;
+  if (n > LOOP) return row.compare(bytes, 0, n, start, end) === 0;
+  for (let i = 0; i < n; i++) if (row[start + i] !== bytes[i]) return false;
+  return true;
+}
+
+function isCell(row: Buffer, at: number, name: CellName): boolean {
   return row[at] === name.family && compareQualifier(row, at, name.qualifier) === 0;
 }
 

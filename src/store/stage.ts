@@ -253,14 +253,22 @@ function edited(row: StagedRow | undefined, edits: readonly Edit[]): StagedRow |
 /** Lengths that depend on data give `limit`; what no caller may ever ask gives a TypeError. */
 function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
   checkKey(step.key, spec, maxKey);
-  const families = spec.families.length;
-  for (const name of [step.guards, step.delete, step.put, step.add].flatMap((list) => list ?? [])) {
-    if (!(name.family < families)) throw new TypeError(`table ${spec.name} has no family ${name.family}`);
-  }
+  checkFamilies(step.guards, spec);
+  checkFamilies(step.delete, spec);
+  checkFamilies(step.put, spec);
+  checkFamilies(step.add, spec);
   if (spec.suffixBytes === undefined) return;
-  const marks = [...(step.put ?? []), ...(step.delete ?? [])];
-  if (step.add?.length || marks.some((c) => c.qualifier.length || ('value' in c && (c.value as Buffer).length))) {
+  const isMark = ({ qualifier }: CellName) => qualifier.length === 0;
+  const marks = (step.put?.every((cell) => isMark(cell) && cell.value.length === 0) ?? true) && !step.add?.length;
+  if (!marks || step.delete?.some((name) => !isMark(name)))
     throw new TypeError(`a row of ${spec.name} is the cell MARK and nothing else`);
+}
+
+function checkFamilies(names: readonly { readonly family: number }[] | undefined, spec: TableSpec): void {
+  if (!names) return;
+  for (let i = 0; i < names.length; i++) {
+    const { family } = names[i]!;
+    if (!(family < spec.families.length)) throw new TypeError(`table ${spec.name} has no family ${family}`);
   }
 }
 

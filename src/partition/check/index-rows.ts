@@ -1,6 +1,6 @@
 import { cellValue, MARK } from '../../store/row.js';
 import { draftWithLarge } from '../delete.js';
-import { byType, Implied, implyType } from '../implied.js';
+import { Implied, implyType } from '../implied.js';
 import { type Index, isComplete } from '../indexes.js';
 import { readAllLarge, untilStill } from '../large.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../tables.js';
@@ -92,8 +92,8 @@ async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer)
 
 async function rowPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
   const large = await readAllLarge(survey.reader, MASTER_TABLE.name, id, row);
-  const attributes = byType(draftWithLarge(survey.context, row, large)).get(index.type);
+  const attributes = draftWithLarge(survey.context, row, large).ofType(index.type);
   const implied = new Implied();
-  implyType(index.type, attributes ?? [], index, implied);
+  implyType(index.type, attributes, index, implied);
   return [...implied.rows.values()].map(({ prefix }) => prefix);
 }

@@ -1,4 +1,5 @@
 import type { Cell, CellName, Increment, Plan, PlanStep, RowStep } from '../../contract.js';
+import { differences } from '../../edit.js';
 import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
@@ -102,7 +103,7 @@ function rowChange({ table, key, id, steps }: Group, changes: Changes, before: B
   const separate = changes.cells.get(id);
   const wipe = steps.some((step) => step.deleteRow);
   const gone = wipe ? [] : goneCells(table, steps, after);
-  const come = wipe ? unpackRow(after ?? EMPTY) : comeCells(before, after);
+  const come = wipe ? unpackRow(after ?? EMPTY) : differences(before ?? EMPTY, unpackRow(after ?? EMPTY)).come;
   return {
     table: table.spec.name,
     key,
@@ -110,16 +111,6 @@ function rowChange({ table, key, id, steps }: Group, changes: Changes, before: B
     gone: packRow([...gone, ...(wipe ? [] : (separate?.delete ?? []))].map((name) => ({ ...name, value: EMPTY }))),
     come: [...come, ...(separate?.put ?? [])].sort(compareCells),
   };
-}
-
-/** Cells that come, or change, from one state of a row to another. */
-function comeCells(before: Buffer | undefined, after: Buffer | undefined): Cell[] {
-  const old = unpackRow(before ?? EMPTY);
-  let at = 0;
-  return unpackRow(after ?? EMPTY).filter((cell) => {
-    while (at < old.length && compareCells(old[at]!, cell) < 0) at++;
-    return at === old.length || compareCells(old[at]!, cell) !== 0 || !old[at]!.value.equals(cell.value);
-  });
 }
 
 /** Cells that the steps delete and do not put afterwards, each once, in order. They need not be there. */
