@@ -157,7 +157,7 @@ export function addSteps(
       table: TREE_TABLE.name,
       key: nodeTreeKey(node),
       guards: [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.id }],
-      put: [{ family: TREE.treeInfo, qualifier: Q.id, value: id }, ...implied.cells.values()],
+      put: [{ family: TREE.treeInfo, qualifier: Q.id, value: id }, ...implied.cells],
     },
     context.shared.guardStep(isSpecial(draft)),
     ...countSteps(parent, 1n, 1n),
@@ -168,7 +168,7 @@ export function addSteps(
       ...(ahead && { delete: [ahead.mark] }),
       put: [...cells, ...separate],
     },
-    ...indexSteps(id, undefined, implied),
+    ...indexSteps(id, [], implied.rows),
     changeStep({ op: 'add', id, dn: node.dn, by: actor.dn, csn: draft.text('entryCSN')! }),
   ];
 }

@@ -100,7 +100,7 @@ async function deleteSteps(
     },
     context.shared.guardStep(isSpecial(draft)),
     ...countSteps(node.parent!, -1n, -1n),
-    ...indexSteps(node.id, impliedOf(context, draft), undefined),
+    ...indexSteps(node.id, impliedOf(context, draft).rows, []),
     ...(await keepSteps(context, node, row, carried, actor)),
     changeStep({ op: 'delete', id: node.id, dn: node.dn, by: actor.dn, csn }),
   ];

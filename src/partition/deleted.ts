@@ -158,7 +158,7 @@ function restoreSteps(
       table: TREE_TABLE.name,
       key: nodeTreeKey(node),
       guards: [{ op: 'absent', family: TREE.treeInfo, qualifier: Q.id }],
-      put: [{ family: TREE.treeInfo, qualifier: Q.id, value: node.id }, ...implied.cells.values()],
+      put: [{ family: TREE.treeInfo, qualifier: Q.id, value: node.id }, ...implied.cells],
     },
     {
       table: DELETED_TABLE.name,
@@ -176,7 +176,7 @@ function restoreSteps(
       ...(ahead && { delete: [ahead.mark] }),
       put: [...cells, ...separate],
     },
-    ...indexSteps(node.id, undefined, implied),
+    ...indexSteps(node.id, [], implied.rows),
     { table: PURGE_TABLE.name, key: purgeKey(time, node.id), deleteRow: true },
     changeStep({ op: 'restore', id: node.id, dn: node.dn, by: actor.dn, csn }),
   ];

@@ -99,7 +99,7 @@ export function editSteps(
   ahead?: WrittenAhead,
 ): PlanStep[] {
   const { before, after } = impliedChange(context, edit, touched);
-  const { gone, come } = normCellChanges(before, after);
+  const { gone, come } = normCellChanges(before.cells, after.cells);
   const steps: PlanStep[] = [masterStep(edit, place, ahead)];
   const special = isSpecial(edit.before) !== isSpecial(edit.after);
   steps.push(context.shared.guardStep(special || place !== undefined));
@@ -113,7 +113,7 @@ export function editSteps(
       follows: true,
     });
   }
-  steps.push(...indexSteps(edit.node.id, before, after));
+  steps.push(...indexSteps(edit.node.id, before.rows, after.rows));
   return steps;
 }
 

@@ -74,11 +74,13 @@ export function implyType(
   const rule = formRule(type);
   if (!rule) return;
   const forms = formMaker(type, rule).forms(attributes);
+  let isCut = false;
   for (const { cut, norm, position } of forms) {
     sink.norm(oid, cut, position);
-    if (cut !== norm) sink.cut(type);
+    if (cut !== norm) isCut = true;
     if (index) sink.indexNorm(index, cut);
   }
+  if (isCut) sink.cut(type);
   if (index?.substring) eachGram(forms, (norm, at) => sink.indexGram(index, norm, at));
 }
 
@@ -192,11 +194,16 @@ export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number
   }
 }
 
-/** What an entry implies, by name, to be compared with what it implied before. */
+/** Key prefix of an index row. */
+export interface ImpliedRow {
+  readonly index: Index;
+  readonly prefix: Buffer;
+}
+
+/** What an entry implies, each thing once. */
 export class Implied implements ImpliedSink {
-  readonly cells = new Map<string, Cell>();
-  /** Key prefixes of index rows. */
-  readonly rows = new Map<string, { readonly index: Index; readonly prefix: Buffer }>();
+  readonly cells: Cell[] = [];
+  readonly rows: ImpliedRow[] = [];
 
   presence(oid: Buffer): void {
     this.#cell(oid, EMPTY);
@@ -213,22 +220,38 @@ export class Implied implements ImpliedSink {
   }
 
   #cell(qualifier: Buffer, value: Buffer): void {
-    this.cells.set(qualifier.toString('latin1'), { family: TREE.normAttributes, qualifier, value });
+    this.cells.push({ family: TREE.normAttributes, qualifier, value });
   }
 
   indexPresence(index: Index): void {
-    this.#row(index, PRESENCE_PREFIX);
+    this.rows.push({ index, prefix: PRESENCE_PREFIX });
   }
 
   indexNorm(index: Index, norm: Buffer): void {
-    this.#row(index, equalityPrefix(norm));
+    this.rows.push({ index, prefix: equalityPrefix(norm) });
   }
 
   indexGram(index: Index, norm: Buffer, at: number): void {
-    this.#row(index, gramPrefix(norm, at));
+    this.rows.push({ index, prefix: gramPrefix(norm, at) });
   }
+}
 
-  #row(index: Index, prefix: Buffer): void {
-    this.rows.set(`${index.type.oid} ${prefix.toString('latin1')}`, { index, prefix });
+/** What goes and what comes from one list to another, of things that are known by a name. */
+export function changesOf<T>(
+  before: readonly T[],
+  after: readonly T[],
+  nameOf: (one: T) => string,
+  isSame: (a: T, b: T) => boolean = () => true,
+): { gone: Iterable<T>; come: readonly T[] } {
+  if (before.length === 0 || after.length === 0) return { gone: before, come: after };
+  const gone = new Map<string, T>();
+  for (const one of before) gone.set(nameOf(one), one);
+  const come: T[] = [];
+  for (const one of after) {
+    const name = nameOf(one);
+    const known = gone.get(name);
+    gone.delete(name);
+    if (known === undefined || !isSame(known, one)) come.push(one);
   }
+  return { gone: gone.values(), come };
 }

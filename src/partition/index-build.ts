@@ -117,7 +117,7 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
   const attributes = draftWithLarge(context, row, large).ofType(index.type);
   const implied = new Implied();
   implyType(index.type, attributes, index, implied);
-  if (implied.rows.size === 0) return [];
+  if (implied.rows.length === 0) return [];
   const version = cellValue(row, MASTER.treeInfo, Q.version);
   if (!version) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);
   const steps: PlanStep[] = [
@@ -127,7 +127,7 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
       guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
     },
   ];
-  for (const { prefix } of implied.rows.values())
+  for (const { prefix } of implied.rows)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }

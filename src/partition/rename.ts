@@ -157,7 +157,7 @@ async function treeSteps(
   if (!row || !cellValue(row, TREE.treeInfo, Q.id)?.equals(node.id))
     throw new StoreError('guard', 'the entry has been renamed meanwhile');
   const { before, after } = impliedChange(context, edit, touched);
-  const { gone, come } = normCellChanges(before, after);
+  const { gone, come } = normCellChanges(before.cells, after.cells);
   const same: Guard[] = [
     { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id },
     {

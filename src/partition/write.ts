@@ -6,7 +6,7 @@ import { isPromise } from '../store/maybe.js';
 import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
 import type { Draft, DraftAttribute } from './draft.js';
-import { Implied, implyEntry } from './implied.js';
+import { changesOf, Implied, type ImpliedRow, implyEntry } from './implied.js';
 import type { LargeAhead } from './large-ahead.js';
 import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';
@@ -76,28 +76,32 @@ export function impliedOf(context: WriteContext, draft: Draft): Implied {
 }
 
 /** Steps that bring the index rows of `id` from `before` to `after`. */
-export function indexSteps(id: Buffer, before: Implied | undefined, after: Implied | undefined): RowStep[] {
+export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: readonly ImpliedRow[]): RowStep[] {
+  const { gone, come } = changesOf(before, after, ({ index, prefix }) => `${index.type.oid} ${nameOf(prefix)}`);
   const steps: RowStep[] = [];
-  if (before) {
-    for (const [key, { index, prefix }] of before.rows) {
-      if (!after?.rows.has(key)) steps.push({ table: index.table, key: Buffer.concat([prefix, id]), deleteRow: true });
-    }
-  }
-  if (after) {
-    for (const [key, { index, prefix }] of after.rows) {
-      if (!before?.rows.has(key)) steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
-    }
-  }
+  for (const { index, prefix } of gone)
+    steps.push({ table: index.table, key: Buffer.concat([prefix, id]), deleteRow: true });
+  for (const { index, prefix } of come)
+    steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }
 
 /** Cells of normAttributes that go and that come. */
-export function normCellChanges(before: Implied, after: Implied): { gone: Cell[]; come: Cell[] } {
-  const gone: Cell[] = [];
-  const come: Cell[] = [];
-  for (const [key, cell] of before.cells) if (!after.cells.has(key)) gone.push(cell);
-  for (const [key, cell] of after.cells) if (!before.cells.get(key)?.value.equals(cell.value)) come.push(cell);
-  return { gone, come };
+export function normCellChanges(
+  before: readonly Cell[],
+  after: readonly Cell[],
+): { gone: Cell[]; come: readonly Cell[] } {
+  const { gone, come } = changesOf(
+    before,
+    after,
+    ({ qualifier }) => nameOf(qualifier),
+    (a, b) => a.value.equals(b.value),
+  );
+  return { gone: [...gone], come };
+}
+
+function nameOf(bytes: Buffer): string {
+  return bytes.toString('latin1');
 }
 
 export interface ChangeRecord {

@@ -5,9 +5,9 @@ import {
   compareCells,
   compareQualifier,
   counterBytes,
-  EMPTY,
   MAX_QUALIFIER,
   nextCell,
+  packSorted,
   qualifierStart,
   valueStart,
 } from './row.js';
@@ -83,7 +83,8 @@ function lastOfEachName(edits: Edit[]): Edit[] {
 
 /** The row with the edits in it, always a buffer of its own; undefined when no cell is left. */
 export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer | undefined {
-  const old = row ?? EMPTY;
+  if (!row) return newRow(edits);
+  const old = row;
   let length = old.length;
   for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
   const out = Buffer.allocUnsafe(length);
@@ -103,6 +104,12 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   to += old.length - from;
   if (to === 0) return undefined;
   return to === length ? out : Buffer.from(out.subarray(0, to));
+}
+
+function newRow(edits: readonly Edit[]): Buffer | undefined {
+  const cells: Cell[] = [];
+  for (const { family, qualifier, value } of edits) if (value) cells.push({ family, qualifier, value });
+  return cells.length > 0 ? packSorted(cells) : undefined;
 }
 
 /** Offset of the first cell from `at` on that is not before `name`. */

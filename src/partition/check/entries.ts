@@ -21,6 +21,7 @@ import {
   upRdnOf,
 } from '../tables.js';
 import { uuidText } from '../uuid.js';
+import { normCellChanges } from '../write.js';
 import { checkLarge } from './large.js';
 import { nameOf, placeSteps, uniqueRdn } from './place.js';
 import { nextVersion, type Survey, shown } from './survey.js';
@@ -55,7 +56,7 @@ export async function checkEntries(survey: Survey): Promise<void> {
       );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
       for (const { id, implied } of entries)
-        for (const { index, prefix } of implied?.rows.values() ?? []) survey.expected.get(index)!.add(prefix, id);
+        for (const { index, prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
       await survey.breathe(0);
     }
   });
@@ -257,22 +258,14 @@ function counter(row: Buffer, qualifier: Buffer): number {
 /** The tree row from the entry alone; its counters follow in the next pass. */
 function rebuilt(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
   if (!entry.implied) return undefined;
-  const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells.values()];
+  const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells];
   return [
     ...survey.guards(entry.id, entry.version, true),
     { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
   ];
 }
 
-function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: Cell[] } {
-  const gone: Cell[] = [];
-  const come = new Map(implied.cells);
-  for (const cell of unpackRow(row)) {
-    if (cell.family !== TREE.normAttributes) continue;
-    const name = cell.qualifier.toString('latin1');
-    const wanted = implied.cells.get(name);
-    if (!wanted) gone.push(cell);
-    else if (wanted.value.equals(cell.value)) come.delete(name);
-  }
-  return { gone, come: [...come.values()] };
+function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: readonly Cell[] } {
+  const there = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
+  return normCellChanges(there, implied.cells);
 }

@@ -95,5 +95,5 @@ async function rowPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer
   const attributes = draftWithLarge(survey.context, row, large).ofType(index.type);
   const implied = new Implied();
   implyType(index.type, attributes, index, implied);
-  return [...implied.rows.values()].map(({ prefix }) => prefix);
+  return implied.rows.map(({ prefix }) => prefix);
 }
