@@ -53,12 +53,13 @@ export function editsOf(
   step: RowStep,
   present: (name: CellName) => Buffer | undefined,
   stored: (family: number) => boolean,
-): Edit[] {
+): readonly Edit[] {
+  if (!step.delete?.length && !step.add?.length) return lastOfEachName(putsOf(step, stored));
   const edits: Edit[] = [];
   for (const name of step.delete ?? []) {
     if (stored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
   }
-  for (const cell of step.put ?? []) if (stored(cell.family)) edits.push(cell);
+  for (const cell of putsOf(step, stored)) edits.push(cell);
   for (const add of step.add ?? []) {
     if (!stored(add.family)) throw new TypeError('a counter cannot live in a separate family');
     const before = edits.findLast((e) => compareCells(e, add) === 0);
@@ -68,7 +69,11 @@ export function editsOf(
   return lastOfEachName(edits);
 }
 
-function lastOfEachName(edits: Edit[]): Edit[] {
+function putsOf({ put = [] }: RowStep, stored: (family: number) => boolean): readonly Edit[] {
+  return put.every(({ family }) => stored(family)) ? put : put.filter(({ family }) => stored(family));
+}
+
+function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
   let sorted = true;
   for (let i = 1; i < edits.length && sorted; i++) sorted = compareCells(edits[i - 1]!, edits[i]!) < 0;
   if (sorted) return edits;
@@ -106,9 +111,12 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   return to === length ? out : Buffer.from(out.subarray(0, to));
 }
 
+function isPut(edit: Edit): edit is Cell {
+  return edit.value !== undefined;
+}
+
 function newRow(edits: readonly Edit[]): Buffer | undefined {
-  const cells: Cell[] = [];
-  for (const { family, qualifier, value } of edits) if (value) cells.push({ family, qualifier, value });
+  const cells = edits.every(isPut) ? edits : edits.filter(isPut);
   return cells.length > 0 ? packSorted(cells) : undefined;
 }
 

@@ -156,7 +156,7 @@ export class Stage<T extends StagedTable> {
     }
     if (!step.deleteRow && !step.put?.length && !step.delete?.length && !step.add?.length) return;
     const row = step.deleteRow ? undefined : this.#readRow(table, slot);
-    const edits: Edit[] = editsOf(
+    const edits = editsOf(
       step,
       (name) => valueIn(row, name),
       (family) => !separate(family),

@@ -1,7 +1,10 @@
 import { expect } from 'chai';
 import { Draft } from '../../src/partition/draft.js';
 import { Schema } from '../../src/schema/index.js';
+import type { AttributeDescription } from '../../src/schema/types.js';
 import { random } from '../store/suite/fixture.js';
+
+type Name = AttributeDescription;
 
 describe('an entry while it is changed', () => {
   const schema = Schema.load();
@@ -43,6 +46,26 @@ describe('an entry while it is changed', () => {
     copy.remove(schema.requireDescription([...model.keys()][0]!));
     expect(shown(copy)).to.deep.equal([...model].slice(1));
     expect(shown(draft)).to.deep.equal([...model]);
+  });
+
+  it('shares with its copy what neither changes', () => {
+    const [cn, sn, mail] = ['cn', 'sn', 'mail'].map((name) => schema.requireDescription(name)) as [Name, Name, Name];
+    const draft = new Draft();
+    for (const one of [cn, sn, mail]) draft.replace(one, one.type.name, bytes(['a', 'b']));
+    const copy = draft.copy();
+    copy.replace(cn, 'CN', bytes(['a', 'b']));
+    copy.replace(sn, 'sn', bytes(['b', 'a']));
+    copy.append(mail, 'mail', bytes(['c']));
+    expect(copy.get(cn)).to.equal(draft.get(cn));
+    const texts = (one: Draft, name: Name) => one.get(name)!.values.map(({ bytes, index }) => `${index} ${bytes}`);
+    expect([texts(draft, sn), texts(copy, sn)]).to.deep.equal([
+      ['0 a', '1 b'],
+      ['0 b', '1 a'],
+    ]);
+    expect([texts(draft, mail), texts(copy, mail)]).to.deep.equal([
+      ['0 a', '1 b'],
+      ['0 a', '1 b', '2 c'],
+    ]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import { indexTable } from '../../src/partition/tables.js';
+import { gramPrefix, indexTable } from '../../src/partition/tables.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
@@ -100,6 +100,26 @@ for (const engine of ENGINES) {
       expect(await plan('(sn=*p29*)')).to.equal('index');
       expect(await fixture.find('(sn=*p29*)')).to.have.length(11);
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
+    });
+
+    it('with substrings finds every entry when lists are not as long as they were', async () => {
+      // More than are compared with others at once.
+      const many = engine === 'hbase' ? 100 : 2100;
+      const given = Array.from({ length: many }, (_, n) => fixture.person(`long-${n}`, PEOPLE));
+      await Promise.all(given);
+      await fixture.partition.addIndex('sn', { substring: true });
+      await fixture.partition.buildIndexes();
+      const { recent } = fixture.partition.context.shared.indexes;
+      const table = indexTable('2.5.4.4').name;
+      const grams = ['lon', 'ong', 'ng-', 'g-1', '-12'].map((text) => gramPrefix(Buffer.from(text), 0));
+      for (const told of [0, 3, 1500, 1e6]) {
+        for (const gram of grams) {
+          recent.get(table, gram);
+          recent.set(table, gram, told);
+        }
+        expect(await fixture.find('(sn=*long-*)'), String(told)).to.have.length(many);
+        expect(await fixture.find('(sn=*long-12*)'), String(told)).to.have.length(many > 100 ? 111 : 1);
+      }
     });
 
     it('with substrings looks at what two parts of a pattern have in common', async () => {

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { StoreFilter } from '../../src/store/contract.js';
-import { checkRow, editRow } from '../../src/store/edit.js';
+import { checkRow, differences, editRow } from '../../src/store/edit.js';
 import { StoreError } from '../../src/store/errors.js';
 import { compileFilter } from '../../src/store/filter.js';
-import { findCell, packRow, unpackRow } from '../../src/store/row.js';
+import { compareCells, EMPTY, findCell, packRow, unpackRow } from '../../src/store/row.js';
 import { bytes, cell, random } from './suite/fixture.js';
 
 const ROW = packRow([
@@ -86,6 +86,7 @@ describe('packed rows', () => {
         else model.set(name, value);
       }
       const sorted = [...edits].sort(([a], [b]) => (a < b ? -1 : 1));
+      const before = row;
       row = editRow(
         row,
         sorted.map(([name, value]) => ({
@@ -97,6 +98,12 @@ describe('packed rows', () => {
       const expected = packRow([...model].map(([name, value]) => cell(Number(name[0]), name.slice(1), value)));
       expect(row ?? bytes('')).to.deep.equal(expected);
       if (row) checkRow(row);
+      const { gone, come } = differences(before ?? EMPTY, unpackRow(expected));
+      const changes = [...gone.map((name) => ({ ...name, value: undefined })), ...come].sort(compareCells);
+      expect(editRow(before, changes) ?? EMPTY).to.deep.equal(expected);
+      const old = unpackRow(before ?? EMPTY);
+      for (const cell of changes) expect(old).to.not.deep.include(cell);
+      expect(gone).to.have.length(old.filter((cell) => !model.has(`${cell.family}${cell.qualifier}`)).length);
     }
   });
 });
