@@ -165,7 +165,7 @@ function isNumbered({ values: known, rest }: DraftAttribute, values: readonly Bu
   if (rest || known.length !== values.length) return false;
   for (let i = 0; i < known.length; i++) {
     const { bytes, index, stored } = known[i]!;
-    if (stored || index !== i || !sameBytes(bytes, values[i]!)) return false;
+    if (stored || index !== i || !bytes.equals(values[i]!)) return false;
   }
   return true;
 }
