@@ -23,7 +23,7 @@ export function searchBase(run: SearchRun, { node, row }: Area): Maybe<void> {
 /** Where nothing was found: throws `BaseGone` unless the base itself is still there. A cached node does not tell. */
 export function requireBase(run: SearchRun, node: Node): Maybe<void> {
   if (node === ROOT) return;
-  return chain(run.context.store.getHead(MASTER_TABLE.name, node.id), (row) => {
+  return chain(run.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {
     if (!row) throw new BaseGone();
   });
 }

@@ -38,7 +38,7 @@ export function findEntry(context: Context, reader: Reader, dn: Dn, how: ReadRow
 function walkAgain(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
-  return chain(reader.getHead(MASTER_TABLE.name, node.id), (row) => {
+  return chain(reader.getHead(MASTER_TABLE.name, node.id, true), (row) => {
     if (row) return undefined;
     context.nodes.clear();
     return walk(context, reader, dn, how);

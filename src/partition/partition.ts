@@ -149,7 +149,10 @@ export class Partition implements Directory {
   /** The version counter of an entry as of now; undefined when it is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     return translatedMaybe(() =>
-      chain(this.store.getHead(MASTER_TABLE.name, id), (row) => row && cellCounter(row, MASTER.treeInfo, Q.version)),
+      chain(
+        this.store.getHead(MASTER_TABLE.name, id, true),
+        (row) => row && cellCounter(row, MASTER.treeInfo, Q.version),
+      ),
     );
   }
 

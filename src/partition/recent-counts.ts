@@ -5,7 +5,7 @@ const MAX_COUNTS = 16_384;
 
 /**
  * How many rows substring keys had a moment ago. A pattern has a key for every three of its characters, and of most of them
- * a plan only wants to know that there are shorter lists: a number that is no longer true costs it time, never an entry.
+ * a plan only wants to know that there are shorter lists: a number that is no longer true costs it time, never an entry (ADR 21).
  */
 export class RecentCounts {
   readonly #tables = new Map<string, Map<number, number>>();

@@ -2,7 +2,7 @@ import type { Transaction } from 'lmdb';
 import { checkRanges, selectColumns } from '../columns.js';
 import type { Batch, Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../contract.js';
 import { compileFilter } from '../filter.js';
-import { EMPTY, packSorted } from '../row.js';
+import { cellFamily, EMPTY, nextCell, packSorted } from '../row.js';
 import { afterPrefix, cellKey, MARK_ROW, noTable, rowKeyOf } from '../tables.js';
 import { copyOf, viewOf } from './bytes.js';
 import type { Environment } from './environment.js';
@@ -14,6 +14,13 @@ import { isLong, lengthIn, Segments } from './segments.js';
 import { getFast, type LmdbTable, separateOf } from './table.js';
 
 const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
+
+/** Where the first family of a packed row ends. */
+function headEnd(row: Buffer): number {
+  let at = 0;
+  while (at < row.length && cellFamily(row, at) === 0) at = nextCell(row, at);
+  return at;
+}
 
 /** Reads at once, from the state of this tick or, with a transaction, from that of its snapshot. */
 export class LmdbReader implements Reader {
@@ -56,18 +63,18 @@ export class LmdbReader implements Reader {
     return new Segments(table, key, this.env.maxKey, this.#transaction);
   }
 
-  getHead(name: string, key: Buffer): Buffer | undefined {
-    return this.#some(name, key, undefined);
+  getHead(name: string, key: Buffer, only = false): Buffer | undefined {
+    return this.#some(this.env.table(name), key, undefined, only);
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
-    return this.#some(name, key, ranges);
+    const table = this.env.table(name);
+    checkRanges(ranges, table.spec);
+    return this.#some(table, key, ranges, false);
   }
 
-  /** Without ranges the row, or the first family of a long one. */
-  #some(name: string, key: Buffer, ranges: readonly ColumnRange[] | undefined): Buffer | undefined {
-    const table = this.env.table(name);
-    if (ranges) checkRanges(ranges, table.spec);
+  /** Without ranges the row, or its first family: of a long one, and where `only` that is wanted. */
+  #some(table: LmdbTable, key: Buffer, ranges: readonly ColumnRange[] | undefined, only: boolean): Buffer | undefined {
     try {
       if (table.spec.suffixBytes !== undefined || key.length > this.env.maxKey || key.length === 0) {
         const row = this.#get(table, key);
@@ -75,7 +82,11 @@ export class LmdbReader implements Reader {
       }
       const bytes = getFast(table.rows, key, this.#transaction);
       if (bytes && isLong(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
-      if (bytes) return ranges ? selectColumns(viewOf(bytes), bytes.length, ranges) : copyOf(bytes, bytes.length);
+      if (bytes && ranges) return selectColumns(viewOf(bytes), bytes.length, ranges);
+      if (bytes) {
+        const end = only ? headEnd(bytes) : bytes.length;
+        return end > 0 ? copyOf(bytes, end) : undefined;
+      }
       this.env.recheck(table);
       return undefined;
     } catch (error) {

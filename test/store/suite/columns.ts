@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Cell, ColumnRange, RowStep } from '../../../src/store/contract.js';
-import { compareCells, packRow } from '../../../src/store/row.js';
+import { compareCells, packRow, unpackRow } from '../../../src/store/row.js';
 import { A, B, bytes, cell, codeOf, type Fixture, LARGE, PEOPLE, random, scanAll, under } from './fixture.js';
 
 const TABLE = PEOPLE.name;
@@ -67,6 +67,10 @@ export function columnSuite(f: Fixture): void {
       expect(await f.store.getColumns(TABLE, bytes('columns/none'), [{ family: A }])).to.equal(undefined);
       expect(await f.store.getHead(TABLE, bytes('columns/none'))).to.equal(undefined);
       expect(await f.store.getHead(TABLE, key)).to.deep.equal(await f.store.get(TABLE, key));
+      expect(await headOnly(f, 'columns/1')).to.deep.equal(packRow([cell(0, 'a', '1'), cell(0, 'b', '2')]));
+      await f.put({ 'columns/2': { '1:a': '3' } });
+      expect(await headOnly(f, 'columns/2')).to.equal(undefined);
+      expect(await headOnly(f, 'columns/none')).to.equal(undefined);
       let refusal: unknown;
       try {
         await get({ family: LARGE });
@@ -176,6 +180,7 @@ async function compare(f: Fixture, next: Random, model: Map<string, Cells>): Pro
     const head = await f.store.getHead(TABLE, bytes(key));
     const first = selected(cells, [{ family: A }]);
     expect(same(head, row) || same(head, first), `getHead ${key}`).to.equal(true);
+    expect(same(await headOnly(f, key), first), `getHead ${key}, its first family`).to.equal(true);
     const ranges = someRanges(next);
     const found = await f.store.getColumns(TABLE, bytes(key), ranges);
     expect(same(found, selected(cells, ranges)), `getColumns ${key}`).to.equal(true);
@@ -187,6 +192,12 @@ async function compare(f: Fixture, next: Random, model: Map<string, Cells>): Pro
   expect(scanned.keys).to.deep.equal(expected.map(([key]) => key));
   for (const [i, [key, cells]] of expected.entries())
     expect(same(scanned.rows[i], packed(cells.values())), `scan ${key}`).to.equal(true);
+}
+
+/** The first family of what `getHead` gives to one who looks at no other; it may give more. */
+async function headOnly(f: Fixture, key: string): Promise<Buffer | undefined> {
+  const head = await f.store.getHead(TABLE, bytes(key), true);
+  return packed(head ? unpackRow(head).filter(({ family }) => family === A) : []);
 }
 
 /** Without the difference: these rows are long. */
