@@ -63,6 +63,18 @@ export const loadRows = [
   },
 ];
 
+const CONNECTIONS = 8;
+
+/** Options of ldapload for one turn of a row; `first`: where the numbers of people that it adds begin. */
+export function rowArgs(row, { entries, depth, seconds, first, password }) {
+  const more = row.options?.(entries) ?? [];
+  const args = ['-m', row.mode, '-c', CONNECTIONS, '-d', depth, '-t', seconds, ...more];
+  if (!more.includes('-n')) args.push('-n', entries);
+  if (row.write) args.push('-D', ADMIN, '-W', password);
+  if (row.grows) args.push('-s', first);
+  return args;
+}
+
 /** Rows that are no load: bulk load, start, memory. */
 export const otherRows = ['load', 'start', 'memory'];
 

@@ -10,15 +10,15 @@ import { parseArgs } from 'node:util';
 import { compileLoad, drive, makePeople } from './load.mjs';
 import { describeMachine, isInstalled } from './machine.mjs';
 import { formatTable, median, record } from './report.mjs';
-import { ADMIN, loadRows, rowNames } from './rows.mjs';
+import { loadRows, rowArgs, rowNames } from './rows.mjs';
 import { Rowan, Slapd } from './servers.mjs';
 
-const CONNECTIONS = 8;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const USAGE = `npm run bench -- [options], or
 npm run bench -- scale [options]   how cost grows with the number of entries
 npm run bench -- flame [options]   where the time of a search goes, as a picture
+npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
   --entries N      people to load (100000)
   --turns N        turns of each server in each row, medians are taken (3)
@@ -29,7 +29,7 @@ npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
   --no-slapd       Rowan alone
   --json FILE      every single figure
   --record         append to docs/performance.md a run that is not a whole one, too
-Environment: ROWAN_BENCH_NODE_FLAGS gives Node flags to the measured server, such as --cpu-prof.
+Environment: ROWAN_BENCH_NODE_FLAGS gives Node flags to what Rowan runs, such as --cpu-prof.
 `;
 
 function readOptions() {
@@ -66,19 +66,16 @@ function readOptions() {
   return { ...values, ...numbers, only };
 }
 
-const other = { scale: './scale.mjs', flame: './flame.mjs', hbase: './hbase.mjs' }[process.argv[2]];
+const programs = { scale: './scale.mjs', flame: './flame.mjs', profile: './profile.mjs', hbase: './hbase.mjs' };
+const other = programs[process.argv[2]];
 const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
 const say = (text) => process.stderr.write(`${text}\n`);
 
 /** One turn of one row. */
 function driveRow(server, row, depth, first) {
-  const more = row.options?.(options.entries) ?? [];
-  const args = ['-m', row.mode, '-c', CONNECTIONS, '-d', depth, '-t', options.seconds, ...more];
-  if (!more.includes('-n')) args.push('-n', options.entries);
-  if (row.write) args.push('-D', ADMIN, '-W', server.password);
-  if (row.grows) args.push('-s', first);
-  return drive(root, server.port, args);
+  const { entries, seconds } = options;
+  return drive(root, server.port, rowArgs(row, { entries, depth, seconds, first, password: server.password }));
 }
 
 /** Runs `turn` for every server in alternation; the measurements by server. */

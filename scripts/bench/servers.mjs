@@ -105,7 +105,8 @@ export class Rowan extends Server {
   }
 
   run(...args) {
-    return timed(process.execPath, [this.rowan, ...args], { env: { ...process.env, ROWAN_ADMIN_PASSWORD: PASSWORD } });
+    const env = { ...process.env, ROWAN_ADMIN_PASSWORD: PASSWORD };
+    return timed(process.execPath, [...this.nodeFlags, this.rowan, ...args], { env });
   }
 
   /** Seconds to load `file` into an empty directory. */
