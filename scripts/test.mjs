@@ -52,6 +52,11 @@ function leave(code) {
   }, GRACE_MS).unref();
 }
 
+// Mocha would leave it unheard, and whoever waits for that promise waits until the test's time is over.
+process.on('unhandledRejection', (reason) => {
+  throw reason;
+});
+
 process.setSourceMapsEnabled(true);
 const files = testFiles();
 if (files.length === 0) {

@@ -41,7 +41,6 @@ export async function load(
     if (loader.ended) break;
   }
   await loader.end();
-  await context.store.flush();
   return { loaded: loader.loaded, rejected: loader.rejected };
 }
 

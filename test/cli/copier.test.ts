@@ -92,7 +92,7 @@ describe('cli: the copier', function () {
     const to = openMemoryStore();
     let faults = 0;
     const target = faulty(to, (point) => {
-      if (!/ingest|flush|Commit/.test(point.at) || next(8) > 0) return undefined;
+      if (!/ingest|Commit/.test(point.at) || next(8) > 0) return undefined;
       faults++;
       return { do: 'cut' };
     });

@@ -93,6 +93,8 @@ function gated(client: HBaseClient, dead: () => boolean, told: (...args: Paramet
       if (typeof value !== 'function') return value;
       if (name === 'close') return () => Promise.resolve();
       return (...args: unknown[]) => {
+        // The one call that answers with no promise: nobody would hear that one rejected.
+        if (dead() && name === 'scan') throw new StoreError('closed', 'dead');
         if (dead()) return Promise.reject(new StoreError('closed', 'dead'));
         if (name === 'mutate') told(...(args as Parameters<Mutate>));
         return value.apply(target, args) as unknown;

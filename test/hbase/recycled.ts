@@ -146,10 +146,6 @@ class RecycledStore implements Store {
     await this.#store.ingest(tables, plan);
   }
 
-  flush(): Promise<void> {
-    return this.#store.flush();
-  }
-
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -115,18 +115,6 @@ describe('lmdb: the data folder', function () {
     }
   });
 
-  it('goes back to what was flushed when the machine was started anew', async () => {
-    await filled();
-    // The newest transaction of another boot claims pages that never reached the file.
-    for (const page of [0, 8192]) await damage(page + 144, Buffer.from([0xff, 0xff, 0, 0, 0, 0, 0, 0]));
-    expect(await codeOf(openLmdbStore(folder)), 'in the same boot').to.equal('corrupt');
-    for (const page of [0, 8192]) await damage(page + 160, Buffer.from([1, 2, 3, 4]));
-    const store = await openLmdbStore(folder);
-    expect(await store.count('t', {}, 100)).to.equal(20);
-    await store.commit({ steps: [{ table: 't', key: bytes('new'), put: [cell(0, 'q', 'v')] }], decisive: 0 });
-    await store.close();
-  });
-
   it('says that a meta page is damaged, or of another version', async () => {
     for (const [at, data, code] of [
       [24, Buffer.from('garbage!'), 'corrupt'],

@@ -4,6 +4,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
@@ -150,12 +151,47 @@ describe('lmdb: durability and processes', function () {
       expect(await store.count('log', {}, 1_000_000)).to.equal(keys.size - 1);
     }
   });
+
+  it('goes on when another process is killed in the midst of a commit', async () => {
+    await store.createTable({ name: 'w', families: FAMILIES });
+    // Many pages: were they not flushed within the commit, LMDB would wait there for the flushes of others.
+    const steps = Array.from({ length: 600 }, (_, i) => ({
+      table: 'w',
+      key: bytes(`mine ${i}`),
+      put: [cell(0, 'q', 'x'.repeat(3_000))],
+    }));
+    let writing = true;
+    let commits = 0;
+    const written = (async () => {
+      for (; writing; commits++) {
+        await store.commit({ steps, decisive: 0 });
+        await sleep(10);
+      }
+    })();
+    for (let round = 0; round < 10; round++) {
+      const child = writer(folder);
+      await child.said(1);
+      // Stopped where this process waits for it, which is with one of LMDB's locks.
+      for (let before = -1; before !== commits; await sleep(before === commits ? 0 : 5)) {
+        child.signal('SIGCONT');
+        await sleep(2);
+        child.signal('SIGSTOP');
+        await Promise.race([sleep(200), written]);
+        before = commits;
+        await Promise.race([sleep(100), written]);
+      }
+      await child.kill();
+    }
+    writing = false;
+    await written;
+  });
 });
 
 interface Writer {
   readonly lines: string[];
   /** Resolves when so many lines have come. */
   said(count: number): Promise<void>;
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
   /** kill -9. */
   kill(): Promise<void>;
 }
@@ -183,6 +219,7 @@ function writer(folder: string): Writer {
         });
       }
     },
+    signal: (signal) => child.kill(signal),
     async kill() {
       child.kill('SIGKILL');
       await ended;

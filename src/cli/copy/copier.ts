@@ -62,7 +62,6 @@ export class Copier {
     for await (const batch of batchesOf(reader, spec, append ? undefined : before?.at)) {
       await this.#load(spec, batch, append);
       await this.#copyLarge(reader, spec, batch);
-      await this.#target.flush();
       await state.copied(spec.name, batch.last);
       this.#progress.rows(batch.count);
     }

@@ -38,7 +38,7 @@ export type FaultPoint =
   | { readonly at: 'afterCommit'; readonly plan: Plan }
   /** Between the steps of a plan, where the inner store applies them one by one; `step` is the one that comes next. */
   | { readonly at: 'step'; readonly plan: Plan; readonly step: number }
-  | { readonly at: 'ingest' | 'flush' };
+  | { readonly at: 'ingest' };
 
 /**
  * `fail`: `StoreError` `unavailable`, or the error given. `delay`: the call waits so many milliseconds, with 0 one round
@@ -178,11 +178,6 @@ class FaultyStore extends FaultyReader implements Store {
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     await this.#strike({ at: 'ingest' });
     await this.#store.ingest(tables, plan);
-  }
-
-  async flush(): Promise<void> {
-    await this.#strike({ at: 'flush' });
-    await this.#store.flush();
   }
 
   close(): Promise<void> {

@@ -169,11 +169,6 @@ export class HBaseStore extends HBaseReader implements Store {
     }
   }
 
-  /** Every batch is as durable as HBase's tables are made when `ingest` resolves. */
-  async flush(): Promise<void> {
-    this.#checkOpen();
-  }
-
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -29,7 +29,6 @@ export class Environment {
   closed = false;
   #generation = -1;
   #checked = 0;
-  #failed = false;
 
   constructor(folder: string, root: RootDatabase) {
     this.folder = folder;
@@ -64,30 +63,33 @@ export class Environment {
 
   /** Runs the action in a write transaction and resolves when it is durable. Rejects with what a StoreError says of it. */
   async transact(action: () => void): Promise<void> {
-    let transaction = 0;
     try {
       await this.root.transaction(() => {
         // LMDB's promise of this commit is not the one above; rejected and unheard it would end the process.
         this.root.committed.then(undefined, () => undefined);
-        transaction = this.root.getWriteTxnId();
         action();
       });
-      await this.root.flushed;
-      this.#failed = false;
     } catch (error) {
-      this.#failed = true;
-      throw await this.commitFailure(error, transaction);
+      throw await this.#commitFailure(error);
     }
   }
 
-  /** What went wrong in a commit. Its transaction may yet have become visible: then nobody knows what is durable. */
-  async commitFailure(error: unknown, transaction: number): Promise<unknown> {
+  /** What went wrong in a commit. It has not happened, unless it was the meta page that LMDB could not write. */
+  async #commitFailure(error: unknown): Promise<unknown> {
     const { commitError } = error as { commitError?: Promise<never> };
     const cause = commitError ? await commitError.catch((reason: unknown) => reason) : error;
-    this.root.resetReadTxn();
-    const { lastTxnId } = this.root.getStats() as { lastTxnId: number };
-    const applied = transaction > 0 && lastTxnId >= transaction ? 'unknown' : 'no';
-    return toStoreError(cause, this.folder, applied);
+    return toStoreError(cause, this.folder, this.#canRead() ? 'no' : 'unknown');
+  }
+
+  /** LMDB refuses everything after a meta page that it could not write. */
+  #canRead(): boolean {
+    try {
+      this.root.resetReadTxn();
+      void this.catalog.generation;
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Throws `noTable` when the table, in which nothing was found, has gone meanwhile. */
@@ -125,10 +127,8 @@ export class Environment {
     this.tables.delete(table.spec.name);
   }
 
-  async close(): Promise<void> {
-    // LMDB waits for the flush of its last commit, which never comes when that one failed: an empty one does.
-    if (this.#failed) await this.root.transaction(() => undefined).catch(() => undefined);
-    await this.root.close();
+  close(): Promise<void> {
+    return this.root.close();
   }
 }
 
@@ -154,6 +154,8 @@ export function openRoot(folder: string, readOnly: boolean, memory = memoryLimit
     maxReaders: 512,
     encoding: 'binary',
     keyEncoding: 'binary',
+    // A commit is flushed before it ends: a process that is killed in the midst of it harms no other (ADR 22).
+    overlappingSync: false,
     ...({ permissionsMode: 0o600, noReadAhead: !readOnly && outgrows(folder, memory) } as object),
   });
 }

@@ -3,6 +3,7 @@ import { StoreError } from '../errors.js';
 
 /** LMDB's own codes, as `lmdb` puts them on its errors; positive ones are the system's errno. */
 const CORRUPT = new Set([-30797, -30796, -30793]); // page not found, corrupted, not an LMDB file
+const PANIC = -30795;
 const VERSION = -30794;
 const MAP_FULL = -30792;
 const DBS_FULL = -30791;
@@ -60,6 +61,13 @@ export function toStoreError(error: unknown, folder: string, applied: 'no' | 'un
   }
   if (code === READERS_FULL) {
     return new StoreError('unavailable', `too many readers have ${folder} open; stop some`, options);
+  }
+  if (code === PANIC) {
+    return new StoreError(
+      'unavailable',
+      `LMDB takes nothing more for ${folder} after a write that failed midway; end all processes that have it open, and start again`,
+      options,
+    );
   }
   if (code === DBS_FULL) return new StoreError('limit', `too many tables in ${folder}`, options);
   if (code === EIO) {

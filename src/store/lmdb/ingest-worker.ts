@@ -16,8 +16,8 @@ import type { LmdbTable } from './table.js';
  * transaction; one that fails is taken out of it.
  */
 
-/** Commit at once, do not wait for the disk: `flush` does. */
-const NO_FLUSH = 0x10002 as TransactionFlags;
+/** Commit here and now. */
+const AT_ONCE = 2 as TransactionFlags;
 /** A transaction takes no more batches after so many milliseconds: others wait for the write lock. */
 const TRANSACTION_MS = 150;
 
@@ -53,7 +53,7 @@ function attempt(requests: IngestRequest[], more: boolean): Failure | undefined 
         current = env.isCurrent();
         failure = current ? writeAll(requests, more) : undefined;
         return current && !failure ? undefined : ABORT;
-      }, NO_FLUSH);
+      }, AT_ONCE);
     }
     return failure;
   } catch (error) {

@@ -105,17 +105,6 @@ export class LmdbStore extends LmdbReader implements Store {
     this.renewReads();
   }
 
-  async flush(): Promise<void> {
-    this.#checkWritable();
-    await this.#exclusive(() => this.#sync());
-  }
-
-  async #sync(): Promise<void> {
-    const sync = this.env.root as unknown as { sync(callback: (error: Error | null) => void): void };
-    const error = await new Promise<Error | null | undefined>((resolve) => sync.sync(resolve));
-    if (error) throw await this.env.commitFailure(error, 0);
-  }
-
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -90,10 +90,6 @@ class MemoryStore extends MemoryReader implements Store {
     }
   }
 
-  async flush(): Promise<void> {
-    this.#checkOpen();
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
     this.#tables.clear();

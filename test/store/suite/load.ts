@@ -20,7 +20,6 @@ export function loadSuite(f: Fixture): void {
         { key: bytes('ingest/2'), row: row({ '0:a': '2' }), separate },
         { key: bytes('ingest/3'), row: row({ '0:a': '3' }) },
       ]);
-      await f.store.flush();
       const found = await scanAll(f.store, TABLE, under('ingest/'));
       expect(found.keys).to.deep.equal(['ingest/1', 'ingest/2', 'ingest/3']);
       expect(found.rows).to.deep.equal([row({ '0:a': '1' }), row({ '0:a': '2' }), row({ '0:a': '3' })]);
@@ -34,7 +33,6 @@ export function loadSuite(f: Fixture): void {
         const batch = numbers.filter((n) => n % 3 === part);
         await f.ingest(TABLE, rows('ingestmany/', batch));
       }
-      await f.store.flush();
       const found = await scanAll(f.store, TABLE, under('ingestmany/'));
       expect(found.rows).to.deep.equal(numbers.map((n) => row({ '0:n': String(n) })));
     });
