@@ -9,9 +9,8 @@ import { FrontEnd, HBase } from './hbase-servers.mjs';
 import { compileLoad, driveBeside, makePeople } from './load.mjs';
 import { cpuSeconds, describeMachine, machineCpuSeconds } from './machine.mjs';
 import { median } from './report.mjs';
-import { ADMIN } from './rows.mjs';
+import { ADMIN, CONNECTIONS } from './rows.mjs';
 
-const CONNECTIONS = 8;
 /** Each turn that adds people takes numbers of its own. */
 const NEW_A_TURN = 10_000_000;
 

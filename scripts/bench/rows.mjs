@@ -63,7 +63,8 @@ export const loadRows = [
   },
 ];
 
-const CONNECTIONS = 8;
+/** Connections that the load generator opens. */
+export const CONNECTIONS = 8;
 
 /** Options of ldapload for one turn of a row; `first`: where the numbers of people that it adds begin. */
 export function rowArgs(row, { entries, depth, seconds, first, password }) {

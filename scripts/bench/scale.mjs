@@ -8,12 +8,11 @@ import { Client } from 'ldapts';
 import { compileLoad, drive, driveBeside } from './load.mjs';
 import { describeMachine } from './machine.mjs';
 import { median } from './report.mjs';
-import { ADMIN, BASE } from './rows.mjs';
+import { ADMIN, BASE, CONNECTIONS } from './rows.mjs';
 import { recordScale, scaleTable, shown } from './scale-report.mjs';
 import { Rowan } from './servers.mjs';
 
 const SIZES = [10_000, 100_000, 1_000_000, 10_000_000];
-const CONNECTIONS = 8;
 /** Disk that a person takes while it is loaded, with some to spare. */
 const BYTES_A_PERSON = 5000;
 const MEMBERS = 100_000;

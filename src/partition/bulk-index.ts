@@ -2,10 +2,7 @@ import { type PackedRows, RowPacker } from '../store/load.js';
 import { putBytes } from '../store/put.js';
 import { eachGram, type Form } from './implied.js';
 import type { Index } from './indexes.js';
-import { PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
-
-const EQUALITY = 0x3d;
-const GRAM = 0x7e;
+import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from './tables.js';
 
 const NO_FORMS: readonly Form[] = [];
 

@@ -1,6 +1,6 @@
 import type { Schema } from '../schema/schema.js';
 import type { Rdn } from '../schema/types.js';
-import { sameBytes } from './descriptions.js';
+import { sameBytes } from '../store/row.js';
 import { type Draft, type DraftValue, hasValue } from './draft.js';
 
 /** Completes objectClass with the superclasses of what is given, so that filters on them match (RFC 4512 §3.3). */

@@ -1,7 +1,7 @@
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription } from '../schema/types.js';
 import { StoreError } from '../store/errors.js';
-import { CELL_HEADER, qualifierLength } from '../store/row.js';
+import { CELL_HEADER, qualifierLength, sameBytes } from '../store/row.js';
 
 /** Bytes of the value index at the end of an upAttributes qualifier. */
 export const INDEX_BYTES = 4;
@@ -100,11 +100,4 @@ export class DescriptionTable {
     }
     this.#slots = slots;
   }
-}
-
-/** Whether `a` is `b[start, end)`; for short values a loop costs less than a call of the runtime. */
-export function sameBytes(a: Buffer, b: Buffer, start = 0, end = b.length): boolean {
-  if (a.length !== end - start) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[start + i]) return false;
-  return true;
 }

@@ -2,7 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { PartialAttribute } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, Ava } from '../schema/types.js';
-import { sameBytes } from './descriptions.js';
+import { sameBytes } from '../store/row.js';
 import type { WideAttribute } from './wide.js';
 
 /** One value of an attribute while an entry is being written. */

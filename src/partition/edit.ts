@@ -1,6 +1,6 @@
 import type { AttributeType, Rdn } from '../schema/types.js';
 import type { Cell, CellName, PlanStep, RowStep } from '../store/contract.js';
-import { differences } from '../store/edit.js';
+import { cellChanges } from '../store/edit.js';
 import { StoreError } from '../store/errors.js';
 import { isPromise } from '../store/maybe.js';
 import { cellValue, unpackRow } from '../store/row.js';
@@ -151,7 +151,7 @@ function masterStep(edit: Edit, place?: TreeInfoChange, ahead?: WrittenAhead): R
     ...place,
   };
   const { cells, separate } = entryCells(edit.after, info, LARGE_VALUE, ahead?.pointers);
-  const { gone, come } = differences(row, cells);
+  const { gone, come } = cellChanges(row, cells);
   return {
     table: MASTER_TABLE.name,
     key: edit.node.id,

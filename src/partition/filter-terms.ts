@@ -1,7 +1,6 @@
 import type { Filter } from '../ldap/types.js';
 import type { AttributeType, MatchingRule } from '../schema/types.js';
-import { CELL_HEADER, valueStart } from '../store/row.js';
-import { sameBytes } from './descriptions.js';
+import { CELL_HEADER, sameBytes, valueStart } from '../store/row.js';
 import type { Candidate, CompiledFilter, Needs } from './filter.js';
 import { FALSE, TRUE } from './filter.js';
 

@@ -62,3 +62,50 @@ function sameId(a: Buffer, from: number, b: Buffer, at: number): boolean {
   for (let i = UUID_BYTES - 1; i >= 0; i--) if (a[from + i] !== b[at + i]) return false;
   return true;
 }
+
+/** The most ids that `commonIds` takes as `a`. */
+export const MAX_COMPARED = 2048;
+
+/** Places of ids plus one, by hash; 0 is free. */
+const slots = new Int32Array(2 * MAX_COMPARED);
+const WORDS = UUID_BYTES / 4;
+
+/** The ids of `b` that `a` has too, in their order. */
+export function commonIds(a: Buffer, b: Buffer): Buffer {
+  const x = wordsOf(a);
+  const y = wordsOf(b);
+  const mask = slots.length - 1;
+  for (let i = 0; i < x.length; i += WORDS) {
+    let slot = hashAt(x, i) & mask;
+    while (slots[slot] !== 0) slot = (slot + 1) & mask;
+    slots[slot] = i + 1;
+  }
+  const common: number[] = [];
+  for (let j = 0; j < y.length; j += WORDS) {
+    let slot = hashAt(y, j) & mask;
+    while (slots[slot] !== 0 && !isSameAt(x, slots[slot]! - 1, y, j)) slot = (slot + 1) & mask;
+    if (slots[slot] !== 0) common.push(j * 4);
+  }
+  slots.fill(0);
+  const ids = Buffer.allocUnsafe(common.length * UUID_BYTES);
+  let to = 0;
+  for (const at of common) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
+  return ids;
+}
+
+/** In the machine's byte order. */
+function wordsOf(ids: Buffer): Int32Array {
+  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
+  return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
+}
+
+/** Of a UUID of any version: whichever part of it is the same in all. */
+function hashAt(ids: Int32Array, at: number): number {
+  const some = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const mixed = some ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+  return mixed ^ (mixed >>> 15);
+}
+
+function isSameAt(x: Int32Array, i: number, y: Int32Array, j: number): boolean {
+  return x[i + 3] === y[j + 3] && x[i + 2] === y[j + 2] && x[i + 1] === y[j + 1] && x[i] === y[j];
+}

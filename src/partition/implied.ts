@@ -1,7 +1,6 @@
 import type { AttributeType, MatchingRule } from '../schema/types.js';
 import type { Cell } from '../store/contract.js';
-import { EMPTY } from '../store/row.js';
-import { sameBytes } from './descriptions.js';
+import { EMPTY, sameBytes } from '../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from './draft.js';
 import type { Index, IndexSet } from './indexes.js';
 import {
@@ -234,24 +233,4 @@ export class Implied implements ImpliedSink {
   indexGram(index: Index, norm: Buffer, at: number): void {
     this.rows.push({ index, prefix: gramPrefix(norm, at) });
   }
-}
-
-/** What goes and what comes from one list to another, of things that are known by a name. */
-export function changesOf<T>(
-  before: readonly T[],
-  after: readonly T[],
-  nameOf: (one: T) => string,
-  isSame: (a: T, b: T) => boolean = () => true,
-): { gone: Iterable<T>; come: readonly T[] } {
-  if (before.length === 0 || after.length === 0) return { gone: before, come: after };
-  const gone = new Map<string, T>();
-  for (const one of before) gone.set(nameOf(one), one);
-  const come: T[] = [];
-  for (const one of after) {
-    const name = nameOf(one);
-    const known = gone.get(name);
-    gone.delete(name);
-    if (known === undefined || !isSame(known, one)) come.push(one);
-  }
-  return { gone: gone.values(), come };
 }

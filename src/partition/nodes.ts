@@ -1,8 +1,7 @@
 import type { Dn, Rdn } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { isPromise } from '../store/maybe.js';
-import { cellValue } from '../store/row.js';
-import { sameBytes } from './descriptions.js';
+import { cellValue, sameBytes } from '../store/row.js';
 import {
   cutNorm,
   MASTER_TABLE,
@@ -122,11 +121,15 @@ export class NodeCache {
 
   clear(): void {
     this.#byId.clear();
-    this.#byDn.clear();
     this.#last = ROOT;
-    this.#lastRdn = this.#lastNamed = undefined;
+    this.#forgetNames();
     this.#flags = undefined;
     this.#era++;
+  }
+
+  #forgetNames(): void {
+    this.#byDn.clear();
+    this.#lastRdn = this.#lastNamed = undefined;
   }
 
   /** Number of the times it was cleared. */
@@ -161,7 +164,7 @@ export class NodeCache {
   }
 
   #load(id: Buffer, era: number): Maybe<Node | undefined> {
-    const row = this.#store.getHead(MASTER_TABLE.name, id);
+    const row = this.#store.getHead(MASTER_TABLE.name, id, true);
     return isPromise(row) ? row.then((r) => this.#withParent(id, r, era)) : this.#withParent(id, row, era);
   }
 
@@ -220,7 +223,7 @@ export class NodeCache {
   #named(key: string, node: Maybe<Node | undefined>, era: number): Maybe<Node | undefined> {
     if (isPromise(node)) return node.then((n) => this.#named(key, n, era));
     if (node && era === this.#era) {
-      if (this.#byDn.size >= MAX_NODES) this.#byDn.clear();
+      if (this.#byDn.size >= MAX_NODES) this.#forgetNames();
       this.#byDn.set(key, node);
     }
     return node;

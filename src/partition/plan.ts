@@ -2,11 +2,21 @@ import type { AttributeType } from '../schema/types.js';
 import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import type { CompiledFilter, Lookup, Term } from './filter.js';
+import { commonIds, MAX_COMPARED } from './id-set.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from './indexes.js';
 import type { RecentCounts } from './recent-counts.js';
-import { type Counted, commonIds, countSource, type Source, sortIds, sourceIds } from './sources.js';
+import { type Counted, countSource, type Source, sourceIds } from './sources.js';
 import { boundRange } from './store-filter.js';
-import { cutNorm, equalityPrefix, gramPrefix, MAX_NORM, PRESENCE_PREFIX, prefixEnd, UUID_BYTES } from './tables.js';
+import {
+  cutNorm,
+  EQUALITY,
+  equalityPrefix,
+  gramPrefix,
+  MAX_NORM,
+  PRESENCE_PREFIX,
+  prefixEnd,
+  UUID_BYTES,
+} from './tables.js';
 
 /** A part of the filter that indexes can answer: the union of `sources` holds every entry for which the filter is true. */
 export interface IndexPlan {
@@ -200,12 +210,14 @@ function sumSources(
   return done(sources, total);
 }
 
-/** Of alternatives the one with the fewest rows; of long ones, what they have in common. */
+/** Of alternatives the one with the fewest rows; of long ones, what they have in common. Its count is of now. */
 function fewest(sources: readonly Source[], counting: Counting): Maybe<Counted> {
   if (sources.length === 1) return countSource(sources[0]!, counting.reader, COUNT_CAP);
   return chain(countEach(sources, 0, [], counting), (counted) => {
     const [best, ...others] = [...counted].sort((a, b) => a.count - b.count);
-    return narrowed(best!, others, counting.reader);
+    return chain(narrowed(best!, others, counting.reader), (found) =>
+      found.remembered ? countSource(found.source, counting.reader, COUNT_CAP) : found,
+    );
   });
 }
 
@@ -216,7 +228,7 @@ const IDS_A_CANDIDATE = 256;
 /** Narrows a source by the next longer ones, one after another, while it is worth it. */
 function narrowed(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
   const [next, ...rest] = others;
-  if (!next || next.count > COUNT_CAP || best.count <= FEW + next.count / IDS_A_CANDIDATE) return best;
+  if (!next || next.count > MAX_COMPARED || best.count <= FEW + next.count / IDS_A_CANDIDATE) return best;
   return chain(common(best, next, reader), (both) => (both ? narrowed(both, rest, reader) : best));
 }
 
@@ -240,23 +252,21 @@ function countEach(
  * the heap, of which a few thousand searches a second make the collector stop the thread five times a second.
  */
 const compared = [
-  Buffer.allocUnsafeSlow((COUNT_CAP + 1) * UUID_BYTES),
-  Buffer.allocUnsafeSlow((COUNT_CAP + 1) * UUID_BYTES),
+  Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
+  Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
 ] as const;
 
 /** Undefined when one of them has grown since it was counted. */
 function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted | undefined> {
-  return chain(risingIds(a, reader, compared[0]), (some) =>
-    chain(risingIds(b, reader, compared[1]), (others) => {
-      if (Math.max(some.length, others.length) > COUNT_CAP * UUID_BYTES) return undefined;
+  const idsOf = ({ source }: Counted, into: Buffer): Maybe<Buffer> =>
+    sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
+  return chain(idsOf(a, compared[0]), (some) =>
+    chain(idsOf(b, compared[1]), (others) => {
+      if (Math.max(some.length, others.length) > MAX_COMPARED * UUID_BYTES) return undefined;
       const ids = commonIds(some, others);
-      return { source: { ids }, count: ids.length / UUID_BYTES, rising: true };
+      return { source: { ids }, count: ids.length / UUID_BYTES };
     }),
   );
-}
-
-function risingIds({ source, rising }: Counted, reader: Reader, into: Buffer): Maybe<Buffer> {
-  return chain(sourceIds(source, reader, COUNT_CAP + 1, undefined, into), (ids) => (rising ? ids : sortIds(ids)));
 }
 
 /** Alternatives, each of which alone holds every match. */
@@ -275,7 +285,7 @@ function termSources(index: Index, lookup: Lookup): Source[] {
   }
 }
 
-const EQUALS = Buffer.from('=');
+const EQUALS = Buffer.of(EQUALITY);
 
 function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' }>): Source[] {
   const { table } = index;

@@ -20,8 +20,8 @@ export function sourceIds(source: Source, reader: Reader, limit: number, after?:
 export interface Counted {
   readonly source: Source;
   readonly count: number;
-  /** Its ids rise. */
-  readonly rising: boolean;
+  /** Counted a moment ago. */
+  readonly remembered?: boolean;
 }
 
 /** The rows of one key, which an embedded engine counts at once. */
@@ -32,20 +32,20 @@ const POSTING_CAP = 1_000_000_000;
  * of substring rows is good enough.
  */
 export function countSource(source: Source, reader: Reader, cap: number, recent?: RecentCounts): Maybe<Counted> {
-  if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES, rising: true };
+  if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES };
   if ('prefix' in source) {
     const { table, prefix } = source;
     const memory = prefix[0] === GRAM ? recent : undefined;
     const known = memory?.get(table, prefix);
-    if (known !== undefined) return { source, count: known, rising: true };
+    if (known !== undefined) return { source, count: known, remembered: true };
     return chain(reader.postingCount(table, prefix, POSTING_CAP), (count) => {
       memory?.set(table, prefix, count);
-      return { source, count, rising: true };
+      return { source, count };
     });
   }
   return chain(sourceIds(source, reader, cap + 1), (ids) => {
     const count = ids.length / UUID_BYTES;
-    return { source: count > cap ? source : { ids }, count, rising: false };
+    return { source: count > cap ? source : { ids }, count };
   });
 }
 
@@ -110,50 +110,4 @@ export function sortIds(ids: Buffer): Buffer {
     to += UUID_BYTES;
   }
   return sorted.subarray(0, to);
-}
-
-/** Places of ids plus one, by hash; 0 is free. */
-let slots = new Int32Array(4096);
-const WORDS = UUID_BYTES / 4;
-
-/** The 16-byte ids that both have, in the order of `b`. */
-export function commonIds(a: Buffer, b: Buffer): Buffer {
-  const x = wordsOf(a);
-  const y = wordsOf(b);
-  const wanted = (a.length / UUID_BYTES) * 2;
-  if (wanted > slots.length) slots = new Int32Array(2 ** Math.ceil(Math.log2(wanted)));
-  const mask = slots.length - 1;
-  for (let i = 0; i < x.length; i += WORDS) {
-    let slot = hashAt(x, i) & mask;
-    while (slots[slot] !== 0) slot = (slot + 1) & mask;
-    slots[slot] = i + 1;
-  }
-  const common: number[] = [];
-  for (let j = 0; j < y.length; j += WORDS) {
-    let slot = hashAt(y, j) & mask;
-    while (slots[slot] !== 0 && !isSameAt(x, slots[slot]! - 1, y, j)) slot = (slot + 1) & mask;
-    if (slots[slot] !== 0) common.push(j * 4);
-  }
-  slots.fill(0);
-  const ids = Buffer.allocUnsafe(common.length * UUID_BYTES);
-  let to = 0;
-  for (const at of common) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
-  return ids;
-}
-
-/** In the machine's byte order. */
-function wordsOf(ids: Buffer): Int32Array {
-  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
-  return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
-}
-
-/** Of a UUID of any version: whichever part of it is the same in all. */
-function hashAt(ids: Int32Array, at: number): number {
-  const some = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
-  const mixed = some ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
-  return mixed ^ (mixed >>> 15);
-}
-
-function isSameAt(x: Int32Array, i: number, y: Int32Array, j: number): boolean {
-  return x[i + 3] === y[j + 3] && x[i + 2] === y[j + 2] && x[i + 1] === y[j + 1] && x[i] === y[j];
 }

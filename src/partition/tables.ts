@@ -104,10 +104,13 @@ export function indexTable(oid: string): TableSpec {
   return { name: `index_${oid}`, families: [{ name: 'mark' }], suffixBytes: UUID_BYTES };
 }
 
+/** First byte of an `equalityPrefix`. */
+export const EQUALITY = 0x3d;
+
 /** Prefix of the equality rows of one value: `=` normal form (cut) `\0`. */
 export function equalityPrefix(cut: Buffer): Buffer {
   const key = Buffer.allocUnsafe(cut.length + 2);
-  key[0] = 0x3d;
+  key[0] = EQUALITY;
   key.set(cut, 1);
   key[cut.length + 1] = 0;
   return key;

@@ -6,7 +6,7 @@ import { isPromise } from '../store/maybe.js';
 import { MARK } from '../store/row.js';
 import { type CsnClock, generalizedTime } from './csn.js';
 import type { Draft, DraftAttribute } from './draft.js';
-import { changesOf, Implied, type ImpliedRow, implyEntry } from './implied.js';
+import { Implied, type ImpliedRow, implyEntry } from './implied.js';
 import type { LargeAhead } from './large-ahead.js';
 import { type Context, specialValue } from './locate.js';
 import { type Node, nodeTreeKey, ROOT } from './nodes.js';
@@ -98,6 +98,26 @@ export function normCellChanges(
     (a, b) => a.value.equals(b.value),
   );
   return { gone: [...gone], come };
+}
+
+/** What goes and what comes from one list to another, of things that are known by a name. */
+function changesOf<T>(
+  before: readonly T[],
+  after: readonly T[],
+  nameOf: (one: T) => string,
+  isSame: (a: T, b: T) => boolean = () => true,
+): { gone: Iterable<T>; come: readonly T[] } {
+  if (before.length === 0 || after.length === 0) return { gone: before, come: after };
+  const gone = new Map<string, T>();
+  for (const one of before) gone.set(nameOf(one), one);
+  const come: T[] = [];
+  for (const one of after) {
+    const name = nameOf(one);
+    const known = gone.get(name);
+    gone.delete(name);
+    if (known === undefined || !isSame(known, one)) come.push(one);
+  }
+  return { gone: gone.values(), come };
 }
 
 function nameOf(bytes: Buffer): string {
@@ -252,9 +272,8 @@ export function refuseServerNames(rdn: Rdn, actor: Actor): void {
 
 /** Whether the entry changes what `NodeCache.flags` say. */
 export function isSpecial(draft: Draft): boolean {
-  for (const attribute of draft.attributes) {
-    if (attribute.description.type.name !== 'objectClass') continue;
-    return attribute.values.some((v) => specialValue(v.bytes) !== undefined);
-  }
-  return false;
+  return draft.attributes.some(
+    ({ description, values }) =>
+      description.type.name === 'objectClass' && values.some(({ bytes }) => specialValue(bytes) !== undefined),
+  );
 }

@@ -139,23 +139,21 @@ export class Schema {
 
   /** RFC 4514, and what RFC 2253 writes. At most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax that says where and why. */
   parseDn(text: string): Dn {
-    if (text.length > MAX_DN)
-      throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
-    if (!this.dnsSeen.knows(text)) return this.parseNew(text);
+    if (text.length > MAX_DN || !this.dnsSeen.knows(text)) return this.parseNewDn(text);
     const known = this.dns.get(text);
     if (known) return known;
-    const dn = this.parseNew(text);
+    const dn = this.parseNewDn(text);
     this.dns.set(text, dn);
     return dn;
   }
 
-  /** `parseDn` of a DN that will hardly come again: it is not kept. */
+  /**
+   * `parseDn` of a DN that will hardly come again: it is not kept. DNs share ancestors: those are parsed once, and what stands
+   * below them alone after that. Those that follow each other mostly have one parent.
+   */
   parseNewDn(text: string): Dn {
-    return text.length > MAX_DN ? this.parseDn(text) : this.parseNew(text);
-  }
-
-  /** DNs share ancestors: those are parsed once, and what stands below them alone after that. Those that follow each other mostly have one parent. */
-  private parseNew(text: string): Dn {
+    if (text.length > MAX_DN)
+      throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
     const commas: number[] = [];
     for (let at = nextComma(text, 0); at >= 0 && commas.length < TRIED; at = nextComma(text, at + 1)) {
       const first = commas.push(at) === 1;

@@ -9,6 +9,7 @@ import {
   nextCell,
   packSorted,
   qualifierStart,
+  sameBytes,
   valueStart,
 } from './row.js';
 
@@ -131,7 +132,7 @@ function seek(row: Buffer, at: number, name: CellName): number {
 }
 
 /** By what cells that rise by name differ from a packed row: names of it that they have not, and those of them that are new or have another value. */
-export function differences(row: Buffer, cells: readonly Cell[]): { gone: CellName[]; come: Cell[] } {
+export function cellChanges(row: Buffer, cells: readonly Cell[]): { gone: CellName[]; come: Cell[] } {
   const gone: CellName[] = [];
   const come: Cell[] = [];
   let at = 0;
@@ -139,7 +140,7 @@ export function differences(row: Buffer, cells: readonly Cell[]): { gone: CellNa
     for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) gone.push(nameAt(row, at));
     if (at < row.length && isCell(row, at, cell)) {
       const next = nextCell(row, at);
-      if (!isBytes(row, valueStart(row, at), next, cell.value)) come.push(cell);
+      if (!sameBytes(cell.value, row, valueStart(row, at), next)) come.push(cell);
       at = next;
     } else come.push(cell);
   }
@@ -149,17 +150,6 @@ export function differences(row: Buffer, cells: readonly Cell[]): { gone: CellNa
 
 function nameAt(row: Buffer, at: number): CellName {
   return { family: row[at]!, qualifier: row.subarray(qualifierStart(at), valueStart(row, at)) };
-}
-
-/** Compared by the runtime from here on: a call costs as much as a loop over so many bytes. */
-const LOOP = 64;
-
-function isBytes(row: Buffer, start: number, end: number, bytes: Buffer): boolean {
-  const n = bytes.length;
-  if (n !== end - start) return false;
-  if (n > LOOP) return row.compare(bytes, 0, n, start, end) === 0;
-  for (let i = 0; i < n; i++) if (row[start + i] !== bytes[i]) return false;
-  return true;
 }
 
 function isCell(row: Buffer, at: number, name: CellName): boolean {

@@ -78,8 +78,8 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
       if (f > family) return false;
       const q = (row[at + 1]! << 8) | row[at + 2]!;
       const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-      if (q === n && f === family && sameBytes(row, at + CELL_HEADER, qualifier)) {
-        return value === undefined || (v === value.length && sameBytes(row, at + CELL_HEADER + q, value));
+      if (q === n && f === family && standsAt(row, at + CELL_HEADER, qualifier)) {
+        return value === undefined || (v === value.length && standsAt(row, at + CELL_HEADER + q, value));
       }
       at += CELL_HEADER + q + v;
     }
@@ -157,8 +157,8 @@ function compileMatch(match: QualifierMatch): NameTest {
   return {
     heads: [head],
     matches: (row, start, stop) => {
-      if (stop - start < head.length + tail || !sameBytes(row, start, head)) return false;
-      if (final && !sameBytes(row, stop - tail, final)) return false;
+      if (stop - start < head.length + tail || !standsAt(row, start, head)) return false;
+      if (final && !standsAt(row, stop - tail, final)) return false;
       let at = start + head.length;
       for (let i = 0; i < any.length; i++) {
         const part = any[i]!;
@@ -171,7 +171,7 @@ function compileMatch(match: QualifierMatch): NameTest {
   };
 }
 
-function sameBytes(row: Buffer, at: number, bytes: Buffer): boolean {
+function standsAt(row: Buffer, at: number, bytes: Buffer): boolean {
   for (let i = bytes.length - 1; i >= 0; i--) if (row[at + i] !== bytes[i]) return false;
   return true;
 }
@@ -190,7 +190,7 @@ function compareBytes(row: Buffer, start: number, stop: number, bytes: Buffer): 
 /** Offset of the first occurrence of `part` within `row[from..to)`, or -1. */
 function find(row: Buffer, from: number, to: number, part: Buffer): number {
   const last = to - part.length;
-  for (let at = from; at <= last; at++) if (sameBytes(row, at, part)) return at;
+  for (let at = from; at <= last; at++) if (standsAt(row, at, part)) return at;
   return -1;
 }
 

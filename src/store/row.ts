@@ -112,8 +112,17 @@ export function compareCells(
   return p.length - q.length;
 }
 
-/** Longer runs are copied by the runtime: a call costs as much as a loop over so many bytes. */
+/** Longer runs are copied and compared by the runtime: a call costs as much as a loop over so many bytes. */
 const LOOP = 64;
+
+/** Whether `a` is `b[start, end)`. */
+export function sameBytes(a: Buffer, b: Buffer, start = 0, end = b.length): boolean {
+  const n = a.length;
+  if (n !== end - start) return false;
+  if (n > LOOP) return b.compare(a, 0, n, start, end) === 0;
+  for (let i = 0; i < n; i++) if (a[i] !== b[start + i]) return false;
+  return true;
+}
 
 function copyBytes(from: Buffer, to: Buffer, at: number): void {
   if (from.length > LOOP) to.set(from, at);

@@ -145,6 +145,19 @@ for (const engine of ENGINES) {
         });
         expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
       });
+
+      it('whose class stands under an option are aliases too', async () => {
+        expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([]);
+        await fixture.add(`cn=link,${PEOPLE}`, {
+          objectClass: ['device', 'extensibleObject'],
+          'objectClass;x-more': ['alias'],
+          cn: 'link',
+          aliasedObjectName: STAFF,
+        });
+        expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([`cn=bob,${STAFF}`]);
+        await fixture.delete(`cn=link,${PEOPLE}`);
+        expect(await fixture.find('(cn=bob)', { base: PEOPLE, deref: 'searching' })).to.deep.equal([]);
+      });
     });
 
     describe('referrals', () => {

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
+import { planIndexes } from '../../src/partition/plan.js';
 import { gramPrefix, indexTable } from '../../src/partition/tables.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
@@ -112,14 +113,23 @@ for (const engine of ENGINES) {
       const { recent } = fixture.partition.context.shared.indexes;
       const table = indexTable('2.5.4.4').name;
       const grams = ['lon', 'ong', 'ng-', 'g-1', '-12'].map((text) => gramPrefix(Buffer.from(text), 0));
-      for (const told of [0, 3, 1500, 1e6]) {
+      const tell = (told: number): void => {
         for (const gram of grams) {
           recent.get(table, gram);
           recent.set(table, gram, told);
         }
+      };
+      for (const told of [0, 3, 1500, 1e6]) {
+        tell(told);
         expect(await fixture.find('(sn=*long-*)'), String(told)).to.have.length(many);
         expect(await fixture.find('(sn=*long-12*)'), String(told)).to.have.length(many > 100 ? 111 : 1);
       }
+      // The number of candidates, by which a search is judged, is of now.
+      tell(2);
+      const { compiler, shared } = fixture.partition.context;
+      const { filter, view } = fixture.params({ filter: '(sn=*long-*)' });
+      const chosen = await planIndexes(compiler.compile(filter, view).filter, shared.indexes, fixture.store);
+      expect(chosen?.count).to.equal(many);
     });
 
     it('with substrings looks at what two parts of a pattern have in common', async () => {

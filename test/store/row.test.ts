@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { StoreFilter } from '../../src/store/contract.js';
-import { checkRow, differences, editRow } from '../../src/store/edit.js';
+import { cellChanges, checkRow, editRow } from '../../src/store/edit.js';
 import { StoreError } from '../../src/store/errors.js';
 import { compileFilter } from '../../src/store/filter.js';
 import { compareCells, EMPTY, findCell, packRow, unpackRow } from '../../src/store/row.js';
@@ -98,7 +98,7 @@ describe('packed rows', () => {
       const expected = packRow([...model].map(([name, value]) => cell(Number(name[0]), name.slice(1), value)));
       expect(row ?? bytes('')).to.deep.equal(expected);
       if (row) checkRow(row);
-      const { gone, come } = differences(before ?? EMPTY, unpackRow(expected));
+      const { gone, come } = cellChanges(before ?? EMPTY, unpackRow(expected));
       const changes = [...gone.map((name) => ({ ...name, value: undefined })), ...come].sort(compareCells);
       expect(editRow(before, changes) ?? EMPTY).to.deep.equal(expected);
       const old = unpackRow(before ?? EMPTY);

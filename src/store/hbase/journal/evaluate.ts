@@ -1,5 +1,5 @@
 import type { Cell, CellName, Increment, Plan, PlanStep, RowStep } from '../../contract.js';
-import { differences } from '../../edit.js';
+import { cellChanges } from '../../edit.js';
 import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
@@ -103,7 +103,7 @@ function rowChange({ table, key, id, steps }: Group, changes: Changes, before: B
   const separate = changes.cells.get(id);
   const wipe = steps.some((step) => step.deleteRow);
   const gone = wipe ? [] : goneCells(table, steps, after);
-  const come = wipe ? unpackRow(after ?? EMPTY) : differences(before ?? EMPTY, unpackRow(after ?? EMPTY)).come;
+  const come = wipe ? unpackRow(after ?? EMPTY) : cellChanges(before ?? EMPTY, unpackRow(after ?? EMPTY)).come;
   return {
     table: table.spec.name,
     key,

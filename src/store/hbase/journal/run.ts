@@ -230,7 +230,10 @@ class PlanRun {
         if (!row || !adds || adds.length === 0) continue;
         rows.push(row);
         const fold = session.shared.add(row, adds, given);
-        if (fold) folds.push(fold);
+        if (!fold) continue;
+        // Awaited later; until then a failure must not count as unhandled.
+        fold.catch(() => undefined);
+        folds.push(fold);
       }
     });
     try {
