@@ -5,6 +5,7 @@ import type { Maybe, Reader } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import type { DescriptionTable } from './descriptions.js';
 import { attributeValues } from './entry.js';
+import type { EntryIds } from './entry-ids.js';
 import { childId, type Node, type NodeCache, ReadNode, ROOT } from './nodes.js';
 import type { SharedState } from './shared.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from './tables.js';
@@ -21,6 +22,7 @@ export interface Context {
   readonly schema: Schema;
   readonly shared: SharedState;
   readonly nodes: NodeCache;
+  readonly ids: EntryIds;
   readonly descriptions: DescriptionTable;
 }
 
@@ -46,13 +48,13 @@ function walkAgain(context: Context, reader: Reader, dn: Dn, how: ReadRow): Mayb
 }
 
 function walk(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
-  const { nodes, shared } = context;
+  const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixNorms);
   const normRdn = cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm);
-  if (isPromise(parent)) return parent.then((p) => findChild(reader, isSuffix ? ROOT : notRoot(p), normRdn, how));
-  return findChild(reader, isSuffix ? ROOT : notRoot(parent), normRdn, how);
+  if (isPromise(parent)) return parent.then((p) => findChild(reader, ids, isSuffix ? ROOT : notRoot(p), normRdn, how));
+  return findChild(reader, ids, isSuffix ? ROOT : notRoot(parent), normRdn, how);
 }
 
 function notRoot(node: Node | undefined): Node | undefined {
@@ -62,30 +64,44 @@ function notRoot(node: Node | undefined): Node | undefined {
 /** The entry named `normRdn` right below `parent`. */
 function findChild(
   reader: Reader,
+  ids: EntryIds,
   parent: Node | undefined,
   normRdn: Buffer,
   how: ReadRow,
 ): Maybe<Located | undefined> {
   if (!parent) return undefined;
-  const id = childId(reader, parent, normRdn);
-  return isPromise(id)
-    ? id.then((i) => readChild(reader, parent, normRdn, i, how))
-    : readChild(reader, parent, normRdn, id, how);
+  const known = ids.get(parent.id, normRdn);
+  const found = known && readChild(reader, parent, normRdn, known, how);
+  if (isPromise(found)) return found.then((f) => f ?? askTree(reader, ids, parent, normRdn, how));
+  return found ?? askTree(reader, ids, parent, normRdn, how);
+}
+
+function askTree(
+  reader: Reader,
+  ids: EntryIds,
+  parent: Node,
+  normRdn: Buffer,
+  how: ReadRow,
+): Maybe<Located | undefined> {
+  return chain(childId(reader, parent, normRdn), (id) => {
+    if (!id) return undefined;
+    ids.set(parent.id, normRdn, id);
+    return readChild(reader, parent, normRdn, id, how);
+  });
 }
 
 function readChild(
   reader: Reader,
   parent: Node,
   normRdn: Buffer,
-  id: Buffer | undefined,
+  id: Buffer,
   how: ReadRow,
 ): Maybe<Located | undefined> {
-  if (!id) return undefined;
   const row = reader[how](MASTER_TABLE.name, id);
   return isPromise(row) ? row.then((r) => asChild(parent, normRdn, id, r)) : asChild(parent, normRdn, id, row);
 }
 
-/** A row that has moved on since its tree row was read is not the entry asked for. */
+/** A row that has moved on since its id was found is not the entry asked for. */
 function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
   return { node: new ReadNode(id, row, parent, normRdn), row };

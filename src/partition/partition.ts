@@ -13,6 +13,7 @@ import { CsnClock } from './csn.js';
 import { remove } from './delete.js';
 import { deletedEntries, purge, restore } from './deleted.js';
 import { DescriptionTable } from './descriptions.js';
+import { EntryIds } from './entry-ids.js';
 import { explain } from './explain.js';
 import { evaluate, TRUE, UNDEFINED } from './filter.js';
 import { FilterCompiler } from './filter-compiler.js';
@@ -80,7 +81,7 @@ export class Partition implements Directory {
     await shared.fresh();
     const csn = new CsnClock(await latestCsn(store), options.now, options.process);
     const compiler = new FilterCompiler(schema, descriptions);
-    return new Partition({ store, schema, descriptions, nodes, shared, csn, compiler });
+    return new Partition({ store, schema, descriptions, nodes, ids: new EntryIds(), shared, csn, compiler });
   }
 
   /** What is read from now on is as new as this moment, whichever process wrote it. */
