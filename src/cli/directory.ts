@@ -4,7 +4,7 @@ import { Schema } from '../schema/index.js';
 import type { Store } from '../store/contract.js';
 import { CliError } from './exit.js';
 import type { Settings } from './options.js';
-import { openStore } from './store.js';
+import { openStore, type StoreOptions } from './store.js';
 
 /** The directory that a command works with. */
 export interface OpenDirectory {
@@ -19,8 +19,7 @@ function loadSchema({ config }: Settings): Schema {
   return Schema.load({ extra: config.schema.folders, nis: config.schema.nis });
 }
 
-export interface OpenOptions {
-  readonly readOnly?: boolean;
+export interface OpenOptions extends Omit<StoreOptions, 'create'> {
   /** Number of this process among those of one server. */
   readonly worker?: number;
 }
@@ -28,10 +27,7 @@ export interface OpenOptions {
 /** Opens what `rowan init` has made. */
 export async function openDirectory(settings: Settings, options: OpenOptions = {}): Promise<OpenDirectory> {
   const schema = loadSchema(settings);
-  const store = await openStore(settings.store, settings.config, {
-    create: false,
-    readOnly: options.readOnly === true,
-  });
+  const store = await openStore(settings.store, settings.config, { ...options, create: false });
   const partition = await closingOnFailure(store, () =>
     Partition.open(store, schema, { process: options.worker ?? 0 }),
   );

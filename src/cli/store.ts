@@ -11,6 +11,8 @@ export interface StoreOptions {
   /** Makes what is not there. */
   readonly create: boolean;
   readonly readOnly?: boolean;
+  /** All of it is read, from end to end. */
+  readonly inOrder?: boolean;
 }
 
 /** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */
@@ -36,7 +38,7 @@ export function hbaseSettingsOf(address: string, { hbase }: Config): HBaseSettin
 /** Opens the store in a folder, or in HBase where `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!isHBaseUrl(address)) {
-    return openLmdbStore(address, { create: options.create, readOnly: options.readOnly === true });
+    return openLmdbStore(address, options);
   }
   const settings = hbaseSettingsOf(address, config);
   // Loaded here: only those who use it wait for it.

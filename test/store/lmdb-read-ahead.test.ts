@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { openRoot } from '../../src/store/lmdb/environment.js';
+import { type Access, openRoot } from '../../src/store/lmdb/environment.js';
 import { memoryLimit } from '../../src/store/lmdb/read-ahead.js';
 
 const MAPS = '/proc/self/smaps';
@@ -23,8 +23,8 @@ describe('lmdb: reading ahead', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  async function isRandom(readOnly: boolean, memory: number): Promise<boolean> {
-    const root = openRoot(folder, readOnly, memory);
+  async function isRandom(access: Access, memory: number): Promise<boolean> {
+    const root = openRoot(folder, access, memory);
     try {
       return flagsOf(join(folder, 'data.mdb')).includes('rr');
     } finally {
@@ -34,10 +34,11 @@ describe('lmdb: reading ahead', () => {
 
   it('is left where the data file fits into memory, and to those who read in order', async function () {
     if (!existsSync(MAPS)) this.skip();
-    expect(await isRandom(false, GIB), 'a new folder').to.equal(false);
-    expect(await isRandom(false, GIB)).to.equal(false);
-    expect(await isRandom(false, 10_000), 'larger than the memory').to.equal(true);
-    expect(await isRandom(true, 10_000)).to.equal(false);
+    expect(await isRandom({}, GIB), 'a new folder').to.equal(false);
+    expect(await isRandom({}, GIB)).to.equal(false);
+    expect(await isRandom({}, 10_000), 'larger than the memory').to.equal(true);
+    expect(await isRandom({ readOnly: true }, 10_000), 'only read').to.equal(true);
+    expect(await isRandom({ readOnly: true, inOrder: true }, 10_000)).to.equal(false);
   });
 
   it('is judged by what the process may use', () => {

@@ -28,7 +28,7 @@ export function addCheck(program: Command): void {
   directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries')
     .addHelpText('after', CHECK_EXAMPLES)
     .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+      withDirectory(settingsOf(command), { readOnly: true, inOrder: true }, async ({ partition }) => {
         const progress = startProgress('check', 'rows');
         const breaches = await partition.check(printBreach, (done) => progress.update(done));
         progress.finish();

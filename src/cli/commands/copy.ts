@@ -54,7 +54,7 @@ async function withStores<T>(
   config: Config,
   work: (from: Store, to: Store) => Promise<T>,
 ): Promise<T> {
-  const from = await openStore(addressOf(flags.from), config, { create: false, readOnly: true });
+  const from = await openStore(addressOf(flags.from), config, { create: false, readOnly: true, inOrder: true });
   try {
     const to = await openStore(addressOf(flags.to), config, { create: true });
     try {

@@ -81,7 +81,7 @@ export function addExport(program: Command): void {
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
     .addHelpText('after', EXAMPLES)
     .action((options: ExportOptions, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true }, async (directory) => {
+      withDirectory(settingsOf(command), { readOnly: true, inOrder: true }, async (directory) => {
         const count = await exportEntries(directory, options);
         if (options.output !== undefined)
           process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);

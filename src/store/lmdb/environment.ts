@@ -10,6 +10,13 @@ import { type LmdbTable, openTable } from './table.js';
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;
 
+/** How an environment is used. */
+export interface Access {
+  readonly readOnly?: boolean;
+  /** Whole tables are read from end to end, all of them: the system may read on ahead. */
+  readonly inOrder?: boolean;
+}
+
 /** How long a table that another process dropped may look empty here before it is missed, ms. */
 const CATALOG_AGE_MS = 50;
 
@@ -133,8 +140,8 @@ export class Environment {
 }
 
 /** Opens LMDB in a folder that `prepareFolder` has made ready; each thread has an environment of its own. */
-export function openEnvironment(folder: string, readOnly: boolean): Environment {
-  return new Environment(folder, openRoot(folder, readOnly));
+export function openEnvironment(folder: string, access: Access = {}): Environment {
+  return new Environment(folder, openRoot(folder, access));
 }
 
 /** The longest key, bytes. */
@@ -142,13 +149,13 @@ export function maxKeyOf(root: RootDatabase): number {
   return Math.min(MAX_KEY, (root as unknown as { maxKeySize: number }).maxKeySize);
 }
 
-/** `memory`: bytes. Who only reads does so in order: exports, checks, copies. */
-export function openRoot(folder: string, readOnly: boolean, memory = memoryLimit()): RootDatabase {
+/** `memory`: bytes. */
+export function openRoot(folder: string, access: Access = {}, memory = memoryLimit()): RootDatabase {
   return open({
     path: folder,
     // A folder whose name has a dot in it is a folder all the same.
     noSubdir: false,
-    readOnly,
+    readOnly: access.readOnly === true,
     pageSize: PAGE,
     maxDbs: 1024,
     maxReaders: 512,
@@ -156,6 +163,6 @@ export function openRoot(folder: string, readOnly: boolean, memory = memoryLimit
     keyEncoding: 'binary',
     // A commit is flushed before it ends: a process that is killed in the midst of it harms no other (ADR 22).
     overlappingSync: false,
-    ...({ permissionsMode: 0o600, noReadAhead: !readOnly && outgrows(folder, memory) } as object),
+    ...({ permissionsMode: 0o600, noReadAhead: !access.inOrder && outgrows(folder, memory) } as object),
   });
 }

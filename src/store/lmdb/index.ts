@@ -1,13 +1,12 @@
 import type { Store } from '../contract.js';
-import { openEnvironment } from './environment.js';
+import { type Access, openEnvironment } from './environment.js';
 import { toStoreError } from './errors.js';
 import { endUpgrade, prepareFolder } from './folder.js';
 import { LmdbStore } from './store.js';
 import { packDuplicates } from './upgrade.js';
 
-export interface LmdbOptions {
-  /** Opens an existing store without ever writing to it. */
-  readonly readOnly?: boolean;
+/** `readOnly` opens an existing store without ever writing to it. */
+export interface LmdbOptions extends Access {
   /** False: an absent store is an error. Defaults to true, with `readOnly` to false. */
   readonly create?: boolean;
 }
@@ -23,7 +22,7 @@ export async function openLmdbStore(folder: string, options: LmdbOptions = {}): 
       await packDuplicates(folder);
       await endUpgrade(folder);
     }
-    return new LmdbStore(openEnvironment(folder, readOnly), readOnly);
+    return new LmdbStore(openEnvironment(folder, options), readOnly);
   } catch (error) {
     throw toStoreError(error, folder);
   }

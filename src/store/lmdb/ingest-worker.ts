@@ -23,7 +23,7 @@ const TRANSACTION_MS = 150;
 
 const { folder } = workerData as { folder: string };
 const port = parentPort!;
-const env = openEnvironment(folder, false);
+const env = openEnvironment(folder);
 const loaders = new Map<LmdbTable, TableLoader>();
 
 port.on('message', (first: IngestRequest) => {

@@ -13,7 +13,7 @@ const GATHERED = 4 << 20;
  * tables of either kind, and the next one goes on. Several may try at once.
  */
 export async function packDuplicates(folder: string): Promise<void> {
-  const root = openRoot(folder, false);
+  const root = openRoot(folder);
   try {
     const catalog = new Catalog(root);
     let last = 0;
