@@ -4,15 +4,12 @@ import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
 import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/settings.js';
-import { openLmdbStore } from '../store/lmdb/index.js';
+import { type LmdbOptions, openLmdbStore } from '../store/lmdb/index.js';
 import { CliError, UsageError } from './exit.js';
 
-export interface StoreOptions {
+export interface StoreOptions extends LmdbOptions {
   /** Makes what is not there. */
   readonly create: boolean;
-  readonly readOnly?: boolean;
-  /** All of it is read, from end to end. */
-  readonly inOrder?: boolean;
 }
 
 /** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */

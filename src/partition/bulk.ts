@@ -2,7 +2,7 @@ import { LdapError } from '../ldap/error.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { isPromise } from '../store/maybe.js';
+import { awaitedLater, isPromise } from '../store/maybe.js';
 import { addPrepared, prepareEntry } from './add.js';
 import { BulkBatch } from './bulk-batch.js';
 import { Layouts } from './bulk-layout.js';
@@ -169,10 +169,8 @@ class BulkLoader {
     while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
     if (batch.size === 0 || this.#cut) return;
     this.#writing.push(batch);
-    batch.written = this.#write(batch, this.#written);
+    batch.written = awaitedLater(this.#write(batch, this.#written));
     this.#written = batch.written;
-    // Awaited by a later flush; until then a failure must not count as unhandled.
-    this.#written.catch(() => undefined);
   }
 
   async end(): Promise<void> {

@@ -2,6 +2,7 @@ import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription } from '../schema/types.js';
 import { StoreError } from '../store/errors.js';
 import { CELL_HEADER, qualifierLength, sameBytes } from '../store/row.js';
+import { hashBytes } from './hash.js';
 
 /** Bytes of the value index at the end of an upAttributes qualifier. */
 export const INDEX_BYTES = 4;
@@ -55,8 +56,7 @@ export class DescriptionTable {
 
   /** Of the description in `bytes[start, end)`. Throws `corrupt` when the schema does not know it. */
   intern(bytes: Buffer, start: number, end: number): StoredDescription {
-    let hash = 0x811c9dc5;
-    for (let i = start; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193);
+    const hash = hashBytes(bytes, start, end);
     const mask = this.#slots.length - 1;
     for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
       const found = this.#slots[slot];
@@ -92,8 +92,7 @@ export class DescriptionTable {
     const slots: (StoredDescription | undefined)[] = new Array(this.#slots.length * 2);
     const mask = slots.length - 1;
     for (const stored of this.#all) {
-      let hash = 0x811c9dc5;
-      for (const byte of stored.text) hash = Math.imul(hash ^ byte, 0x01000193);
+      const hash = hashBytes(stored.text);
       let slot = (hash ^ (hash >>> 15)) & mask;
       while (slots[slot] !== undefined) slot = (slot + 1) & mask;
       slots[slot] = stored;

@@ -1,3 +1,4 @@
+import { hashBytes } from './hash.js';
 import { UUID_BYTES } from './tables.js';
 
 /** A power of two. 16 bytes for the id and 4 for the tag of each: 5 MiB, of which those come into memory that are used. */
@@ -37,10 +38,7 @@ export class EntryIds {
 
 /** A hash of the name, never 0. */
 function tagOf(parent: Buffer, normRdn: Buffer): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < UUID_BYTES; i++) hash = Math.imul(hash ^ parent[i]!, 0x01000193);
-  for (let i = 0; i < normRdn.length; i++) hash = Math.imul(hash ^ normRdn[i]!, 0x01000193);
-  return hash | 1;
+  return hashBytes(normRdn, 0, normRdn.length, hashBytes(parent)) | 1;
 }
 
 /** The first of two. */

@@ -1,6 +1,6 @@
 import type { Maybe, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { chain, isPromise } from '../store/maybe.js';
+import { awaitedLater, chain, isPromise } from '../store/maybe.js';
 import { resolveBase, specials } from './aliases.js';
 import type { Base } from './area.js';
 import { searchFrom } from './area-search.js';
@@ -44,10 +44,7 @@ function prepare(context: SearchContext, params: SearchParams, early: boolean): 
 
 function askIndexes(context: SearchContext, filter: CompiledFilter): Promise<IndexPlan | undefined> | undefined {
   const plan = planIndexes(filter, context.shared.indexes, context.store);
-  if (!isPromise(plan)) return undefined;
-  // Who takes it is told; it may be that nobody does.
-  plan.catch(() => undefined);
-  return plan;
+  return isPromise(plan) ? awaitedLater(plan) : undefined;
 }
 
 function searchOnce(

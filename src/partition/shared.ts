@@ -4,7 +4,7 @@ import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Guard, Maybe, Reader, RowStep, Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
-import { chain, isPromise } from '../store/maybe.js';
+import { awaitedLater, chain, isPromise } from '../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../store/row.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from './indexes.js';
 import { FIXED_TABLES, indexTable, META_TABLE } from './tables.js';
@@ -164,8 +164,7 @@ export class SharedState {
     const fresh = this.fresh();
     if (!isPromise(fresh)) return work(false);
     const known = this.#row;
-    const early = new Promise<T>((resolve) => resolve(work(true)));
-    early.catch(() => undefined);
+    const early = awaitedLater(new Promise<T>((resolve) => resolve(work(true))));
     return fresh.then(() => (this.#row === known ? early : work(false)));
   }
 

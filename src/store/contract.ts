@@ -233,8 +233,8 @@ export interface Store extends Reader {
   commit(plan: Plan): Promise<void>;
   /**
    * One batch of a bulk load: whole rows, and a plan that goes with them (counters, guards, appended rows). All of it or
-   * nothing where `supports.atomicPlan`; durable when it resolves. Rejects with `guard` when a guard of the plan fails or a row of an `absent` table
-   * is there already.
+   * nothing where `supports.atomicPlan`; durable when it resolves. Rejects with `guard` when a guard of the plan fails or
+   * a row of an `absent` table is there already.
    */
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void>;
   close(): Promise<void>;

@@ -9,3 +9,9 @@ export function isPromise<T>(value: Maybe<T>): value is Promise<T> {
 export function chain<T, U>(value: Maybe<T>, then: (value: T) => Maybe<U>): Maybe<U> {
   return isPromise(value) ? value.then(then) : then(value);
 }
+
+/** The promise, which is awaited later, or by nobody where something else has failed: until then its failure does not count as unhandled. */
+export function awaitedLater<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined);
+  return promise;
+}

@@ -93,9 +93,12 @@ function gated(client: HBaseClient, dead: () => boolean, told: (...args: Paramet
       if (typeof value !== 'function') return value;
       if (name === 'close') return () => Promise.resolve();
       return (...args: unknown[]) => {
-        // The one call that answers with no promise: nobody would hear that one rejected.
-        if (dead() && name === 'scan') throw new StoreError('closed', 'dead');
-        if (dead()) return Promise.reject(new StoreError('closed', 'dead'));
+        if (dead()) {
+          const error = new StoreError('closed', 'dead');
+          // The one call that answers with no promise: nobody would hear that one was rejected.
+          if (name === 'scan') throw error;
+          return Promise.reject(error);
+        }
         if (name === 'mutate') told(...(args as Parameters<Mutate>));
         return value.apply(target, args) as unknown;
       };

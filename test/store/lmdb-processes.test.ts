@@ -170,17 +170,21 @@ describe('lmdb: durability and processes', function () {
     })();
     for (let round = 0; round < 10; round++) {
       const child = writer(folder);
-      await child.said(1);
-      // Stopped where this process waits for it, which is with one of LMDB's locks.
-      for (let before = -1; before !== commits; await sleep(before === commits ? 0 : 5)) {
-        child.signal('SIGCONT');
-        await sleep(2);
-        child.signal('SIGSTOP');
-        await Promise.race([sleep(200), written]);
-        before = commits;
-        await Promise.race([sleep(100), written]);
+      try {
+        await child.said(1);
+        // Stopped until this process waits for it, which is where it has one of LMDB's locks.
+        for (let waits = false; !waits; ) {
+          child.signal('SIGCONT');
+          await sleep(2);
+          child.signal('SIGSTOP');
+          await Promise.race([sleep(200), written]);
+          const before = commits;
+          await Promise.race([sleep(100), written]);
+          waits = commits === before;
+        }
+      } finally {
+        await child.kill();
       }
-      await child.kill();
     }
     writing = false;
     await written;

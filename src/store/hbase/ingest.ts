@@ -1,6 +1,6 @@
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { StoreError } from '../errors.js';
-import { isPromise } from '../maybe.js';
+import { awaitedLater, isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
 import { checkKey } from '../stage.js';
 import { MARK_ROW } from '../tables.js';
@@ -102,9 +102,7 @@ class Window {
 
   /** Returns when there is room for another; rejects when an earlier one failed. */
   async add(work: Promise<void>): Promise<void> {
-    // Awaited later; until then a failure must not count as unhandled.
-    work.catch(() => undefined);
-    this.#running.push(work);
+    this.#running.push(awaitedLater(work));
     if (this.#running.length >= WINDOW) await this.#running.shift();
   }
 

@@ -1,5 +1,6 @@
 import type { CellName, Plan } from '../../contract.js';
 import { StoreError } from '../../errors.js';
+import { awaitedLater } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { cellKey } from '../../tables.js';
 import type { ReadOptions } from '../rpc/types.js';
@@ -230,10 +231,7 @@ class PlanRun {
         if (!row || !adds || adds.length === 0) continue;
         rows.push(row);
         const fold = session.shared.add(row, adds, given);
-        if (!fold) continue;
-        // Awaited later; until then a failure must not count as unhandled.
-        fold.catch(() => undefined);
-        folds.push(fold);
+        if (fold) folds.push(awaitedLater(fold));
       }
     });
     try {
