@@ -6,23 +6,20 @@ export { LdapError, ResultCode, type ResultName, resultName } from './ldap/error
 export { formatFilter, parseFilter } from './ldap/filter-text.js';
 export type { Change, DerefAliases, Filter, PartialAttribute, Scope } from './ldap/types.js';
 export { formatEntry, LdifParser, type LdifRecord, readLdif } from './ldif/index.js';
-export { initDirectory, Partition } from './partition/index.js';
+export type { Directory } from './partition/directory.js';
+export { initDirectory, openSchema, Partition } from './partition/index.js';
 export type {
   Actor,
   Breach,
   DeletedEntry,
-  Directory,
   DirectorySettings,
   Entry,
-  Explanation,
-  Hit,
   IndexInfo,
   LoadEntry,
-  SearchOutcome,
-  SearchParams,
-  SearchSink,
-  View,
-} from './partition/types.js';
+} from './partition/model/directory.js';
+export type { Explanation, SearchOutcome, SearchParams } from './partition/read/search-params.js';
+export type { Hit, SearchSink } from './partition/read/sink.js';
+export type { Viewer } from './partition/read/viewer/viewer.js';
 export { hashPassword, isHashed, verifyPassword } from './password/index.js';
 export { type Dn, Schema, SchemaError, type SchemaOptions } from './schema/index.js';
 export { mount, RowanServer } from './server/index.js';

@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect } from 'chai';
+import { heard, LAUNCHER, rowanDoes, run, Sandbox, startRowan } from './cli/rowan.js';
 import { needs } from './require.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const main = fileURLToPath(new URL('../src/cli/main.js', import.meta.url));
 const library = new URL('../src/index.js', import.meta.url).href;
 
 const SAMPLE_URL = 'ldap://127.0.0.1:1389';
@@ -98,7 +98,7 @@ interface RowanCommand {
   readonly flags: readonly string[];
 }
 
-const ROWAN = /(?:^|[\s|])rowan ([a-z]+(?: (?:list|add|drop|restore|purge)\b)?)([^|`]*)/;
+const ROWAN = /(?:^|[\s|])rowan ([a-z]+(?: (?:list|add|drop|restore|purge|set|show)\b)?)([^|`]*)/;
 
 function rowanCommands(pages: readonly Page[]): RowanCommand[] {
   return pages.flatMap(commandLines).flatMap((line) => {
@@ -114,7 +114,7 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
 }
 
 function rowan(args: readonly string[], input = ''): string {
-  const run = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', env: cleanEnvironment(), input });
+  const run = spawnSync(process.execPath, [LAUNCHER, ...args], { encoding: 'utf8', env: cleanEnvironment(), input });
   if (run.status !== 0) throw new Error(`rowan ${args.join(' ')}: ${run.stderr}`);
   return run.stdout;
 }
@@ -172,18 +172,45 @@ describe('documents', function () {
     expect(Object.keys(scripts)).to.include.members([...named]);
   });
 
-  it('name commands and flags that rowan has', () => {
+  it('name commands and flags that rowan has', async () => {
     const commands = rowanCommands([page('README.md'), page('docs/cli.md'), page('docs/architecture.md')]);
     expect(commands.map(({ words }) => words[0])).to.include.members(['init', 'import', 'serve', 'passwd', 'explain']);
-    const help = new Map<string, string>();
-    const helpOf = (words: string): string => {
-      if (!help.has(words)) help.set(words, rowan([...words.split(' '), '--help']));
-      return help.get(words)!;
-    };
+    const wanted = [...new Set(commands.map(({ words }) => words.join(' ')))];
+    const help = new Map(
+      await Promise.all(
+        wanted.map(async (words) => {
+          const ended = await run(process.execPath, [LAUNCHER, ...words.split(' '), '--help']);
+          expect(ended.code, `rowan ${words}\n${ended.stderr}`).to.equal(0);
+          return [words, ended.stdout] as const;
+        }),
+      ),
+    );
     for (const { words, flags } of commands) {
-      const text = helpOf(words.join(' '));
+      const text = help.get(words.join(' '));
       expect(text).to.match(new RegExp(`^Usage: rowan ${words.join(' ')}\\b`));
       for (const flag of flags) expect(text, words.join(' ')).to.match(new RegExp(`^ +(-\\w, )?${flag}\\b`, 'm'));
+    }
+  });
+
+  it('README: "A directory of your own" works line by line', async () => {
+    const section = /^## A directory of your own\n\n((?: {4}.*\n)+)/m.exec(page('README.md').text)![1]!;
+    const lines = section
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/));
+    expect(lines.map(([npx, name, command]) => [npx, name, command])).to.deep.equal(
+      ['init', 'import', 'serve'].map((command) => ['npx', 'rowan', command]),
+    );
+    const sandbox = new Sandbox();
+    symlinkSync(join(root, 'scripts'), sandbox.path('scripts'));
+    const [init, load, serve] = lines.map((words) => words.slice(2).map((word) => word.replace(/:\d+$/, ':0')));
+    try {
+      await rowanDoes(init!, { cwd: sandbox.folder });
+      expect(await rowanDoes(load!, { cwd: sandbox.folder })).to.match(/^loaded 5 entries in /);
+      const server = startRowan(serve!, { cwd: sandbox.folder });
+      expect(await heard(server, ' suffixes ')).to.match(/^rowan ready: ldap:.* suffixes dc=example,dc=org$/m);
+    } finally {
+      await sandbox.remove();
     }
   });
 
@@ -220,7 +247,7 @@ describe('programs in the documents', function () {
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'rowan-docs-'));
     const options = ['--data', join(folder, 'data'), '--listen', 'ldap://127.0.0.1:0', '--log-level', 'warn'];
-    server = spawn(process.execPath, [main, 'quickstart', ...options], {
+    server = spawn(process.execPath, [LAUNCHER, 'quickstart', ...options], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: cleanEnvironment(),
     });

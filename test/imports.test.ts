@@ -8,21 +8,24 @@ const source = join(root, 'src');
 
 /** Rooms that each room may import from, itself aside; packages are listed apart. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
+  bytes: [],
+  cache: [],
   ldap: [],
-  store: [],
-  schema: ['ldap'],
+  store: ['bytes', 'cache'],
+  schema: ['bytes', 'cache', 'ldap'],
   protocol: ['ldap'],
-  ldif: ['ldap', 'schema'],
-  password: [],
-  partition: ['ldap', 'schema', 'store'],
-  server: ['protocol', 'partition', 'schema', 'password', 'ldap'],
-  cli: ['server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
+  ldif: ['bytes', 'ldap', 'schema'],
+  password: ['cache'],
+  partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
+  server: ['bytes', 'cache', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  cli: ['cache', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
 };
 
 /** Packages that only these rooms may import. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   lmdb: ['store'],
   hbase: ['store'],
+  saxes: ['store'],
   ldapjs: ['server'],
   asn1js: ['protocol'],
   '@node-rs/argon2': ['password'],
@@ -33,6 +36,57 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'cli-progress': ['cli'],
   yaml: ['cli'],
   pino: ['server', 'cli'],
+};
+
+/**
+ * Folders with sub-folders: each may import from those that are named, and from the files beside it in the outer
+ * folder. Not from folders that are not named here.
+ */
+const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  store: { memory: [], lmdb: [], hbase: [] },
+  'store/lmdb': {
+    record: [],
+    file: ['record'],
+    rows: ['file', 'record'],
+    lists: ['file', 'record', 'rows'],
+    read: ['file', 'lists', 'record', 'rows'],
+    write: ['file', 'lists', 'record', 'rows'],
+    ingest: ['file', 'lists', 'record', 'rows', 'write'],
+  },
+  'store/hbase': { rpc: [], filter: ['rpc'], schema: ['rpc'], journal: ['rpc', 'schema'] },
+  partition: {
+    model: [],
+    feed: ['model'],
+    tree: ['model'],
+    read: ['model', 'tree'],
+    write: ['model', 'tree'],
+    index: ['model', 'write'],
+    bulk: ['model', 'tree', 'write'],
+    upkeep: ['model', 'tree', 'feed', 'write', 'index'],
+  },
+  'partition/read': {
+    viewer: [],
+    order: [],
+    filter: ['viewer'],
+    plan: ['filter'],
+    run: ['filter', 'order', 'plan', 'viewer'],
+  },
+  'partition/upkeep': { check: [] },
+  server: {
+    words: [],
+    settings: [],
+    listen: ['settings'],
+    entry: ['words'],
+    processes: ['words'],
+    passwords: ['entry', 'settings'],
+    virtual: ['entry', 'processes', 'settings', 'words'],
+    services: ['entry', 'passwords', 'processes', 'settings', 'virtual', 'words'],
+    request: ['entry', 'passwords', 'services', 'words'],
+    operations: ['entry', 'request', 'services', 'virtual', 'words'],
+    connection: ['entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
+    long: ['connection', 'entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
+    mount: ['connection', 'entry', 'operations', 'request', 'services', 'settings', 'words'],
+  },
 };
 
 interface Import {
@@ -80,12 +134,78 @@ function objectionToRoom(file: string, room: string, target: string): string | u
   return ALLOWED[room]?.includes(to) ? undefined : `${room} may not import ${to || 'src/index'}`;
 }
 
+/** The file that a relative import means, below `src`. */
+function targetOf({ file, target }: Import): string {
+  return relative(source, join(dirname(join(source, file)), target)).replace(/\.js$/, '.ts');
+}
+
+/**
+ * One circle of files, type imports included, that import one another, the first again at its end; undefined where
+ * there is none.
+ */
+function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>();
+  const path: string[] = [];
+  const visit = (file: string): string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (done.has(file)) return undefined;
+    path.push(file);
+    for (const next of graph.get(file) ?? []) {
+      const found = visit(next);
+      if (found) return found;
+    }
+    path.pop();
+    done.add(file);
+    return undefined;
+  };
+  for (const file of graph.keys()) {
+    const found = visit(file);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** What is wrong with an import between sub-folders of one folder, or undefined. */
+function objectionToFolder(file: string, to: string): string | undefined {
+  for (const [folder, arrows] of Object.entries(FOLDERS)) {
+    const [from, target] = [file, to].map((path) => subFolder(folder, path));
+    if (from === undefined || target === undefined || from === target) continue;
+    const allowed = arrows[from];
+    if (!allowed) return `${folder}/${from} is not in the list of folders`;
+    if (!allowed.includes(target)) return `${folder}/${from} may not import ${folder}/${target}`;
+  }
+  return undefined;
+}
+
+/** The sub-folder of `folder` in which a file lies; undefined beside them, and elsewhere. */
+function subFolder(folder: string, path: string): string | undefined {
+  if (!path.startsWith(`${folder}/`)) return undefined;
+  const [name, more] = path.slice(folder.length + 1).split('/');
+  return more === undefined ? undefined : name;
+}
+
 describe('imports', () => {
   const files = [...sourceFiles()];
 
   it('point only the allowed way', () => {
     const wrong = files.flatMap(importsOf).flatMap((one) => {
       const why = objection(one);
+      return why ? [`${one.file}: '${one.target}': ${why}`] : [];
+    });
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('make no circles', () => {
+    const graph = new Map<string, string[]>();
+    for (const one of files.flatMap(importsOf)) {
+      if (one.target.startsWith('.')) graph.set(one.file, [...(graph.get(one.file) ?? []), targetOf(one)]);
+    }
+    expect(circleIn(graph)).to.equal(undefined);
+  });
+
+  it('follow the arrows between sub-folders', () => {
+    const wrong = files.flatMap(importsOf).flatMap((one) => {
+      const why = one.target.startsWith('.') && objectionToFolder(one.file, targetOf(one));
       return why ? [`${one.file}: '${one.target}': ${why}`] : [];
     });
     expect(wrong).to.deep.equal([]);
@@ -107,5 +227,20 @@ describe('imports', () => {
       'package lmdb belongs to store',
     );
     expect(objection({ file: 'cli/main.ts', room: 'cli', target: '../../test/require.js' })).to.equal('leaves src');
+    expect(objectionToFolder('store/lmdb/file/pages.ts', 'store/lmdb/rows/segments.ts')).to.equal(
+      'store/lmdb/file may not import store/lmdb/rows',
+    );
+    expect(objectionToFolder('store/lmdb/new/pages.ts', 'store/lmdb/rows/segments.ts')).to.equal(
+      'store/lmdb/new is not in the list of folders',
+    );
+  });
+
+  it('that make a circle are noticed', () => {
+    const straight = new Map([
+      ['a', ['b', 'c']],
+      ['b', ['c']],
+    ]);
+    expect(circleIn(straight)).to.equal(undefined);
+    expect(circleIn(new Map([...straight, ['c', ['d']], ['d', ['b']]]))).to.deep.equal(['b', 'c', 'd', 'b']);
   });
 });

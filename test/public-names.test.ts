@@ -21,6 +21,7 @@ describe('public names', () => {
       'mount',
       'openLmdbStore',
       'openMemoryStore',
+      'openSchema',
       'parseFilter',
       'readLdif',
       'resultName',

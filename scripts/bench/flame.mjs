@@ -10,7 +10,7 @@ const USAGE = `npm run bench -- flame [options]
   --entries N      people to load (100000)
   --seconds N      length of the load (5)
   --profile FILE   draw this V8 profile instead of making one
-  --out FILE       the picture (docs/flamegraph-search.svg)
+  --out FILE       the picture (docs/lab/flamegraph-search.svg)
 Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
 `;
 
@@ -23,7 +23,7 @@ export async function main(root, args) {
       entries: { type: 'string', default: '100000' },
       seconds: { type: 'string', default: '5' },
       profile: { type: 'string' },
-      out: { type: 'string', default: join(root, 'docs/flamegraph-search.svg') },
+      out: { type: 'string', default: join(root, 'docs/lab/flamegraph-search.svg') },
       help: { type: 'boolean', default: false },
     },
   });

@@ -1,6 +1,6 @@
 /**
- * Loaded into a front end before its own program (`node --import`): answers every message of the parent with what its HBase client
- * has counted. ROWAN_BENCH_DIST is the compiled form that the front end runs.
+ * Loaded into a front end before its own program (`node --import`): answers every message of the parent with what its
+ * HBase client has counted. ROWAN_BENCH_DIST is the compiled form that the front end runs.
  */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

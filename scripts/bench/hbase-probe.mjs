@@ -1,6 +1,7 @@
 /**
- * hbase-probe.mjs DIST URL flush | rates SECONDS PID: a program of its own over Rowan's HBase client, without a directory.
- * `flush` writes all tables out of HBase's memory; `rates` prints as JSON what the client alone gets from HBase whose process is PID.
+ * hbase-probe.mjs DIST URL flush | rates SECONDS PID: a program of its own over Rowan's HBase client, without a
+ * directory. `flush` writes all tables out of HBase's memory; `rates` prints as JSON what the client alone gets from
+ * HBase whose process is PID.
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

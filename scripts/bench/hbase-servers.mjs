@@ -8,7 +8,10 @@ import { ROWAN_FLAGS, Server, timed } from './servers.mjs';
 
 const COUNT = pathToFileURL(join(dirname(fileURLToPath(import.meta.url)), 'hbase-count.mjs')).href;
 
-/** As on a cluster: reports spell out the requests in hand, which takes a fifth of the time of a bulk load when made each half second. */
+/**
+ * As on a cluster: reports spell out the requests in hand, which takes a fifth of the time of a bulk load when made
+ * each half second.
+ */
 const REPORT_MS = 3000;
 
 function isFree(port) {

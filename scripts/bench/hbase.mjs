@@ -37,7 +37,7 @@ const USAGE = `npm run bench -- hbase [options]
   --seconds N      length of a turn (3)
   --only ROW,ROW   only these: ${NAMES.join(', ')}
   --memory SIZE    heap of HBase's process (2g)
-  --record         append the tables to docs/performance.md
+  --record         append the tables to docs/lab/runs.md
 Environment: ROWAN_BENCH_DIST is the compiled form to measure instead of dist; ROWAN_BENCH_NODE_FLAGS gives Node flags to the
 front ends, such as --cpu-prof.
 `;
@@ -141,7 +141,10 @@ class Run {
     });
   }
 
-  /** Begins to measure; what it gives tells for so many operations the processor time of each, µs, and of all processes a second. */
+  /**
+   * Begins to measure; what it gives tells for so many operations the processor time of each, µs, and of all processes
+   * a second.
+   */
   clock(frontEnds) {
     const pids = [this.hbase.pid, ...frontEnds.map((one) => one.process.pid)];
     const before = pids.map(cpuSeconds);
@@ -219,5 +222,5 @@ export async function main(root, args) {
   await run.measure();
   const command = ['npm run bench -- hbase', ...args].join(' ');
   process.stdout.write(`\n${hbaseTables(run)}\n`);
-  if (options.record) recordHBase(join(root, 'docs/performance.md'), { machine, command, run });
+  if (options.record) recordHBase(join(root, 'docs/lab/runs.md'), { machine, command, run });
 }

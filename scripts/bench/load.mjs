@@ -1,17 +1,17 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** The load generator, from the root of the project. */
 export const LOAD = '.cache/ldapload';
 
-/** Compiles it when it is older than its source. */
-export function compileLoad(root) {
+/** Compiles it; `tls`: with TLS, which wants the package libssl-dev. */
+export function compileLoad(root, tls = false) {
   const source = join(root, 'scripts/load/ldapload.c');
   const load = join(root, LOAD);
   mkdirSync(dirname(load), { recursive: true });
-  if (existsSync(load) && statSync(load).mtimeMs > statSync(source).mtimeMs) return;
-  execFileSync('gcc', ['-O2', '-o', load, source], { stdio: 'inherit' });
+  const openssl = tls ? ['-DTLS', '-lssl', '-lcrypto'] : [];
+  execFileSync('gcc', ['-O2', '-o', load, source, ...openssl], { stdio: 'inherit' });
 }
 
 /** Writes so many people as LDIF. */

@@ -6,7 +6,8 @@ function firstLine(text) {
   return text.trim().split('\n')[0] ?? '';
 }
 
-function commit(root) {
+/** The commit of a checkout, and whether it has been changed since. */
+export function commit(root) {
   const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
   try {
     const changed = git('status', '--porcelain', '--untracked-files=no') === '' ? '' : ' with changes';
@@ -48,7 +49,9 @@ export function processes(pid) {
   return [pid, ...children.flatMap(processes)];
 }
 
-/** Memory of a process outside the page cache, in bytes: what /proc/PID/smaps_rollup calls anonymous and shared memory. */
+/**
+ * Memory of a process outside the page cache, in bytes: what /proc/PID/smaps_rollup calls anonymous and shared memory.
+ */
 export function privateMemory(pid) {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   const kib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);

@@ -2,6 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { rowsToDrive } from './certificate.mjs';
 import { describeMachine } from './machine.mjs';
 import { Profiled } from './profiled.mjs';
 import { formatRows } from './report.mjs';
@@ -14,7 +15,7 @@ const USAGE = `npm run bench -- profile [options]
   --entries N      people to load (100000)
   --seconds N      length of each load (5)
   --only ROW,ROW   only these: ${names.join(', ')}
-  --record         append to docs/performance.md
+  --record         append to docs/lab/runs.md
 Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
 `;
 
@@ -46,7 +47,15 @@ export async function main(root, args) {
   const unknown = only.find((name) => !names.includes(name));
   if (unknown !== undefined) throw new Error(`no row is called ${unknown}; there are ${names.join(', ')}`);
   const [entries, seconds] = [Number(values.entries), Number(values.seconds)];
-  const profiled = new Profiled(root, entries);
+  const rows = rowsToDrive(
+    loadRows.filter(({ name }) => only.includes(name)),
+    (text) => process.stderr.write(`${text}\n`),
+  );
+  const profiled = new Profiled(
+    root,
+    entries,
+    rows.some((row) => row.tls),
+  );
   const lines = [];
   const add = (cells) => {
     lines.push(cells);
@@ -56,7 +65,7 @@ export async function main(root, args) {
   if (only.includes('load')) add(line('bulk load', '', loaded));
   if (only.includes('middle')) profiled.rowan.addMiddleIndex();
   let first = entries;
-  for (const row of loadRows.filter(({ name }) => only.includes(name))) {
+  for (const row of rows) {
     for (const depth of row.depths) {
       add(line(row.title, String(depth), await profiled.run(row, { depth, seconds, first })));
       first += 10_000_000;
@@ -65,7 +74,7 @@ export async function main(root, args) {
   const table = formatRows([HEADS, ...lines]);
   process.stdout.write(`\n${table}\n`);
   const command = ['npm run bench -- profile', ...args].join(' ');
-  if (values.record) appendFileSync(join(root, 'docs/performance.md'), recorded(describeMachine(root), command, table));
+  if (values.record) appendFileSync(join(root, 'docs/lab/runs.md'), recorded(describeMachine(root), command, table));
 }
 
 function recorded(machine, command, table) {

@@ -1,8 +1,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeCertificate } from './certificate.mjs';
 import { compileLoad, drive, makePeople } from './load.mjs';
-import { rowArgs } from './rows.mjs';
+import { rowArgs, rowPort } from './rows.mjs';
 import { Rowan } from './servers.mjs';
 
 /** The first part of a load, in which functions are still being compiled, ms. */
@@ -10,7 +11,7 @@ const WARM_UP = 1500;
 
 /** A directory of people, served by processes that are profiled. */
 export class Profiled {
-  constructor(root, entries) {
+  constructor(root, entries, tls = false) {
     this.root = root;
     this.entries = entries;
     this.folder = mkdtempSync(join(tmpdir(), 'rowan-profile-'));
@@ -21,7 +22,8 @@ export class Profiled {
       this.rowan.process?.kill('SIGKILL');
       rmSync(this.folder, { recursive: true, force: true });
     });
-    compileLoad(root);
+    if (tls) this.rowan.certificate = makeCertificate(this.folder);
+    compileLoad(root, tls);
     makePeople(root, entries, this.file);
   }
 
@@ -32,7 +34,10 @@ export class Profiled {
     return { profile: taken(profiles), from: 0, until: Number.POSITIVE_INFINITY, ops: this.entries / seconds };
   }
 
-  /** Runs one row of the benchmark on a server of its own; its profile, and between which of its microseconds the load was on. */
+  /**
+   * Runs one row of the benchmark on a server of its own; its profile, and between which of its microseconds the load
+   * was on.
+   */
   async run(row, { depth, seconds, first }) {
     const { rowan, entries } = this;
     const profiles = this.#flags();
@@ -41,7 +46,7 @@ export class Profiled {
     if (row.argon2id) await rowan.hashPasswords(row.argon2id);
     const began = performance.now() - spawned;
     const args = rowArgs(row, { entries, depth, seconds, first, password: rowan.password });
-    const { ops } = drive(this.root, rowan.port, args);
+    const { ops } = drive(this.root, rowPort(row, rowan), args);
     await rowan.stop();
     const until = began + seconds * 1000;
     const from = began + Math.min(WARM_UP, (seconds * 1000) / 2);

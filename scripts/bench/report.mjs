@@ -16,8 +16,8 @@ const FORMATS = {
 
 /** How many times better Rowan is: more for a rate, less for all else. */
 export function ratio(result) {
-  if (result.rowan === undefined || result.slapd === undefined) return undefined;
-  return result.unit === 'rate' ? result.rowan / result.slapd : result.slapd / result.rowan;
+  if (result.rowan === undefined || result.other === undefined) return undefined;
+  return result.unit === 'rate' ? result.rowan / result.other : result.other / result.rowan;
 }
 
 function cells(result) {
@@ -28,17 +28,17 @@ function cells(result) {
     result.title,
     result.depth === undefined ? '' : String(result.depth),
     show(result.rowan),
-    show(result.slapd),
+    show(result.other),
     times === undefined ? '–' : times.toFixed(2),
     p99(result.rowanP99),
-    p99(result.slapdP99),
+    p99(result.otherP99),
   ];
 }
 
-const HEADS = ['work', 'in flight', 'Rowan', 'slapd', 'ratio', 'p99 ms', 'slapd p99 ms'];
-
-export function formatTable(results) {
-  return formatRows([HEADS, ...results.map(cells)]);
+/** `other`: what stands beside Rowan. */
+export function formatTable(results, other) {
+  const heads = ['work', 'in flight', 'Rowan', other, 'ratio', 'p99 ms', `${other} p99 ms`];
+  return formatRows([heads, ...results.map(cells)]);
 }
 
 /** A Markdown table whose columns are even; the first of the rows are its heads. */
@@ -54,18 +54,18 @@ export function formatRows(rows) {
 export function record(file, { machine, run, results }) {
   if (!existsSync(file)) {
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, '# Performance\n');
+    writeFileSync(file, '# Recorded runs\n');
   }
-  const slapd = machine.slapd === undefined ? 'no slapd' : `slapd ${machine.slapd}`;
+  const beside = run.against ?? (machine.slapd === undefined ? 'no slapd' : `slapd ${machine.slapd}`);
   appendFileSync(
     file,
     `
 ## ${machine.date}, ${run.entries.toLocaleString('en-US')} entries, commit ${machine.commit}
 
-${machine.cores} cores of ${machine.cpu}, ${machine.memoryGiB} GiB, Linux ${machine.kernel}, Node ${machine.node}, ${slapd}.
+${machine.cores} cores of ${machine.cpu}, ${machine.memoryGiB} GiB, Linux ${machine.kernel}, Node ${machine.node}, ${beside}.
 \`${run.command}\`: ${run.turns} turns of ${run.seconds} s, medians, 8 connections; a ratio above 1 means that Rowan is better.
 
-${formatTable(results)}
+${formatTable(results, run.against === undefined ? 'slapd' : 'before')}
 `,
   );
 }

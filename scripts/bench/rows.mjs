@@ -13,7 +13,9 @@ export function numbersStarting(prefix, entries) {
   return count;
 }
 
-/** Two-digit prefixes, all with the same number of results where `entries` is a power of ten; else any number is taken. */
+/**
+ * Two-digit prefixes, all with the same number of results where `entries` is a power of ten; else any number is taken.
+ */
 function prefixOptions(entries) {
   const same = numbersStarting(10, entries) === numbersStarting(99, entries);
   return ['-l', '10', '-n', '100', '-v', 'Common user.%u', '-e', same ? String(numbersStarting(10, entries)) : '-1'];
@@ -24,7 +26,9 @@ const REPEATED = 100;
 
 /**
  * `mode`: of ldapload. `depths`: requests in flight on each connection. `write`: bound as the administrator.
- * `options(entries)`: more options. `argon2id`: so many people get their password anew where the server hashes it so. `extra`: measured only when named with `--only` or under `--all`.
+ * `tls`: sessions under TLS, with full handshakes or resumed ones. `options(entries)`: more options. `argon2id`: so
+ * many people get their password anew where the server hashes it so. `extra`: measured only when named with `--only` or
+ * under `--all`.
  */
 export const loadRows = [
   { name: 'search', title: '(uid=x), all attributes', mode: 'search', depths: [1, 16] },
@@ -61,10 +65,18 @@ export const loadRows = [
     grows: true,
     extra: true,
   },
+  { name: 'sessions', title: 'connect, bind, search, unbind, close', mode: 'sessions', depths: [1] },
+  { name: 'sessions-tls', title: 'the same, TLS, full handshakes', mode: 'sessions', depths: [1], tls: 'new' },
+  { name: 'sessions-resumed', title: 'the same, TLS, resumed', mode: 'sessions', depths: [1], tls: 'resumed' },
 ];
 
 /** Connections that the load generator opens. */
 export const CONNECTIONS = 8;
+
+/** The port of a server that a row speaks to. */
+export function rowPort(row, server) {
+  return row.tls ? server.tlsPort : server.port;
+}
 
 /** Options of ldapload for one turn of a row; `first`: where the numbers of people that it adds begin. */
 export function rowArgs(row, { entries, depth, seconds, first, password }) {
@@ -72,6 +84,7 @@ export function rowArgs(row, { entries, depth, seconds, first, password }) {
   const args = ['-m', row.mode, '-c', CONNECTIONS, '-d', depth, '-t', seconds, ...more];
   if (!more.includes('-n')) args.push('-n', entries);
   if (row.write) args.push('-D', ADMIN, '-W', password);
+  if (row.tls) args.push('-x', row.tls);
   if (row.grows) args.push('-s', first);
   return args;
 }

@@ -1,16 +1,17 @@
 /**
  * npm run bench [-- OPTIONS]: Rowan beside slapd, same data, same load generator, turns alternating, medians.
- * `--help` lists the options; docs/performance.md takes the results.
+ * `--help` lists the options; docs/lab/runs.md takes the results.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { makeCertificate, rowsToDrive } from './certificate.mjs';
 import { compileLoad, drive, makePeople } from './load.mjs';
-import { describeMachine, isInstalled } from './machine.mjs';
+import { commit, describeMachine, isInstalled } from './machine.mjs';
 import { formatTable, median, record } from './report.mjs';
-import { loadRows, rowArgs, rowNames } from './rows.mjs';
+import { loadRows, rowArgs, rowNames, rowPort } from './rows.mjs';
 import { Rowan, Slapd } from './servers.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -27,8 +28,9 @@ npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
   --all            the rows that are usually left out, too
   --workers N      processes of Rowan that serve (1)
   --no-slapd       Rowan alone
+  --against FOLDER the compiled checkout of another version of Rowan in slapd's place: what a change costs
   --json FILE      every single figure
-  --record         append to docs/performance.md a run that is not a whole one, too
+  --record         append to docs/lab/runs.md a run that is not a whole one, too
 Environment: ROWAN_BENCH_NODE_FLAGS gives Node flags to what Rowan runs, such as --cpu-prof.
 `;
 
@@ -42,6 +44,7 @@ function readOptions() {
       only: { type: 'string' },
       all: { type: 'boolean', default: false },
       'no-slapd': { type: 'boolean', default: false },
+      against: { type: 'string' },
       json: { type: 'string' },
       record: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -75,7 +78,7 @@ const say = (text) => process.stderr.write(`${text}\n`);
 /** One turn of one row. */
 function driveRow(server, row, depth, first) {
   const { entries, seconds } = options;
-  return drive(root, server.port, rowArgs(row, { entries, depth, seconds, first, password: server.password }));
+  return drive(root, rowPort(row, server), rowArgs(row, { entries, depth, seconds, first, password: server.password }));
 }
 
 /** Runs `turn` for every server in alternation; the measurements by server. */
@@ -91,10 +94,11 @@ async function inTurns(servers, turn) {
 const NEW_A_TURN = 10_000_000;
 let firstNew = 0;
 
+const otherName = options?.against === undefined ? 'slapd' : 'before';
 const results = [];
 function add(result) {
   results.push(result);
-  say(formatTable([result]).split('\n').at(-1));
+  say(formatTable([result], otherName).split('\n').at(-1));
 }
 
 async function measureLoading(servers, file) {
@@ -111,7 +115,7 @@ async function measureLoading(servers, file) {
     title: 'bulk load',
     unit: 'rate',
     rowan: rate(seconds[0]),
-    slapd: rate(seconds[1]),
+    other: rate(seconds[1]),
     turns: seconds,
   });
 }
@@ -123,13 +127,15 @@ async function measureStart(servers) {
       await server.stop();
       return ms;
     });
-    const [rowan, slapd] = turns.map(median);
-    add({ name: 'start', title: 'start until a bind is answered', unit: 'milliseconds', rowan, slapd, turns });
+    const [rowan, other] = turns.map(median);
+    add({ name: 'start', title: 'start until a bind is answered', unit: 'milliseconds', rowan, other, turns });
   }
   for (const server of servers) await server.start();
 }
 
-/** A turn of each server that is not counted goes before: what is measured are servers that have been up for a while. */
+/**
+ * A turn of each server that is not counted goes before: what is measured are servers that have been up for a while.
+ */
 async function measureRow(servers, row) {
   if (row.argon2id) for (const server of servers) await server.hashPasswords?.(row.argon2id);
   for (const depth of row.depths) {
@@ -140,51 +146,70 @@ async function measureRow(servers, row) {
     for (const server of servers) await turn(server);
     const turns = await inTurns(servers, turn);
     const of = (key) => turns.map((list) => median(list.map((one) => one[key])));
-    const [rowan, slapd] = of(row.perEntry ? 'entries' : 'ops');
-    const [rowanP99, slapdP99] = of('p99_ms');
+    const [rowan, other] = of(row.perEntry ? 'entries' : 'ops');
+    const [rowanP99, otherP99] = of('p99_ms');
     const title = row.perEntry ? `${row.title}, entries` : row.title;
-    add({ name: row.name, title, depth, unit: 'rate', rowan, slapd, rowanP99, slapdP99, turns });
+    add({ name: row.name, title, depth, unit: 'rate', rowan, other, rowanP99, otherP99, turns });
+    if (row.tls === 'resumed') sayResumed(servers, of('resumed'));
   }
 }
 
+/** Not every server resumes: this slapd's GnuTLS gives no tickets, and makes a full handshake instead. */
+function sayResumed(servers, shares) {
+  const said = servers.map(({ name }, i) => `${name} ${Math.round(100 * shares[i])} %`);
+  say(`resumed of the handshakes: ${said.join(', ')}`);
+}
+
 function measureMemory(servers) {
-  const [rowan, slapd] = servers.map((server) => server.memory());
-  add({ name: 'memory', title: 'memory outside the page cache, afterwards', unit: 'bytes', rowan, slapd });
+  const [rowan, other] = servers.map((server) => server.memory());
+  add({ name: 'memory', title: 'memory outside the page cache, afterwards', unit: 'bytes', rowan, other });
 }
 
 async function main() {
-  compileLoad(root);
+  const rows = rowsToDrive(
+    loadRows.filter((row) => wanted(row.name, row.extra)),
+    say,
+  );
+  const tls = rows.some((row) => row.tls);
+  compileLoad(root, tls);
   firstNew = options.entries;
   const machine = describeMachine(root);
   const folder = mkdtempSync(join(tmpdir(), 'rowan-bench-'));
   const servers = [new Rowan(join(folder, 'rowan'), root, options.workers)];
-  if (!options['no-slapd'] && isInstalled('slapd')) servers.push(new Slapd(join(folder, 'slapd'), root));
+  if (options.against) servers.push(new Rowan(join(folder, 'before'), resolve(options.against), options.workers));
+  else if (!options['no-slapd'] && isInstalled('slapd')) servers.push(new Slapd(join(folder, 'slapd'), root));
   else say('slapd is not installed or not wanted: Rowan alone');
   process.once('SIGINT', () => process.exit(130));
   process.once('exit', () => {
     for (const server of servers) server.process?.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
   });
+  if (tls) {
+    const certificate = makeCertificate(folder);
+    for (const server of servers) server.certificate = certificate;
+  }
   const file = join(folder, 'people.ldif');
   makePeople(root, options.entries, file);
   await measureLoading(servers, file);
   if (wanted('middle', true)) for (const server of servers) server.addMiddleIndex();
   await measureStart(servers);
-  for (const row of loadRows) if (wanted(row.name, row.extra)) await measureRow(servers, row);
+  for (const row of rows) await measureRow(servers, row);
   if (wanted('memory')) measureMemory(servers);
   for (const server of servers) await server.stop();
   finish(machine);
 }
 
 function finish(machine) {
-  // Where this machine keeps the single figures is of no use to others.
-  const json = process.argv.indexOf('--json');
-  const given = process.argv.slice(2).filter((_, i) => json < 0 || (i + 2 !== json && i + 2 !== json + 1));
+  // Where this machine keeps the single figures and the other version is of no use to others.
+  const given = process.argv
+    .slice(2)
+    .filter((_, i, all) => !['--json', '--against'].some((flag) => all[i] === flag || all[i - 1] === flag));
   const command = ['npm run bench', ...(given.length > 0 ? ['--', ...given] : [])].join(' ');
-  const run = { command, entries: options.entries, turns: options.turns, seconds: options.seconds };
-  process.stdout.write(`\n${formatTable(results)}\n`);
-  const whole = options.only === undefined && machine.slapd !== undefined && !options['no-slapd'];
-  if (whole || options.record) record(join(root, 'docs/performance.md'), { machine, run, results });
+  const against = options.against && `Rowan of commit ${commit(resolve(options.against))}`;
+  const run = { command, entries: options.entries, turns: options.turns, seconds: options.seconds, against };
+  process.stdout.write(`\n${formatTable(results, otherName)}\n`);
+  const whole = options.only === undefined && machine.slapd !== undefined && !options['no-slapd'] && !against;
+  if (whole || options.record) record(join(root, 'docs/lab/runs.md'), { machine, run, results });
   if (options.json) writeFileSync(options.json, `${JSON.stringify({ machine, run, results }, undefined, 2)}\n`);
 }
 

@@ -8,7 +8,9 @@ export function shown({ unit, value }) {
   return unit === '/s' ? `${number}/s` : `${number} ${unit}`;
 }
 
-/** A Markdown table: a line for each thing measured, a column for each size, and how the last compares with the first. */
+/**
+ * A Markdown table: a line for each thing measured, a column for each size, and how the last compares with the first.
+ */
 export function scaleTable(columns) {
   const titles = [...columns[0].results.keys()];
   const heads = ['work', ...columns.map(({ size }) => size.toLocaleString('en-US')), 'last ÷ first'];

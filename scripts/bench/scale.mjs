@@ -24,7 +24,7 @@ const USAGE = `npm run bench -- scale [options]
   --sizes N,N      people to load, one directory after another (${SIZES.join(',')})
   --seconds N      length of each measurement (3)
   --folder DIR     where the directories are made (${tmpdir()})
-  --record         append the table to docs/performance.md
+  --record         append the table to docs/lab/runs.md
 Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
 `;
 
@@ -221,5 +221,5 @@ export async function main(root, args) {
   }
   const command = ['npm run bench -- scale', ...args].join(' ');
   process.stdout.write(`\n${scaleTable(columns)}\n`);
-  if (options.record) recordScale(join(root, 'docs/performance.md'), { machine, command, columns });
+  if (options.record) recordScale(join(root, 'docs/lab/runs.md'), { machine, command, columns });
 }

@@ -43,6 +43,9 @@ export function timed(program, args, options = {}) {
 
 /** A server that is loaded from a file, started and stopped. A subclass says with which programs. */
 export class Server {
+  /** Files of what TLS is spoken with at `tlsPort`; undefined: none is. To be set before anything is loaded. */
+  certificate;
+
   constructor(folder) {
     this.folder = folder;
   }
@@ -58,6 +61,7 @@ export class Server {
   /** Starts it; milliseconds until it answers a bind. */
   async start() {
     this.port = await freePort();
+    if (this.certificate) this.tlsPort = await freePort();
     const start = performance.now();
     const { program, args, env } = this.command();
     this.process = spawn(program, args, { stdio: this.stdio, env: { ...process.env, ...env } });
@@ -106,7 +110,13 @@ export class Rowan extends Server {
 
   run(...args) {
     const env = { ...process.env, ROWAN_ADMIN_PASSWORD: PASSWORD };
-    return timed(process.execPath, [...this.nodeFlags, this.rowan, ...args], { env });
+    const [program, ...first] = this.launch();
+    return timed(program, [...first, ...args], { env });
+  }
+
+  /** As a user starts it, with the Node flags of its first line, or with others in their place. */
+  launch() {
+    return this.nodeFlags.length > 0 ? [process.execPath, ...this.nodeFlags, this.rowan] : [this.rowan];
   }
 
   /** Seconds to load `file` into an empty directory. */
@@ -135,16 +145,13 @@ export class Rowan extends Server {
   }
 
   command() {
-    const args = [
-      ...this.nodeFlags,
-      this.rowan,
-      'serve',
-      '--data',
-      this.data,
-      '--listen',
-      `ldap://127.0.0.1:${this.port}`,
-    ];
-    return { program: process.execPath, args: [...args, '--workers', String(this.workers), ...ROWAN_FLAGS], env: {} };
+    const [program, ...first] = this.launch();
+    const args = [...first, 'serve', '--data', this.data, '--listen', `ldap://127.0.0.1:${this.port}`];
+    if (this.certificate) {
+      const { cert, key } = this.certificate;
+      args.push('--listen', `ldaps://127.0.0.1:${this.tlsPort}`, '--tls-cert', cert, '--tls-key', key);
+    }
+    return { program, args: [...args, '--workers', String(this.workers), ...ROWAN_FLAGS], env: {} };
   }
 }
 
@@ -171,14 +178,22 @@ export class Slapd extends Server {
 
   load(file) {
     this.empty();
-    writeFileSync(this.conf, readFileSync(this.template, 'utf8').replaceAll('DIR', this.folder));
+    writeFileSync(this.conf, this.#tls() + readFileSync(this.template, 'utf8').replaceAll('DIR', this.folder));
     return timed('slapadd', ['-q', '-f', this.conf, '-l', file]);
   }
 
   /** slapd.conf has a `sub` index on cn. */
   addMiddleIndex() {}
 
+  #tls() {
+    if (!this.certificate) return '';
+    const { cert, key } = this.certificate;
+    return `TLSCertificateFile ${cert}\nTLSCertificateKeyFile ${key}\n`;
+  }
+
   command() {
-    return { program: 'slapd', args: ['-f', this.conf, '-h', `ldap://127.0.0.1:${this.port}/`, '-d', '0'], env: {} };
+    const urls = [`ldap://127.0.0.1:${this.port}/`];
+    if (this.certificate) urls.push(`ldaps://127.0.0.1:${this.tlsPort}/`);
+    return { program: 'slapd', args: ['-f', this.conf, '-h', urls.join(' '), '-d', '0'], env: {} };
   }
 }

@@ -30,7 +30,10 @@ function partOf({ functionName, url }) {
   return room && (ROOMS.get(room) ?? 'other');
 }
 
-/** Microseconds between `from` and `until` of a profile by V8, that the thread was busy and that it waited; those busy by part. */
+/**
+ * Microseconds between `from` and `until` of a profile by V8, that the thread was busy and that it waited; those busy
+ * by part.
+ */
 export function sharesOf(profile, from, until) {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
   const callers = new Map();

@@ -67,7 +67,10 @@ function compile(folder, libraries) {
   if (status !== 0) throw new Refusal(`SingleHBase.java does not compile:\n${stderr.trim()}`);
 }
 
-/** The Java program and the class path to start; fetches and compiles what is not in `.cache/hbase` yet. Throws `Refusal`. */
+/**
+ * The Java program and the class path to start; fetches and compiles what is not in `.cache/hbase` yet. Throws
+ * `Refusal`.
+ */
 export function prepare() {
   requireJava();
   const libraries = makeOnce(nameFor('libraries', 'pom.xml'), download);

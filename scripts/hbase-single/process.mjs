@@ -85,7 +85,9 @@ function logEnd(data) {
   return lines.slice(-LOG_LINES).join('\n');
 }
 
-/** Whether it ended because its master waited too long for what it needs: on a busy machine, after a kill, that happens. */
+/**
+ * Whether it ended because its master waited too long for what it needs: on a busy machine, after a kill, that happens.
+ */
 function isStuck(data) {
   return /Master not initialized after \d+ms/.test(logEnd(data));
 }
@@ -165,8 +167,8 @@ async function settled(record, data) {
 
 /**
  * Starts HBase on a data folder and waits until tables can be made; where it runs already, or is still coming up or
- * going down, waits for that first. `options`: data, ports {master, region[], rest, zookeeper}, memory, log, reportMs, follow (a
- * process id). Returns the record and whether it was `running` before. Throws `Refusal`.
+ * going down, waits for that first. `options`: data, ports {master, region[], rest, zookeeper}, memory, log, reportMs,
+ * follow (a process id). Returns the record and whether it was `running` before. Throws `Refusal`.
  */
 export async function start(options) {
   const { data, ports } = options;

@@ -1,9 +1,9 @@
 /* ldapload: drives an LDAP server over loopback and counts what comes back.
  *
- *   gcc -O2 -o ldapload ldapload.c
+ *   gcc -O2 -o ldapload ldapload.c        sessions under TLS: -DTLS, and -lssl -lcrypto at the end
  *   ldapload -p PORT [-m MODE] [-c CONNECTIONS] [-d DEPTH] [-t SECONDS] [-n USERS] [-D DN -W PASSWORD]
  *            [-b BASE] [-f DNFMT] [-v VALUEFMT] [-w PASSWORDFMT] [-s FIRST] [-l LOWEST] [-e ENTRIES]
- *            [-a ATTRIBUTE] [-r ATTRIBUTE] [-j]
+ *            [-a ATTRIBUTE] [-r ATTRIBUTE] [-x new|resumed] [-j]
  *
  * One thread, epoll, requests encoded on the fly: it costs a fraction of a core, so that on a two-core
  * machine the server is what is measured. Every connection keeps DEPTH requests in flight; a request is
@@ -25,10 +25,13 @@
  *   and      subtree search under BASE for (&(objectClass=person)(uid=VALUEFMT))
  *   mixed    of 100 requests 80 search, 10 bind, 8 modify and 2 add or delete, one after the other
  *            (bound first as -D/-W; the binds go over as many connections of their own)
+ *   sessions connect, bind as DNFMT with PASSWORDFMT, search as `search`, unbind and close; a session is one operation;
+ *            depth is 1. -x: under TLS (sessions.h)
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
@@ -69,8 +72,8 @@ static char pwfmt[256] = "password";
 static char attribute[64] = "uid", requested[64] = "";
 static char binddn[512] = "", bindpw[256] = "";
 static uint32_t users = 10000, lowest = 0, nextadd = 0;
-static enum mode { SEARCH, BASE, BIND, COMPARE, MODIFY, ADD, SUB, MIDDLE, UNINDEXED, AND, MIXED, GROW, DELETE } mode = SEARCH;
-static const char *modes[] = {"search", "base", "bind", "compare", "modify", "add", "sub", "middle", "unindexed", "and", "mixed", "grow"};
+static enum mode { SEARCH, BASE, BIND, COMPARE, MODIFY, ADD, SUB, MIDDLE, UNINDEXED, AND, MIXED, GROW, SESSIONS, DELETE } mode = SEARCH;
+static const char *modes[] = {"search", "base", "bind", "compare", "modify", "add", "sub", "middle", "unindexed", "and", "mixed", "grow", "sessions"};
 static int wantentries = 1, json = 0;
 
 static uint64_t rs = 88172645463325252ull;
@@ -122,7 +125,7 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
   case DELETE: {
     buf m = {.n = 0}; unsigned char idb[4] = {id >> 24 & 0x7f, id >> 16, id >> 8, id};
     tlv(&m, 2, idb, 4); str(&m, 0x4a, dn); sub(out, 0x30, &m); break; }
-  case MIXED: break;
+  case MIXED: case SESSIONS: break;
   case COMPARE:
     str(&b, 4, dn); str(&f, 4, attribute); str(&f, 4, val); sub(&b, 0x30, &f); message(out, id, 0x6e, &b); break;
   case MODIFY: case GROW: {
@@ -210,11 +213,16 @@ static size_t hdr(const unsigned char *p, size_t n, size_t *len) { /* header siz
   *len = l; return 2 + k;
 }
 
-static void dial(conn *c, int port, int bindfirst) {
-  c->fd = socket(AF_INET, SOCK_STREAM, 0); c->in = malloc(c->room = IN); c->out = malloc(OUT);
+static int tcp(int port) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  if (connect(c->fd, (void *)&a, sizeof a)) { perror("connect"); exit(1); }
-  int one = 1; setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (connect(fd, (void *)&a, sizeof a)) { perror("connect"); exit(1); }
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return fd;
+}
+
+static void dial(conn *c, int port, int bindfirst) {
+  c->fd = tcp(port); c->in = malloc(c->room = IN); c->out = malloc(OUT);
   if (!bindfirst) return;
   buf m = {.n = 0}; mkbind(&m, 1, binddn, bindpw); if (send(c->fd, m.b, m.n, 0) < 0) { perror("send"); exit(1); }
   unsigned char r[512]; ssize_t n = recv(c->fd, r, sizeof r, 0);
@@ -248,28 +256,11 @@ static void receive(int ci) {
   flush(&cs[li]); if (mode == MIXED) flush(&cs[conns + li]);
 }
 
-static int bytime(const void *a, const void *b) { double x = *(double *)a, y = *(double *)b; return x < y ? -1 : x > y; }
+#include "sessions.h"
 
-static enum mode modenamed(const char *name) {
-  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) if (!strcmp(name, modes[i])) return i;
-  fprintf(stderr, "unknown mode %s\n", name); exit(2);
-}
-
-int main(int argc, char **argv) {
-  int port = 389; double secs = 5; int o;
-  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:a:r:j")) != -1) switch (o) {
-    case 'p': port = atoi(optarg); break; case 'c': conns = atoi(optarg); break; case 'd': depth = atoi(optarg); break;
-    case 't': secs = atof(optarg); break; case 'n': users = atoi(optarg); break; case 'l': lowest = atoi(optarg); break;
-    case 'b': snprintf(base, sizeof base, "%s", optarg); break; case 'f': snprintf(dnfmt, sizeof dnfmt, "%s", optarg); break;
-    case 'v': snprintf(valfmt, sizeof valfmt, "%s", optarg); break; case 'w': snprintf(pwfmt, sizeof pwfmt, "%s", optarg); break;
-    case 'D': snprintf(binddn, sizeof binddn, "%s", optarg); break; case 'W': snprintf(bindpw, sizeof bindpw, "%s", optarg); break;
-    case 's': nextadd = atoi(optarg); break; case 'e': wantentries = atoi(optarg); break; case 'j': json = 1; break;
-    case 'a': snprintf(attribute, sizeof attribute, "%s", optarg); break;
-    case 'r': snprintf(requested, sizeof requested, "%s", optarg); break;
-    case 'm': mode = modenamed(optarg); break;
-    default: fprintf(stderr, "usage: see the head of ldapload.c\n"); return 2; }
-  if (conns < 1 || depth < 1 || depth > 4096 || users <= lowest) { fprintf(stderr, "CONNECTIONS, DEPTH or USERS out of range\n"); return 2; }
-  lat = malloc(caplat * sizeof *lat); slots = calloc((size_t)conns * depth, sizeof *slots); lanes = calloc(conns, sizeof *lanes);
+/* Each of the two returns how many seconds requests were made. */
+static double runrequests(int port, double secs) {
+  slots = calloc((size_t)conns * depth, sizeof *slots); lanes = calloc(conns, sizeof *lanes);
   int sockets = mode == MIXED ? 2 * conns : conns;
   int ep = epoll_create1(0); cs = calloc(sockets, sizeof *cs);
   for (int i = 0; i < sockets; i++) {
@@ -284,15 +275,41 @@ int main(int argc, char **argv) {
     int n = epoll_wait(ep, ev, 64, 100);
     for (int k = 0; k < n; k++) receive(ev[k].data.u32);
   }
-  double dt = now() - t0;
+  return now() - t0;
+}
+
+static int bytime(const void *a, const void *b) { double x = *(double *)a, y = *(double *)b; return x < y ? -1 : x > y; }
+
+static enum mode modenamed(const char *name) {
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) if (!strcmp(name, modes[i])) return i;
+  fprintf(stderr, "unknown mode %s\n", name); exit(2);
+}
+
+int main(int argc, char **argv) {
+  int port = 389; double secs = 5; int o;
+  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:a:r:x:j")) != -1) switch (o) {
+    case 'p': port = atoi(optarg); break; case 'c': conns = atoi(optarg); break; case 'd': depth = atoi(optarg); break;
+    case 't': secs = atof(optarg); break; case 'n': users = atoi(optarg); break; case 'l': lowest = atoi(optarg); break;
+    case 'b': snprintf(base, sizeof base, "%s", optarg); break; case 'f': snprintf(dnfmt, sizeof dnfmt, "%s", optarg); break;
+    case 'v': snprintf(valfmt, sizeof valfmt, "%s", optarg); break; case 'w': snprintf(pwfmt, sizeof pwfmt, "%s", optarg); break;
+    case 'D': snprintf(binddn, sizeof binddn, "%s", optarg); break; case 'W': snprintf(bindpw, sizeof bindpw, "%s", optarg); break;
+    case 's': nextadd = atoi(optarg); break; case 'e': wantentries = atoi(optarg); break; case 'j': json = 1; break;
+    case 'a': snprintf(attribute, sizeof attribute, "%s", optarg); break;
+    case 'r': snprintf(requested, sizeof requested, "%s", optarg); break;
+    case 'm': mode = modenamed(optarg); break;
+    case 'x': layer = strcmp(optarg, "resumed") ? NEW : RESUMED; break;
+    default: fprintf(stderr, "usage: see the head of ldapload.c\n"); return 2; }
+  if (conns < 1 || depth < 1 || depth > 4096 || users <= lowest) { fprintf(stderr, "CONNECTIONS, DEPTH or USERS out of range\n"); return 2; }
+  lat = malloc(caplat * sizeof *lat);
+  double dt = mode == SESSIONS ? runsessions(port, secs) : runrequests(port, secs);
   qsort(lat, nlat, sizeof *lat, bytime);
   struct timespec cpu; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
   double p50 = nlat ? lat[nlat / 2] * 1e3 : 0, p99 = nlat ? lat[(size_t)(nlat * .99)] * 1e3 : 0, max = nlat ? lat[nlat - 1] * 1e3 : 0;
   double cpuload = (cpu.tv_sec + cpu.tv_nsec / 1e9) / dt * 100;
-  if (json) printf("{\"ops\":%.0f,\"errors\":%llu,\"entries\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.1f,\"load_cpu\":%.0f}\n",
-    done / dt, (unsigned long long)errors, entries / dt, p50, p99, max, cpuload);
-  else printf("ops/s %.0f  errors %llu%s  entries/s %.0f  p50 %.3f ms  p99 %.3f ms  max %.1f ms  load-cpu %.0f%%\n", done / dt,
-    (unsigned long long)errors, lasterr == -2 ? " (wrong entry count)" : "", entries / dt, p50, p99, max, cpuload);
+  if (json) printf("{\"ops\":%.0f,\"errors\":%llu,\"entries\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.1f,\"load_cpu\":%.0f,\"resumed\":%.3f}\n",
+    done / dt, (unsigned long long)errors, entries / dt, p50, p99, max, cpuload, done ? (double)resumed / done : 0);
+  else printf("ops/s %.0f  errors %llu%s  entries/s %.0f  p50 %.3f ms  p99 %.3f ms  max %.1f ms  load-cpu %.0f%%  resumed %.3f\n", done / dt,
+    (unsigned long long)errors, lasterr == -2 ? " (wrong entry count)" : "", entries / dt, p50, p99, max, cpuload, done ? (double)resumed / done : 0);
   if (errors) fprintf(stderr, "last failing result code %d\n", lasterr);
   return errors != 0;
 }

@@ -1,8 +1,12 @@
-import { initDirectory, Partition, parseSuffixes } from '../partition/index.js';
+import { LdapError } from '../ldap/error.js';
+import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
-import { Schema } from '../schema/index.js';
+import { filesDifference, Schema, type SchemaSource } from '../schema/index.js';
+import type { Dn } from '../schema/types.js';
+import { policyOf } from '../server/passwords/passwords.js';
+import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
-import { CliError } from './exit.js';
+import { CliError, describeError, UsageError } from './exit.js';
 import type { Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
@@ -15,23 +19,47 @@ export interface OpenDirectory {
   close(): Promise<void>;
 }
 
-function loadSchema({ config }: Settings): Schema {
+/** The schema that the settings give to a new directory. */
+export function givenSchema({ config }: Settings): Schema {
   return Schema.load({ extra: config.schema.folders, nis: config.schema.nis });
+}
+
+/** The directory's own schema. One that does not say which it has gets that of the settings. */
+async function schemaOf(store: Store, settings: Settings, anySchema: boolean): Promise<Schema> {
+  const source = await storedSource(store);
+  if (!source) return givenSchema(settings);
+  const difference = anySchema ? undefined : schemaDifference(source, settings.config.schema);
+  if (difference !== undefined) {
+    throw new UsageError(
+      `${difference}. Leave schema.folders and schema.nis away to go on with the directory's schema; "rowan schema set" gives it another`,
+    );
+  }
+  return Schema.of(source);
+}
+
+/** In what the schema that is asked for is another than the directory's. */
+function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
+  if (nis !== undefined && nis !== source.nis)
+    return `schema.nis is ${nis}, and the directory's NIS schema ${source.nis}`;
+  return folders.length === 0 ? undefined : filesDifference(source.files, folders);
 }
 
 export interface OpenOptions extends Omit<StoreOptions, 'create'> {
   /** Number of this process among those of one server. */
   readonly worker?: number;
+  /** The settings may name another schema than the directory has: they say what it shall have. */
+  readonly anySchema?: boolean;
 }
 
 /** Opens what `rowan init` has made. */
 export async function openDirectory(settings: Settings, options: OpenOptions = {}): Promise<OpenDirectory> {
-  const schema = loadSchema(settings);
-  const store = await openStore(settings.store, settings.config, { ...options, create: false });
-  const partition = await closingOnFailure(store, () =>
-    Partition.open(store, schema, { process: options.worker ?? 0 }),
-  );
-  return { partition, schema, address: settings.store, close: () => partition.close() };
+  const { worker = 0, anySchema = false, ...storeOptions } = options;
+  const store = await openStore(settings.store, settings.config, { ...storeOptions, create: false });
+  return closingOnFailure(store, async () => {
+    const schema = await schemaOf(store, settings, anySchema);
+    const partition = await Partition.open(store, schema, { process: worker });
+    return { partition, schema, address: settings.store, close: () => partition.close() };
+  });
 }
 
 async function closingOnFailure<T>(store: Store, work: () => Promise<T>): Promise<T> {
@@ -57,11 +85,26 @@ export async function withDirectory<T>(
   }
 }
 
+/** What the command line asks for: where a name in it is none, the command line is wrong. */
+function asked<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof LdapError) throw new UsageError(describeError(error), { cause: error });
+    throw error;
+  }
+}
+
+/** A DN of the command line. */
+export function askedDn(schema: Schema, text: string): Dn {
+  return asked(() => schema.parseDn(text));
+}
+
 export interface NewDirectory {
   readonly suffixes: readonly string[];
   readonly adminDn: string;
-  /** In the clear. */
-  readonly adminPassword: Buffer;
+  /** In the clear; asked for once the names are known to be right. */
+  readonly adminPassword: () => Promise<Buffer>;
 }
 
 /** Makes a directory where there is none. */
@@ -69,12 +112,10 @@ export async function createDirectory(
   settings: Settings,
   { suffixes, adminDn, adminPassword }: NewDirectory,
 ): Promise<void> {
-  const schema = loadSchema(settings);
+  const schema = givenSchema(settings);
   // What is wrong with a DN is said before there is a folder.
-  parseSuffixes(suffixes, schema);
-  schema.parseDn(adminDn);
-  const { passwords } = settings.config;
-  const stored = await hashPassword(adminPassword, { scheme: passwords.scheme, argon2: passwords.argon2 });
+  asked(() => parseNames({ suffixes, adminDn }, schema));
+  const stored = await hashPassword(await adminPassword(), policyOf(settings.config));
   const store = await openStore(settings.store, settings.config, { create: true });
   await closingOnFailure(store, async () => {
     if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);

@@ -19,8 +19,8 @@ export class CliError extends Error {
 export class UsageError extends CliError {
   override readonly name = 'UsageError';
 
-  constructor(message: string) {
-    super(message, { exitCode: ExitCode.usage });
+  constructor(message: string, options: { cause?: unknown } = {}) {
+    super(message, { ...options, exitCode: ExitCode.usage });
   }
 }
 
@@ -65,6 +65,12 @@ export function reportError(error: unknown): number {
   for (const line of describeError(error).split('\n')) process.stderr.write(`rowan: ${line}\n`);
   if (process.env.ROWAN_DEBUG && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
   return error instanceof CliError ? error.exitCode : ExitCode.failure;
+}
+
+/** Prints an error that nobody caught, with its stack: it is a fault of the program. */
+export function reportUnexpected(error: unknown): void {
+  const stack = error instanceof Error ? error.stack : undefined;
+  process.stderr.write(`rowan: unexpected error: ${stack ?? describeError(error)}\n`);
 }
 
 /** `1234567` as `1,234,567`. The runtime's own way takes 35 ms the first time. */

@@ -1,5 +1,6 @@
 import { type Logger, pino } from 'pino';
 import type { Config } from '../server/settings/index.js';
+import { endWhenUncaught } from './last-resort.js';
 
 const LEVELS: Readonly<Record<number, string>> = {
   10: 'TRACE',
@@ -28,6 +29,11 @@ export function formatLine(json: string): string {
   const fields = Object.entries(rest).map(([name, value]) => ` ${name}=${show(value)}`);
   const stack = rest.err?.stack === undefined ? '' : `\n${rest.err.stack}`;
   return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fields.join('')}${stack}\n`;
+}
+
+/** What nobody caught is the last line of a log. */
+export function logUncaught(log: Logger): void {
+  endWhenUncaught((err) => log.fatal({ err }, 'an error that nobody caught ends the process'));
 }
 
 /** The server's log, on standard error; a worker's lines carry its number. */

@@ -6,8 +6,9 @@ import type { Config } from '../server/settings/index.js';
 const EVERY = { indexes: 60_000, history: 3_600_000 };
 
 /**
- * What a serving process does beside serving: finishes indexes whose building was interrupted, and removes change
- * records and deleted entries that are older than the configuration keeps them.
+ * What a serving process does beside serving: finishes indexes whose building was interrupted, says when the directory
+ * has another schema than the server, and removes change records and deleted entries that are older than the
+ * configuration keeps them.
  */
 export class Maintenance {
   readonly #partition: Partition;
@@ -17,6 +18,7 @@ export class Maintenance {
   #timers: NodeJS.Timeout[] = [];
   #running: Promise<void> = Promise.resolve();
   #stopped = false;
+  #toldSchema = false;
 
   constructor(partition: Partition, config: Config, log: Logger, every = EVERY) {
     this.#partition = partition;
@@ -54,9 +56,19 @@ export class Maintenance {
 
   async #indexes(): Promise<void> {
     await this.#partition.refresh();
+    this.#tellSchema();
     if (this.#partition.indexes().every((index) => index.state === 'ready')) return;
     await this.#partition.buildIndexes();
     this.#log.info('indexes that were not finished are complete');
+  }
+
+  /** Once. */
+  #tellSchema(): void {
+    if (this.#toldSchema || this.#partition.schemaIsCurrent) return;
+    this.#toldSchema = true;
+    this.#log.warn(
+      'the directory has been given another schema; this server goes on with its own until it is restarted',
+    );
   }
 
   async #history(): Promise<void> {

@@ -4,7 +4,9 @@ import { formatCount } from './exit.js';
 const LINE_MS = 2000;
 const BAR_MS = 100;
 
-/** How far a long command is. `done` counts `unit`s; `part` is the share of the work done, 0 to 1, where it is known. */
+/**
+ * How far a long command is. `done` counts `unit`s; `part` is the share of the work done, 0 to 1, where it is known.
+ */
 export interface Progress {
   update(done: number, part?: number): void;
   /** Names what happens now. */

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { splitKeys } from '../partition/regions.js';
+import { splitKeys } from '../partition/upkeep/regions.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
 import { StoreError } from '../store/errors.js';
@@ -13,9 +13,11 @@ export interface StoreOptions extends LmdbOptions {
 }
 
 /** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */
-export function hbaseSettingsOf(address: string, { hbase }: Config): HBaseSettings {
-  const site = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
+export async function hbaseSettingsOf(address: string, { hbase }: Config): Promise<HBaseSettings> {
+  const file = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
   try {
+    // Loaded here: only those who have such a file wait for the parser.
+    const site = file === undefined ? undefined : (await import('../store/hbase/site-file.js')).siteSettings(file);
     return hbaseSettings({
       url: address,
       site,
@@ -37,7 +39,7 @@ export async function openStore(address: string, config: Config, options: StoreO
   if (!isHBaseUrl(address)) {
     return openLmdbStore(address, options);
   }
-  const settings = hbaseSettingsOf(address, config);
+  const settings = await hbaseSettingsOf(address, config);
   // Loaded here: only those who use it wait for it.
   const { openHBaseStore } = await import('../store/hbase/index.js');
   return openHBaseStore(settings, { create: options.create });

@@ -65,7 +65,10 @@ export interface LdapErrorOptions {
   cause?: unknown;
 }
 
-/** An operation that ends with a result other than success. `message` is the diagnosticMessage: it goes to the client and never holds a secret. */
+/**
+ * An operation that ends with a result other than success. `message` is the diagnosticMessage: it goes to the client
+ * and never holds a secret.
+ */
 export class LdapError extends Error {
   override readonly name = 'LdapError';
   readonly result: ResultName;

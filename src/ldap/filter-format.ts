@@ -90,7 +90,9 @@ export function escapeValue(value: Buffer): string {
   return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
 }
 
-/** Escapes what a filter must not hold, and what a log should not: control, format, unassigned and separator characters. */
+/**
+ * Escapes what a filter must not hold, and what a log should not: control, format, unassigned and separator characters.
+ */
 export function escapeText(text: string): string {
   return text.replace(/[()*\\\p{C}\p{Zl}\p{Zp}]/gu, (found) => escapeBytes(Buffer.from(found).toString('latin1')));
 }

@@ -13,8 +13,8 @@ const SHORT = 200;
 const MAX_NAME_SHOWN = 40;
 
 /**
- * The logical lines of a block of whole records: comments left out, folded lines joined, each with its number. The line in
- * hand is `bytes[start, stop)`, in the block itself unless it was folded. Nothing is allocated for a line.
+ * The logical lines of a block of whole records: comments left out, folded lines joined, each with its number. The line
+ * in hand is `bytes[start, stop)`, in the block itself unless it was folded. Nothing is allocated for a line.
  */
 export class Lines {
   readonly #block: Buffer;
@@ -53,7 +53,10 @@ export class Lines {
     return this.#next;
   }
 
-  /** Moves to the next record, past blank lines; false at the end of the block. A line of spaces is blank where it continues nothing. */
+  /**
+   * Moves to the next record, past blank lines; false at the end of the block. A line of spaces is blank where it
+   * continues nothing.
+   */
   nextRecord(): boolean {
     const block = this.#block;
     this.#ended = false;
@@ -68,7 +71,10 @@ export class Lines {
     }
   }
 
-  /** The next line of the record; false at its end (a blank line, which is passed, or the end of the block) until `nextRecord`. */
+  /**
+   * The next line of the record; false at its end (a blank line, which is passed, or the end of the block) until
+   * `nextRecord`.
+   */
   next(): boolean {
     if (this.#ended) return false;
     const block = this.#block;

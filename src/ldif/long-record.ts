@@ -23,8 +23,8 @@ export interface LongLine {
 }
 
 /**
- * A record that is too long to be kept as text: its values that take more than `lineBytes` are decoded as they come, each into
- * one piece of memory, and what is left is a text that `Lines` can read.
+ * A record that is too long to be kept as text: its values that take more than `lineBytes` are decoded as they come,
+ * each into one piece of memory, and what is left is a text that `Lines` can read.
  */
 export class LongRecord {
   readonly lines: LongLine[] = [];
@@ -197,7 +197,10 @@ class LongValue {
   }
 }
 
-/** Memory for so much is taken as it is needed; more is taken at once: the system gives it page by page, as it is written. */
+/**
+ * Memory for so much is taken as it is needed; more is taken at once: the system gives it page by page, as it is
+ * written.
+ */
 const STEPS = [1024 * 1024, 16 * 1024 * 1024];
 
 /** Bytes one after another in one piece of memory, of which hardly more is in use than there are bytes. */

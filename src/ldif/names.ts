@@ -1,3 +1,5 @@
+import { sameBytes } from '../bytes/compare.js';
+
 /** Spellings of one description that differ only in case, and where the record in hand has it. */
 export interface NameGroup {
   readonly lower: string;
@@ -22,8 +24,8 @@ const MAX_NAMES = 20_000;
 const description = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
 /**
- * Interns attribute descriptions: the same bytes give the same string, without making one to look it up. Every line of a
- * bulk load goes through here.
+ * Interns attribute descriptions: the same bytes give the same string, without making one to look it up. Every line of
+ * a bulk load goes through here.
  */
 export class Names {
   #buckets: Name[][] = [];
@@ -53,7 +55,7 @@ export class Names {
   #find(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
     const bucket = this.#buckets[hash & (BUCKETS - 1)];
     if (bucket) {
-      for (const name of bucket) if (same(name.bytes, bytes, from, to)) return name;
+      for (const name of bucket) if (sameBytes(name.bytes, bytes, from, to)) return name;
     }
     return undefined;
   }
@@ -91,13 +93,7 @@ const COLON = 0x3a;
 /** Whether `bytes[from, to)` begins with the name and a colon. */
 function stands({ bytes: name }: Name, bytes: Buffer, from: number, to: number): boolean {
   const end = from + name.length;
-  return end < to && bytes[end] === COLON && same(name, bytes, from, end);
-}
-
-function same(a: Buffer, b: Buffer, from: number, to: number): boolean {
-  if (a.length !== to - from) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[from + i]) return false;
-  return true;
+  return end < to && bytes[end] === COLON && sameBytes(name, bytes, from, end);
 }
 
 /** Hash of a name after one more byte; it begins with 0. */

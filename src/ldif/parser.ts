@@ -16,8 +16,8 @@ const CUT = Buffer.from('\n(the rest of the record is left out here)\n');
 
 /**
  * Reads LDIF (RFC 2849) piece by piece: content and change records, mixed, in any pieces. A blank line ends a record
- * whatever is in it, so everything up to the last blank line of a piece is whole records and is parsed at once, the values
- * being views of it; the rest waits. The parser owns the chunks: they must not be written to afterwards.
+ * whatever is in it, so everything up to the last blank line of a piece is whole records and is parsed at once, the
+ * values being views of it; the rest waits. The parser owns the chunks: they must not be written to afterwards.
  *
  *   const parser = new LdifParser();
  *   for await (const chunk of stream) for (const record of parser.push(chunk)) …

@@ -2,8 +2,8 @@ import { LdifParser } from './parser.js';
 import type { LdifOptions, LdifRecord } from './types.js';
 
 /**
- * The records of an LDIF stream, an array for each chunk that completes any. The chunks must be fresh buffers, as those of
- * `fs.createReadStream` and of a pipe are; 64 to 256 KiB are read fastest.
+ * The records of an LDIF stream, an array for each chunk that completes any. The chunks must be fresh buffers, as those
+ * of `fs.createReadStream` and of a pipe are; 64 to 256 KiB are read fastest.
  */
 export async function* readLdif(
   source: AsyncIterable<Buffer> | Iterable<Buffer>,

@@ -17,8 +17,8 @@ export type RecordBody = LdifRecord extends infer R
 let records = 0;
 
 /**
- * Reads one record, `lines` standing on its `dn:` line, up to and with the blank line that ends it. Throws `LdifFault`; the
- * caller then passes the rest.
+ * Reads one record, `lines` standing on its `dn:` line, up to and with the blank line that ends it. Throws `LdifFault`;
+ * the caller then passes the rest.
  */
 export function readRecord(lines: Lines, options: LdifOptions): RecordBody {
   if (lines.name().group.lower !== 'dn') throw new LdifFault(lines.number, 'a record begins with "dn:"');

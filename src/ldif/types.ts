@@ -35,7 +35,10 @@ interface Changing extends Named {
 /** An entry without `changetype:`. */
 export interface LdifContent extends Named {
   readonly kind: 'content';
-  /** One for each description, in the order of first appearance; descriptions that differ only in case are one, spelled as the first. */
+  /**
+   * One for each description, in the order of first appearance; descriptions that differ only in case are one, spelled
+   * as the first.
+   */
   readonly attributes: readonly PartialAttribute[];
 }
 

@@ -12,8 +12,9 @@ const LESS = 0x3c;
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
 /**
- * The value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. A view of the line
- * where it can be one. Bytes over 127 are taken as they are: much real LDIF has them, against the RFC's SAFE-STRING.
+ * The value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. A view of the
+ * line where it can be one. Bytes over 127 are taken as they are: much real LDIF has them, against the RFC's
+ * SAFE-STRING.
  */
 export function readValue(lines: Lines, options: LdifOptions): Buffer {
   const { bytes, stop, apart } = lines;

@@ -3,59 +3,72 @@ import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { cellCounter } from '../store/row.js';
-import { add } from './add.js';
-import { type LoadOptions, load } from './bulk.js';
-import { check } from './check/check.js';
-import { repair } from './check/repair.js';
-import { compare } from './compare.js';
-import { CsnClock } from './csn.js';
-import { remove } from './delete.js';
-import { deletedEntries, purge, restore } from './deleted.js';
-import { DescriptionTable } from './descriptions.js';
-import { EntryIds } from './entry-ids.js';
-import { explain } from './explain.js';
-import { evaluate, TRUE, UNDEFINED } from './filter.js';
-import { FilterCompiler } from './filter-compiler.js';
-import { latestCsn } from './history.js';
-import { addIndex, dropIndex } from './index-admin.js';
-import { buildIndexes } from './index-build.js';
-import { untilStill } from './large.js';
-import { LargeReader } from './large-reader.js';
-import { findEntry, type ReadRow, requireEntry } from './locate.js';
-import { type Maintained, maintain } from './maintain.js';
-import { modify } from './modify.js';
-import { NodeCache } from './nodes.js';
-import { readById, toEntry, virtualRow } from './read.js';
-import { type RenameTarget, rename } from './rename.js';
-import { type SearchContext, search } from './search.js';
-import { SharedState } from './shared.js';
-import { toLdapError } from './store-errors.js';
-import { MASTER, MASTER_TABLE, Q } from './tables.js';
+import { type LoadOptions, load } from './bulk/load.js';
+import type { Directory } from './directory.js';
+import { latestCsn } from './feed/history.js';
+import { addIndex, dropIndex } from './index/index-admin.js';
+import { buildIndexes } from './index/index-build.js';
+import { CsnClock } from './model/csn.js';
+import { DescriptionTable } from './model/descriptions.js';
 import type {
   Actor,
   Breach,
+  ChangesOf,
   DeletedEntry,
-  Directory,
   DirectorySettings,
   Entry,
-  Explanation,
   IndexInfo,
   LoadEntry,
-  SearchOutcome,
-  SearchParams,
-  SearchSink,
-  View,
   WriteOptions,
-} from './types.js';
-import { type Warmed, warm } from './warm.js';
-import type { WriteContext } from './write.js';
+} from './model/directory.js';
+import { EntryReader } from './model/entry-reader.js';
+import { untilStill } from './model/large.js';
+import { LargeReader } from './model/large-reader.js';
+import { toLdapError } from './model/store-errors.js';
+import { MASTER_TABLE, versionOf } from './model/tables.js';
+import { compare } from './read/compare.js';
+import { explain } from './read/explain.js';
+import { evaluate, TRUE } from './read/filter/compiled-filter.js';
+import { FilterCompiler } from './read/filter/filter-compiler.js';
+import { readById, toEntry, virtualRow } from './read/read-entry.js';
+import { search } from './read/run/search.js';
+import type { SearchContext } from './read/run/search-context.js';
+import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
+import type { Hit, SearchSink } from './read/sink.js';
+import { seenRow } from './read/viewer/seen-row.js';
+import type { Viewed, Viewer } from './read/viewer/viewer.js';
+import { changeSchema, type SchemaChange } from './schema-change.js';
+import { EntryIds } from './tree/entry-ids.js';
+import { findEntry, requireEntry } from './tree/locate.js';
+import { NodeCache } from './tree/nodes.js';
+import { SharedState } from './tree/shared.js';
+import { check } from './upkeep/check/check.js';
+import type { OnPasswords } from './upkeep/check/survey.js';
+import { type Maintained, maintain } from './upkeep/maintain.js';
+import { repair } from './upkeep/repair.js';
+import { type Warmed, warm } from './upkeep/warm.js';
+import { add } from './write/add.js';
+import type { WriteContext } from './write/context.js';
+import { remove } from './write/delete.js';
+import { modify } from './write/modify.js';
+import { deletedEntries, purge } from './write/purge.js';
+import { type RenameTarget, rename } from './write/rename.js';
+import { restore } from './write/restore.js';
+import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
   /** Milliseconds since 1970. */
   readonly now?: () => number;
   /** Number of this process among those that write to the directory, which goes into each entryCSN. */
   readonly process?: number;
+}
+
+/** An entry that was found by its name. */
+export interface FoundRow {
+  readonly id: Buffer;
+  readonly row: Buffer;
+  /** `dn`: as stored, UTF-8; made when it is asked for. */
+  readonly node: { readonly dn: Buffer };
 }
 
 /** A directory over a store: what the server, the command line and embedding programs work with. */
@@ -81,7 +94,18 @@ export class Partition implements Directory {
     await shared.fresh();
     const csn = new CsnClock(await latestCsn(store), options.now, options.process);
     const compiler = new FilterCompiler(schema, descriptions);
-    return new Partition({ store, schema, descriptions, nodes, ids: new EntryIds(), shared, csn, compiler });
+    return new Partition({
+      store,
+      schema,
+      descriptions,
+      reader: new EntryReader(descriptions),
+      nodes,
+      ids: new EntryIds(),
+      shared,
+      csn,
+      compiler,
+      rules: RULES,
+    });
   }
 
   /** What is read from now on is as new as this moment, whichever process wrote it. */
@@ -101,6 +125,10 @@ export class Partition implements Directory {
   }
   get suffixes(): readonly Dn[] {
     return this.context.shared.suffixes;
+  }
+  /** False once the directory has been given another schema than the one this process works with. */
+  get schemaIsCurrent(): boolean {
+    return this.context.shared.schemaIsCurrent;
   }
   indexes(): IndexInfo[] {
     return this.context.shared.indexes.info();
@@ -130,31 +158,33 @@ export class Partition implements Directory {
     return translated(readById(this.context, id));
   }
 
-  /** The entry's id and packed master row, without a promise on an embedded store: for bind and compare. Store errors come translated. */
-  findRow(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return translatedMaybe(() => this.context.shared.ahead(() => this.#findRow(dn)));
-  }
-
-  /** The same, but of a long row the head alone may come. */
-  findHead(dn: Dn): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return translatedMaybe(() => this.context.shared.ahead(() => this.#findRow(dn, 'getHead')));
-  }
-
-  #findRow(dn: Dn, how: ReadRow = 'get'): Maybe<{ id: Buffer; row: Buffer } | undefined> {
-    return chain(
-      findEntry(this.context, this.store, dn, how),
-      (found) => found && { id: found.node.id, row: found.row },
+  /**
+   * The entry's id and packed master row, without a promise on an embedded store: for bind. Store errors come
+   * translated.
+   */
+  findRow(dn: Dn): Maybe<FoundRow | undefined> {
+    const find = () => findEntry(this.context, this.store, dn);
+    return translatedMaybe(() =>
+      chain(
+        this.context.shared.ahead(find),
+        (found) => found && { id: found.node.id, row: found.row, node: found.node },
+      ),
     );
   }
 
   /** The version counter of an entry as of now; undefined when it is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
-    return translatedMaybe(() =>
-      chain(
-        this.store.getHead(MASTER_TABLE.name, id, true),
-        (row) => row && cellCounter(row, MASTER.treeInfo, Q.version),
-      ),
-    );
+    const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
+    return translatedMaybe(() => chain(this.context.shared.ahead(head), (row) => row && versionOf(row)));
+  }
+
+  /**
+   * Another number whenever an entry may have been renamed or moved, by whichever process: a DN that was read under the
+   * number that stands here after `versionOf` or `findRow` is the entry's still. Means nothing to other processes and
+   * threads.
+   */
+  get treeGeneration(): number {
+    return this.context.shared.generation;
   }
 
   /** The entry's values over 64 KiB, piece by piece. To be closed. */
@@ -162,26 +192,32 @@ export class Partition implements Directory {
     return translated(LargeReader.open(this.store, id));
   }
 
-  /** Three-valued: undefined is neither true nor false. For virtual entries. */
-  matchesFilter(row: Buffer, filter: Filter, view: View, dn: Buffer = Buffer.alloc(0)): boolean | undefined {
-    const compiled = this.context.compiler.compile(filter, view);
-    const result = evaluate(compiled.filter, { row, dn, hasSubordinates: false, numSubordinates: 0, large: undefined });
-    return result === UNDEFINED ? undefined : result === TRUE;
+  /**
+   * A virtual entry as a search finds it: its row as the viewer may read it; undefined where the filter is not true.
+   */
+  findVirtual(virtual: Viewed, filter: Filter, viewer: Viewer): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
+    const sight = viewer.sightOf?.(virtual);
+    if (viewer.sightOf && !sight) return undefined;
+    const { filter: compiled } = this.context.compiler.compile(filter, viewer);
+    const row = seenRow(this.descriptions, virtual.row, sight, 'search');
+    const candidate = { row, dn: virtual.dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
+    if (evaluate(compiled, candidate) !== TRUE) return undefined;
+    return { ...virtual, row: seenRow(this.descriptions, virtual.row, sight, 'read'), sight };
   }
 
   virtualRow(attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[]): Buffer {
     return virtualRow(this.context, attributes);
   }
 
-  async compare(dn: Dn, attribute: string, value: Buffer, view: View, options?: WriteOptions): Promise<boolean> {
-    return translated(compare(this.context, dn, attribute, value, view, options));
+  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean> {
+    return translatedMaybe(() => compare(this.context, dn, attribute, value, viewer, options));
   }
 
   async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer> {
     return translated(add(this.context, dn, attributes, actor, options));
   }
 
-  async modify(dn: Dn, changes: readonly Change[], actor: Actor, options?: WriteOptions): Promise<void> {
+  async modify(dn: Dn, changes: readonly Change[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void> {
     return translated(modify(this.context, dn, changes, actor, options));
   }
 
@@ -216,14 +252,23 @@ export class Partition implements Directory {
     return translated(dropIndex(this.context, attribute));
   }
 
+  /** Gives the directory another schema, which counts for those who open it from now on. */
+  async changeSchema(next: Schema): Promise<SchemaChange> {
+    return translated(changeSchema(this.context, next));
+  }
+
   /** Reads what searches with an index read, so that the system has it in its cache. */
   async warm(onProgress: (what: string, entries: number) => void): Promise<Warmed> {
     return translated(warm(this.store, this.context.shared.indexes, onProgress));
   }
 
   /** Verifies every invariant; resolves with the number of breaches. */
-  async check(onBreach: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
-    return translated(check(this.context, onBreach, onProgress));
+  async check(
+    onBreach: (breach: Breach) => void,
+    onProgress?: (done: number, table?: string) => void,
+    onPasswords?: OnPasswords,
+  ): Promise<number> {
+    return translated(check(this.context, onBreach, onProgress, onPasswords));
   }
 
   /** Restores what follows from the entries; resolves with the number of breaches mended. See `check/repair.ts`. */
@@ -245,7 +290,9 @@ export class Partition implements Directory {
     return translated(purge(this.context, before));
   }
 
-  /** What a serving process does from time to time: purges, trims the change records, finishes indexes left unfinished. */
+  /**
+   * What a serving process does from time to time: purges, trims the change records, finishes indexes left unfinished.
+   */
   async maintain(keep: { readonly changesDays: number; readonly deletedDays: number }): Promise<Maintained> {
     return translated(maintain(this.context, keep));
   }

@@ -2,7 +2,6 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import * as argon2 from '@node-rs/argon2';
 import { decodeBase64 } from './digest.js';
 import { ARGON2_LIMITS } from './limits.js';
-import { slowWork } from './slow-work.js';
 
 export interface Argon2Parameters {
   readonly memoryKiB: number;
@@ -13,14 +12,17 @@ export interface Argon2Parameters {
 /** OWASP's minimum for argon2id: about 15 ms of one core. */
 export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
 
-/** The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, both in base64 without padding; v is absent in version 1.0. */
+/**
+ * The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, both in base64 without padding; v is absent in version
+ * 1.0.
+ */
 const pattern =
   /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
 
 /** The library's numbers; its own enumerations are gone at run time. */
 const algorithms: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
 const VERSION_1_0 = 0;
-const VERSION_1_3 = 1;
+export const VERSION_1_3 = 1;
 
 function within(value: number, range: { readonly min: number; readonly max: number }): boolean {
   return value >= range.min && value <= range.max;
@@ -67,29 +69,54 @@ export function parseArgon2(phc: string): Argon2Text | undefined {
 /** False at once when the text cannot be verified. */
 export function verifyArgon2(phc: string, clear: Buffer): boolean | Promise<boolean> {
   const parsed = parseArgon2(phc);
-  if (!parsed) return false;
-  return slowWork.run(async () => {
-    const computed = await argon2.hashRaw(clear, {
-      algorithm: algorithms[parsed.variant]!,
-      version: parsed.version,
-      memoryCost: parsed.memoryKiB,
-      timeCost: parsed.timeCost,
-      parallelism: parsed.parallelism,
-      outputLen: parsed.hash.length,
-      salt: parsed.salt,
-    });
-    return timingSafeEqual(computed, parsed.hash);
+  return parsed ? computed(parsed, clear).then((bytes) => timingSafeEqual(bytes, parsed.hash)) : false;
+}
+
+/**
+ * The one of the texts, which differ in their hashes alone, that the password verifies against: one computation for
+ * all. Undefined at once when they cannot be verified.
+ */
+export function verifyArgon2Any(phcs: readonly string[], clear: Buffer): Promise<string | undefined> | undefined {
+  const parsed = phcs.map(parseArgon2);
+  const sound = parsed.find((one) => one !== undefined);
+  return (
+    sound &&
+    computed(sound, clear).then((bytes) =>
+      phcs.find((_, i) => {
+        const hash = parsed[i]?.hash;
+        return hash?.length === bytes.length && timingSafeEqual(bytes, hash);
+      }),
+    )
+  );
+}
+
+/** Texts of which this is the same can be verified together: everything but the hash, and its length. */
+export function argon2Setting(phc: string): string {
+  return `${phc.length} ${phc.slice(0, phc.lastIndexOf('$'))}`;
+}
+
+function computed(parsed: Argon2Text, clear: Buffer): Promise<Buffer> {
+  return argon2.hashRaw(clear, {
+    algorithm: algorithms[parsed.variant]!,
+    version: parsed.version,
+    memoryCost: parsed.memoryKiB,
+    timeCost: parsed.timeCost,
+    parallelism: parsed.parallelism,
+    outputLen: parsed.hash.length,
+    salt: parsed.salt,
   });
 }
 
-/** PHC string of the password; `TypeError` when the parameters are out of bounds. */
-export function hashArgon2(clear: Buffer, parameters: Argon2Parameters): Promise<string> {
+/**
+ * PHC string of the password, with a salt of its own if none is given; `TypeError` when the parameters are out of
+ * bounds.
+ */
+export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: Buffer): Promise<string> {
   const fault = argon2Fault(parameters);
   if (fault) throw new TypeError(`argon2: ${fault}`);
   const { memoryKiB, timeCost, parallelism } = parameters;
-  return slowWork.run(() =>
-    argon2.hash(clear, { algorithm: algorithms.id!, memoryCost: memoryKiB, timeCost, parallelism }),
-  );
+  const options = { algorithm: algorithms.id!, memoryCost: memoryKiB, timeCost, parallelism };
+  return argon2.hash(clear, salt ? { ...options, salt } : options);
 }
 
 /** A PHC string with these parameters that no password verifies: salt and hash are random. */

@@ -15,10 +15,10 @@ const WAYS = 4;
 const SLOT = DIGEST + 8;
 
 /**
- * Remembers for a short time which credentials were verified, so that an application that binds the same user again does
- * not pay for argon2id each time. It holds neither passwords nor hashes of them that mean anything elsewhere: the key is an
- * HMAC-SHA-256, under a random key of this process, of the entry's state, the stored value and the clear password. So a
- * changed entry, by whichever process or front end, is another key: nothing has to be invalidated.
+ * Remembers for a short time which credentials were verified, so that an application that binds the same user again
+ * does not pay for argon2id each time. It holds neither passwords nor hashes of them that mean anything elsewhere: the
+ * key is an HMAC-SHA-256, under a random key of this process, of the entry's state, the stored value and the clear
+ * password. So a changed entry, by whichever process or front end, is another key: nothing has to be invalidated.
  *
  * A table of sets of four slots of fixed size; a full set gives up the slot that would end first.
  */
@@ -36,7 +36,10 @@ export class CredentialCache {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** The credential was verified within the last `seconds`, and neither the entry's state nor the stored value has changed. */
+  /**
+   * The credential was verified within the last `seconds`, and neither the entry's state nor the stored value has
+   * changed.
+   */
   has(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
     const digest = this.#digest(entry, stored, clear);
     const at = this.#find(digest);

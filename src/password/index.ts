@@ -1,17 +1,21 @@
 /** Stored passwords: making, verifying and judging them. Knows no entry and no LDAP. */
 export type { Argon2Parameters } from './argon2.js';
 export { CredentialCache, type CredentialCacheOptions } from './cache.js';
-export { MAX_PASSWORD_BYTES } from './limits.js';
+export { costOf, ONE_COST } from './cost.js';
+export type { Source } from './fair-queue.js';
+export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
+export { Matches } from './matches.js';
 export {
   DEFAULT_POLICY,
-  dummyVerify,
   type HashScheme,
   hashPassword,
   hashPasswordFast,
+  isAffordable,
   needsUpgrade,
   type PasswordPolicy,
+  policyCost,
 } from './policy.js';
 export { clearText, givenAs, isHashed, isSlow, schemeOf } from './schemes.js';
-export { slowWork } from './slow-work.js';
-export { PasswordVerifier } from './verifier.js';
+export { SlowWorkFull, slowWork } from './slow-work.js';
+export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -1,6 +1,6 @@
 /**
- * What a stored hash may ask for. A value beyond these bounds is unusable and never verifies: whoever may write a password
- * must not be able to stop the server with it (10⁹ iterations, gigabytes of memory).
+ * What a stored hash may ask for. A value beyond these bounds is unusable and never verifies: whoever may write a
+ * password must not be able to stop the server with it (10⁹ iterations, gigabytes of memory).
  */
 
 /** Longer passwords are refused when set and never verify: sha-crypt's work grows with the square of the length. */

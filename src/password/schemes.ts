@@ -3,7 +3,10 @@
  * every directory and its LDIF use). One table says how each is verified and how strong it is.
  */
 
-/** How a scheme is verified. `foreign` schemes point elsewhere (SASL, an OTP, …): stored as they are, never verified here. */
+/**
+ * How a scheme is verified. `foreign` schemes point elsewhere (SASL, an OTP, …): stored as they are, never verified
+ * here.
+ */
 export type SchemeKind = 'clear' | 'digest' | 'argon2' | 'pbkdf2' | 'crypt' | 'foreign';
 
 export interface Scheme {
@@ -117,8 +120,9 @@ export function knownScheme(stored: Buffer): Scheme | undefined {
 }
 
 /**
- * What somebody gives as a password: `clear` text, to be hashed; a value `hashed` in a scheme that is verified here; or one
- * of a `foreign` or unknown scheme, with which nobody can bind. Whatever begins with `{SCHEME}` is to be stored as it is.
+ * What somebody gives as a password: `clear` text, to be hashed; a value `hashed` in a scheme that is verified here; or
+ * one of a `foreign` or unknown scheme, with which nobody can bind. Whatever begins with `{SCHEME}` is to be stored as
+ * it is.
  */
 export function givenAs(value: Buffer): 'clear' | 'hashed' | 'foreign' {
   if (bodyStart(value) === 0) return 'clear';

@@ -1,25 +1,45 @@
 import { availableParallelism } from 'node:os';
+import { FairQueue, type Source } from './fair-queue.js';
+import { History } from './history.js';
+
+/** No room in the queue of slow work. */
+export class SlowWorkFull extends Error {
+  constructor() {
+    super('too many passwords wait to be verified');
+  }
+}
+
+/** Pieces that wait at most; one network has at most half of them. */
+const ROOM = 4096;
+const REMEMBERED = 10_000;
+const HERE: Source = { network: '', identity: '' };
 
 /**
- * Runs at most `size` pieces of slow work at a time, the others in order of arrival. Argon2 and PBKDF2 run on libuv's
- * thread pool, which the store writes through too: a storm of binds must not fill it.
+ * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store
+ * writes through too: a storm of binds must not fill it. The others wait by their source: those that gave a right
+ * password before go first, and whoever sends wrong ones is in nobody's way but its own.
  */
 export class SlowWork {
   readonly #size: number;
   #running = 0;
-  readonly #queue: (() => void)[] = [];
+  readonly #queue: FairQueue<() => void>;
+  readonly #history = new History(REMEMBERED);
+  /** What has been done so far, in units of `costOf`. */
+  spent = 0;
 
-  constructor(size: number) {
+  constructor(size: number, room = ROOM) {
     this.#size = size;
+    this.#queue = new FairQueue(3, room);
   }
 
   /** Pieces that wait for their turn. */
   get waiting(): number {
-    return this.#queue.length;
+    return this.#queue.size;
   }
 
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#size) await new Promise<void>((resolve) => this.#queue.push(resolve));
+  /** Rejects with `SlowWorkFull` where too many wait. */
+  async run<T>(work: () => Promise<T>, source: Source = HERE): Promise<T> {
+    if (this.#running >= this.#size) await this.#turn(source);
     else this.#running++;
     try {
       return await work();
@@ -28,6 +48,17 @@ export class SlowWork {
       if (next) next();
       else this.#running--;
     }
+  }
+
+  #turn(source: Source): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (!this.#queue.push(source, this.#history.rank(source), resolve)) reject(new SlowWorkFull());
+    });
+  }
+
+  /** Whether the source's password was right. */
+  note(source: Source, success: boolean): void {
+    this.#history.note(source, success);
   }
 }
 

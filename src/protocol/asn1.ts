@@ -1,7 +1,12 @@
 import { type AsnType, fromBER, Integer, OctetString, Primitive, Sequence } from 'asn1js';
 import { LdapError } from '../ldap/error.js';
+import { SEQUENCE } from './tags.js';
+import { Writer } from './writer.js';
 
-/** Values of controls and extended operations, where speed does not matter. Everything here throws LdapError `protocolError`. */
+/**
+ * Values of controls and extended operations, where speed does not matter. Everything here throws LdapError
+ * `protocolError`.
+ */
 
 /** What `fromBER` may build of an untrusted value. Octet strings are not searched for BER of their own. */
 const bounds = { maxDepth: 8, maxNodes: 64, parseEmbedded: false, copyInput: false };
@@ -60,20 +65,13 @@ export function expectEnd(elements: readonly AsnType[], taken: number, what: str
   if (taken < elements.length) throw malformed(what, `${elements.length - taken} components too many`);
 }
 
-export function writeSequence(elements: AsnType[]): Buffer {
-  return Buffer.from(new Sequence({ value: elements }).toBER());
-}
-
-export function writeInteger(value: number): Integer {
-  return new Integer({ value });
-}
-
-export function writeOctets(bytes: Buffer): OctetString {
-  return new OctetString({ valueHex: bytes });
-}
-
-export function writeTagged(tagNumber: number, bytes: Buffer): Primitive {
-  return new Primitive({ idBlock: { tagClass: CONTEXT_CLASS, tagNumber }, valueHex: bytes });
+/** A SEQUENCE with the content that is written. */
+export function writeSequence(content: (writer: Writer) => void): Buffer {
+  const writer = new Writer();
+  const outer = writer.begin(SEQUENCE);
+  content(writer);
+  writer.end(outer);
+  return Buffer.from(writer.take());
 }
 
 /** A copy: what a control carries outlives the message. */

@@ -52,7 +52,10 @@ export function decodeRequest(
   }
 }
 
-/** The messageID and the operation of a message, with nothing behind them looked at; undefined where they are not to be had. */
+/**
+ * The messageID and the operation of a message, with nothing behind them looked at; undefined where they are not to be
+ * had. The buffer may end before `end`, but not within the message's first `HEAD_BYTES` bytes.
+ */
 export function peekRequest(buffer: Buffer, start: number, end: number): { id: number; op: Request['op'] } | undefined {
   const reader = new Reader(buffer, start, end);
   try {
@@ -171,6 +174,10 @@ function decodeExtended(reader: Reader): ExtendedRequest {
   const outer = reader.enter(opTags.extended, 'extended request');
   const oid = reader.oid('requestName', context(0));
   const value = reader.peek() === context(1) ? reader.bytes('requestValue', context(1)) : undefined;
-  reader.leaveSequence(outer, 'extended request', 1);
+  // No trailing components are ignored here: a value under another tag would count as none, which some operations
+  // allow.
+  if (reader.peek() >= 0)
+    throw reader.refusal(`extended request: unexpected tag ${hex(reader.peek())} after requestName`);
+  reader.leave(outer, 'extended request');
   return { op: 'extended', oid, value };
 }

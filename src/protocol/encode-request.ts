@@ -1,5 +1,5 @@
-import type { Change } from '../ldap/types.js';
-import { encodeAttribute, encodeAttributes, encodeControls, encodeOptional } from './encode.js';
+import type { Change, PartialAttribute } from '../ldap/types.js';
+import { encodeAttribute, encodeControls, encodeOptional } from './encode.js';
 import { encodeFilter } from './encode-filter.js';
 import type { BindRequest, Request, RequestMessage, SearchRequest } from './messages.js';
 import {
@@ -62,7 +62,7 @@ function encodeFields(writer: Writer, request: Exclude<Request, { op: 'delete' |
       break;
     case 'add':
       writer.text(OCTET_STRING, request.dn);
-      encodeAttributes(writer, request.attributes, writer.begin(SEQUENCE));
+      encodeList(writer, request.attributes);
       break;
     case 'modify':
       writer.text(OCTET_STRING, request.dn);
@@ -78,6 +78,12 @@ function encodeFields(writer: Writer, request: Exclude<Request, { op: 'delete' |
       writer.text(context(0), request.oid);
       encodeOptional(writer, context(1), request.value);
   }
+}
+
+function encodeList(writer: Writer, attributes: readonly PartialAttribute[]): void {
+  const list = writer.begin(SEQUENCE);
+  for (const attribute of attributes) encodeAttribute(writer, attribute);
+  writer.end(list);
 }
 
 function encodeChanges(writer: Writer, changes: readonly Change[]): void {

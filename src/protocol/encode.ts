@@ -17,9 +17,12 @@ import {
 } from './tags.js';
 import type { Writer } from './writer.js';
 
+/** Entries go out as `encode-entry.ts` has it. */
+type OtherResponse = Exclude<Response, { op: 'searchEntry' }>;
+
 /** Appends an LDAPMessage with a response (RFC 4511 §4). */
-export function encodeResponse(writer: Writer, message: ResponseMessage): void {
-  const outer = message.response.op === 'searchEntry' ? writer.beginLong(SEQUENCE) : writer.begin(SEQUENCE);
+export function encodeResponse(writer: Writer, message: ResponseMessage & { readonly response: OtherResponse }): void {
+  const outer = writer.begin(SEQUENCE);
   writer.integer(INTEGER, message.id);
   encodeOp(writer, message.response);
   endMessage(writer, outer, message.controls);
@@ -43,30 +46,24 @@ export function writeResult(
 
 /** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last thing a client hears. */
 export function writeDisconnection(writer: Writer, code: number, message: string): void {
-  const response: Response = { op: 'extendedResponse', code, matchedDN: '', message, oid: NOTICE_OF_DISCONNECTION };
+  const response: OtherResponse = {
+    op: 'extendedResponse',
+    code,
+    matchedDN: '',
+    message,
+    oid: NOTICE_OF_DISCONNECTION,
+  };
   encodeResponse(writer, { id: 0, response });
 }
 
-/** Opens an LDAPMessage that is likely over 127 bytes (an entry); `endMessage` wants the mark. */
-export function beginMessage(writer: Writer, id: number): number {
-  const outer = writer.beginLong(SEQUENCE);
-  writer.integer(INTEGER, id);
-  return outer;
-}
-
-export function endMessage(writer: Writer, mark: number, controls?: readonly Control[]): void {
+function endMessage(writer: Writer, mark: number, controls?: readonly Control[]): void {
   if (controls !== undefined && controls.length > 0) encodeControls(writer, controls);
   writer.end(mark);
 }
 
-function encodeOp(writer: Writer, response: Response): void {
-  const tag = opTags[response.op];
-  const outer = response.op === 'searchEntry' ? writer.beginLong(tag) : writer.begin(tag);
+function encodeOp(writer: Writer, response: OtherResponse): void {
+  const outer = writer.begin(opTags[response.op]);
   switch (response.op) {
-    case 'searchEntry':
-      writer.text(OCTET_STRING, response.dn);
-      encodeAttributes(writer, response.attributes, writer.beginLong(SEQUENCE));
-      break;
     case 'searchReference':
       for (const url of response.urls) writer.text(OCTET_STRING, url);
       break;
@@ -98,12 +95,6 @@ function encodeResult(writer: Writer, result: Result): void {
   const outer = writer.begin(REFERRAL);
   for (const url of result.referrals) writer.text(OCTET_STRING, url);
   writer.end(outer);
-}
-
-/** The attributes and the end of the list that was begun at `list`. */
-export function encodeAttributes(writer: Writer, attributes: readonly PartialAttribute[], list: number): void {
-  for (const attribute of attributes) encodeAttribute(writer, attribute);
-  writer.end(list);
 }
 
 /** A PartialAttribute (RFC 4511 §4.1.7). */

@@ -15,6 +15,8 @@ export class ProtocolError extends LdapError {
   messageId: number | undefined;
   /** The request's operation, once it was recognized: `responseOp(op)` is what answers it. */
   op: Request['op'] | undefined;
+  /** What the bytes are instead, where that is plain to see. */
+  foreign: string | undefined;
 
   constructor(message: string, offset: number, fatal = true, result: ResultName = 'protocolError') {
     super(result, `${message} (byte ${offset} of the message)`);

@@ -1,4 +1,5 @@
 import { ProtocolError } from './error.js';
+import { foreignProtocol } from './foreign.js';
 import { hex } from './reader.js';
 import { SEQUENCE } from './tags.js';
 
@@ -9,8 +10,28 @@ export interface Frame {
   readonly end: number;
 }
 
+/**
+ * What becomes of a message: it is kept, its bytes are passed over as they come, or nothing more is handed out for now.
+ */
+export type Verdict = 'keep' | 'drop' | 'wait';
+
+export interface FramerLimits {
+  /** Identifier and length octets included. */
+  readonly maxMessageBytes: number;
+  /** Messages of more bytes ask `admit`. */
+  readonly freeBytes?: number;
+  /**
+   * Asked before a message is kept; again, at the next `next`, where it was to wait. `head`: its first bytes, at least
+   * `HEAD_BYTES` of them; `total`: its length. What it throws, `next` throws.
+   */
+  readonly admit?: (head: Buffer, total: number) => Verdict;
+}
+
+/** A messageID and the operation's tag lie within them, however long their lengths are written. */
+export const HEAD_BYTES = 32;
 /** Identifier, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
+const EMPTY = Buffer.alloc(0);
 const FIRST_PART = 1024;
 /** When this part of a message has come, there is room made for all of it. */
 const TRUSTED_PART = 8;
@@ -19,13 +40,13 @@ const TRUSTED_PART = 8;
  * Finds message boundaries in the bytes of a connection, however they are cut.
  *
  * A message that lies within one chunk is handed out as a view. One that does not is gathered in a buffer that grows by
- * doubling with what arrives until an eighth of the message is there, and then to its length: time is linear in the bytes
- * received, memory at most eight times that whatever a length claims, and a long message is hardly more than once in it.
- * `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the Framer is of no
- * use afterwards.
+ * doubling with what arrives until an eighth of the message is there, and then to its length: time is linear in the
+ * bytes received, memory at most eight times that whatever a length claims, and a long message is hardly more than once
+ * in it. `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the Framer
+ * is of no use afterwards.
  */
 export class Framer {
-  readonly #max: number;
+  readonly #limits: FramerLimits;
   /** Received chunks from `#head` on; `#at` is the first byte of `#queue[#head]` not yet taken. */
   #queue: Buffer[] = [];
   #head = 0;
@@ -33,10 +54,15 @@ export class Framer {
   /** The beginning of a message that ran over a chunk's end. */
   #part: Buffer | undefined;
   #partLength = 0;
+  /** The part has been admitted. */
+  #admitted = false;
+  /** Bytes still to come of a message that is dropped. */
+  #dropping = 0;
+  /** A message was told to wait. */
+  #waits = false;
 
-  /** `maxMessageBytes`: identifier and length octets included. */
-  constructor(limits: { readonly maxMessageBytes: number }) {
-    this.#max = limits.maxMessageBytes;
+  constructor(limits: FramerLimits) {
+    this.#limits = limits;
   }
 
   /** Takes over `chunk`: frames are views into it. */
@@ -46,13 +72,35 @@ export class Framer {
 
   /** The next whole message, or undefined until more bytes are pushed. */
   next(): Frame | undefined {
-    while (this.#head < this.#queue.length) {
+    if (this.#waits) this.#askAgain();
+    while (this.#head < this.#queue.length && !this.#waits) {
       const chunk = this.#queue[this.#head]!;
-      const frame = this.#part ? this.#fill(this.#part, chunk) : this.#cut(chunk);
+      const frame = this.#take(chunk);
       if (this.#at === chunk.length) this.#dropChunk();
       if (frame) return frame;
     }
     return undefined;
+  }
+
+  /** The message that waits may lie in the part alone, with no chunk behind it. */
+  #askAgain(): void {
+    this.#waits = false;
+    if (this.#part) this.#admitPart(this.#part, EMPTY, this.#messageLength(this.#part, 0, this.#partLength));
+  }
+
+  #take(chunk: Buffer): Frame | undefined {
+    if (this.#dropping > 0) {
+      const count = Math.min(this.#dropping, chunk.length - this.#at);
+      this.#dropping -= count;
+      this.#at += count;
+      return undefined;
+    }
+    return this.#part ? this.#fill(this.#part, chunk) : this.#cut(chunk);
+  }
+
+  /** Whether a message has begun and not ended. */
+  get begun(): boolean {
+    return this.#dropping > 0 || this.pending > 0;
   }
 
   /** Bytes pushed and not yet handed out. */
@@ -65,14 +113,28 @@ export class Framer {
   #cut(chunk: Buffer): Frame | undefined {
     const start = this.#at;
     const total = this.#messageLength(chunk, start, chunk.length);
+    if (chunk.length - start >= Math.min(HEAD_BYTES, total) && !this.#admits(chunk.subarray(start), total)) {
+      return undefined;
+    }
     if (total > 0 && total <= chunk.length - start) {
       this.#at = start + total;
       return { buffer: chunk, start, end: this.#at };
     }
     this.#part = Buffer.allocUnsafeSlow(roomFor(chunk.length - start, total));
     this.#partLength = 0;
+    this.#admitted = chunk.length - start >= HEAD_BYTES;
     this.#append(this.#part, chunk, chunk.length - start);
     return undefined;
+  }
+
+  /** Asks `admit`. Where it says no, the message is passed over or waits. */
+  #admits(head: Buffer, total: number): boolean {
+    const { admit, freeBytes = 0 } = this.#limits;
+    if (!admit || total <= freeBytes) return true;
+    const verdict = admit(head, total);
+    if (verdict === 'wait') this.#waits = true;
+    if (verdict === 'drop') this.#dropping = total - this.#partLength;
+    return verdict === 'keep';
   }
 
   /** Moves bytes from the chunk to the part: the header first, then what the message still wants. */
@@ -83,12 +145,27 @@ export class Framer {
       part[this.#partLength++] = chunk[this.#at++]!;
       total = this.#messageLength(part, 0, this.#partLength);
     }
+    if (!this.#admitted && !this.#admitPart(part, chunk, total)) return undefined;
     const wanted = Math.min(total - this.#partLength, chunk.length - this.#at);
     const whole = this.#append(this.#room(part, wanted, total), chunk, wanted);
     if (this.#partLength < total) return undefined;
+    this.#forgetPart();
+    return { buffer: whole, start: 0, end: total };
+  }
+
+  /** Fills the part until it holds the message's head, which fits into `FIRST_PART`, and asks `admit`. */
+  #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
+    const lacking = Math.min(HEAD_BYTES, total) - this.#partLength;
+    if (lacking > 0) this.#append(part, chunk, Math.min(lacking, chunk.length - this.#at));
+    if (this.#partLength < Math.min(HEAD_BYTES, total)) return false;
+    this.#admitted = this.#admits(part.subarray(0, this.#partLength), total);
+    if (this.#dropping > 0) this.#forgetPart();
+    return this.#admitted;
+  }
+
+  #forgetPart(): void {
     this.#part = undefined;
     this.#partLength = 0;
-    return { buffer: whole, start: 0, end: total };
   }
 
   #room(part: Buffer, wanted: number, total: number): Buffer {
@@ -123,7 +200,7 @@ export class Framer {
     const have = end - start;
     if (have < 1) return 0;
     const tag = buffer[start]!;
-    if (tag !== SEQUENCE) throw new ProtocolError(`not an LDAP message: it begins with ${hex(tag)}${guess(tag)}`, 0);
+    if (tag !== SEQUENCE) throw notAMessage(buffer.subarray(start, end));
     if (have < 2) return 0;
     const first = buffer[start + 1]!;
     if (first <= 0x7f) return this.#checked(2 + first);
@@ -138,7 +215,8 @@ export class Framer {
   }
 
   #checked(total: number): number {
-    if (total > this.#max) throw new ProtocolError(`LDAP message of ${total} bytes; ${this.#max} are accepted`, 1);
+    const max = this.#limits.maxMessageBytes;
+    if (total > max) throw new ProtocolError(`LDAP message of ${total} bytes; ${max} are accepted`, 1);
     return total;
   }
 }
@@ -149,8 +227,10 @@ function roomFor(have: number, total: number): number {
   return have >= total / TRUSTED_PART ? total : Math.max(FIRST_PART, 2 * have);
 }
 
-/** What peers that speak something else usually speak. */
-function guess(byte: number): string {
-  if (byte === 0x16 || byte === 0x80) return ' (TLS on a port without it?)';
-  return byte >= 0x41 && byte <= 0x5a ? ' (HTTP?)' : '';
+function notAMessage(bytes: Buffer): ProtocolError {
+  const foreign = foreignProtocol(bytes);
+  const guess = foreign ? ` (${foreign}?)` : '';
+  const error = new ProtocolError(`not an LDAP message: it begins with ${hex(bytes[0]!)}${guess}`, 0);
+  error.foreign = foreign;
+  return error;
 }

@@ -1,4 +1,7 @@
-/** Bounds on what one message may make the decoder build. Each is refused with a non-fatal ProtocolError that says the bound. */
+/**
+ * Bounds on what one message may make the decoder build. Each is refused with a non-fatal ProtocolError that says the
+ * bound.
+ */
 export interface DecodeLimits {
   /** Filters inside filters. The decoder recurses: keep it below 1,000. */
   readonly maxFilterDepth: number;

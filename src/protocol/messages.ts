@@ -1,6 +1,9 @@
 import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../ldap/types.js';
 
-/** LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into what was received: copy what must outlive the request. */
+/**
+ * LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into what was received: copy what must outlive the
+ * request.
+ */
 
 export interface Control {
   readonly oid: string;

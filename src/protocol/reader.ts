@@ -41,7 +41,10 @@ export class Reader {
     return this.at < this.end ? this.buffer[this.at]! : -1;
   }
 
-  /** Takes the identifier and length octets of an element with `tag`; `at` is then its content. Returns the content's length. */
+  /**
+   * Takes the identifier and length octets of an element with `tag`; `at` is then its content. Returns the content's
+   * length.
+   */
   header(tag: number, what: string): number {
     if (this.at >= this.end) throw this.error(`${what} is missing`);
     const found = this.buffer[this.at]!;

@@ -5,8 +5,43 @@ export const PIECE = 48 * 1024;
 const SHORT = 80;
 const EMPTY = Buffer.alloc(0);
 
-/** Copies a short run. Eight bytes a round take half the time of one. */
-function copyShort(target: Uint8Array, at: number, source: Uint8Array, from: number, to: number): void {
+/** Bytes of the identifier and length octets before `length` content octets. */
+function headerBytes(length: number): number {
+  if (length < 0x80) return 2;
+  if (length < 0x100) return 3;
+  if (length < 0x10000) return 4;
+  return length < 0x1000000 ? 5 : 6;
+}
+
+/** Bytes of an element with `length` content octets. */
+export function elementBytes(length: number): number {
+  return headerBytes(length) + length;
+}
+
+/** Bytes of the INTEGER element of a number that is not negative. */
+export function integerBytes(value: number): number {
+  if (value < 0x80) return 3;
+  if (value < 0x8000) return 4;
+  return value < 0x800000 ? 5 : 6;
+}
+
+/** Writes identifier and length octets at `at`, for which there is room; returns where the content goes. */
+export function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
+  buffer[at] = tag;
+  if (length > 0x7f) return putLongLength(buffer, at + 1, length);
+  buffer[at + 1] = length;
+  return at + 2;
+}
+
+function putLongLength(buffer: Buffer, at: number, length: number): number {
+  const octets = headerBytes(length) - 2;
+  buffer[at++] = 0x80 | octets;
+  for (let shift = (octets - 1) * 8; shift >= 0; shift -= 8) buffer[at++] = length >>> shift;
+  return at;
+}
+
+/** Copies `source[from, to)`, a short run. Eight bytes a round take half the time of one. */
+export function copyShort(target: Uint8Array, at: number, source: Uint8Array, from: number, to: number): void {
   let i = from;
   let o = at;
   for (const last = to - 8; i <= last; i += 8, o += 8) {
@@ -70,38 +105,35 @@ export class Writer {
     this.at = 0;
   }
 
-  /** Undoes everything written since `length` was `mark`. */
-  rewind(mark: number): void {
-    this.at = this.#start + mark;
-  }
-
-  byte(value: number): void {
-    this.reserve(1);
-    this.buffer[this.at++] = value;
-  }
-
   /** Identifier and length octets of an element with `length` content octets. */
   header(tag: number, length: number): void {
     this.reserve(6);
+    this.at = putHeader(this.buffer, this.at, tag, length);
+  }
+
+  /**
+   * Primitive elements with the contents `bytes[starts[i], ends[i])` for `i` in `[from, to)`; they rise and do not
+   * overlap.
+   */
+  octetStrings(tag: number, bytes: Buffer, starts: Int32Array, ends: Int32Array, from: number, to: number): void {
+    if (from === to) return;
+    this.reserve(6 * (to - from) + ends[to - 1]! - starts[from]!);
     const { buffer } = this;
     let { at } = this;
-    buffer[at++] = tag;
-    if (length > 0x7f) {
-      if (length > 0xffffff) {
-        buffer[at++] = 0x84;
-        buffer[at++] = length >>> 24;
-        buffer[at++] = length >>> 16;
-        buffer[at++] = length >>> 8;
-      } else if (length > 0xffff) {
-        buffer[at++] = 0x83;
-        buffer[at++] = length >>> 16;
-        buffer[at++] = length >>> 8;
-      } else if (length > 0xff) {
-        buffer[at++] = 0x82;
-        buffer[at++] = length >>> 8;
-      } else buffer[at++] = 0x81;
+    for (let i = from; i < to; i++) {
+      const start = starts[i]!;
+      const end = ends[i]!;
+      const length = end - start;
+      if (length > SHORT) {
+        at = putHeader(buffer, at, tag, length);
+        bytes.copy(buffer, at, start, end);
+      } else {
+        buffer[at++] = tag;
+        buffer[at++] = length;
+        copyShort(buffer, at, bytes, start, end);
+      }
+      at += length;
     }
-    buffer[at++] = length;
     this.at = at;
   }
 
@@ -195,42 +227,20 @@ export class Writer {
     return mark;
   }
 
-  /** Opens a constructed element with two length octets kept free: nothing moves up to 65,535 bytes of content. */
-  beginLong(tag: number): number {
-    this.reserve(4);
-    const { buffer, at } = this;
-    buffer[at] = tag;
-    buffer[at + 1] = 0x82;
-    this.at = at + 4;
-    return at + 1 - this.#start;
-  }
-
-  /** Closes the element that `begin` or `beginLong` opened at `mark`. */
+  /** Closes the element that `begin` opened at `mark`. */
   end(mark: number): void {
-    const { buffer } = this;
     const at = this.#start + mark;
-    if (buffer[at] === 0) {
-      const length = this.at - at - 1;
-      if (length <= 0x7f) buffer[at] = length;
-      else this.#widen(mark, 1, length);
+    const length = this.at - at - 1;
+    if (length <= 0x7f) {
+      this.buffer[at] = length;
       return;
     }
-    const length = this.at - at - 3;
-    if (length <= 0xffff) {
-      buffer[at + 1] = length >>> 8;
-      buffer[at + 2] = length;
-    } else this.#widen(mark, 3, length);
-  }
-
-  /** Writes the shortest length octets in place of the `kept` ones, moving the content behind them. */
-  #widen(mark: number, kept: number, length: number): void {
-    const octets = length <= 0xff ? 2 : length <= 0xffff ? 3 : length <= 0xffffff ? 4 : 5;
-    this.reserve(octets - kept);
+    const more = headerBytes(length) - 2;
+    this.reserve(more);
     const { buffer } = this;
-    const at = this.#start + mark;
-    buffer.copyWithin(at + octets, at + kept, this.at);
-    this.at += octets - kept;
-    buffer[at] = 0x7f + octets;
-    for (let i = octets - 1, rest = length; i > 0; i--, rest >>>= 8) buffer[at + i] = rest;
+    const from = this.#start + mark;
+    buffer.copyWithin(from + 1 + more, from + 1, this.at);
+    this.at += more;
+    putHeader(buffer, from - 1, buffer[from - 1]!, length);
   }
 }

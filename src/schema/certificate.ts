@@ -20,7 +20,10 @@ const MAX_RDNS = 256;
 const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
-/** The parts of SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING } that fills `der`; undefined otherwise. */
+/**
+ * The parts of SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING } that fills `der`; undefined
+ * otherwise.
+ */
 function signed(der: Buffer): Tlv[] | undefined {
   const top = readTlv(der, 0, der.length);
   if (!top || top.tag !== Tag.sequence || top.end !== der.length || !wellFormed(der)) return undefined;
@@ -123,7 +126,9 @@ const SERIAL = /serialNumber\s+(-?(?:0|[1-9]\d*)|'[0-9A-Fa-f]{2,128}'H)/y;
 const ISSUER = /issuer\s+(?:rdnSequence\s*:\s*)?"((?:[^"]|"")*)"/y;
 const SPACES = /\s*/y;
 
-/** `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older `serial$issuer`; undefined when neither. */
+/**
+ * `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older `serial$issuer`; undefined when neither.
+ */
 export function parseCertificateAssertion(text: string): CertificateAssertion | undefined {
   if (text.length > MAX_ASSERTION) return undefined;
   const dollar = text.indexOf('$');

@@ -1,3 +1,5 @@
+import { sameBytes } from '../bytes/compare.js';
+import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/error.js';
 import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
@@ -22,7 +24,7 @@ const MAX_NAME = 1024;
 export class ClassSets {
   private readonly classes: Registry<ClassNode>;
   private readonly types: Registry<TypeNode>;
-  private sets = new Map<string, ClassSet>();
+  private readonly sets = new BoundedMap<string, ClassSet>(MAX_SETS);
   /** The last one found: a bulk load asks for the same again and again. */
   private lastValues: readonly Buffer[] = [];
   private last: ClassSet | undefined;
@@ -54,7 +56,6 @@ export class ClassSets {
     const known = this.sets.get(key);
     if (known) return known;
     const set = this.build(classes);
-    if (this.sets.size >= MAX_SETS) this.sets = new Map();
     this.sets.set(key, set);
     return set;
   }
@@ -91,10 +92,7 @@ export class ClassSets {
 function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) {
-    const x = a[i]!;
-    const y = b[i]!;
-    if (x.length !== y.length) return false;
-    for (let k = 0; k < x.length; k++) if (x[k] !== y[k]) return false;
+    if (!sameBytes(a[i]!, b[i]!)) return false;
   }
   return true;
 }

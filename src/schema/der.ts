@@ -1,6 +1,7 @@
 /**
  * A walk over DER (X.690) by offsets, for what the directory must know of certificates and lists: no objects, no
- * recursion on what a client chose beyond `MAX_DEPTH`, linear in the length. Garbage gives undefined, never an exception.
+ * recursion on what a client chose beyond `MAX_DEPTH`, linear in the length. Garbage gives undefined, never an
+ * exception.
  */
 
 export interface Tlv {

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../cache/bounded-map.js';
 import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
 import type { TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
@@ -11,10 +12,10 @@ const OPTION = /^[A-Za-z0-9-]+$/;
 export class Describer {
   private readonly types: Registry<TypeNode>;
   /** By the text as given; undefined for what is unknown or malformed. */
-  private cache = new Map<string, AttributeDescription | undefined>();
+  private readonly cache = new BoundedMap<string, AttributeDescription | undefined>(MAX_CACHE);
   /** By canonical text. Those without options are never forgotten. */
   private readonly plain = new Map<string, AttributeDescription>();
-  private optioned = new Map<string, AttributeDescription>();
+  private readonly optioned = new BoundedMap<string, AttributeDescription>(MAX_CACHE);
 
   constructor(types: Registry<TypeNode>) {
     this.types = types;
@@ -25,7 +26,6 @@ export class Describer {
     const cached = this.cache.get(text);
     if (cached !== undefined || this.cache.has(text)) return cached;
     const description = this.parse(text);
-    if (this.cache.size >= MAX_CACHE) this.cache = new Map();
     this.cache.set(text, description);
     return description;
   }
@@ -48,7 +48,6 @@ export class Describer {
     const table = description.options.length === 0 ? this.plain : this.optioned;
     const known = table.get(description.text);
     if (known) return known;
-    if (this.optioned.size >= MAX_CACHE) this.optioned = new Map();
     table.set(description.text, description);
     return description;
   }

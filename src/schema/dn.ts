@@ -3,6 +3,7 @@ import { LdapError } from '../ldap/error.js';
 import { utf8Bytes } from '../ldap/text.js';
 import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
+import { formatDnValue, isProper } from './dn-text.js';
 import { didYouMean, shown } from './suggest.js';
 import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './types.js';
 
@@ -22,6 +23,8 @@ export interface DnContext {
 }
 
 interface RawAva {
+  /** As given. */
+  readonly name: string;
   readonly oid: string;
   readonly type: AttributeType | undefined;
   readonly value: Buffer;
@@ -48,6 +51,9 @@ const SPECIAL = new Uint8Array(256);
 for (const byte of [0, QUOTE, 0x3c, 0x3e]) SPECIAL[byte] = 1;
 for (const byte of [PLUS, COMMA, SEMICOLON]) SPECIAL[byte] = 2;
 SPECIAL[BACKSLASH] = 3;
+
+/** `example.com`. */
+const DOMAIN = /^[a-z\d-]{1,63}(?:\.[a-z\d-]{1,63}){1,8}$/i;
 
 /** May follow a backslash as it is. */
 const ESCAPABLE = new Set(Buffer.from(' "#+,;<=>\\'));
@@ -79,6 +85,10 @@ class Parser {
 
   slice(start: number, end: number): string {
     return this.ascii ? this.text.slice(start, end) : this.bytes.toString('utf8', start, end);
+  }
+
+  isProper(start: number, end: number): boolean {
+    return isProper(this.bytes, start, end);
   }
 
   fail(why: string, at = this.at): never {
@@ -121,8 +131,7 @@ class Parser {
   private end = 0;
 
   private ava(): RawAva {
-    const { oid, type } = this.type();
-    const name = type?.name ?? oid;
+    const { name, oid, type } = this.type();
     this.skipSpaces();
     if (this.bytes[this.at] !== EQUALS) this.fail(`'=' expected after the attribute '${shown(name)}'`);
     this.at++;
@@ -131,10 +140,10 @@ class Parser {
     const first = this.bytes[this.at];
     const value = first === HASH ? this.hexValue() : first === QUOTE ? this.quotedValue() : this.plainValue();
     if (value.length === 0) this.fail(`the value of '${shown(name)}' is empty`, valueAt);
-    return { oid, type, value };
+    return { name, oid, type, value };
   }
 
-  private type(): { oid: string; type: AttributeType | undefined } {
+  private type(): { name: string; oid: string; type: AttributeType | undefined } {
     const { bytes } = this;
     const start = this.at;
     let at = start;
@@ -149,15 +158,34 @@ class Parser {
     if (at - start > 256) this.fail('attribute type is too long', start);
     const name = this.slice(start, at);
     const known = this.context.attribute(name);
-    if (known) return { oid: known.oid, type: known };
+    if (known) return { name, oid: known.oid, type: known };
     const bare = /^oid\.(?=\d)/i.test(name) ? name.slice(4) : name;
     const type = this.context.attribute(bare);
-    if (type) return { oid: type.oid, type };
+    if (type) return { name: bare, oid: type.oid, type };
     if (this.strict) {
+      this.requireEquals(start);
       const hint = didYouMean(bare, this.context.attributeNames());
       this.fail(`attribute '${shown(bare)}' is not in the schema${hint}`, start);
     }
-    return { oid: bare, type };
+    return { name: bare, oid: bare, type };
+  }
+
+  /** Of a type that is unknown: what stands there may be no RDN at all. */
+  private requireEquals(start: number): void {
+    const { bytes } = this;
+    let end = this.at;
+    while (end < bytes.length && bytes[end] !== EQUALS && SPECIAL[bytes[end]!] !== 2) end++;
+    if (bytes[end] === EQUALS) return;
+    const given = this.slice(start, end).trim();
+    const isDomain = start === 0 && end === bytes.length && DOMAIN.test(given);
+    const form = isDomain
+      ? given
+          .split('.')
+          .map((label) => `dc=${label}`)
+          .join(',')
+      : 'ou=people,dc=example,dc=com';
+    const hint = isDomain ? `did you mean '${form}'?` : `a DN is written like '${form}'`;
+    this.fail(`'${shown(given)}' has no '='; ${hint}`, start);
   }
 
   /** After a value in quotes or hex: spaces, then a separator or the end. */
@@ -263,8 +291,15 @@ class Parser {
   }
 }
 
+/** The RDN as this server writes it; the types' names, where they are no OIDs, and the values are those given. */
+function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
+  if (parser.isProper(start, end)) return parser.slice(start, end);
+  const nameOf = ({ name, type }: RawAva): string => (/^\d/.test(name) ? type!.name : name);
+  return avas.map((ava) => `${nameOf(ava)}=${formatDnValue(ava.value)}`).join('+');
+}
+
 function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
-  const text = parser.slice(raw.start, raw.end);
+  const text = rdnText(raw, parser);
   if (raw.avas.length === 1) {
     const ava = finishAva(raw.avas[0]!, raw, parser, context);
     return { avas: [ava], text, norm: avaNorm(ava.type.oid, ava.norm) };
@@ -293,16 +328,37 @@ function bound(bytes: Buffer): void {
   }
 }
 
-/** Parses a DN. Throws LdapError invalidDNSyntax. Its values are views of one copy of the text. */
-export function parseDn(text: string, context: DnContext): Dn {
-  const bytes = utf8Bytes(text);
-  bound(bytes);
-  const parser = new Parser(text, bytes, context, true);
-  const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
-  return { rdns, text, norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
+/**
+ * The texts of RDNs with commas between; `given` where it is the same. A DN must not grow over its bound by being
+ * written out.
+ */
+function dnText(rdns: readonly Rdn[], given: string): string {
+  const text = joinTexts(rdns);
+  if (text === given) return given;
+  if (text.length > MAX_DN / 3) bound(Buffer.from(text));
+  return text;
 }
 
-/** Offset of the comma that ends the RDN which starts at `from`; -1 when there is none, or anything escaped or quoted before it. */
+function joinTexts(rdns: readonly Rdn[]): string {
+  if (rdns.length === 0) return '';
+  let text = rdns[0]!.text;
+  for (let i = 1; i < rdns.length; i++) text += `,${rdns[i]!.text}`;
+  return text;
+}
+
+/** Parses a DN. Throws LdapError invalidDNSyntax. Its values are views of one copy of the text. */
+export function parseDn(given: string, context: DnContext): Dn {
+  const bytes = utf8Bytes(given);
+  bound(bytes);
+  const parser = new Parser(given, bytes, context, true);
+  const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
+  return { rdns, text: dnText(rdns, given), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
+}
+
+/**
+ * Offset of the comma that ends the RDN which starts at `from`; -1 when there is none, or anything escaped or quoted
+ * before it.
+ */
 export function nextComma(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -312,21 +368,32 @@ export function nextComma(text: string, from: number): number {
   return -1;
 }
 
-/** The DN of plain RDNs, which end at the comma at `end` of `text`, below an ancestor that is not the root. As `parseDn`. */
-export function parseBelow(text: string, end: number, ancestor: Dn, context: DnContext): Dn {
-  const parser = new Parser(text, utf8Bytes(text.slice(0, end)), context, true);
+/**
+ * The DN of plain RDNs, which end at the comma at `end` of `given`, below an ancestor that is not the root. As
+ * `parseDn`.
+ */
+export function parseBelow(given: string, end: number, ancestor: Dn, context: DnContext): Dn {
+  const parser = new Parser(given, utf8Bytes(given.slice(0, end)), context, true);
   const raw = parser.rdns();
-  if (raw.length === 0 || raw.length + ancestor.rdns.length > MAX_RDNS) return parseDn(text, context);
-  const rdns = raw.map((rdn) => finishRdn(rdn, parser, context));
-  const norm = joinRdns([...rdns.map((rdn) => rdn.norm), ancestor.norm]);
-  return { rdns: [...rdns, ...ancestor.rdns], text, norm };
+  const long = given.length > MAX_DN / 3 || raw.length + ancestor.rdns.length > MAX_RDNS;
+  if (raw.length === 0 || long) return parseDn(given, context);
+  const own = raw.map((rdn) => finishRdn(rdn, parser, context));
+  const rdns = [...own, ...ancestor.rdns];
+  const isGiven = given.endsWith(ancestor.text) && given.length - ancestor.text.length === end + 1;
+  const text = isGiven && joinTexts(own) === given.slice(0, end) ? given : dnText(rdns, given);
+  const norm = joinRdns([...own.map((rdn) => rdn.norm), ancestor.norm]);
+  return { rdns, text, norm };
 }
 
-/** The DN that is left without the first `count` RDNs, which end at the comma at `end` of the text. */
-export function ancestorOf(dn: Dn, count: number, end: number): Dn {
-  let start = 0;
-  for (let i = 0; i < count; i++) start += dn.rdns[i]!.norm.length + 1;
-  return { rdns: dn.rdns.slice(count), text: dn.text.slice(end + 1), norm: dn.norm.subarray(start) };
+/** The DN that is left without the first `count` RDNs. */
+export function ancestorOf(dn: Dn, count: number): Dn {
+  let norm = 0;
+  let text = 0;
+  for (let i = 0; i < count; i++) {
+    norm += dn.rdns[i]!.norm.length + 1;
+    text += dn.rdns[i]!.text.length + 1;
+  }
+  return { rdns: dn.rdns.slice(count), text: dn.text.slice(text), norm: dn.norm.subarray(norm) };
 }
 
 /** RDNs, leftmost first, as OID (or unknown name) and value. Throws LdapError invalidDNSyntax. */

@@ -35,7 +35,10 @@ export class EntryChecker {
     this.seen = new Uint32Array(types);
   }
 
-  /** Every check of RFC 4512 §2 on an entry as it would be stored. Returns its structural class; throws the precise LdapError. */
+  /**
+   * Every check of RFC 4512 §2 on an entry as it would be stored. Returns its structural class; throws the precise
+   * LdapError.
+   */
   check(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions): ObjectClass {
     const set = this.sets.get(objectClassOf(attributes).values);
     this.round = this.round === 0xffffffff ? this.restart() : this.round + 1;
@@ -62,6 +65,7 @@ export class EntryChecker {
     }
     if (set.allowed[type.index] === 0 && !type.operational) this.refuse(type, set);
     if (type.oid === OBJECT_CLASS || attribute.unchanged) return;
+    if (type.secret) refuseOptions(description);
     checkValues(description, values);
   }
 
@@ -78,6 +82,16 @@ export class EntryChecker {
       `attribute '${type.name}' is not allowed by the object classes ${given}${hint}`,
     );
   }
+}
+
+/** Under an option a secret would be another attribute, which a change of the secret itself leaves as it is. */
+function refuseOptions(description: AttributeDescription): void {
+  if (description.options.length === 0) return;
+  const { name } = description.type;
+  throw new LdapError(
+    'constraintViolation',
+    `attribute '${name}' holds secrets and takes no options; give '${name}' alone`,
+  );
 }
 
 function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribute {

@@ -12,6 +12,12 @@ export interface Declared {
   readonly line: number;
 }
 
+/** A schema file of the operator's own. */
+export interface SchemaFile {
+  readonly name: string;
+  readonly text: string;
+}
+
 interface Line {
   readonly text: string;
   readonly line: number;
@@ -38,11 +44,8 @@ function reason(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
-/**
- * Reads the definitions of one file: LDIF content of any number of entries, of which only the schema attributes count.
- * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too.
- */
-export function readSchemaFile(file: string): Declared[] {
+/** The text of one file. */
+function readText(file: string): string {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
@@ -52,7 +55,17 @@ export function readSchemaFile(file: string): Declared[] {
   if (bytes.length > MAX_FILE) {
     throw new SchemaError(`${bytes.length} bytes; a schema file has at most ${MAX_FILE}`, { file, line: 0 });
   }
-  return readDefinitions(decode(bytes, file), file);
+  return decode(bytes, file);
+}
+
+/** The definitions of one file. */
+export function readSchemaFile(file: string): Declared[] {
+  return readDefinitions(readText(file), file);
+}
+
+/** The files of folders, in their order. Each has its path, for errors, until its text is stored. */
+export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
+  return folders.flatMap(schemaFiles).map((path) => ({ name: path, text: readText(path) }));
 }
 
 function decode(bytes: Buffer, file: string): string {
@@ -63,7 +76,11 @@ function decode(bytes: Buffer, file: string): string {
   }
 }
 
-/** The definitions of LDIF text; `file` is for errors only. */
+/**
+ * The definitions of a file's text: LDIF content of any number of entries, of which only the schema attributes count.
+ * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too.
+ * `file` is for errors only.
+ */
 export function readDefinitions(text: string, file: string): Declared[] {
   const declared: Declared[] = [];
   const macros = new Map<string, string>();

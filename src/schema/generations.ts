@@ -3,8 +3,8 @@ const MAX_KEPT = 1024;
 const SLOTS = 8192;
 
 /**
- * Tells keys that came before, not long ago, from new ones: what is asked for once is not worth a place in a cache, which
- * costs more than making it anew. It may take a new key for an old one, never for long the other way round.
+ * Tells keys that came before, not long ago, from new ones: what is asked for once is not worth a place in a cache,
+ * which costs more than making it anew. It may take a new key for an old one, never for long the other way round.
  */
 export class Doorkeeper {
   readonly #seen = new Int32Array(SLOTS);

@@ -5,7 +5,10 @@ import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 import type { MatchingRule, Usage } from './types.js';
 
-/** Attribute types that hold secrets wherever they are defined; others say X-SECRET 'TRUE'. Samba's password hashes, Kerberos keys, AD's password. */
+/**
+ * Attribute types that hold secrets wherever they are defined; others say X-SECRET 'TRUE'. Samba's password hashes,
+ * Kerberos keys, AD's password.
+ */
 const SECRET = new Set([
   '2.5.4.35',
   '1.3.6.1.4.1.4203.1.3.4',

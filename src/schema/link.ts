@@ -55,9 +55,8 @@ function linkSyntaxes(all: readonly Parsed[], context: Context): Map<string, Syn
     const known = code.get(oid) ?? code.get(field(parsed, 'X-SUBST') ?? '');
     if (!known)
       fail(parsed, `syntax ${oid} is not built in; add X-SUBST 'OID' of a built-in syntax to check its values as`);
-    const { check, binary } = known;
     const description = field(parsed, 'DESC') ?? oid;
-    syntaxes.set(oid, { oid, description, binary, check, definition: formatDefinition(parsed.definition) });
+    syntaxes.set(oid, { oid, description, ...known, definition: formatDefinition(parsed.definition) });
   }
   return syntaxes;
 }

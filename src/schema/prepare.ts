@@ -26,7 +26,10 @@ const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 const FOLD = EXACT.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
 
-/** caseIgnore: prepared, folded. Undefined when the bytes are not UTF-8 or hold a prohibited character. The same buffer when nothing changes. */
+/**
+ * caseIgnore: prepared, folded. Undefined when the bytes are not UTF-8 or hold a prohibited character. The same buffer
+ * when nothing changes.
+ */
 export function prepareIgnore(value: Buffer): Buffer | undefined {
   return prepare(value, FOLD, true, true);
 }
@@ -84,7 +87,10 @@ function prepareFrom(
   return trimmed(out, length, trimStart, trimEnd);
 }
 
-/** Cuts a space at the end and settles what nothing but spaces becomes: one space; of a part that may touch the value's end, nothing. */
+/**
+ * Cuts a space at the end and settles what nothing but spaces becomes: one space; of a part that may touch the value's
+ * end, nothing.
+ */
 function trimmed(bytes: Buffer, length: number, trimStart: boolean, trimEnd: boolean): Buffer {
   const end = trimEnd && length > 0 && bytes[length - 1] === SPACE ? length - 1 : length;
   if (end === 0) return trimStart === trimEnd ? ONE_SPACE : NOTHING;
@@ -144,7 +150,10 @@ function preparedText(value: Buffer, fold: boolean): string | undefined {
   return PROHIBITED.test(text) ? undefined : text;
 }
 
-/** Full case folding (RFC 3454 B.2): lower-upper-lower maps ß and ẞ to ss and ligatures to letters; final sigma is a sigma; dotless i stays. */
+/**
+ * Full case folding (RFC 3454 B.2): lower-upper-lower maps ß and ẞ to ss and ligatures to letters; final sigma is a
+ * sigma; dotless i stays.
+ */
 function foldCase(text: string): string {
   return text.toLowerCase().toUpperCase().toLowerCase().replaceAll('ς', 'σ');
 }

@@ -99,7 +99,10 @@ function firstComponent(value: Buffer): Buffer | undefined {
   return component === undefined ? undefined : Buffer.from(component);
 }
 
-/** Substrings and words as `test`: whether the assertion stands in the value between characters that are no letters or digits. */
+/**
+ * Substrings and words as `test`: whether the assertion stands in the value between characters that are no letters or
+ * digits.
+ */
 function hasWord(value: Buffer, assertion: Buffer): boolean {
   if (assertion.length === 0) return false;
   for (let at = value.indexOf(assertion); at >= 0; at = value.indexOf(assertion, at + 1)) {

@@ -8,16 +8,15 @@ import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, par
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker } from './entry-check.js';
 import { SchemaError } from './errors.js';
-import { readSchemaFile, schemaFiles, shortName } from './files.js';
+import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
 import type { RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
+import { type NisSchema, type SchemaSource, storable } from './source.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
 import { didYouMean, shown } from './suggest.js';
 import type { AttributeDescription, AttributeType, Dn, MatchingRule, ObjectClass, Rdn, Syntax } from './types.js';
-
-export type NisSchema = 'rfc2307' | 'rfc2307bis';
 
 export interface SchemaOptions {
   /** Folder of the built-in definitions; the package's `schema/` where absent. */
@@ -39,6 +38,8 @@ const TRIED = 4;
 
 /** The schema of a server: fixed once loaded. */
 export class Schema {
+  /** What a directory remembers of it. */
+  readonly source: SchemaSource;
   private readonly tables: Tables;
   private readonly describer: Describer;
   private readonly checker: EntryChecker;
@@ -56,14 +57,21 @@ export class Schema {
 
   /** Reads the definitions. Throws SchemaError, which names file and line, at the first mistake. */
   static load(options: SchemaOptions = {}): Schema {
-    const left = NIS_FILES[options.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
-    const files = schemaFiles(options.folder ?? BUILT_IN).filter((file) => shortName(file) !== left);
-    for (const folder of options.extra ?? []) files.push(...schemaFiles(folder));
-    return new Schema(files);
+    const files = readSchemaFolders(options.extra ?? []);
+    return Schema.of({ nis: options.nis ?? 'rfc2307', files }, options.folder);
   }
 
-  private constructor(files: readonly string[]) {
-    this.tables = link(files.flatMap(readSchemaFile), this.context());
+  /** The built-in definitions that the source names, and its own files. Throws as `load`. */
+  static of(source: SchemaSource, folder = BUILT_IN): Schema {
+    const left = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
+    const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== left);
+    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name));
+    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source));
+  }
+
+  private constructor(declared: readonly Declared[], source: SchemaSource) {
+    this.source = source;
+    this.tables = link(declared, this.context());
     const fallback = this.tables.rules.get(CASE_IGNORE);
     if (!fallback)
       throw new SchemaError(`the matching rule caseIgnoreMatch is not defined; add rfc4517 to the schema folder`);
@@ -112,12 +120,18 @@ export class Schema {
     return this.tables.syntaxes.get(oid);
   }
 
-  /** Whether an extensible match may use the rule on attributes of the type (matchingRuleUse, RFC 4512 §4.1.4). Never on secrets. */
+  /**
+   * Whether an extensible match may use the rule on attributes of the type (matchingRuleUse, RFC 4512 §4.1.4). Never on
+   * secrets.
+   */
   ruleApplies(rule: MatchingRule, type: AttributeType): boolean {
     return !type.secret && (rule as RuleNode).appliesTo.has(type.syntax.oid);
   }
 
-  /** The description, the same object for the same description; undefined when its type is unknown or the text malformed. */
+  /**
+   * The description, the same object for the same description; undefined when its type is unknown or the text
+   * malformed.
+   */
   describe(text: string): AttributeDescription | undefined {
     return this.describer.describe(text);
   }
@@ -137,7 +151,10 @@ export class Schema {
     return wanted === stored || descriptionMatches(wanted, stored);
   }
 
-  /** RFC 4514, and what RFC 2253 writes. At most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax that says where and why. */
+  /**
+   * RFC 4514, and what RFC 2253 writes. At most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax that says where
+   * and why.
+   */
   parseDn(text: string): Dn {
     if (text.length > MAX_DN || !this.dnsSeen.knows(text)) return this.parseNewDn(text);
     const known = this.dns.get(text);
@@ -148,8 +165,8 @@ export class Schema {
   }
 
   /**
-   * `parseDn` of a DN that will hardly come again: it is not kept. DNs share ancestors: those are parsed once, and what stands
-   * below them alone after that. Those that follow each other mostly have one parent.
+   * `parseDn` of a DN that will hardly come again: it is not kept. DNs share ancestors: those are parsed once, and what
+   * stands below them alone after that. Those that follow each other mostly have one parent.
    */
   parseNewDn(text: string): Dn {
     if (text.length > MAX_DN)
@@ -161,11 +178,11 @@ export class Schema {
       if (!ancestor || ancestor.rdns.length === 0) continue;
       const dn = parseBelow(text, at, ancestor, this.dnContext);
       if (first) this.lastParent = ancestor;
-      else this.keepAncestors(dn, commas.slice(0, -1));
+      else this.keepAncestors(text, dn, commas.slice(0, -1));
       return dn;
     }
     const dn = parseDn(text, this.dnContext);
-    this.keepAncestors(dn, commas);
+    this.keepAncestors(text, dn, commas);
     return dn;
   }
 
@@ -175,11 +192,9 @@ export class Schema {
     return parent !== undefined && text.length - start === parent.length && text.endsWith(parent);
   }
 
-  /** `commas[i]` ends the RDN `i`. */
-  private keepAncestors(dn: Dn, commas: readonly number[]): void {
-    for (let i = 0; i < commas.length; i++) {
-      this.dns.set(dn.text.slice(commas[i]! + 1), ancestorOf(dn, i + 1, commas[i]!));
-    }
+  /** Under the text that was given; `commas[i]` ends the RDN `i` of it. */
+  private keepAncestors(given: string, dn: Dn, commas: readonly number[]): void {
+    for (let i = 0; i < commas.length; i++) this.dns.set(given.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
   }
 
   /** `parseDn` of UTF-8; the buffer is not kept. */
@@ -276,7 +291,10 @@ export class Schema {
     return this.published;
   }
 
-  /** What `@name` in a list of attributes asks for (RFC 4529): the class's attribute types; undefined when it is unknown. */
+  /**
+   * What `@name` in a list of attributes asks for (RFC 4529): the class's attribute types; undefined when it is
+   * unknown.
+   */
   expandClass(nameOrOid: string): readonly AttributeType[] | undefined {
     const node = this.tables.classes.get(nameOrOid);
     return node && [...node.must, ...node.may];

@@ -5,7 +5,9 @@ let before = new Uint8Array(MAX_NAME + 1);
 let last = new Uint8Array(MAX_NAME + 1);
 let row = new Uint8Array(MAX_NAME + 1);
 
-/** Edits (insert, delete, replace, swap of neighbours) from `a` to `b`, or `limit + 1` when there are more than `limit`. */
+/**
+ * Edits (insert, delete, replace, swap of neighbours) from `a` to `b`, or `limit + 1` when there are more than `limit`.
+ */
 function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
   for (let j = 0; j <= b.length; j++) last[j] = j;

@@ -69,7 +69,10 @@ export function checkNumericString(value: Buffer): string | undefined {
   return all(value, NUMERIC, 'a digit or space');
 }
 
-/** Printable string (RFC 4517 §3.3.31); other ASCII punctuation occurs in practice (`*`, `#`, `;ext=`) and is let through. */
+/**
+ * Printable string (RFC 4517 §3.3.31); other ASCII punctuation occurs in practice (`*`, `#`, `;ext=`) and is let
+ * through.
+ */
 export function checkTelephone(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
   let significant = false;
@@ -142,7 +145,10 @@ export function dollarLines(value: Buffer): { start: number; end: number }[] | u
   return lines;
 }
 
-/** Lines of directory strings with `$` between, `\24` and `\5C` within (§3.3.28). An empty line is let through: it is common. */
+/**
+ * Lines of directory strings with `$` between, `\24` and `\5C` within (§3.3.28). An empty line is let through: it is
+ * common.
+ */
 export function checkPostalAddress(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
   if (!isUtf8(value)) return 'is not UTF-8';

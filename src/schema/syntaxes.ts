@@ -3,6 +3,7 @@ import { LdapError } from '../ldap/error.js';
 import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificatePair } from './certificate.js';
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';
+import { isProper } from './dn-text.js';
 import { checkInteger } from './number.js';
 import type { Check } from './syntax-text.js';
 import * as text from './syntax-text.js';
@@ -14,7 +15,11 @@ export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';
 export interface SyntaxCode {
   readonly check: Check;
   readonly binary: boolean;
+  readonly proper?: Proper;
 }
+
+/** `Syntax.proper`. */
+type Proper = (value: Buffer) => Buffer;
 
 const MAX_DEFINITION = 65536;
 
@@ -41,6 +46,32 @@ function dnCheck(context: Context): Check {
       return undefined;
     } catch (error) {
       if (error instanceof LdapError) return `is not a DN: ${error.message}`;
+      throw error;
+    }
+  };
+}
+
+/** DER without the line's end that a file may have behind it. */
+function withoutLineEnd(check: Check): Proper {
+  return (value) => {
+    let end = value.length;
+    while (end > 0 && (value[end - 1] === 0x0a || value[end - 1] === 0x0d)) end--;
+    if (end === value.length || check(value) === undefined) return value;
+    const bare = value.subarray(0, end);
+    return check(bare) === undefined ? bare : value;
+  };
+}
+
+/** A DN as RFC 4514 writes it. */
+function properDn(context: Context): Proper {
+  return (value) => {
+    if (value.length === 0 || isProper(value, 0, value.length) || !isUtf8(value)) return value;
+    try {
+      const given = value.toString('utf8');
+      const { text } = context.parseDn(given);
+      return text === given ? value : Buffer.from(text);
+    } catch (error) {
+      if (error instanceof LdapError) return value;
       throw error;
     }
   };
@@ -130,12 +161,27 @@ export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const add = (oid: string, check: Check, binary = false) => code.set(oid, { check, binary });
   for (const [arc, check] of Object.entries(textSyntaxes())) add(`${LDAP_SYNTAX}.${arc}`, check);
   for (const [arc, check] of Object.entries(BINARY)) add(`${LDAP_SYNTAX}.${arc}`, check, true);
+  for (const arc of ['8', '9', '10']) {
+    const check = BINARY[arc]!;
+    code.set(`${LDAP_SYNTAX}.${arc}`, { check, binary: true, proper: withoutLineEnd(check) });
+  }
   for (const [arc, kind] of Object.entries(DEFINITIONS)) add(`${LDAP_SYNTAX}.${arc}`, definitionCheck(kind));
   const checkDn = dnCheck(context);
-  add(`${LDAP_SYNTAX}.12`, checkDn);
-  add(`${LDAP_SYNTAX}.34`, (value) => {
-    const hash = uidStart(value);
-    return checkDn(hash < 0 ? value : value.subarray(0, hash));
+  const writeDn = properDn(context);
+  code.set(`${LDAP_SYNTAX}.12`, { check: checkDn, binary: false, proper: writeDn });
+  code.set(`${LDAP_SYNTAX}.34`, {
+    check: (value) => {
+      const hash = uidStart(value);
+      return checkDn(hash < 0 ? value : value.subarray(0, hash));
+    },
+    binary: false,
+    proper: (value) => {
+      const hash = uidStart(value);
+      if (hash < 0) return writeDn(value);
+      const given = value.subarray(0, hash);
+      const name = writeDn(given);
+      return name === given ? value : Buffer.concat([name, value.subarray(hash)]);
+    },
   });
   add(`${LDAP_SYNTAX}.40`, text.checkOctets, true);
   for (const arc of [1, 2, 3, 4, 5, 6, 7]) add(`1.3.6.1.1.15.${arc}`, text.checkDirectoryString);

@@ -53,7 +53,9 @@ function checkPlain(value: Buffer): string | undefined {
   );
 }
 
-/** Digits of a fraction of an hour (3,600 s) or minute (60 s) as whole seconds and the digits of a fraction of a second. */
+/**
+ * Digits of a fraction of an hour (3,600 s) or minute (60 s) as whole seconds and the digits of a fraction of a second.
+ */
 function scaleFraction(digits: string, seconds: number): { whole: number; fraction: string } {
   const out = new Array<string>(digits.length);
   let carry = 0;

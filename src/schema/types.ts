@@ -7,6 +7,11 @@ export interface Syntax {
   readonly binary: boolean;
   /** What is wrong with the value, for the diagnostic; undefined when it is valid. Never repeats the value's bytes. */
   check(value: Buffer): string | undefined;
+  /**
+   * The value as it is stored and shown, where that may be another than the one given; a value that is not valid stays
+   * as it is.
+   */
+  readonly proper?: (value: Buffer) => Buffer;
 }
 
 /**
@@ -24,7 +29,10 @@ export interface MatchingRule {
   readonly syntax: string;
   /** Normal form of a stored value; undefined when the value does not fit the rule (it then matches nothing). */
   normalize(value: Buffer): Buffer | undefined;
-  /** Normal form of an assertion; undefined when it is not of the rule's assertion syntax (the term is Undefined, RFC 4511 §4.5.1.7). */
+  /**
+   * Normal form of an assertion; undefined when it is not of the rule's assertion syntax (the term is Undefined, RFC
+   * 4511 §4.5.1.7).
+   */
   normalizeAssertion(assertion: Buffer): Buffer | undefined;
   /** Normal form of a part of a substrings assertion. Only on `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
@@ -77,7 +85,10 @@ export interface ObjectClass {
   readonly definition: string;
 }
 
-/** An attribute description (RFC 4512 §2.5): type and options. One object per distinct description; options are lower case and sorted. */
+/**
+ * An attribute description (RFC 4512 §2.5): type and options. One object per distinct description; options are lower
+ * case and sorted.
+ */
 export interface AttributeDescription {
   readonly type: AttributeType;
   /** Without `binary`, which changes transfer and not the description's subtype relations. */
@@ -100,11 +111,12 @@ export interface Ava {
 export interface Rdn {
   /** In the order given. */
   readonly avas: readonly Ava[];
-  /** As the user gave it, RFC 4514 escapes included. */
+  /** RFC 4514; the case of types and values, and escapes that are right, as the user gave them. */
   readonly text: string;
   /**
-   * `OID=normal form`, parts of a multi-valued RDN sorted and joined with `+`; bytes `\`, `+`, `,` of a form are written
-   * `\5c`, `\2b`, `\2c`, so that no value can pretend to be another RDN. Not cut: the partition cuts what is long.
+   * `OID=normal form`, parts of a multi-valued RDN sorted and joined with `+`; bytes `\`, `+`, `,` of a form are
+   * written `\5c`, `\2b`, `\2c`, so that no value can pretend to be another RDN. Not cut: the partition cuts what is
+   * long.
    */
   readonly norm: Buffer;
 }
@@ -112,7 +124,7 @@ export interface Rdn {
 /** A DN: RDNs from the entry up to the suffix (leftmost first, as in its text). Empty for the root. */
 export interface Dn {
   readonly rdns: readonly Rdn[];
-  /** As given. */
+  /** The texts of the RDNs with `,` between: RFC 4514. */
   readonly text: string;
   /** `norm` of the RDNs joined with `,`: equal DNs have the same bytes. */
   readonly norm: Buffer;

@@ -6,15 +6,19 @@ import type { Partition } from '../partition/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
 import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
+import { Budget } from './connection/budget.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
-import { decodeLimits } from './limits.js';
-import { parseListenUrl } from './listen-url.js';
-import { type Listener, openListeners } from './listener.js';
-import { createReceiver, type Receiver } from './receiver.js';
-import { createServices, type Helpers, type Services } from './services.js';
+import { Rounds } from './connection/rounds.js';
+import { Unsent } from './connection/unsent.js';
+import { parseListenUrl } from './listen/listen-url.js';
+import { type Listener, openListeners } from './listen/listener.js';
+import { createReceiver, type Receiver } from './listen/receiver.js';
+import { Roster } from './listen/roster.js';
+import { readTls } from './listen/tls-material.js';
+import type { Answer, Question, Siblings } from './processes/siblings.js';
+import { createServices, type Helpers, type Services } from './services/services.js';
+import { decodeLimits } from './settings/decode-limits.js';
 import type { Config } from './settings/index.js';
-import type { Answer, Question } from './siblings.js';
-import { readTls } from './tls-material.js';
 
 const LONGEST_SWEEP_SECONDS = 1;
 
@@ -23,8 +27,11 @@ export class RowanServer implements ConnectionOwner {
   readonly services: Services;
   readonly #config: Config;
   readonly decodeLimits: DecodeLimits;
-  readonly #connections = new Set<Connection>();
-  readonly #renewReads: (() => void) | undefined;
+  readonly requestBudget: Budget;
+  readonly unsent: Unsent;
+  readonly rounds = new Rounds();
+  readonly #connections = new Roster<Connection>();
+  readonly #siblings: Siblings | undefined;
   #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
   /** Connections that siblings have. */
@@ -38,8 +45,10 @@ export class RowanServer implements ConnectionOwner {
   constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
     this.services = createServices(partition, config, log, helpers);
-    this.#renewReads = helpers.siblings && (() => partition.renewReads());
+    this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
+    this.unsent = new Unsent(config.limits.allUnsentBytes);
+    this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
   }
 
   /** Opens every configured URL, or none. Resolves with the URLs as clients use them. */
@@ -66,7 +75,10 @@ export class RowanServer implements ConnectionOwner {
     this.#startSweeping();
   }
 
-  /** Takes a socket that came in at the URL with that index in `listen`; `elsewhere`: how many connections siblings have now. */
+  /**
+   * Takes a socket that came in at the URL with that index in `listen`; `elsewhere`: how many connections siblings have
+   * now.
+   */
   receive(index: number, socket: Socket, elsewhere: number): void {
     this.#elsewhere = elsewhere;
     this.#receivers[index]!.receive(socket);
@@ -83,10 +95,13 @@ export class RowanServer implements ConnectionOwner {
 
   /** What a client sends now must see what was done before it sent it, by whichever process. */
   bytesArrived(): void {
-    this.#renewReads?.();
+    if (this.#siblings && !this.#siblings.alone) this.services.partition.renewReads();
   }
 
-  /** Reads certificate and key anew, for handshakes from now on; the old ones stay when the new cannot be used. False without TLS. */
+  /**
+   * Reads certificate and key anew, for handshakes from now on; the old ones stay when the new cannot be used. False
+   * without TLS.
+   */
   async renewCertificate(): Promise<boolean> {
     const tls = await readTls(this.#config);
     if (!tls) return false;
@@ -131,8 +146,8 @@ export class RowanServer implements ConnectionOwner {
   }
 
   /**
-   * Stops accepting, lets what has begun be answered, tells each client goodbye, and resolves when all connections are gone:
-   * after `shutdownSeconds` at the latest. The partition stays open. Safe to call twice.
+   * Stops accepting, lets what has begun be answered, tells each client goodbye, and resolves when all connections are
+   * gone: after `shutdownSeconds` at the latest. The partition stays open. Safe to call twice.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -151,6 +166,7 @@ export class RowanServer implements ConnectionOwner {
     if (this.#connections.size > 0) await empty;
     clearTimeout(late);
     clearInterval(this.#sweeper);
+    for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.passwords.settled();
   }
 }

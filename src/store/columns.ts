@@ -1,4 +1,4 @@
-import type { ColumnRange, TableSpec } from './contract.js';
+import type { ColumnRange } from './contract.js';
 import { compareQualifier, nextCell } from './row.js';
 
 /** The cells of `row[0..end)` that lie in `ranges`, packed, in a buffer of its own; undefined when there are none. */
@@ -20,12 +20,4 @@ function isBefore(row: Buffer, at: number, { family, from }: ColumnRange): boole
 
 function isBeyond(row: Buffer, at: number, { family, to }: ColumnRange): boolean {
   return row[at]! > family || (row[at] === family && to !== undefined && compareQualifier(row, at, to) >= 0);
-}
-
-/** Ranges that name a separate family, or none that the table has, are a programming mistake. */
-export function checkRanges(ranges: readonly ColumnRange[], spec: TableSpec): void {
-  for (const { family } of ranges) {
-    const found = spec.families[family];
-    if (!found || found.separate) throw new TypeError(`family ${family} of table ${spec.name} is not kept in its rows`);
-  }
 }

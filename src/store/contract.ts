@@ -55,7 +55,10 @@ export type QualifierMatch =
   | { readonly prefix: Buffer }
   /** `from` ≤ qualifier < `to`; both given. */
   | { readonly from: Buffer; readonly to: Buffer }
-  /** Qualifiers that start with `prefix + initial`, contain each of `any` in order after it, and end with `final`, without overlap. */
+  /**
+   * Qualifiers that start with `prefix + initial`, contain each of `any` in order after it, and end with `final`,
+   * without overlap.
+   */
   | {
       readonly prefix: Buffer;
       readonly initial?: Buffer | undefined;
@@ -65,7 +68,7 @@ export type QualifierMatch =
 
 export interface ScanOptions {
   readonly filter?: StoreFilter | undefined;
-  /** From the end of the range to its start. */
+  /** From the end of the range to its start; for tables without `suffixBytes`. */
   readonly reverse?: boolean;
   /** At most this many rows in all. */
   readonly limit?: number;
@@ -73,13 +76,18 @@ export interface ScanOptions {
   readonly keysOnly?: boolean;
 }
 
-/** Rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. */
+/**
+ * Rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. Of a table with `suffixBytes` each row comes once,
+ * in an order of the engine's own, but behind a row of one prefix none comes whose key is below that prefix.
+ */
 export interface Batch {
   readonly keys: readonly Buffer[];
   /** Packed rows, owned by the caller; `undefined` only under `keysOnly`. */
   readonly rows: readonly (Buffer | undefined)[];
-  /** How many rows the engine looked at for this batch, matching or not. */
+  /** How many rows the engine looked at for this batch, matching or not. HBase may count one that matches twice. */
   readonly scanned: number;
+  /** Key of the last of them, or that the scan is at its end, where the engine tells. */
+  readonly until?: Buffer | 'end';
 }
 
 /**
@@ -104,8 +112,8 @@ export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**
    * As `get`, but of a long row, which an engine may keep in parts, the first family alone may come. Who asks knows the
-   * one from the other: such rows have cells of other families too. `only`: the caller looks at no other family, which any
-   * row may then come without.
+   * one from the other: such rows have cells of other families too. `only`: the caller looks at no other family, which
+   * any row may then come without.
    */
   getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;
   /**
@@ -115,11 +123,14 @@ export interface Reader {
   getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined>;
   /** In the order of `keys`. */
   getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]>;
-  /** Cells of a `separate` family of one row whose qualifier starts with `prefix`, in order, as a packed row; undefined when there are none. */
+  /**
+   * Cells of a `separate` family of one row whose qualifier starts with `prefix`, in order, as a packed row; undefined
+   * when there are none.
+   */
   getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined>;
   /**
-   * Keys of the rows that have cells of a `separate` family, other cells or not, in an order of the engine's own: at most
-   * `limit`, those behind `after` only. For checks; no read of entries needs it.
+   * Keys of the rows that have cells of a `separate` family, other cells or not, in an order of the engine's own: at
+   * most `limit`, those behind `after` only. For checks; no read of entries needs it.
    */
   keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]>;
   /** Qualifiers of the cells of a `separate` family of one row, in order: what `getCells` gives, without the values. */
@@ -127,13 +138,19 @@ export interface Reader {
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
   /**
    * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after
-   * another in one buffer; at most `limit` of them, those > `after` only. An engine that answers at once may put them into
-   * `into`, which is the caller's.
+   * another in one buffer; at most `limit` of them, those > `after` only. An engine that answers at once may put them
+   * into `into`, which is the caller's.
    */
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer>;
-  /** For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's own. */
+  /**
+   * For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's
+   * own.
+   */
   rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer>;
-  /** How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored together. */
+  /**
+   * How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored
+   * together.
+   */
   postingCount(table: string, prefix: Buffer, cap: number): Maybe<number>;
   /** Number of rows in the range, counted up to `cap`. */
   count(table: string, range: KeyRange, cap: number): Maybe<number>;
@@ -177,14 +194,16 @@ export interface RowStep {
   readonly put?: readonly Cell[];
   readonly add?: readonly Increment[];
   /**
-   * For a step of `put` and `delete`: another row of the plan stands for this one. Every plan that changes these cells, or takes the
-   * row away, also changes or guards that other row, none guards the cells, and the step's own guards hold whenever that row's
-   * do. An engine that locks rows may then leave this one unlocked and its guards unread.
+   * For a step of `put` and `delete`: another row of the plan stands for this one. Every plan that changes these cells,
+   * or takes the row away, also changes or guards that other row, none guards the cells, and the step's own guards hold
+   * whenever that row's do. An engine that locks rows may then leave this one unlocked and its guards unread.
    */
   readonly follows?: boolean;
 }
 
-/** Appends a row whose key is an 8-byte big-endian number, greater than that of every row appended to the table before. */
+/**
+ * Appends a row whose key is an 8-byte big-endian number, greater than that of every row appended to the table before.
+ */
 export interface AppendStep {
   readonly table: string;
   readonly append: readonly Cell[];
@@ -195,7 +214,10 @@ export type PlanStep = RowStep | AppendStep;
 /** Steps in order. A later step sees what an earlier one of the same plan did. */
 export interface Plan {
   readonly steps: readonly PlanStep[];
-  /** Index of the step that decides: before it everything can be undone, from it on everything must be finished (HBase journal). */
+  /**
+   * Index of the step that decides: before it everything can be undone, from it on everything must be finished (HBase
+   * journal).
+   */
   readonly decisive: number;
 }
 
@@ -214,7 +236,9 @@ export interface Supports {
 
 export interface Store extends Reader {
   readonly supports: Supports;
-  /** Creates the table, or opens it when it is there with the same spec; `StoreError` `conflict` when the spec differs. */
+  /**
+   * Creates the table, or opens it when it is there with the same spec; `StoreError` `conflict` when the spec differs.
+   */
   createTable(spec: TableSpec): Promise<void>;
   /** Removes the table and its rows; no error when absent. Scans that run on it end with `noTable`. */
   dropTable(name: string): Promise<void>;
@@ -232,11 +256,24 @@ export interface Store extends Reader {
    */
   commit(plan: Plan): Promise<void>;
   /**
-   * One batch of a bulk load: whole rows, and a plan that goes with them (counters, guards, appended rows). All of it or
-   * nothing where `supports.atomicPlan`; durable when it resolves. Rejects with `guard` when a guard of the plan fails or
-   * a row of an `absent` table is there already.
+   * One batch of a bulk load: whole rows, and a plan that goes with them (counters, guards, appended rows). All of it
+   * or nothing where `supports.atomicPlan`; durable when it resolves. Rejects with `guard` when a guard of the plan
+   * fails or a row of an `absent` table is there already.
    */
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void>;
+  /**
+   * What is stored is damaged: no process writes from now on, restarts included, but is refused with `held`, until
+   * `releaseWrites`. `why` is for people. Absent where an engine does not know damage.
+   */
+  holdWrites?(why: string): void;
+  /** Resolves with whether writes were held. */
+  releaseWrites?(): Promise<boolean>;
+  /**
+   * A number up to which appended rows are final: every row of `table` with such a number that will ever be there can
+   * be read now, and belongs to a plan that was decided. It never falls. Rows above it may be there, with gaps that are
+   * filled later.
+   */
+  settled(table: string): Maybe<bigint>;
   close(): Promise<void>;
 }
 

@@ -6,12 +6,14 @@
  * | `guard` | a guard of the plan did not hold; nothing was done | read again, plan again |
  * | `noTable` | the table does not exist | create it |
  * | `conflict` | a table exists with another spec | nothing |
- * | `corrupt` | a row, page or file cannot be read as what it should be | `rowan check`, restore |
+ * | `corrupt` | a file or message cannot be read as what it should be | restore; try again |
+ * | `damaged` | stored bytes are not what was written; `table`, `key`: where, if known | `rowan check`, restore |
+ * | `held` | the data is damaged, and nothing is written until the operator has looked | `rowan check` |
  * | `format` | the data belongs to a newer Rowan, or to something else | upgrade |
  * | `permission` | the folder or file may not be read or written | change the mode |
  * | `full` | no room on the device | free some, try again |
  * | `limit` | a key or value is longer than the engine takes | nothing |
- * | `unavailable` | the store cannot be reached or failed to answer; the plan may or may not have been applied when `applied` is 'unknown' | try again later |
+ * | `unavailable` | no answer; a plan may have been applied when `applied` is 'unknown' | try again later |
  * | `closed` | the store was closed | nothing |
  */
 export type StoreErrorCode =
@@ -19,6 +21,8 @@ export type StoreErrorCode =
   | 'noTable'
   | 'conflict'
   | 'corrupt'
+  | 'damaged'
+  | 'held'
   | 'format'
   | 'permission'
   | 'full'
@@ -32,6 +36,9 @@ export interface StoreErrorOptions {
   step?: number;
   /** Whether a rejected plan took effect. */
   applied?: 'no' | 'unknown';
+  /** For `damaged`: the table, and the key of the row in it. */
+  table?: string;
+  key?: Buffer;
 }
 
 export class StoreError extends Error {
@@ -39,11 +46,21 @@ export class StoreError extends Error {
   readonly code: StoreErrorCode;
   readonly step: number | undefined;
   readonly applied: 'no' | 'unknown';
+  readonly table: string | undefined;
+  readonly key: Buffer | undefined;
 
   constructor(code: StoreErrorCode, message: string, options: StoreErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.code = code;
     this.step = options.step;
     this.applied = options.applied ?? 'no';
+    this.table = options.table;
+    this.key = options.key;
   }
+}
+
+/** What is stored under `key` of a table is not what was written; `detail` says in what way. */
+export function damaged(table: string, key: Buffer | undefined, detail: string, cause?: unknown): StoreError {
+  const where = key ? `row ${key.toString('hex')} of table ${table}` : `table ${table}`;
+  return new StoreError('damaged', `${where} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
 }

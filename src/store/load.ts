@@ -3,14 +3,14 @@ import { putBytes } from './put.js';
 import { sortKeys } from './sort-keys.js';
 
 /**
- * Rows for a bulk load in one piece of memory, made without an object a row. Each row begins at a multiple of 4 with three
- * lengths (u32, the machine's order: key, row, separate cells), then the bytes of the three. They are packed in any order,
- * and sorted by whoever takes them, who may be another thread.
+ * Rows for a bulk load in one piece of memory, made without an object a row. Each row begins at a multiple of 4 with
+ * three lengths (u32, the machine's order: key, row, separate cells), then the bytes of the three. They are packed in
+ * any order, and sorted by whoever takes them, who may be another thread.
  */
 export class PackedRows implements Iterable<LoadRow> {
   /**
-   * From the start of its ArrayBuffer. An engine that hands the memory to another thread gives it back when it could not
-   * write, and may give it to `giveMemory` when it has.
+   * From the start of its ArrayBuffer. An engine that hands the memory to another thread gives it back when it could
+   * not write, and may give it to `giveMemory` when it has.
    */
   bytes: Buffer;
   /** Where each row begins. */
@@ -101,7 +101,10 @@ export class RowCursor {
   }
 }
 
-/** Memory that nobody uses, kept for the rows of the next batch: new memory costs its zeros and the garbage collector's time. */
+/**
+ * Memory that nobody uses, kept for the rows of the next batch: new memory costs its zeros and the garbage collector's
+ * time.
+ */
 const spare: ArrayBuffer[] = [];
 let spareBytes = 0;
 const MAX_SPARE = 32 * 1024 * 1024;
@@ -121,7 +124,10 @@ function sizeFor(length: number): number {
   return Math.ceil(length / step) * step;
 }
 
-/** The smallest spare part of at least `length` bytes, or new memory; never of Node's pool: it may be handed to another thread. */
+/**
+ * The smallest spare part of at least `length` bytes, or new memory; never of Node's pool: it may be handed to another
+ * thread.
+ */
 function takeMemory(length: number): ArrayBuffer {
   let best = -1;
   for (let i = 0; i < spare.length; i++) {
@@ -137,8 +143,9 @@ function takeMemory(length: number): ArrayBuffer {
 const LEAST_BYTES = 64 * 1024;
 
 /**
- * Packs rows one after another: `begin`, the key's bytes, `endKey`, the row's, `endRow`, those of the separate cells, `end`.
- * Bytes are written by `write` or by the caller: `reserve`, then `bytes` (or `view`, the same memory) from `at` on.
+ * Packs rows one after another: `begin`, the key's bytes, `endKey`, the row's, `endRow`, those of the separate cells,
+ * `end`. Bytes are written by `write` or by the caller: `reserve`, then `bytes` (or `view`, the same memory) from `at`
+ * on.
  */
 export class RowPacker {
   bytes: Buffer;

@@ -1,10 +1,11 @@
+import { compareRun } from '../bytes/compare.js';
 import type { Cell } from './contract.js';
 import { StoreError } from './errors.js';
 
 /**
  * The packed row: cells one after another, sorted by family number, then by qualifier bytes; no header, no count.
  *
- *   family u8 │ qualifier length u16 │ value length u32 │ qualifier │ value        (big-endian; docs/formats/packed-row.md)
+ *   family u8 │ qualifier length u16 │ value length u32 │ qualifier │ value   (big-endian; docs/formats/packed-row.md)
  *
  * Readers walk it with the functions below and plain offsets, without building objects:
  *
@@ -48,15 +49,8 @@ export function nextCell(row: Buffer, at: number): number {
 
 /** Compares the qualifier of the cell at `at` with `qualifier`: < 0, 0, > 0 by byte order. */
 export function compareQualifier(row: Buffer, at: number, qualifier: Buffer): number {
-  const n = qualifierLength(row, at);
-  const m = qualifier.length;
   const start = at + CELL_HEADER;
-  const shorter = Math.min(n, m);
-  for (let i = 0; i < shorter; i++) {
-    const d = row[start + i]! - qualifier[i]!;
-    if (d !== 0) return d;
-  }
-  return n - m;
+  return compareRun(row, start, start + qualifierLength(row, at), qualifier);
 }
 
 /** Offset of the cell `family`:`qualifier`, or -1. */
@@ -114,15 +108,6 @@ export function compareCells(
 
 /** Longer runs are copied and compared by the runtime: a call costs as much as a loop over so many bytes. */
 const LOOP = 64;
-
-/** Whether `a` is `b[start, end)`. */
-export function sameBytes(a: Buffer, b: Buffer, start = 0, end = b.length): boolean {
-  const n = a.length;
-  if (n !== end - start) return false;
-  if (n > LOOP) return b.compare(a, 0, n, start, end) === 0;
-  for (let i = 0; i < n; i++) if (a[i] !== b[start + i]) return false;
-  return true;
-}
 
 function copyBytes(from: Buffer, to: Buffer, at: number): void {
   if (from.length > LOOP) to.set(from, at);

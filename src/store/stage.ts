@@ -1,7 +1,8 @@
+import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
-import { type Edit, editRow, editsOf, guardHolds } from './edit.js';
 import { StoreError } from './errors.js';
 import { cellValue, packRow } from './row.js';
+import { type Edit, editRow, editsOf, guardHolds } from './row-edit.js';
 import { cellKey, MARK_ROW } from './tables.js';
 
 /** A table as an engine holds it. */
@@ -19,7 +20,9 @@ export interface LongRow {
 /** A row as it is staged: packed, or in parts. */
 export type StagedRow = Buffer | LongRow;
 
-/** What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own. */
+/**
+ * What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own.
+ */
 export interface StageSource<T extends StagedTable> {
   /** Longest key the engine takes, bytes. */
   readonly maxKey: number;
@@ -262,22 +265,4 @@ function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
   const marks = (step.put?.every((cell) => isMark(cell) && cell.value.length === 0) ?? true) && !step.add?.length;
   if (!marks || step.delete?.some((name) => !isMark(name)))
     throw new TypeError(`a row of ${spec.name} is the cell MARK and nothing else`);
-}
-
-function checkFamilies(names: readonly { readonly family: number }[] | undefined, spec: TableSpec): void {
-  if (!names) return;
-  for (let i = 0; i < names.length; i++) {
-    const { family } = names[i]!;
-    if (!(family < spec.families.length)) throw new TypeError(`table ${spec.name} has no family ${family}`);
-  }
-}
-
-/** A key's length must suit the engine, and a key of a table with `suffixBytes` is a non-empty prefix and the suffix. */
-export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
-  if (key.length > maxKey) {
-    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name}; ${maxKey} are the most`);
-  }
-  if (key.length <= (spec.suffixBytes ?? 0)) {
-    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name} is too short`);
-  }
 }

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Copier } from '../../src/cli/copy/copier.js';
 import { COPY_TABLE, CopyState } from '../../src/cli/copy/state.js';
-import { chunkCells } from '../../src/partition/large.js';
+import { chunkCells } from '../../src/partition/model/large.js';
 import {
   CHANGES_TABLE,
   equalityPrefix,
@@ -10,12 +10,12 @@ import {
   MASTER_TABLE,
   META_TABLE,
   Q,
-} from '../../src/partition/tables.js';
+} from '../../src/partition/model/tables.js';
 import type { Cell, LoadRow, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/errors.js';
-import { faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { packRow } from '../../src/store/row.js';
+import { faulty } from '../store/faulty.js';
 import { random, scanAll } from '../store/suite/fixture.js';
 
 const INDEX = indexTable('2.5.4.3');

@@ -1,23 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
-import {
-  ADA,
-  ADMIN,
-  exited,
-  MAIN,
-  PASSWORD,
-  PEOPLE,
-  PEOPLE_SCRIPT,
-  rowan,
-  rowanDoes,
-  run,
-  Sandbox,
-  SUFFIX,
-  startRowan,
-  until,
-} from './rowan.js';
+import { ADA, ADMIN, PASSWORD, PEOPLE, PEOPLE_SCRIPT, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
 
 function person(uid: string, more = ''): string {
   return `dn: uid=${uid},${PEOPLE}\nobjectClass: inetOrgPerson\nuid: ${uid}\ncn: ${uid}\nsn: ${uid}\n${more}\n`;
@@ -123,6 +107,46 @@ sn: d
     await client.unbind();
   });
 
+  it('leaves out what is worked out when it is asked for, as in a dump of ldapsearch, and says so', async () => {
+    const computed = `entryDN: uid=one,${PEOPLE}\nsubschemaSubentry: cn=Subschema\nhasSubordinates: FALSE\n`;
+    const change = person('two', computed).replace('\n', '\nchangetype: add\n');
+    const said = await rowanDoes(['import', '--data', sandbox.data, file('a.ldif', person('one', computed) + change)]);
+    expect(said)
+      .to.match(/^loaded 1 entry, applied 1 change in /)
+      .and.match(
+        /^6 attributes left out that are worked out when they are asked for, the first is \w+ of the entry at line 1$/m,
+      );
+    expect(await rowanDoes(['export', '--data', sandbox.data])).to.not.match(
+      /^(?:entryDN|hasSubordinates|subschema)/im,
+    );
+    await expectSound();
+  });
+
+  it('leaves out passwords that cost too much, and says so; check tells of those that are dear', async () => {
+    const dear = '{PBKDF2-SHA512}1000000$c2FsdA$aGFzaA';
+    const some = '{PBKDF2-SHA256}200000$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
+    const text = [
+      person('only', `userPassword: ${dear}\n`),
+      person('both', `userPassword: ${dear}\nuserPassword: in the clear\n`),
+      person('some', `userPassword: ${some}\n`),
+      `dn: uid=some,${PEOPLE}\nchangetype: modify\nadd: userPassword\nuserPassword: ${dear}\n-\n`,
+    ].join('\n');
+    const out = await rowanDoes(['import', '--data', sandbox.data, file('dear.ldif', text)]);
+    expect(out).to.contain('3 passwords left out that cost more to verify than passwords.maxCost allows');
+    const all = await exported('--base', PEOPLE, '--filter', '(|(uid=only)(uid=both)(uid=some))');
+    expect(all).not.to.contain('1000000');
+    expect(all.match(/^userPassword/gm)).to.have.length(2);
+    const checked = await rowanDoes(['check', '--data', sandbox.data]);
+    expect(checked).to.match(
+      /^note password [-0-9a-f]{36}: a bind that fails costs \d\.\d, one that names nobody 1\.0,/m,
+    );
+    expect(checked.match(/^note/gm)).to.have.length(1);
+    expect(checked).to.match(/no breach found\n$/);
+    const env = { ROWAN_PASSWORDS_MAX_COST: '2' };
+    const strict = await rowanDoes(['check', '--data', sandbox.data], { env });
+    expect(strict).to.match(/^note password .*above passwords.maxCost: nobody can bind with it; set another$/m);
+  });
+
   it('ends at the first record that is refused, and says where and why', async () => {
     const path = file('bad.ldif', `${person('good')}\n${person('bad', 'mial: x\n')}\n${person('later')}`);
     const ended = await rowan(['import', '--data', sandbox.data, path]);
@@ -223,103 +247,6 @@ sn: d
     expect(await find('(mail=beside@example.com)')).to.deep.equal([`uid=beside,${PEOPLE}`]);
     await client.unbind();
     await expectSound();
-  });
-});
-
-describe('cli: an import that is killed', () => {
-  const sandbox = new Sandbox();
-  const count = 12_000;
-
-  before(() => sandbox.init());
-  after(() => sandbox.remove());
-
-  it('goes on where it ended, and nothing is missing or twice', async () => {
-    const path = sandbox.path('people.ldif');
-    const made = await run(process.execPath, [PEOPLE_SCRIPT, String(count)]);
-    writeFileSync(path, made.stdout);
-    const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = `${sandbox.data}/import.json`;
-    await until(first, () => existsSync(record));
-    await sleep(100);
-    first.kill('SIGKILL');
-    expect(await exited(first)).to.equal('SIGKILL');
-    const again = await rowan(['import', '--data', sandbox.data, path]);
-    expect(again.code, again.stderr).to.equal(0);
-    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
-    const [loaded, existing] = [/^loaded ([\d,]+) entries/, /([\d,]+) were there already/].map((pattern) =>
-      Number((pattern.exec(again.stdout)?.[1] ?? '0').replaceAll(',', '')),
-    );
-    expect(loaded! + existing!).to.equal(count + 2);
-    expect(existsSync(record)).to.equal(false);
-    const dns = (await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=.*$/gm);
-    expect(new Set(dns).size).to.equal(count);
-    expect(dns).to.have.length(count);
-    expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
-  });
-
-  it('of changes, does none of them twice', async () => {
-    const changed = 2000;
-    const change = (i: number): string =>
-      `dn: uid=user.${i},${PEOPLE}\nchangetype: modify\nadd: description\ndescription: once more\n\n`;
-    const path = sandbox.path('changes.ldif');
-    writeFileSync(path, Array.from({ length: changed }, (_, i) => change(i)).join(''));
-    const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = `${sandbox.data}/import.json`;
-    await until(
-      first,
-      () => existsSync(record) && (JSON.parse(readFileSync(record, 'utf8')) as { done: number }).done > 0,
-    );
-    first.kill('SIGKILL');
-    expect(await exited(first)).to.equal('SIGKILL');
-    const again = await rowan(['import', '--data', sandbox.data, '--continue', path]);
-    // Those that were applied after the last note of how far it was are refused now.
-    expect(again.stderr.replaceAll(/^(?:import|changes): .*\n/gm, '')).to.match(
-      /^(?:rowan: \d+ records? refused: see .*\n)?$/,
-    );
-    const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(description=once more)']);
-    expect(found.match(/^description: once more$/gm)).to.have.length(changed);
-  });
-});
-
-describe('cli: an import that has no room', () => {
-  let sandbox: Sandbox;
-  beforeEach(async () => {
-    sandbox = new Sandbox();
-    await sandbox.init();
-  });
-  afterEach(() => sandbox.remove());
-
-  /** With files that may not grow beyond so many KiB. */
-  async function importLimited(path: string, kib: number): Promise<string> {
-    const words = [process.execPath, MAIN, 'import', '--data', sandbox.data, path];
-    const ended = await run('sh', ['-c', `ulimit -f ${kib * 2}; exec "$0" "$@"`, ...words]);
-    expect(ended.code, ended.stderr).to.equal(1);
-    // What LMDB's own C code prints is not ours to keep back.
-    return ended.stderr.replaceAll(/Write error: [^\n]*?, size \d+/g, '').replaceAll(/^(?:import|changes): .*\n/gm, '');
-  }
-
-  const clear = /^rowan: (?:no room left to write to|input\/output error in) \S+\/data; [^\n]*\n$/;
-
-  it('says so in one line, of entries, and goes on with them when there is some', async () => {
-    const path = sandbox.path('people.ldif');
-    writeFileSync(path, (await run(process.execPath, [PEOPLE_SCRIPT, '3000'])).stdout);
-    expect(await importLimited(path, 2000)).to.match(clear);
-    await rowanDoes(['import', '--data', sandbox.data, path]);
-    expect((await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=/gm)).to.have.length(3000);
-    expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
-  });
-
-  it('says so in one line, of changes, and refuses none of them for it', async () => {
-    const path = sandbox.path('changes.ldif');
-    const more = `description: ${'x'.repeat(9000)}\n`;
-    const suffix = `dn: ${SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: x\n\n`;
-    const change = (i: number): string =>
-      `dn: cn=p${i},${SUFFIX}\nchangetype: add\nobjectClass: person\ncn: p${i}\nsn: x\n${more}\n`;
-    writeFileSync(path, suffix + Array.from({ length: 300 }, (_, i) => change(i)).join(''));
-    expect(await importLimited(path, 1500)).to.match(clear);
-    expect(existsSync(`${path}.rejects`)).to.equal(false);
-    await rowan(['import', '--data', sandbox.data, '--continue', path]);
-    expect((await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: cn=p/gm)).to.have.length(300);
   });
 });
 

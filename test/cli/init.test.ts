@@ -39,6 +39,23 @@ describe('cli: init', () => {
     expect(await rowanDoes(['check', '--data', data])).to.equal('no breach found\n');
   });
 
+  it('says what a bad DN should be, with exit code 2, before there is a folder', async () => {
+    const cases: [string[], RegExp][] = [
+      [['--suffix', 'bad', '--admin-dn', ADMIN], /'bad' has no '='; a DN is written like/],
+      [
+        ['--suffix', 'example.com', '--admin-dn', ADMIN],
+        /'example.com' has no '='; did you mean 'dc=example,dc=com'\?/,
+      ],
+      [['--suffix', SUFFIX, '--admin-dn', ' '], /the administrator's DN is empty/],
+    ];
+    for (const [names, why] of cases) {
+      const { code, stderr } = await rowan(['init', '--data', sandbox.path('bad'), ...names]);
+      expect(stderr).to.match(why);
+      expect(code).to.equal(2);
+      expect(existsSync(sandbox.path('bad'))).to.equal(false);
+    }
+  });
+
   it('makes a password up where nobody can be asked, and shows it', async () => {
     const out = await rowanDoes(init(sandbox.path('generated')));
     expect(out).to.match(/^password: [A-Za-z0-9_-]{20} {3}\(shown this once/m);
@@ -119,7 +136,7 @@ describe('cli: init', () => {
 
 describe('cli: the command line', () => {
   it('teaches by example', async () => {
-    for (const command of [
+    const commands = [
       'init',
       'serve',
       'import',
@@ -132,11 +149,14 @@ describe('cli: the command line', () => {
       'explain',
       'passwd',
       'config',
-    ]) {
-      const { code, stdout } = await rowan([command, '--help']);
-      expect(code, command).to.equal(0);
-      expect(stdout.match(new RegExp(`rowan ${command} `, 'g'))?.length, command).to.be.greaterThan(1);
-    }
+    ];
+    await Promise.all(
+      commands.map(async (command) => {
+        const { code, stdout } = await rowan([command, '--help']);
+        expect(code, command).to.equal(0);
+        expect(stdout.match(new RegExp(`rowan ${command} `, 'g'))?.length, command).to.be.greaterThan(1);
+      }),
+    );
   }).timeout(60_000);
 
   it('does not list what npm start runs', async () => {

@@ -1,11 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { EVERYTHING } from '../../src/cli/view.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import { Partition } from '../../src/partition/index.js';
-import { BUILD_KEY, cursorName } from '../../src/partition/index-admin.js';
-import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
+import { BUILD_KEY, cursorName } from '../../src/partition/index/index-admin.js';
+import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
+import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { cellValue } from '../../src/store/row.js';
 import { testSchema } from '../server/directory.js';
@@ -41,7 +40,7 @@ describe('cli: killed with -9', () => {
   async function explain(filter: string): Promise<{ plan: string; entries: number }> {
     const limits = { sizeLimit: 0, deadline: Infinity, lookLimit: Infinity };
     const { plan, entries } = await partition.explain({
-      ...{ base: testSchema().parseDn(SUFFIX), scope: 'sub', deref: 'never', manageDsaIT: false, view: EVERYTHING },
+      ...{ base: testSchema().parseDn(SUFFIX), scope: 'sub', deref: 'never', manageDsaIT: false, viewer: UNRESTRICTED },
       ...limits,
       filter: parseFilter(filter),
     });

@@ -15,7 +15,7 @@ export const ADA = `uid=ada,${PEOPLE}`;
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** What the launcher runs with Node. */
-export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../bundle/cli/main.js', import.meta.url));
 export const SAMPLE = join(root, 'scripts/sample.ldif');
 export const LAUNCHER = join(root, 'scripts/rowan');
 /** Writes LDIF of so many people below the suffix. */
@@ -83,7 +83,7 @@ export function startRowan(args: readonly string[], options: RunOptions = {}): C
 }
 
 export function startProgram(program: string, args: readonly string[], options: RunOptions = {}): ChildProcess {
-  const child = spawn(program, args, { stdio: 'pipe', env: cleanEnvironment(options.env) });
+  const child = spawn(program, args, { stdio: 'pipe', env: cleanEnvironment(options.env), cwd: options.cwd });
   started.add(child);
   child.once('exit', () => started.delete(child));
   return child;

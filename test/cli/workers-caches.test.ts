@@ -140,6 +140,38 @@ describe('cli: two workers, what one writes the other knows', () => {
     expect(await other.bind(dn, 'password')).to.equal(0);
   });
 
+  it('an upgrade at both and a change by the owner at one never make each other fail', async () => {
+    const stored = hashPasswordFast(Buffer.from('first')).toString();
+    const codes: number[] = [];
+    for (let n = 0; n < 20; n++) {
+      const dn = personDn(`moving${n}`);
+      await addPerson(a, `moving${n}`, stored);
+      const [one, other] = [await stranger(1), await stranger(2)];
+      expect(await Promise.all([one, other].map((client) => client.bind(dn, 'first')))).to.deep.equal([0, 0]);
+      const [oldPassword, newPassword] = [Buffer.from('first'), Buffer.from('second')];
+      const value = encodePasswordModify({ userIdentity: undefined, oldPassword, newPassword });
+      const { code } = await (n % 2 === 0
+        ? one.request({ op: 'extended', oid: ExtendedOid.passwordModify, value })
+        : one.request({
+            op: 'modify',
+            dn,
+            changes: [
+              { operation: 'delete', attribute: { type: 'userPassword', values: [oldPassword] } },
+              { operation: 'add', attribute: { type: 'userPassword', values: [newPassword] } },
+            ],
+          }));
+      codes.push(code);
+      expect((await one.search(PEOPLE)).code).to.equal(0);
+      for (const client of [one, other]) client.close();
+    }
+    expect(codes).to.deep.equal(codes.map(() => 0));
+    const check = await stranger(2);
+    for (let n = 0; n < 20; n++) {
+      expect(await check.bind(personDn(`moving${n}`), 'second')).to.equal(0);
+      expect(await check.bind(personDn(`moving${n}`), 'first')).to.equal(49);
+    }
+  });
+
   it('pages go on at another worker', async () => {
     const page = (client: RawClient, cookie: Buffer): Promise<Answer> => {
       const value = encodePagedResults({ size: 4, cookie });

@@ -1,19 +1,20 @@
 import { expect } from 'chai';
-import { indexTable, MASTER_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
+import { indexTable, MASTER_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import type { TableSpec } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { JOURNAL_TABLE } from '../../src/store/hbase/journal/tables.js';
+import { JOURNAL_TABLE } from '../../src/store/hbase/journal/journal-tables.js';
 import { internalHandle, tableHandle } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { change, type Fixture, type Random, seeded, testSchema } from '../partition/fixture.js';
 import { Ledger, openOver, prepare } from '../partition/kill.js';
 import { COUNTER } from '../partition/kill-model.js';
+import { rounds } from '../rounds.js';
 import { Load, patiently } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { amongStill, type Still, standStill, Watcher } from './watcher.js';
 
-const KILLS = process.env.ROWAN_SOAK ? 20 : 3;
+const KILLS = rounds(1, 3);
 /** Acknowledged before and after each fault. */
 const OPERATIONS = 10;
 /** Each search of a reader answered so many times: it did search; or one of them was begun after the fault. */
@@ -22,7 +23,10 @@ const AFTER = 2;
 
 /** How long an operation may take, ms. As long as Rowan lets it by itself. */
 const USUAL = 30_000;
-/** Shorter than the start of an HBase: who waits no longer is told `unavailable`, and asks again all the while it comes up. */
+/**
+ * Shorter than the start of an HBase: who waits no longer is told `unavailable`, and asks again all the while it comes
+ * up.
+ */
 const HASTY = 1000;
 /** However slow the machine is: nobody has a reason to say `unavailable`. */
 const PATIENT = 600_000;

@@ -3,8 +3,9 @@ import { hbaseSettings } from '../../src/store/hbase/settings.js';
 import { plan } from './journal-plan.js';
 
 /**
- * A front end that is killed. Arguments: URL, lease in ms, what it does, at which point (from 0; -1: none) it gets which signal.
- * `run:NAME` applies the plan of that run; `sweep` looks after others until it is killed or its input ends. Prints every point it passes.
+ * A front end that is killed. Arguments: URL, lease in ms, what it does, at which point (from 0; -1: none) it gets
+ * which signal. `run:NAME` applies the plan of that run; `sweep` looks after others until it is killed or its input
+ * ends. Prints every point it passes.
  */
 const [url, lease, what, at, signal] = process.argv.slice(2) as [string, string, string, string, NodeJS.Signals];
 let passed = 0;

@@ -4,12 +4,13 @@ import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { type Fixture, seeded } from '../partition/fixture.js';
 import { Front, Ledger, openOver, prepare } from '../partition/kill.js';
 import { WRITERS } from '../partition/kill-model.js';
+import { rounds } from '../rounds.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
 /** In pairs: both front ends of a round are killed, each at a time of its own. */
-const KILLS = Number(process.env.ROWAN_HBASE_KILLS ?? 30);
+const KILLS = rounds(6, 30);
 const LEASE_MS = 1000;
 
 describe('front ends killed with -9 over HBase', function () {

@@ -70,7 +70,10 @@ export class Load {
     return this.#writing === 0;
   }
 
-  /** Resolves when so many more operations were acknowledged, or no writer writes any more; rejects with a writer's failure. */
+  /**
+   * Resolves when so many more operations were acknowledged, or no writer writes any more; rejects with a writer's
+   * failure.
+   */
   async more(count: number): Promise<void> {
     const wanted = this.acknowledged + count;
     while (this.acknowledged < wanted && !this.over) await Promise.race([sleep(20), this.#running]);

@@ -13,10 +13,10 @@ import { Fixture, testSchema } from '../partition/fixture.js';
 const LEASE_MS = 60_000;
 
 /**
- * A front end that dies at a failpoint: from then on nothing of it reaches HBase, neither what it was about nor its beats, and
- * nothing is tidied up. HBase cannot tell this from a kill -9 at that point (test/hbase/journal.test.ts kills a process at every one
- * of a plan's); it takes a hundredth of the time, because the connections stay and nobody waits until its lease is over: it is
- * swept at once, as a front end does that has seen that.
+ * A front end that dies at a failpoint: from then on nothing of it reaches HBase, neither what it was about nor its
+ * beats, and nothing is tidied up. HBase cannot tell this from a kill -9 at that point (test/hbase/journal.test.ts
+ * kills a process at every one of a plan's); it takes a hundredth of the time, because the connections stay and nobody
+ * waits until its lease is over: it is swept at once, as a front end does that has seen that.
  */
 export class Mortal {
   readonly front: Fixture;

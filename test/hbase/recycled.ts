@@ -25,9 +25,9 @@ const WORN_MS = 40;
 const free: HBaseSettings[] = [];
 
 /**
- * An empty store in HBase. Making a table takes HBase half a second, so tables that an earlier test has left are used again: they
- * are emptied when they are created, and count as not there before; those that hold too much that was deleted are made anew. `ROWAN_HBASE_URL` names a running HBase to be used (its
- * tables `PREFIX…` stay behind).
+ * An empty store in HBase. Making a table takes HBase half a second, so tables that an earlier test has left are used
+ * again: they are emptied when they are created, and count as not there before; those that hold too much that was
+ * deleted are made anew. `ROWAN_HBASE_URL` names a running HBase to be used (its tables `PREFIX…` stay behind).
  */
 export async function openRecycled(): Promise<Store> {
   const settings = free.pop() ?? (await newSettings());
@@ -94,6 +94,10 @@ class RecycledStore implements Store {
 
   snapshot(): Snapshot {
     return this.#store.snapshot();
+  }
+
+  settled(): Promise<bigint> {
+    return this.#store.settled();
   }
 
   get(table: string, key: Buffer): Maybe<Buffer | undefined> {

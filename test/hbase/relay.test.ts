@@ -5,13 +5,14 @@ import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { type Fixture, type Random, seeded } from '../partition/fixture.js';
 import { Ledger, openOver, prepare } from '../partition/kill.js';
 import { WRITERS } from '../partition/kill-model.js';
+import { rounds } from '../rounds.js';
 import { Relay } from '../store/hbase/rpc/relay.js';
 import { Load } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
-const ROUNDS = process.env.ROWAN_SOAK ? 50 : 2;
+const ROUNDS = rounds(1, 5);
 /** Operations acknowledged in a round, unless all writers were told `unavailable` before. */
 const OPERATIONS = 50;
 const LEASE_MS = 2000;

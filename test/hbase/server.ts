@@ -13,13 +13,16 @@ import { needs } from '../require.js';
 import { moveRegion } from './move.js';
 
 /**
- * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with the run (or with
- * its process, however that ends). Tests keep apart by a prefix of their own for their tables.
+ * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with the run
+ * (or with its process, however that ends). Tests keep apart by a prefix of their own for their tables.
  */
 const script = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
 const START_MS = 600_000;
 const FOLDER = 'rowan-hbase-';
-/** Its processes live for minutes and are started again and again: without the second compiler they come up with two thirds of the work. */
+/**
+ * Its processes live for minutes and are started again and again: without the second compiler they come up with two
+ * thirds of the work.
+ */
 const JAVA = { JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1`.trim() };
 
 export interface HBaseServer {
@@ -50,8 +53,8 @@ let started: Promise<OwnServer> | undefined;
 let lastPrefix = 0;
 
 /**
- * The HBase of this run, in a hook or test: `const server = await hbase(this)`. Leaves the test or suite out, by name, where
- * Java or Maven is missing.
+ * The HBase of this run, in a hook or test: `const server = await hbase(this)`. Leaves the test or suite out, by name,
+ * where Java or Maven is missing.
  */
 export function hbase(context: Mocha.Context): Promise<HBaseServer> {
   needs(context, 'hbase');
@@ -79,7 +82,10 @@ export async function stopHBase(): Promise<void> {
 
 after(stopHBase);
 
-/** Below the ports that systems give to outgoing connections: one of those may take the port of an HBase that was killed. */
+/**
+ * Below the ports that systems give to outgoing connections: one of those may take the port of an HBase that was
+ * killed.
+ */
 async function freePort(): Promise<number> {
   while (true) {
     const port = 10_000 + Math.floor(Math.random() * 20_000);

@@ -88,7 +88,8 @@ describe('two front ends over one HBase: what one has acknowledged the other hon
       const [writer, reader] = round % 2 === 0 ? [a, b] : [b, a];
       const renamed = await writer.request({ ...move, dn: unit(from!), newRdn: `ou=${to}`, newSuperior: undefined });
       expect(renamed.code).to.equal(0);
-      // The tree's version is a counter, which others see when it is folded. Until then it has its old name, and always one.
+      // The tree's version is a counter, which others see when it is folded. Until then it has its old name, and always
+      // one.
       const named = async (): Promise<string> => {
         const found = await reader.search(SUFFIX, { scope: 'sub', filter: uidIs('mover') });
         expect(found.entries.map(({ dn }) => dn)).to.have.length(1);

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { INDEX_BYTES } from '../../src/partition/index.js';
-import { MASTER, treeKey } from '../../src/partition/tables.js';
-import type { Hit } from '../../src/partition/types.js';
+import { MASTER, treeKey } from '../../src/partition/model/tables.js';
+import type { Hit } from '../../src/partition/read/sink.js';
 import { unpackRow } from '../../src/store/row.js';
 import { type Fixture, SUFFIX, uuidText } from '../partition/fixture.js';
 import { SHARED, stateOf, WRITERS } from '../partition/kill-model.js';
@@ -58,10 +58,10 @@ export async function amongStill(front: Fixture): Promise<Buffer> {
 }
 
 /**
- * A reader that searches throughout. The entries are those of writers who change description and mail together, to the same
- * value, and have the RDN's value as only cn. Of one search it expects no entry and no DN twice, every entry whole, and all
- * that stands still; what it has seen of each other entry is kept, to be held against all that the entry ever was. A search
- * may be told `unavailable`.
+ * A reader that searches throughout. The entries are those of writers who change description and mail together, to the
+ * same value, and have the RDN's value as only cn. Of one search it expects no entry and no DN twice, every entry
+ * whole, and all that stands still; what it has seen of each other entry is kept, to be held against all that the entry
+ * ever was. A search may be told `unavailable`.
  */
 export class Watcher {
   /** By entryUUID: DN and description, and the search that saw it so. */

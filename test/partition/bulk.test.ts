@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { CHANGES_TABLE, MASTER, MASTER_TABLE, TREE_TABLE } from '../../src/partition/tables.js';
-import type { LoadEntry } from '../../src/partition/types.js';
+import type { LoadEntry } from '../../src/partition/model/directory.js';
+import { CHANGES_TABLE, MASTER, MASTER_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import { isPromise } from '../../src/store/maybe.js';
 import { unpackRow } from '../../src/store/row.js';
 import { attributes, type Fixture, openFixture, Random, SUFFIX, SYSTEM, seeded, type Values } from './fixture.js';

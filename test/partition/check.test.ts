@@ -1,11 +1,12 @@
 import { expect } from 'chai';
-import { DELETION } from '../../src/partition/deleted.js';
-import { valueQualifier } from '../../src/partition/entry.js';
-import { chunkQualifier } from '../../src/partition/large.js';
+import type { Breach } from '../../src/partition/model/directory.js';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
+import { chunkQualifier } from '../../src/partition/model/large.js';
 import {
   CHANGES_TABLE,
   DELETED,
   DELETED_TABLE,
+  DELETION,
   equalityPrefix,
   gramPrefix,
   indexTable,
@@ -17,8 +18,7 @@ import {
   TREE,
   TREE_TABLE,
   treeKey,
-} from '../../src/partition/tables.js';
-import type { Breach } from '../../src/partition/types.js';
+} from '../../src/partition/model/tables.js';
 import type { RowStep } from '../../src/store/contract.js';
 import { cellValue, counterBytes, MARK } from '../../src/store/row.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, SYSTEM, uuidText } from './fixture.js';
@@ -405,7 +405,8 @@ for (const engine of ENGINES) {
     });
 
     it('deleted entries without a time, or that cannot be read', async function () {
-      if (engine === 'hbase') this.skip();
+      // LMDB takes no packed row that is cut.
+      if (engine !== 'memory' && engine !== 'delayed') this.skip();
       await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);
       await mends(
         [{ table: DELETED_TABLE.name, key: ann, delete: [{ family: DELETED.deletion, qualifier: DELETION.time }] }],
@@ -430,8 +431,8 @@ for (const engine of ENGINES) {
     });
 
     it('a change record that cannot be read', async function () {
-      // HBase keeps cells, not packed rows: there is none to be damaged.
-      if (engine === 'hbase') this.skip();
+      // HBase keeps cells, not packed rows, and LMDB takes no packed row that is cut.
+      if (engine !== 'memory' && engine !== 'delayed') this.skip();
       const scan = fixture.store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
       const [key] = (await scan.next())!.keys;
       scan.close();

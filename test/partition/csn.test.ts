@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { CsnClock, csnMicros } from '../../src/partition/csn.js';
+import { CsnClock, csnMicros } from '../../src/partition/model/csn.js';
 
 describe('entryCSN', () => {
   const NOW = Date.UTC(2026, 2, 1);

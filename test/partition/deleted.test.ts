@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { CHANGES_TABLE } from '../../src/partition/tables.js';
+import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { cellValue } from '../../src/store/row.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Draft } from '../../src/partition/draft.js';
+import { Draft } from '../../src/partition/model/draft.js';
 import { Schema } from '../../src/schema/index.js';
 import type { AttributeDescription } from '../../src/schema/types.js';
 import { random } from '../store/suite/fixture.js';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { EntryIds } from '../../src/partition/entry-ids.js';
 import { Partition } from '../../src/partition/index.js';
+import { EntryIds } from '../../src/partition/tree/entry-ids.js';
 import { ENGINES, Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 describe('ids of entries that were found by name', () => {

@@ -1,5 +1,6 @@
+import { BUILD_KEY } from '../../src/partition/index/index-admin.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
-import { BUILD_KEY } from '../../src/partition/index-admin.js';
+import { SCHEMA_KEY } from '../../src/partition/model/schema-row.js';
 import {
   CHANGES_TABLE,
   DELETED_TABLE,
@@ -11,10 +12,12 @@ import {
   PURGE_TABLE,
   TREE_TABLE,
   treeKey,
-} from '../../src/partition/tables.js';
+} from '../../src/partition/model/tables.js';
 import { type Engine, Fixture, openStore, SYSTEM, testSchema } from './fixture.js';
 
-/** The directory of docs/formats/tables.md: a suffix, ou=a below it, cn=Ann below that, and cn=gone, which was deleted. */
+/**
+ * The directory of docs/formats/tables.md: a suffix, ou=a below it, cn=Ann below that, and cn=gone, which was deleted.
+ */
 export async function exampleDirectory(engine: Engine): Promise<Fixture> {
   const { store, folder } = await openStore(engine);
   const settings = { suffixes: ['o=x'], adminDn: 'cn=admin', adminPassword: Buffer.from('{SSHA512}…') };
@@ -53,8 +56,8 @@ export async function exampleRows(
 ): Promise<Record<string, { table: string; key: Buffer; row: Buffer | undefined }>> {
   const row = async (table: string, key: Buffer) => ({ table, key, row: (await fixture.store.get(table, key))! });
   const mark = (table: string, prefix: Buffer) => ({ table, key: Buffer.concat([prefix, ids[2]!]), row: undefined });
-  const first = async (table: string) => {
-    const scan = fixture.store.scan(table, {}, { reverse: true, limit: 1 });
+  const first = async (table: string, reverse = false) => {
+    const scan = fixture.store.scan(table, {}, { reverse, limit: 1 });
     const batch = (await scan.next())!;
     return { table, key: batch.keys[0]!, row: batch.rows[0] };
   };
@@ -66,10 +69,11 @@ export async function exampleRows(
     'index equality': mark(cn, equalityPrefix(Buffer.from('anna'))),
     'index presence': mark(cn, Buffer.from('*')),
     'index substring': mark(indexTable('2.5.4.4').name, gramPrefix(Buffer.from('lee'), 0)),
-    changes: await first(CHANGES_TABLE.name),
+    changes: await first(CHANGES_TABLE.name, true),
     deleted: await row(DELETED_TABLE.name, ids[3]!),
     purge: { ...(await first(PURGE_TABLE.name)), row: undefined },
     'meta shared': await row(META_TABLE.name, Buffer.from('shared')),
+    'meta schema': await row(META_TABLE.name, SCHEMA_KEY),
     'meta building': await row(META_TABLE.name, BUILD_KEY),
   };
 }

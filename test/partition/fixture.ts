@@ -5,11 +5,14 @@ import { expect } from 'chai';
 import { LdapError, type ResultName } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../../src/ldap/types.js';
-import { initDirectory, Partition } from '../../src/partition/index.js';
-import type { Breach, Entry, SearchOutcome, SearchParams } from '../../src/partition/types.js';
-import { uuidText } from '../../src/partition/uuid.js';
+import { initDirectory, Partition, UNRESTRICTED } from '../../src/partition/index.js';
+import type { Breach, Entry } from '../../src/partition/model/directory.js';
+import { uuidText } from '../../src/partition/model/uuid.js';
+import type { Order } from '../../src/partition/read/order/order.js';
+import type { SearchOutcome, SearchParams } from '../../src/partition/read/search-params.js';
+import type { Use, Viewed, Viewer } from '../../src/partition/read/viewer/viewer.js';
 import { Schema } from '../../src/schema/index.js';
-import type { Dn } from '../../src/schema/types.js';
+import type { AttributeType, Dn } from '../../src/schema/types.js';
 import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
@@ -58,7 +61,8 @@ export interface SearchGiven {
   readonly filter?: string | Filter;
   readonly deref?: DerefAliases;
   readonly manageDsaIT?: boolean;
-  readonly hides?: readonly string[];
+  readonly viewer?: Viewer;
+  readonly order?: Order;
   readonly sizeLimit?: number;
   readonly deadline?: number;
   readonly lookLimit?: number;
@@ -72,6 +76,11 @@ export interface Found {
   readonly dns: string[];
   readonly references: string[][];
   readonly outcome: SearchOutcome;
+}
+
+/** Sees all entries, but of each not what `hidden` says. */
+export function hiding(hidden: (type: AttributeType, entry: Viewed, use: Use) => boolean): Viewer {
+  return { sightOf: (entry) => ({ allows: (use, type) => !hidden(type, entry, use) }) };
 }
 
 /** An open directory and short ways to work with it. */
@@ -130,19 +139,29 @@ export class Fixture {
     return this.add(`cn=${cn},${parent}`, { objectClass: 'inetOrgPerson', cn, sn: cn, ...more });
   }
 
+  /** In bulk; every one has to be taken. */
+  async load(entries: readonly { readonly dn: string; readonly values: Values }[]): Promise<void> {
+    const given = entries.map(({ dn, values }, n) => ({ line: n + 1, dn, attributes: attributes(values) }));
+    async function* chunks() {
+      yield given;
+    }
+    const onReject = ({ reason }: { reason: string }): never => expect.fail(reason);
+    await this.partition.load(chunks(), SYSTEM, { onReject, continue: true });
+  }
+
   async unit(ou: string, parent = SUFFIX): Promise<Buffer> {
     return this.add(`ou=${ou},${parent}`, { objectClass: 'organizationalUnit', ou });
   }
 
   params(given: SearchGiven): SearchParams {
     const filter = given.filter ?? '(objectClass=*)';
-    const hidden = new Set((given.hides ?? []).map((name) => this.partition.schema.attribute(name)!));
     return {
       base: this.dn(given.base ?? SUFFIX),
       scope: given.scope ?? 'sub',
       deref: given.deref ?? 'never',
       filter: typeof filter === 'string' ? parseFilter(filter) : filter,
-      view: { hides: (type) => hidden.has(type) },
+      viewer: given.viewer ?? UNRESTRICTED,
+      order: given.order,
       manageDsaIT: given.manageDsaIT ?? false,
       sizeLimit: given.sizeLimit ?? 0,
       deadline: given.deadline ?? Number.POSITIVE_INFINITY,

@@ -1,8 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { CELL_HEADER, unpackRow } from '../../src/store/row.js';
+import { decodeBefore, encodeBefore, rowBefore } from '../../src/partition/model/before-image.js';
+import { DescriptionTable } from '../../src/partition/model/descriptions.js';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
+import { MASTER, Q } from '../../src/partition/model/tables.js';
+import { StoreError } from '../../src/store/errors.js';
+import { CELL_HEADER, counterBytes, packRow, unpackRow } from '../../src/store/row.js';
+import { cellChanges } from '../../src/store/row-edit.js';
 import { exampleDirectory, exampleRows } from './example.js';
-import { ENGINES, type Fixture } from './fixture.js';
+import { ENGINES, type Fixture, testSchema } from './fixture.js';
 
 const PAGE = new URL('../../../docs/formats/tables.md', import.meta.url);
 
@@ -11,6 +17,7 @@ function documented(): Map<string, { key: Buffer; row: Buffer }> {
   const found = new Map<string, { key: Buffer; row: Buffer }>();
   const text = readFileSync(PAGE, 'utf8');
   for (const [, name, block] of text.matchAll(/<!-- ([a-z ]+) -->\n```hex\n([^`]*)```/g)) {
+    if (name === 'before image') continue;
     const lines = block!
       .trim()
       .split('\n')
@@ -66,3 +73,50 @@ for (const engine of ENGINES) {
     }
   });
 }
+
+describe('docs/formats/tables.md', () => {
+  it('before image is what is encoded, and decoded', () => {
+    const [, block] = /<!-- before image -->\n```hex\n([^`]*)```/.exec(readFileSync(PAGE, 'utf8'))!;
+    const bytes = Buffer.from(block!.replace(/#.*$/gm, '').replace(/\s/g, ''), 'hex');
+    const value = (name: string, index: number, text: string) => ({
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(name, index),
+      value: Buffer.from(text),
+    });
+    const version = (n: bigint) => ({ family: MASTER.treeInfo, qualifier: Q.version, value: counterBytes(n) });
+    const same = value('cn', 0, 'Ann');
+    const before = [
+      same,
+      value('cn', 1, 'Anna'),
+      value('entryCSN', 0, 'old'),
+      value('sn', 0, 'Lee'),
+      value('userPassword', 0, '{X}a'),
+    ];
+    const after = [
+      same,
+      value('entryCSN', 0, 'new'),
+      value('mail', 0, 'a@x'),
+      value('sn', 0, 'Li'),
+      value('userPassword', 0, '{X}b'),
+    ];
+    const row = packRow([version(1n), ...before]);
+    const changes = cellChanges(row, unpackRow(packRow([version(2n), ...after])));
+    const descriptions = new DescriptionTable(testSchema());
+    expect(encodeBefore(descriptions, row, changes).toString('hex')).to.equal(bytes.toString('hex'));
+    const back = rowBefore(packRow([version(2n), ...after]), decodeBefore(bytes));
+    expect(unpackRow(back)).to.deep.equal(unpackRow(packRow([version(1n), ...before.slice(0, 4), after[4]!])));
+  });
+
+  it('a before image that is cut or damaged is refused', () => {
+    const [, block] = /<!-- before image -->\n```hex\n([^`]*)```/.exec(readFileSync(PAGE, 'utf8'))!;
+    const bytes = Buffer.from(block!.replace(/#.*$/gm, '').replace(/\s/g, ''), 'hex');
+    const whole = new Set([12, 29, 38, 49]);
+    for (let at = 1; at < bytes.length; at++) {
+      const cut = () => decodeBefore(bytes.subarray(0, at));
+      if (whole.has(at)) cut();
+      else expect(cut, `cut at ${at}`).to.throw(StoreError, /before-image/);
+    }
+    for (const odd of ['05', '01ffffffffffffffffff01', '0102636e8080808080808080808001'])
+      expect(() => decodeBefore(Buffer.from(odd, 'hex')), odd).to.throw(StoreError, /before-image/);
+  });
+});

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import { planIndexes } from '../../src/partition/plan.js';
-import { gramPrefix, indexTable } from '../../src/partition/tables.js';
+import { gramPrefix, indexTable } from '../../src/partition/model/tables.js';
+import { planIndexes } from '../../src/partition/read/plan/index-plan.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
@@ -127,8 +127,9 @@ for (const engine of ENGINES) {
       // The number of candidates, by which a search is judged, is of now.
       tell(2);
       const { compiler, shared } = fixture.partition.context;
-      const { filter, view } = fixture.params({ filter: '(sn=*long-*)' });
-      const chosen = await planIndexes(compiler.compile(filter, view).filter, shared.indexes, fixture.store);
+      const { filter, viewer } = fixture.params({ filter: '(sn=*long-*)' });
+      const asking = { indexes: shared.indexes, reader: fixture.store };
+      const chosen = await planIndexes(compiler.compile(filter, viewer).filter, asking);
       expect(chosen?.count).to.equal(many);
     });
 

@@ -9,9 +9,9 @@ import { type Told, WRITERS } from './kill-model.js';
 import { write } from './kill-writer.js';
 
 /**
- * Eight writers, or some of them, who say on the standard output what they begin and what is done, until they are killed. What
- * takes long is done first; then a line of standard input tells where to write: STORE SEED [FIRST COUNT LEASE] as a JSON
- * array. STORE is a folder or the URL of an HBase, LEASE its front ends' lease in ms.
+ * Eight writers, or some of them, who say on the standard output what they begin and what is done, until they are
+ * killed. What takes long is done first; then a line of standard input tells where to write: STORE SEED [FIRST COUNT
+ * LEASE] as a JSON array. STORE is a folder or the URL of an HBase, LEASE its front ends' lease in ms.
  */
 
 function tell(told: Told): void {

@@ -1,5 +1,5 @@
-import { largePointer } from '../../src/partition/entry.js';
-import { LARGE_VALUE } from '../../src/partition/large.js';
+import { largePointer } from '../../src/partition/model/entry-cells.js';
+import { LARGE_VALUE } from '../../src/partition/model/thresholds.js';
 import { SUFFIX } from './fixture.js';
 
 export const WRITERS = 8;

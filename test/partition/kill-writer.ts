@@ -1,5 +1,5 @@
 import { parseUuid } from '../../src/partition/index.js';
-import { newUuid } from '../../src/partition/uuid.js';
+import { newUuid } from '../../src/partition/model/uuid.js';
 import { change, type Fixture, type Random, SYSTEM, uuidText } from './fixture.js';
 import { apply, COUNTER, containerOf, type Entries, type Operation, type Told } from './kill-model.js';
 import { readEntries } from './kill-read.js';

@@ -1,9 +1,12 @@
+import { rounds } from '../rounds.js';
 import { seeded } from './fixture.js';
 import { killRounds } from './kill.js';
 
-describe('killed with -9', function () {
-  this.timeout(300_000);
+const KILLS = rounds(10, 50);
 
-  it('50 times under eight writers: nothing acknowledged is lost, nothing is half done', () =>
-    seeded((random) => killRounds(50, random, () => undefined)));
+describe('killed with -9', function () {
+  this.timeout(6000 * KILLS);
+
+  it(`${KILLS} times under eight writers: nothing acknowledged is lost, nothing is half done`, () =>
+    seeded((random) => killRounds(KILLS, random, () => undefined)));
 });

@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import type { PartialAttribute } from '../../src/ldap/types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
-import { AHEAD, isMark } from '../../src/partition/large-ahead.js';
-import { DELETED_TABLE, MASTER, MASTER_TABLE } from '../../src/partition/tables.js';
+import { DELETED_TABLE, MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
+import { AHEAD } from '../../src/partition/model/thresholds.js';
+import { isMark } from '../../src/partition/write/large-ahead.js';
 import type { Plan, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/errors.js';
 import { attributes, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';

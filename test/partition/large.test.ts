@@ -1,13 +1,13 @@
 import { expect } from 'chai';
-import { valueQualifier } from '../../src/partition/entry.js';
 import { parseUuid } from '../../src/partition/index.js';
-import { CHUNK } from '../../src/partition/large.js';
-import { MASTER } from '../../src/partition/tables.js';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
+import { MASTER } from '../../src/partition/model/tables.js';
+import { CHUNK } from '../../src/partition/model/thresholds.js';
+import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';
 import { chain } from '../../src/store/maybe.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, uuidText } from './fixture.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
-const VIEW = { hides: () => false };
 /** More chunks than are read together. */
 const LENGTH = 9 * CHUNK + 1000;
 
@@ -87,7 +87,7 @@ for (const engine of ENGINES) {
           // Engines that answer at once would let nobody else in.
           await new Promise(setImmediate);
           expect(await fixture.find('(description=*all)', { base: ANN, scope: 'base' })).to.deep.equal([ANN]);
-          await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(texts[1]!), VIEW);
+          await fixture.partition.compare(fixture.dn(ANN), 'description', Buffer.from(texts[1]!), UNRESTRICTED);
           const { attributes } = await fixture.read(ANN, true);
           const found = attributes.find((a) => a.description === 'description')?.values.map((v) => v.toString());
           expect(texts.map((text) => [text])).to.deep.include(found);

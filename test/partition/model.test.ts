@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
 import type { Change } from '../../src/ldap/types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
+import { rounds } from '../rounds.js';
 import {
   change,
   ENGINES,
@@ -217,8 +218,7 @@ class Twin {
 
 for (const engine of ENGINES) {
   /** Each takes HBase some forty times as long. */
-  const few = engine === 'hbase' && !process.env.ROWAN_SOAK;
-  const operations = few ? 500 : 1500;
+  const operations = engine === 'hbase' ? rounds(200, 1500) : rounds(750, 1500);
   describe(`model (${engine})`, function () {
     this.timeout(engine === 'hbase' ? 300_000 : 120_000);
 

@@ -1,5 +1,5 @@
 import type { Filter } from '../../src/ldap/types.js';
-import type { EntryAttribute } from '../../src/partition/types.js';
+import type { EntryAttribute } from '../../src/partition/model/directory.js';
 import type { Schema } from '../../src/schema/index.js';
 
 /** An entry as a plain object. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import type { Hit, SearchSink } from '../../src/partition/types.js';
+import type { Hit, SearchSink } from '../../src/partition/read/sink.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;

@@ -1,13 +1,38 @@
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import { LongWork } from '../../src/partition/index.js';
-import type { LoadEntry } from '../../src/partition/types.js';
+import type { LoadEntry } from '../../src/partition/model/directory.js';
+import type { Order } from '../../src/partition/read/order/order.js';
+import type { Hit } from '../../src/partition/read/sink.js';
 import { attributes, change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 
 for (const engine of ENGINES) {
   describe(`search (${engine})`, () => {
+    it('hands entries to an ordering stage, which the sink gets them from', async () => {
+      const fixture = await openFixture(engine);
+      for (const cn of ['ann', 'cid', 'bob']) await fixture.person(cn);
+      const order: Order = {
+        stage: (sink) => {
+          const held: Hit[] = [];
+          return {
+            entry: (hit) => void held.push(hit),
+            reference: (urls) => sink.reference(urls),
+            end: async () => {
+              held.sort((a, b) => Buffer.compare(b.dn, a.dn));
+              for (const hit of held) await sink.entry(hit);
+            },
+          };
+        },
+      };
+      const found: string[] = [];
+      const sink = { entry: ({ dn }: Hit) => void found.push(dn.toString()), reference: () => undefined };
+      await fixture.partition.search({ ...fixture.params({ filter: '(cn=*)' }), order }, sink);
+      expect(found).to.deep.equal(['cid', 'bob', 'ann'].map((cn) => `cn=${cn},${SUFFIX}`));
+      await fixture.close();
+    });
+
     describe('scopes and bases', () => {
       let fixture: Fixture;
       beforeEach(async () => {

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
-import { MASTER_TABLE, META_TABLE } from '../../src/partition/tables.js';
+import { MASTER_TABLE, META_TABLE } from '../../src/partition/model/tables.js';
 import type { Store } from '../../src/store/contract.js';
-import { faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { faulty } from '../store/faulty.js';
 import { ACTOR, Fixture, type Random, SUFFIX, seeded, testSchema } from './fixture.js';
 
 const ROUNDS = 60;

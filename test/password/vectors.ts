@@ -1,6 +1,6 @@
 /**
- * Stored values and their passwords, made by other programs: CPython's hashlib and crypt (libxcrypt), the reference argon2
- * through argon2-cffi, the C bcrypt, OpenLDAP's slappasswd.
+ * Stored values and their passwords, made by other programs: CPython's hashlib and crypt (libxcrypt), the reference
+ * argon2 through argon2-cffi, the C bcrypt, OpenLDAP's slappasswd.
  */
 const clear = 'correct hörse';
 const long = 'x'.repeat(80);

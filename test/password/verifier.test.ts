@@ -99,3 +99,76 @@ describe('SlowWork', () => {
     expect(results.map((r) => r.status === 'fulfilled')).to.deep.equal([...Array(10).keys()].map((i) => i % 3 !== 0));
   });
 });
+
+describe('SlowWork, of many sources', () => {
+  const own = { network: '10.0.0.1', identity: 'uid=ann' };
+  const attacker = { network: '10.6.6.6', identity: 'uid=ann' };
+
+  /** Who had a turn, in order, when all of them wait. */
+  async function turns(work: SlowWork, sources: readonly { network: string; identity: string }[]): Promise<string[]> {
+    const began: string[] = [];
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const first = work.run(() => gate);
+    const waiting = sources.map((source) =>
+      work.run(async () => void began.push(`${source.network} ${source.identity}`), source),
+    );
+    open();
+    await Promise.all([first, ...waiting]);
+    return began;
+  }
+
+  it('a right password does not wait for 200 wrong ones of another network', async () => {
+    const work = new SlowWork(1);
+    const wrong = Array.from({ length: 200 }, () => attacker);
+    const order = await turns(work, [...wrong, own]);
+    expect(order.indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
+  });
+
+  it('nor for those of its own network that name others', async () => {
+    const work = new SlowWork(1);
+    const wrong = Array.from({ length: 200 }, () => ({ ...own, identity: 'uid=eve' }));
+    expect((await turns(work, [...wrong, own])).indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
+  });
+
+  it('who succeeded before goes before all who did not, however many they are', async () => {
+    const work = new SlowWork(1);
+    const many = Array.from({ length: 200 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
+    work.note(own, true);
+    expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
+    for (let n = 0; n < 3; n++) work.note(own, false);
+    expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after failures').to.be.greaterThan(100);
+    work.note(own, true);
+    expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after a success').to.equal(0);
+  });
+
+  it('who has only failed comes last, and has its turns', async () => {
+    const work = new SlowWork(1);
+    work.note(attacker, false);
+    const others = Array.from({ length: 40 }, (_, n) => ({ network: '10.0.0.2', identity: `uid=u${n}` }));
+    const order = await turns(work, [attacker, attacker, attacker, ...others]);
+    const at = order.flatMap((one, i) => (one === '10.6.6.6 uid=ann' ? [i] : []));
+    expect(at).to.deep.equal([7, 15, 23]);
+  });
+
+  it('refuses what there is no room for, and one network leaves half of it', async () => {
+    const work = new SlowWork(1, 10);
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const running = work.run(() => gate);
+    const outcomes = [...Array(8).fill(attacker), ...Array(8).fill(own)].map((source) =>
+      work.run(async () => 'done', source).catch((error: Error) => error.constructor.name),
+    );
+    open();
+    await running;
+    const said = await Promise.all(outcomes);
+    const expected = [...Array(5).fill('done'), ...Array(3).fill('SlowWorkFull')];
+    expect(said).to.deep.equal([...expected, ...expected]);
+    expect(await work.run(async () => 'again', own)).to.equal('again');
+    expect(work.waiting).to.equal(0);
+  });
+});

@@ -4,7 +4,9 @@ import { MAX_PASSWORD_BYTES } from '../../src/password/limits.js';
 import { fastVectors, slowVectors, unusable, unusableSlow } from './vectors.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
-/** Passwords that differ from `clear` at the beginning, where only the first eight bytes may count, and by their length. */
+/**
+ * Passwords that differ from `clear` at the beginning, where only the first eight bytes may count, and by their length.
+ */
 const wrong = (clear: string): Buffer[] => [bytes('X' + clear.slice(1)), bytes('z' + clear), bytes('q')];
 
 describe('verifyPassword', () => {

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { ProtocolError } from '../../src/protocol/error.js';
-import { Framer } from '../../src/protocol/framing.js';
-import { seq, str, tlv } from './bytes.js';
+import { Framer, HEAD_BYTES } from '../../src/protocol/framing.js';
+import { int, seq, str, tlv } from './bytes.js';
 import { seeded } from './random.js';
 import { requestMessages } from './samples.js';
 
@@ -122,6 +122,7 @@ describe('protocol: framing', function () {
     expect(refusal(Buffer.from([0x30, 0x84, 0xff, 0xff, 0xff, 0xff])).message).to.contain('4294967301');
     expect(refusal('GET / HTTP/1.1\r\n\r\n').message).to.contain('0x47 (HTTP?)');
     expect(refusal(Buffer.from([0x16, 3, 1, 2, 0])).message).to.contain('TLS');
+    expect(refusal(Buffer.from([0x42, 0])).message).to.match(/begins with 0x42 \(byte/);
     expect(refusal(Buffer.from([0xff, 0xf4, 0xff, 0xfd, 6])).message).to.contain('0xff');
   });
 
@@ -148,6 +149,37 @@ describe('protocol: framing', function () {
       expect(framer.next()).to.equal(undefined);
       framer.push(bad.subarray(cut));
       expect(() => framer.next()).to.throw(ProtocolError, '4294967301');
+    }
+  });
+
+  it('asks whether a message is kept when its head is there, however it is cut; what is dropped is passed over', () => {
+    const long = seq(int(7), tlv(0x68, Buffer.alloc(500)));
+    const short = seq(int(8), tlv(0x42));
+    const bytes = Buffer.concat([long, short, long, long, short]);
+    for (let piece = 1; piece <= bytes.length; piece += piece < 40 ? 1 : 37) {
+      const verdicts = ['drop', 'wait', 'keep', 'wait', 'drop'] as const;
+      const heads: number[] = [];
+      let asked = 0;
+      const framer = new Framer({
+        maxMessageBytes,
+        freeBytes: 100,
+        admit: (head, total) => {
+          expect(total).to.equal(long.length);
+          expect(head.subarray(0, HEAD_BYTES)).to.deep.equal(long.subarray(0, HEAD_BYTES));
+          heads.push(head.length);
+          return verdicts[asked++]!;
+        },
+      });
+      const lengths: number[] = [];
+      for (let at = 0; at < bytes.length; at += piece) {
+        framer.push(Buffer.from(bytes.subarray(at, at + piece)));
+        for (let tries = 0; tries < 4; tries++) {
+          for (let frame = framer.next(); frame; frame = framer.next()) lengths.push(frame.end - frame.start);
+        }
+      }
+      expect(lengths, `${piece} bytes at a time`).to.deep.equal([short.length, long.length, short.length]);
+      expect(asked).to.equal(verdicts.length);
+      expect(framer.begun).to.equal(false);
     }
   });
 });

@@ -7,6 +7,7 @@ import type { Request, RequestMessage, Response } from '../../src/protocol/messa
 import { ControlOid } from '../../src/protocol/oids.js';
 import { Writer } from '../../src/protocol/writer.js';
 import { bool, enumerated, int, message, seq, str, tlv } from './bytes.js';
+import { respond } from './respond.js';
 
 /** Bytes put together from RFC 4511's ASN.1 by hand, against the codec. */
 
@@ -132,9 +133,7 @@ describe('protocol: bytes by hand', () => {
 
   for (const [name, response, bytes] of responses) {
     it(name, () => {
-      const writer = new Writer();
-      encodeResponse(writer, { id: 5, response });
-      expect(writer.take().toString('hex')).to.equal(message(bytes).toString('hex'));
+      expect(respond({ id: 5, response }).toString('hex')).to.equal(message(bytes).toString('hex'));
     });
   }
 
@@ -148,12 +147,11 @@ describe('protocol: bytes by hand', () => {
     expect(short.toString('hex')).to.equal(writer.take().toString('hex'));
   });
 
-  it('searchEntry: lengths of the outer elements take three bytes, the others are short', () => {
-    const writer = new Writer();
+  it('searchEntry: all lengths are short', () => {
     const attributes = [{ type: 'sn', values: [Buffer.from('b')] }];
-    encodeResponse(writer, { id: 5, response: { op: 'searchEntry', dn: 'o=x', attributes } });
-    const parts = ['3082001b', '020105', '64820014', '04036f3d78', '3082000b', '3009', '0402736e', '3103', '040162'];
-    expect(writer.take().toString('hex')).to.equal(parts.join(''));
+    const entry = respond({ id: 5, response: { op: 'searchEntry', dn: 'o=x', attributes } });
+    const parts = ['3017', '020105', '6412', '04036f3d78', '300b', '3009', '0402736e', '3103', '040162'];
+    expect(entry.toString('hex')).to.equal(parts.join(''));
   });
 
   it('Notice of Disconnection', () => {

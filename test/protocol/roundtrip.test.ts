@@ -2,19 +2,12 @@ import { expect } from 'chai';
 import type { Filter, PartialAttribute } from '../../src/ldap/types.js';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
-import { encodeResponse } from '../../src/protocol/encode.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
-import type { RequestMessage, ResponseMessage } from '../../src/protocol/messages.js';
+import type { RequestMessage } from '../../src/protocol/messages.js';
 import { opTags } from '../../src/protocol/tags.js';
-import { Writer } from '../../src/protocol/writer.js';
 import { type Random, seeded } from './random.js';
+import { respond } from './respond.js';
 import { requestMessages, responseMessages } from './samples.js';
-
-function respond(message: ResponseMessage): Buffer {
-  const writer = new Writer();
-  encodeResponse(writer, message);
-  return writer.take();
-}
 
 /** The message, placed between other bytes that must not be read. */
 function amid(bytes: Buffer): [Buffer, number, number] {

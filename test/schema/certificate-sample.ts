@@ -1,4 +1,7 @@
-/** Self-signed; serial 0x1234567890abcdef12, issuer C=DE, O="Example, Inc.", CN="Jürgen  CA", emailAddress=CA@Example.com. */
+/**
+ * Self-signed; serial 0x1234567890abcdef12, issuer C=DE, O="Example, Inc.", CN="Jürgen  CA",
+ * emailAddress=CA@Example.com.
+ */
 export const CERTIFICATE = Buffer.from(
   'MIIB/zCCAaagAwIBAgIJEjRWeJCrze8SMAoGCCqGSM49BAMCMFoxCzAJBgNVBAYTAkRFMRYwFAYDVQQKDA1FeGFtcGxlLCBJbmMuMRQwEgYDVQQD' +
     'DAtKw7xyZ2VuICBDQTEdMBsGCSqGSIb3DQEJARYOQ0FARXhhbXBsZS5jb20wIBcNMjYxMTIxMDkwNzI3WhgPMjEyNjEwMjgwOTA3MjdaMFoxCzAJ' +

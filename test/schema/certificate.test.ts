@@ -23,6 +23,20 @@ describe('certificates', () => {
     expect(pair.check(forward)).to.match(/not a pair/);
   });
 
+  it('are stored without the line end of the file that they come from', () => {
+    for (const [name, der] of [
+      ['userCertificate', CERTIFICATE],
+      ['certificateRevocationList', LIST],
+    ] as const) {
+      const { proper } = schema.attribute(name)!.syntax;
+      for (const end of ['\n', '\r\n', '\n\n'])
+        expect(proper!(Buffer.concat([der, bytes(end)])).equals(der), JSON.stringify(end)).to.equal(true);
+      expect(proper!(der)).to.equal(der);
+      const wrong = Buffer.concat([der, bytes('x\n')]);
+      expect(proper!(wrong)).to.equal(wrong);
+    }
+  });
+
   const assertions: [string, boolean | undefined][] = [
     [`{ serialNumber ${SERIAL}, issuer rdnSequence:"${ISSUER}" }`, true],
     [`{serialNumber ${SERIAL},issuer rdnSequence:"${ISSUER}"}`, true],

@@ -8,6 +8,10 @@ describe('built-in definitions', () => {
     expect(Schema.load({ nis: 'rfc2307' }).objectClass('posixGroup')!.kind).to.equal('STRUCTURAL');
     const bis = Schema.load({ nis: 'rfc2307bis' });
     expect(bis.objectClass('posixGroup')!.kind).to.equal('AUXILIARY');
+    for (const name of ['ipProtocol', 'oncRpc']) {
+      const must = (one: Schema) => [...one.objectClass(name)!.must].some((type) => type.name === 'description');
+      expect([must(schema), must(bis)], name).to.deep.equal([true, false]);
+    }
     expect(bis.attribute('automountKey')).to.not.equal(undefined);
   });
 

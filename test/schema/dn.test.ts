@@ -1,5 +1,7 @@
+import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { Schema } from '../../src/schema/index.js';
+import { needs } from '../require.js';
 import { bytes, refused, schema } from './helpers.js';
 import { type Random, repeat } from './random.js';
 
@@ -7,7 +9,8 @@ const CN = '2.5.4.3';
 const DC = '0.9.2342.19200300.100.1.25';
 
 describe('distinguished names', () => {
-  const same: [string, string][] = [
+  /** As given, its normal form, and its text where that is another than the one given. */
+  const same: [string, string, string?][] = [
     // RFC 4514 §4
     ['UID=jsmith,DC=example,DC=net', `0.9.2342.19200300.100.1.1=jsmith,${DC}=example,${DC}=net`],
     ['OU=Sales+CN=J.  Smith,DC=example,DC=net', `2.5.4.11=sales+${CN}=j. smith,${DC}=example,${DC}=net`],
@@ -16,42 +19,46 @@ describe('distinguished names', () => {
     ['CN=Lu\\C4\\8Di\\C4\\87', `${CN}=lučić`],
     ['CN=Lučić', `${CN}=lučić`],
     // RFC 2253 and older
-    ['  cn = a  ,  dc = b  ', `${CN}=a,${DC}=b`],
-    ['cn=a;dc=b', `${CN}=a,${DC}=b`],
-    ['cn="a, b + c";dc="d"', `${CN}=a\\2c b \\2b c,${DC}=d`],
-    ['cn="say \\"x\\""', `${CN}=say "x"`],
-    ['OID.2.5.4.3=a,oid.2.5.4.3=b', `${CN}=a,${CN}=b`],
-    ['2.5.4.3=#0C024869', `${CN}=hi`],
-    ['cn=#04024869 , dc=x', `${CN}=hi,${DC}=x`],
-    ['cn=#1E0400480069', `${CN}=hi`],
+    ['  cn = a  ,  dc = b  ', `${CN}=a,${DC}=b`, 'cn=a,dc=b'],
+    ['cn=a;dc=b', `${CN}=a,${DC}=b`, 'cn=a,dc=b'],
+    ['cn="a, b + c";dc="d"', `${CN}=a\\2c b \\2b c,${DC}=d`, 'cn=a\\, b \\+ c,dc=d'],
+    ['cn="say \\"x\\""', `${CN}=say "x"`, 'cn=say \\"x\\"'],
+    ['OID.2.5.4.3=a,oid.2.5.4.3=b', `${CN}=a,${CN}=b`, 'cn=a,cn=b'],
+    ['2.5.4.3=#0C024869', `${CN}=hi`, 'cn=Hi'],
+    ['cn=#04024869 , dc=x', `${CN}=hi,${DC}=x`, 'cn=Hi,dc=x'],
+    ['cn=#1E0400480069', `${CN}=hi`, 'cn=Hi'],
     // escapes
     ['cn=\\ a\\ ', `${CN}=a`],
     ['cn=a\\ \\ \\ b', `${CN}=a b`],
     ['cn=\\#a', `${CN}=#a`],
-    ['cn=a=b', `${CN}=a=b`],
-    ['cn=a#b', `${CN}=a#b`],
+    ['cn=a=b', `${CN}=a=b`, 'cn=a\\=b'],
+    ['cn=a#b', `${CN}=a#b`, 'cn=a\\#b'],
     ['cn=a\\2cb', `${CN}=a\\2cb`],
     ['cn=a\\5Cb', `${CN}=a\\5cb`],
     ['cn=a\\+sn\\=b', `${CN}=a\\2bsn=b`],
     ['cn=a\\00b', `${CN}=ab`],
+    ['CN=A\u0007b\\09+OU= x', `2.5.4.11=x+${CN}=ab`, 'CN=A\\07b\\09+OU=x'],
+    ['Cn=\\ a\\20 ; SN=b  ', `${CN}=a,2.5.4.4=b`, 'Cn=\\ a\\20,SN=b'],
     ['', ''],
-    ['   ', ''],
+    ['   ', '', ''],
   ];
-  for (const [text, norm] of same) {
+  for (const [text, norm, written = text] of same) {
     it(`${JSON.stringify(text)} is ${norm}`, () => {
       expect(schema.parseDn(text).norm.toString()).to.equal(norm);
-      expect(schema.parseDn(text).text).to.equal(text);
+      expect(schema.parseDn(text).text).to.equal(written);
+      expect(schema.parseDn(written).text).to.equal(written);
     });
   }
 
-  it('keep types, values and texts as given', () => {
+  it('keep the case of types and values', () => {
     const dn = schema.parseDn(' CN=J\\C3\\BCrgen + sn = Müller , DC="x" ');
-    expect(dn.rdns.map((rdn) => rdn.text)).to.deep.equal(['CN=J\\C3\\BCrgen + sn = Müller', 'DC="x"']);
+    expect(dn.rdns.map((rdn) => rdn.text)).to.deep.equal(['CN=Jürgen+sn=Müller', 'DC=x']);
     expect(dn.rdns[0]!.avas.map((ava) => [ava.type.name, ava.value.toString(), ava.norm.toString()])).to.deep.equal([
       ['cn', 'Jürgen', 'jürgen'],
       ['sn', 'Müller', 'müller'],
     ]);
     expect(schema.parseDn('').rdns).to.deep.equal([]);
+    expect(schema.parseDn('userPassword=" \\ff\\fe "').text).to.equal('userPassword=\\ \\ff\\fe\\ ');
   });
 
   it('normalize each value by the rule of its type', () => {
@@ -76,6 +83,10 @@ describe('distinguished names', () => {
     ['cn=a+,dc=b', /an attribute type expected/],
     ['cn=a+cn=b', /'cn' is twice in one RDN/],
     ['cm=a', /byte 1: attribute 'cm' is not in the schema; did you mean '(?:cn|c|co|l|dc)'/],
+    ['bad', /byte 1: 'bad' has no '='; a DN is written like 'ou=people,dc=example,dc=com'/],
+    ['example.com', /'example.com' has no '='; did you mean 'dc=example,dc=com'\?/],
+    ['cn=a,Bad one', /byte 6: 'Bad one' has no '='; a DN is written/],
+    ['ada@example.com', /'ada@example.com' has no '='/],
     ['cn=a,dcc=b', /byte 6: attribute 'dcc' is not in the schema; did you mean 'dc'/],
     ['cn=a\\', /byte 5: a backslash must be followed/],
     ['cn=a\\x', /byte 5: a backslash must be followed/],
@@ -184,6 +195,33 @@ describe('distinguished names', () => {
     });
   });
 
+  it('are texts that ldap3 reads, and that mean the same', function () {
+    needs(this, 'python3-ldap3');
+    const texts = new Set<string>();
+    repeat(2000, (random) => {
+      const dn = schema.parseDn(write(random, randomDn(random)));
+      expect(schema.parseDn(dn.text).norm.equals(dn.norm), dn.text).to.equal(true);
+      texts.add(dn.text);
+    });
+    const program =
+      'import sys, json\nfrom ldap3.utils.dn import parse_dn\nfor dn in json.load(sys.stdin): parse_dn(dn)';
+    const input = JSON.stringify([...texts]);
+    const { status, stderr } = spawnSync('/usr/bin/python3', ['-c', program], { input, encoding: 'utf8' });
+    expect(status, stderr).to.equal(0);
+  });
+
+  it('are at most 64 KiB, however short they were given', () => {
+    const quoted = `cn="${','.repeat(40_000)}x",dc=x`;
+    refused('invalidDNSyntax', /DN of 80\d+ bytes; at most 65536/, () => schema.parseDn(quoted));
+    schema.parseDn(`dc=y,ou=${'ü'.repeat(20_000)}`);
+    const ou = `ou=${'ü'.repeat(32_000)}`;
+    schema.parseDn(ou);
+    refused('invalidDNSyntax', /at most 65536/, () => schema.parseDn(`cn=${'a'.repeat(2000)},${ou}`));
+    const member = schema.attribute('member')!;
+    expect(member.syntax.check(Buffer.from(`cn=${'a'.repeat(65_536)}`))).to.match(/DN of over 65536 bytes/);
+    expect(member.equality!.normalizeAssertion(Buffer.from(quoted))).to.equal(undefined);
+  });
+
   it('that differ have norms that differ', () => {
     repeat(3000, (random) => {
       const dn = randomDn(random);
@@ -213,7 +251,8 @@ describe('distinguished names', () => {
       const below = schema.parseDn(text);
       expect(below.norm.toString(), text).to.equal(known.norm.toString());
       expect(below.rdns.length).to.equal(known.rdns.length);
-      expect(below.text).to.equal(text);
+      expect(below.text, text).to.equal(`${known.rdns.map((rdn) => rdn.text).join(',')}`);
+      expect(schema.parseDn(below.text).text).to.equal(below.text);
     });
   });
 });

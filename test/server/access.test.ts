@@ -50,4 +50,13 @@ describe('server: who may what', () => {
     expect((await nobody.request(PERSON)).code).to.equal(6);
     await expectNoMore();
   });
+
+  it('passwords.requireTls holds for a compare, too', async () => {
+    await begin({ 'access.anonymous': 'read', 'passwords.requireTls': true });
+    for (const attribute of ['userPassword', 'userPassword;x-hid', 'authPassword']) {
+      const secret = { ...PERSON, attribute, value: Buffer.from('secret-0') };
+      expect((await nobody.request(secret)).code, attribute).to.equal(13);
+    }
+    expect((await nobody.request(PERSON)).code).to.equal(6);
+  });
 });

@@ -74,7 +74,9 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** A server on a free port, its passwords not upgraded and its directory with `persons` in it, unless told otherwise. */
+/**
+ * A server on a free port, its passwords not upgraded and its directory with `persons` in it, unless told otherwise.
+ */
 export async function start(settings: Partial<SettingValues> = {}, persons = 0, over?: Partition): Promise<Running> {
   const partition = over ?? (await emptyPartition());
   if (!over) await fill(partition, persons);

@@ -9,7 +9,10 @@ import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
 const MEGABYTE = 1024 * 1024;
 
-/** Bytes that once brought down a server or its library: each costs its sender the connection or an error, and nobody else anything. */
+/**
+ * Bytes that once brought down a server or its library: each costs its sender the connection or an error, and nobody
+ * else anything.
+ */
 describe('server: hostile bytes', () => {
   let running: Running;
   let bystander: RawClient;
@@ -113,14 +116,37 @@ describe('server: hostile bytes', () => {
     }
   });
 
-  it('an HTTP request, a TLS hello, ^C and random bytes end quietly', async () => {
+  it('what is another protocol ends quietly, and the log names it', async () => {
+    const foreign = [
+      ['HTTP', Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n')],
+      ['TLS', Buffer.from('1603010200010001fc0303', 'hex')],
+      ['SSH', Buffer.from('SSH-2.0-OpenSSH_9.2\r\n')],
+      ['PROXY protocol', Buffer.from('PROXY TCP4 192.0.2.1 192.0.2.2 5000 389\r\n')],
+      ['PROXY protocol', Buffer.from('0d0a0d0a000d0a515549540a20', 'hex')],
+    ] as const;
+    for (const [name, bytes] of foreign) {
+      const before = running.lines.length;
+      expect(await endsWith(bytes, await RawClient.open(running.port)), name).to.equal(undefined);
+      const said = running.lines.slice(before).map((line) => JSON.parse(line) as { level: number; msg: string });
+      expect(said.filter(({ level }) => level >= 30).map(({ msg }) => msg)).to.deep.equal([
+        `connection refused: the client speaks ${name}`,
+      ]);
+    }
+  });
+
+  it('a first message that is malformed ends with the notice of RFC 4511 §4.1.1', async () => {
     for (const bytes of [
-      Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
-      Buffer.from('1603010200010001fc0303', 'hex'),
+      Buffer.from('30050201014000', 'hex'),
+      Buffer.from('3003040161', 'hex'),
+      Buffer.from('3080', 'hex'),
+      // An unbind request without its message: no HTTP, though it begins with a letter.
+      Buffer.from('4200', 'hex'),
       Buffer.from([0xff, 0xf4, 0xff, 0xfd, 0x06]),
       Buffer.alloc(5000, 'x'),
     ]) {
-      expect(await endsWith(bytes, await RawClient.open(running.port))).to.equal(undefined);
+      const before = running.lines.length;
+      expect(await endsWith(bytes, await RawClient.open(running.port)), bytes.toString('hex', 0, 9)).to.equal(2);
+      expect(running.lines.slice(before).join('')).not.to.contain('HTTP');
     }
   });
 

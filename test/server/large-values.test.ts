@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
 import type { Filter } from '../../src/ldap/types.js';
-import { faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { faulty } from '../store/faulty.js';
 import {
   ADMIN,
   addPerson,

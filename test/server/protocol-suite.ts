@@ -10,7 +10,8 @@ export type { Lack, Served } from './suite/directory.js';
 
 /**
  * What every way of serving a partition has to answer alike. `start` serves a directory that has one suffix of the form
- * `dc=…` and no entry yet, anonymous access at its default; what a front end cannot do by its nature it names in `lacks`.
+ * `dc=…` and no entry yet, anonymous access at its default; what a front end cannot do by its nature it names in
+ * `lacks`.
  */
 export function protocolSuite(name: string, start: () => Promise<Served>): void {
   describe(`protocol: ${name}`, () => {

@@ -42,8 +42,9 @@ export class RawClient {
     this.listenTo(socket);
   }
 
-  static async open(port: number): Promise<RawClient> {
-    const socket = connect(port, '127.0.0.1');
+  /** With `allowHalfOpen` it does not close when the server does. */
+  static async open(port: number, allowHalfOpen = false): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen });
     await once(socket, 'connect');
     return new RawClient(socket);
   }
@@ -111,8 +112,9 @@ export class RawClient {
     const last = await this.#until(() => this.#messages.find(isFinal));
     if (!last) throw new Error(`the connection ended before request ${id} was answered`);
     const end = this.#messages.indexOf(last);
-    const mine = this.#messages.filter((m, i) => m.id === id && i <= end);
-    this.#messages = this.#messages.filter((m) => !mine.includes(m));
+    const isMine = (m: ResponseMessage, i: number): boolean => m.id === id && i <= end;
+    const mine = this.#messages.filter(isMine);
+    this.#messages = this.#messages.filter((m, i) => !isMine(m, i));
     const final = last.response as Final;
     const entries = mine.flatMap(({ response: r }) =>
       r.op === 'searchEntry' ? [{ dn: r.dn, attributes: new Map(r.attributes.map((a) => [a.type, a.values])) }] : [],

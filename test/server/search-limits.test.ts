@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Partition } from '../../src/partition/index.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
-import { faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { faulty } from '../store/faulty.js';
 import { ADMIN, emptyPartition, fill, PEOPLE, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';
 

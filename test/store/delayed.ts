@@ -1,6 +1,6 @@
 import type { Store } from '../../src/store/contract.js';
-import { faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { faulty } from './faulty.js';
 
 /**
  * A store as one beyond a network is: every call takes a round of the event loop, some take a millisecond, so that

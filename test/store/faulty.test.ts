@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
-import { type Fault, type FaultPoint, faulty } from '../../src/store/faulty/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { type Fault, type FaultPoint, faulty } from './faulty.js';
 import { bytes, cell, codeOfCall, errorOf } from './suite/fixture.js';
 import { storeSuite } from './suite.js';
 

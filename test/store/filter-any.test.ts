@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { QualifierMatch, StoreFilter } from '../../src/store/contract.js';
-import { compileFilter } from '../../src/store/filter.js';
 import { packRow } from '../../src/store/row.js';
+import { compileFilter } from '../../src/store/row-filter.js';
 import { random } from './suite/fixture.js';
 
 /** What the parts of an OR mean, one by one. */

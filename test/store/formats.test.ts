@@ -5,6 +5,12 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { open } from 'lmdb';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { CHECK_BYTES, isSound, sealed } from '../../src/store/lmdb/record/check.js';
+import { decodedRow } from '../../src/store/lmdb/record/decode.js';
+import { RowEncoder } from '../../src/store/lmdb/record/encode.js';
+import { Learner } from '../../src/store/lmdb/record/learner.js';
+import { Vocabulary } from '../../src/store/lmdb/record/vocabulary.js';
+import { wordFromBytes, wordToBytes } from '../../src/store/lmdb/record/words.js';
 import { cellCounter, MARK, packRow, packSorted, unpackRow } from '../../src/store/row.js';
 import { cell } from './suite/fixture.js';
 
@@ -61,12 +67,37 @@ describe('examples in docs/formats', () => {
     expect(catalog.get('table:index_2.5.4.3')).to.deep.equal(example('lmdb.md', 'catalog-table'));
     expect(catalog.get('appended:2')).to.deep.equal(example('lmdb.md', 'appended-key'));
     expect([catalog.get('nextId'), catalog.get('generation')]).to.deep.equal([numbered(3), numbered(3)]);
-    expect(records('t1')).to.deep.equal([[uuid, packRow([cell(0, 'q', 'v')])]]);
-    expect(records('t1:1')).to.deep.equal([[example('lmdb.md', 'cell-key'), photo.value]]);
+    expect(records('t1').map(([key]) => key)).to.deep.equal([uuid]);
+    expect(records('t1:1')).to.deep.equal([
+      [example('lmdb.md', 'cell-key'), Buffer.from(sealed(example('lmdb.md', 'cell-key'), photo.value))],
+    ]);
     expect(records('t2').at(-1)![0]).to.deep.equal(example('lmdb.md', 'appended-key'));
-    expect(records('t3')).to.deep.equal([[example('lmdb.md', 'list-key'), uuid]]);
+    const list = Buffer.concat([uuid, example('lmdb.md', 'list-check')]);
+    expect(records('t3')).to.deep.equal([[example('lmdb.md', 'list-key'), list]]);
     await root.close();
     await rm(folder, { recursive: true });
+  });
+});
+
+describe('the example of a record', () => {
+  it('is what is made of the row by the words shown, and becomes the row again', () => {
+    const vocabulary = new Vocabulary();
+    for (const name of ['word-1', 'word-2']) {
+      const word = wordFromBytes(example('lmdb.md', name))!;
+      expect(wordToBytes(word)).to.deep.equal(example('lmdb.md', name));
+      vocabulary.add(word);
+    }
+    const encoder = new RowEncoder(vocabulary, new Learner(vocabulary), () => undefined);
+    const key = Buffer.from(',cn=ann');
+    const row = example('packed-row.md', 'packed-row');
+    encoder.encode(key, 0, key.length, row, 0, row.length);
+    const record = example('lmdb.md', 'record');
+    expect(encoder.record.subarray(0, encoder.length)).to.deep.equal(record);
+    expect(isSound(key, 0, key.length, record, record.length)).to.equal(true);
+    const end = record.length - CHECK_BYTES;
+    expect(
+      decodedRow(vocabulary.words, { keys: key, from: 0, to: key.length, bytes: record, end }, false),
+    ).to.deep.equal(row);
   });
 });
 

@@ -2,7 +2,8 @@
  * A process of its own for the LMDB tests: `node lmdb-child.js MODE FOLDER`. Says what happens, a line each, on stdout.
  *
  * - `write`: creates table `w` and commits plans from eight writers without end: `n` for each that was acknowledged.
- * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON. `read` does it read-only.
+ * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON. `read` does it
+ *   read-only.
  * - `fill`: commits rows of 64 KiB until it fails; then reads, commits a small row when room was made, and closes.
  * - `table`: creates table `other` with the row `k`.
  */

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type Access, openRoot } from '../../src/store/lmdb/environment.js';
-import { memoryLimit } from '../../src/store/lmdb/read-ahead.js';
+import { type Access, openRoot } from '../../src/store/lmdb/file/environment.js';
+import { memoryLimit } from '../../src/store/lmdb/file/read-ahead.js';
 
 const MAPS = '/proc/self/smaps';
 const GIB = 2 ** 30;

@@ -1,9 +1,12 @@
 import type { Command } from 'commander';
-import type { Breach } from '../../partition/types.js';
+import type { Breach } from '../../partition/model/directory.js';
+import { costOf, failureCost, isAffordable, ONE_COST, type PasswordPolicy, policyCost } from '../../password/index.js';
+import { policyOf } from '../../server/passwords/passwords.js';
 import { withDirectory } from '../directory.js';
 import { ExitCode, formatCount } from '../exit.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, type Settings, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
+import { endWithParent, isReader, readInChild, tellTable } from './check-reader.js';
 
 const CHECK_EXAMPLES = `
 Examples:
@@ -20,6 +23,26 @@ Examples:
     rowan repair --data data && rowan check --data data
 `;
 
+/**
+ * Says of stored passwords what their owners and the operator would want to know. Not a breach: they were right when
+ * they came.
+ */
+function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buffer[]): void {
+  const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
+  const times = (cost: number): string => (cost / ONE_COST).toFixed(1);
+  for (const value of stored) {
+    if (isAffordable(value, policy)) continue;
+    const cost = times(costOf(value));
+    note(
+      `a hash costs ${cost} times what a hash should, above passwords.maxCost: nobody can bind with it; set another`,
+    );
+  }
+  const [cost, usual] = [failureCost(stored, policy), policyCost(policy)];
+  if (cost <= usual) return;
+  const told = `a bind that fails costs ${times(cost)}, one that names nobody ${times(usual)}, which tells that the entry is there`;
+  note(`${told}; the next binds of its owner mend it, or a new password does`);
+}
+
 function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
 }
@@ -27,22 +50,41 @@ function printBreach(breach: Breach): void {
 export function addCheck(program: Command): void {
   directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries')
     .addHelpText('after', CHECK_EXAMPLES)
-    .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true, inOrder: true }, async ({ partition }) => {
-        const progress = startProgress('check', 'rows');
-        const breaches = await partition.check(printBreach, (done) => progress.update(done));
-        progress.finish();
-        process.stdout.write(breaches === 0 ? 'no breach found\n' : `breaches found: ${formatCount(breaches)}\n`);
-        if (breaches > 0) process.exitCode = ExitCode.failure;
-      }),
-    );
+    .action(async (_options: object, command: Command) => {
+      process.exitCode = isReader() ? await check(settingsOf(command)) : await readInChild();
+    });
+}
+
+/** Resolves with the exit code. */
+function check(settings: Settings): Promise<number> {
+  const release = endWithParent();
+  return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
+    const progress = startProgress('check', 'rows');
+    const policy = policyOf(settings.config);
+    const judge = (where: string, stored: readonly Buffer[]) => printNotes(policy, where, stored);
+    judge('of the administrator', [partition.settings.adminPassword]);
+    const onProgress = (done: number, table?: string): void => {
+      if (table !== undefined) tellTable(table);
+      progress.update(done);
+    };
+    const breaches = await partition.check(printBreach, onProgress, judge);
+    progress.finish();
+    if (breaches > 0) {
+      process.stdout.write(`breaches found: ${formatCount(breaches)}\n`);
+      return ExitCode.failure;
+    }
+    const released = await partition.store.releaseWrites?.();
+    const more = released ? ': what was damaged is not any more, and the directory is written to again' : '';
+    process.stdout.write(`no breach found${more}\n`);
+    return ExitCode.ok;
+  }).finally(release);
 }
 
 export function addRepair(program: Command): void {
   directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries')
     .addHelpText('after', REPAIR_EXAMPLES)
     .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), {}, async ({ partition }) => {
+      withDirectory(settingsOf(command), { evenIfDamaged: true }, async ({ partition }) => {
         const progress = startProgress('repair', 'rows');
         const repaired = await partition.repair(printBreach, (done) => progress.update(done));
         progress.finish();

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/types.js';
-import type { Explanation } from '../../partition/types.js';
-import { withDirectory } from '../directory.js';
+import { UNRESTRICTED } from '../../partition/index.js';
+import type { Explanation } from '../../partition/read/search-params.js';
+import { askedDn, withDirectory } from '../directory.js';
 import { formatCount } from '../exit.js';
 import { readFilter, requireAttributes } from '../filter.js';
 import { directoryCommand, settingsOf } from '../options.js';
-import { EVERYTHING } from '../view.js';
 
 const EXAMPLES = `
 Examples:
@@ -55,11 +55,11 @@ export function addExplain(program: Command): void {
       return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
         requireAttributes(parsed, schema);
         const explanation = await partition.explain({
-          base: schema.parseDn(options.base),
+          base: askedDn(schema, options.base),
           scope: options.scope,
           deref: 'never',
           filter: parsed,
-          view: EVERYTHING,
+          viewer: UNRESTRICTED,
           manageDsaIT: true,
           sizeLimit: 0,
           deadline: Number.POSITIVE_INFINITY,

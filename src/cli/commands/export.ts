@@ -3,8 +3,8 @@ import { LdapError } from '../../ldap/error.js';
 import type { PartialAttribute } from '../../ldap/types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
-import type { Hit } from '../../partition/types.js';
-import { type OpenDirectory, withDirectory } from '../directory.js';
+import type { Hit } from '../../partition/read/sink.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { counted } from '../exit.js';
 import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
 import { Output } from '../export/output.js';
@@ -50,7 +50,7 @@ function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialA
 async function exportEntries({ partition, schema }: OpenDirectory, options: ExportOptions): Promise<number> {
   const filter = options.filter === undefined ? undefined : readFilter(options.filter);
   if (filter) requireAttributes(filter, schema);
-  const bases = options.base === undefined ? partition.suffixes : [schema.parseDn(options.base)];
+  const bases = options.base === undefined ? partition.suffixes : [askedDn(schema, options.base)];
   const selection = new Selection(schema, options.operational);
   const output = new Output(options.output);
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');

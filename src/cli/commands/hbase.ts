@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
-import { DEFAULT_INDEXES } from '../../partition/indexes.js';
-import { splitKeys } from '../../partition/regions.js';
-import { FIXED_TABLES, indexTable } from '../../partition/tables.js';
-import { Schema } from '../../schema/index.js';
+import { DEFAULT_INDEXES } from '../../partition/model/index-set.js';
+import { FIXED_TABLES, indexTable } from '../../partition/model/tables.js';
+import { splitKeys } from '../../partition/upkeep/regions.js';
+import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { givenSchema, withDirectory } from '../directory.js';
 import { CliError, counted, UsageError } from '../exit.js';
 import { collect, directoryCommand, type Settings, settingsOf } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
@@ -21,8 +22,7 @@ Examples:
     rowan hbase verify --store hbase://master1:16000/acme
 `;
 
-function attributeTables(settings: Settings, names: readonly string[]): TableSpec[] {
-  const schema = Schema.load({ extra: settings.config.schema.folders, nis: settings.config.schema.nis });
+function attributeTables(schema: Schema, names: readonly string[]): TableSpec[] {
   return names.map((name) => {
     const type = schema.attribute(name);
     if (!type) throw new UsageError(`attribute '${name}' is not in the schema`);
@@ -30,17 +30,24 @@ function attributeTables(settings: Settings, names: readonly string[]): TableSpe
   });
 }
 
+/** That of the directory is asked for only where the settings' does not do: before `init` there is none. */
+async function schemaFor(settings: Settings, only: readonly string[] = []): Promise<Schema> {
+  const given = givenSchema(settings);
+  if (only.every((name) => given.attribute(name))) return given;
+  return withDirectory(settings, {}, async ({ schema }) => schema);
+}
+
 function requireHBase(settings: Settings): void {
   if (!isHBaseUrl(settings.store)) throw new UsageError("which HBase? give '--store hbase://HOST:PORT[/PREFIX]'");
 }
 
 async function printSchema(settings: Settings, only: readonly string[] | undefined): Promise<void> {
-  const hbase = hbaseSettingsOf(settings.store, settings.config);
+  const hbase = await hbaseSettingsOf(settings.store, settings.config);
   const tables = await import('../../store/hbase/schema/index.js');
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
   const regions = hbase.regions > 0 ? hbase.regions : tables.UNKNOWN_SERVERS;
   const internal = only ? [] : [tables.CATALOG, ...INTERNAL_TABLES];
-  const specs = attributeTables(settings, only ?? DEFAULT_INDEXES);
+  const specs = attributeTables(await schemaFor(settings, only), only ?? DEFAULT_INDEXES);
   const descriptors = [
     ...internal.map((table) => tables.describeInternal(hbase, table)),
     ...[...(only ? [] : FIXED_TABLES), ...specs].map((spec) =>
@@ -51,7 +58,7 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
 }
 
 async function verify(settings: Settings): Promise<void> {
-  const hbase = hbaseSettingsOf(settings.store, settings.config);
+  const hbase = await hbaseSettingsOf(settings.store, settings.config);
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
   const { HBaseClient } = await import('../../store/hbase/rpc/client.js');
   const { TableRegistry } = await import('../../store/hbase/schema/index.js');

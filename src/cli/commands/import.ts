@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { PasswordPolicy } from '../../password/index.js';
+import { policyOf } from '../../server/passwords/passwords.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted, formatCount } from '../exit.js';
@@ -51,7 +53,13 @@ function resumption(journal: ImportJournal | undefined, flags: ImportFlags): { d
   return found ?? (flags.resume ? { done: 0 } : undefined);
 }
 
-async function importFile(directory: OpenDirectory, input: InputFile, path: string, flags: ImportFlags): Promise<void> {
+async function importFile(
+  directory: OpenDirectory,
+  policy: PasswordPolicy,
+  input: InputFile,
+  path: string,
+  flags: ImportFlags,
+): Promise<void> {
   const journal = input.fingerprint && new ImportJournal(journalPath(directory.address, path), input.fingerprint);
   const resume = resumption(journal, flags);
   const rejects = new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
@@ -62,6 +70,7 @@ async function importFile(directory: OpenDirectory, input: InputFile, path: stri
   const progress = startProgress('import', 'records');
   const size = input.fingerprint?.size;
   const importer = new Importer(directory.partition, source, rejects, journal, {
+    policy,
     continue: flags.continue === true,
     resume,
     onProgress: (records, phase) => {
@@ -86,9 +95,22 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
     const passwords = counted(outcome.hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
   }
+  if (outcome.firstLeftOut) {
+    const attributes = counted(outcome.leftOut, 'attribute');
+    const { line, attribute } = outcome.firstLeftOut;
+    process.stdout.write(
+      `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
+    );
+  }
   if (outcome.foreign > 0) {
     const passwords = counted(outcome.foreign, 'password');
     process.stdout.write(`${passwords} kept under a {SCHEME} that is not verified here: nobody can bind with them\n`);
+  }
+  if (outcome.dear > 0) {
+    const passwords = counted(outcome.dear, 'password');
+    process.stdout.write(
+      `${passwords} left out that cost more to verify than passwords.maxCost allows: their owners need new ones\n`,
+    );
   }
 }
 
@@ -118,6 +140,7 @@ export function addImport(program: Command): void {
     .action((file: string, flags: ImportFlags, command: Command) => {
       const settings = settingsOf(command);
       const input = openInput(file);
-      return withDirectory(settings, {}, (directory) => importFile(directory, input, file, flags));
+      const policy = policyOf(settings.config);
+      return withDirectory(settings, {}, (directory) => importFile(directory, policy, input, file, flags));
     });
 }

@@ -51,12 +51,17 @@ export function addInit(program: Command): void {
     .action(async (options: InitOptions, command: Command) => {
       const settings = settingsOf(command);
       refuseFullFolder(settings.store);
-      const { password, generated } = await adminPassword(options.adminDn, options.adminPasswordFile);
-      await createDirectory(settings, { suffixes: options.suffix, adminDn: options.adminDn, adminPassword: password });
-      process.stdout.write(
-        `created ${settings.store} for ${options.suffix.join(' and ')}\nadministrator: ${options.adminDn}\n`,
-      );
-      if (generated)
-        process.stdout.write(`password: ${password.toString()}   (shown this once; "rowan passwd" sets another)\n`);
+      const { suffix: suffixes, adminDn } = options;
+      let made: NewPassword | undefined;
+      const askPassword = async (): Promise<Buffer> => {
+        made = await adminPassword(adminDn, options.adminPasswordFile);
+        return made.password;
+      };
+      await createDirectory(settings, { suffixes, adminDn, adminPassword: askPassword });
+      process.stdout.write(`created ${settings.store} for ${suffixes.join(' and ')}\nadministrator: ${adminDn}\n`);
+      if (made?.generated)
+        process.stdout.write(
+          `password: ${made.password.toString()}   (shown this once; "rowan passwd" sets another)\n`,
+        );
     });
 }

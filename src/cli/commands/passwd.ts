@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { hashPassword } from '../../password/index.js';
-import { type OpenDirectory, withDirectory } from '../directory.js';
+import type { Dn } from '../../schema/types.js';
+import { policyOf } from '../../server/passwords/passwords.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, readPasswordInput } from '../secrets.js';
@@ -31,9 +33,8 @@ async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> 
   return canPrompt() ? promptNewPassword(dn) : readPasswordInput();
 }
 
-async function setPassword({ partition, schema }: OpenDirectory, dn: string, stored: Buffer): Promise<void> {
+async function setPassword({ partition, schema }: OpenDirectory, name: Dn, stored: Buffer): Promise<void> {
   const { adminDn } = partition.settings;
-  const name = schema.parseDn(dn);
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
   const change = { operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const;
   await partition.modify(name, [change], { dn: adminDn });
@@ -49,11 +50,12 @@ export function addPasswd(program: Command): void {
       if (options.generate && options.passwordFile !== undefined) {
         throw new CliError('give either --generate or --password-file', { exitCode: 2 });
       }
-      return withDirectory(settingsOf(command), {}, async (directory) => {
-        const dn = given ?? directory.partition.settings.adminDn;
-        const password = await newPassword(options, dn);
-        await setPassword(directory, dn, await hashPassword(password));
-        process.stdout.write(`password of ${dn} is set\n`);
+      const settings = settingsOf(command);
+      return withDirectory(settings, {}, async (directory) => {
+        const dn = askedDn(directory.schema, given ?? directory.partition.settings.adminDn);
+        const password = await newPassword(options, dn.text);
+        await setPassword(directory, dn, await hashPassword(password, policyOf(settings.config)));
+        process.stdout.write(`password of ${dn.text} is set\n`);
         if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);
       });
     });

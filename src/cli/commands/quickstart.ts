@@ -1,24 +1,25 @@
 import { existsSync, rmSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
+import { policyOf } from '../../server/passwords/passwords.js';
 import { createDirectory, withDirectory } from '../directory.js';
 import { CliError, UsageError } from '../exit.js';
 import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
 import { openInput, RecordSource } from '../import/source.js';
 import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { SAMPLE } from '../sample.js';
 import { generatePassword } from '../secrets.js';
 import { serve } from './serve.js';
 
 const SUFFIX = 'dc=example,dc=com';
 const ADMIN = `cn=admin,${SUFFIX}`;
-const SAMPLE = fileURLToPath(new URL('../../../../scripts/sample.ldif', import.meta.url));
 
 async function loadSample(settings: Settings): Promise<number> {
   return withDirectory(settings, {}, async ({ partition }) => {
     const source = new RecordSource(openInput(SAMPLE).chunks, {});
     const rejects = new RejectsFile(`${settings.store}/sample.rejects`, false);
-    const options = { continue: false, resume: undefined, onProgress: () => undefined };
+    const policy = policyOf(settings.config);
+    const options = { policy, continue: false, resume: undefined, onProgress: () => undefined };
     const { loaded, stoppedAt } = await new Importer(partition, source, rejects, undefined, options).run();
     if (stoppedAt) throw new CliError(`the sample directory, line ${stoppedAt.line}: ${stoppedAt.reason}`);
     return loaded;
@@ -29,7 +30,11 @@ async function loadSample(settings: Settings): Promise<number> {
 async function createSample(settings: Settings): Promise<string> {
   const password = generatePassword();
   try {
-    await createDirectory(settings, { suffixes: [SUFFIX], adminDn: ADMIN, adminPassword: Buffer.from(password) });
+    await createDirectory(settings, {
+      suffixes: [SUFFIX],
+      adminDn: ADMIN,
+      adminPassword: async () => Buffer.from(password),
+    });
     const entries = await loadSample(settings);
     process.stdout.write(`Created ${settings.store} with a sample directory of ${entries} entries.\n`);
   } catch (error) {

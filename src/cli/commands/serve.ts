@@ -4,7 +4,9 @@ import type { Partition } from '../../partition/index.js';
 import { renewCertificate } from '../certificate.js';
 import { openDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
+import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
+import { whenNpmEnds } from '../npm.js';
 import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
@@ -25,21 +27,25 @@ Examples:
 SIGTERM and SIGINT end it after the requests in hand are answered, a second one at once; SIGHUP reads the certificate anew.
 `;
 
-/** Resolves at the first SIGTERM or SIGINT; a second one ends the process. */
-function stopSignal(): Promise<NodeJS.Signals> {
+/**
+ * Resolves with what it was, at the first SIGTERM or SIGINT or at the end of npm; a signal after it ends the process.
+ */
+function stopSignal(): Promise<string> {
   return new Promise((resolve) => {
-    const stop = (signal: NodeJS.Signals): void => {
+    const stop = (reason: string): void => {
+      unwatch();
       for (const name of ['SIGTERM', 'SIGINT'] as const) {
         process.off(name, stop);
         process.once(name, () => process.exit(1));
       }
-      resolve(signal);
+      resolve(reason);
     };
+    const unwatch = whenNpmEnds(() => stop('npm has ended'));
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, stop);
   });
 }
 
-/** What listens: this process, or a supervisor with workers. */
+/** What listens: this process, alone or with workers that it starts, or a supervisor of workers. */
 interface Serving {
   listen(): Promise<string[]>;
   /** After SIGHUP. */
@@ -49,23 +55,45 @@ interface Serving {
 
 async function createServing(settings: Settings, partition: Partition, log: Logger): Promise<Serving> {
   const { config } = settings;
+  const { processes } = partition.store.supports;
   // Loaded here, so that the other commands start without what only a server needs.
-  if (config.workers > 1) {
-    if (!partition.store.supports.processes) throw new UsageError('workers: only one process can have this store open');
+  if (config.workers !== 'auto' && config.workers > 1) {
+    if (!processes) throw new UsageError('workers: only one process can have this store open');
     const { Supervisor } = await import('../workers/supervisor.js');
-    return new Supervisor(settings, log);
+    return new Supervisor(settings, log, config.workers);
   }
-  const { RowanServer } = await import('../../server/server.js');
   const { LongThread } = await import('../long/long-thread.js');
-  const long = partition.store.supports.processes ? new LongThread(settings, log) : undefined;
-  const server = new RowanServer(partition, config, log, { long });
+  const long = processes ? new LongThread(settings, log) : undefined;
+  const server = await ownServer(settings, partition, log, long);
   return {
     listen: () => server.listen(),
-    renewCertificate: () => renewCertificate(server, log),
+    renewCertificate: () => server.renewCertificate(),
     close: async () => {
       await server.close();
       await long?.close();
     },
+  };
+}
+
+/** A server in this process, which may start others where the machine has cores for them. */
+async function ownServer(
+  settings: Settings,
+  partition: Partition,
+  log: Logger,
+  long: LongThread | undefined,
+): Promise<Serving> {
+  const { growthRules } = await import('../workers/growth.js');
+  const rules = growthRules();
+  if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.most > 1) {
+    const { GrowingServer } = await import('../workers/growing.js');
+    return new GrowingServer(settings, partition, log, long, rules);
+  }
+  const { RowanServer } = await import('../../server/server.js');
+  const server = new RowanServer(partition, settings.config, log, { long });
+  return {
+    listen: () => server.listen(),
+    renewCertificate: () => renewCertificate(server, log),
+    close: () => server.close(),
   };
 }
 
@@ -74,8 +102,9 @@ export async function serve(
   settings: Settings,
   onReady: (urls: readonly string[], suffixes: string) => void,
 ): Promise<void> {
-  const { createLog } = await import('../log.js');
+  const { createLog, logUncaught } = await import('../log.js');
   const log = createLog(settings.config);
+  logUncaught(log);
   const directory = await openDirectory(settings);
   let serving: Serving | undefined;
   const maintenance = new Maintenance(directory.partition, settings.config, log);
@@ -86,7 +115,7 @@ export async function serve(
     const urls = await serving.listen();
     onReady(urls, directory.partition.settings.suffixes.join(' '));
     maintenance.start();
-    log.info({ signal: await stopped }, 'stopping');
+    log.info({ reason: await stopped }, 'stopping');
   } finally {
     await serving?.close();
     await maintenance.stop();

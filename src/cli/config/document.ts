@@ -17,6 +17,8 @@ function valueColumn(spec: SettingSpec): string {
       const range = `${kind}, ${formatValue(spec, spec.min)} to ${formatValue(spec, spec.max)}`;
       return spec.zeroIsUnlimited ? `${range}; 0: no limit` : range;
     }
+    case 'count':
+      return `\`${spec.default}\`, or a number, ${spec.min} to ${spec.max}`;
     case 'boolean':
       return '`true` or `false`';
     case 'choice':

@@ -12,6 +12,7 @@ import type { FlagValues } from './load.js';
 
 const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   integer: '<number>',
+  count: '<number|auto>',
   size: '<size>',
   duration: '<time>',
   boolean: '[true|false]',
@@ -44,8 +45,8 @@ function optionOf(name: SettingName): Option {
 }
 
 /**
- * Gives a command the flags of settings (all, unless `names` are given) and `--config`. Options of those names that the command
- * has already are left as they are and their values are still found by `flagValues`.
+ * Gives a command the flags of settings (all, unless `names` are given) and `--config`. Options of those names that the
+ * command has already are left as they are and their values are still found by `flagValues`.
  */
 export function addSettingFlags(command: Command, names: readonly SettingName[] = settingNames): Command {
   const have = new Set(command.options.map((option) => option.long));

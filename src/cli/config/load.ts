@@ -49,7 +49,13 @@ export class ConfigError extends CliError {
 }
 
 /** Variables that the program reads and that are no settings. */
-const OTHER_VARIABLES = new Set(['ROWAN_CONFIG', 'ROWAN_ADMIN_PASSWORD', 'ROWAN_DEBUG', 'ROWAN_SEED']);
+const OTHER_VARIABLES = new Set([
+  'ROWAN_CONFIG',
+  'ROWAN_ADMIN_PASSWORD',
+  'ROWAN_DEBUG',
+  'ROWAN_SEED',
+  'ROWAN_AUTO_WORKERS',
+]);
 
 class Loading {
   readonly values: Partial<Record<SettingName, AnyValue>> = {};

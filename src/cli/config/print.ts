@@ -8,8 +8,8 @@ function yamlValue(spec: SettingSpec, value: AnyValue): string {
 }
 
 /**
- * What is in force and where from, as a YAML file that `loadConfig` reads again to the same values: each setting with its origin in a
- * comment; those without a value are comments altogether.
+ * What is in force and where from, as a YAML file that `loadConfig` reads again to the same values: each setting with
+ * its origin in a comment; those without a value are comments altogether.
  */
 export function formatConfig({ values, origins }: LoadedConfig): string {
   const lines: string[] = [];

@@ -1,3 +1,4 @@
+import { keyAfter } from '../../partition/model/tables.js';
 import type { KeyRange, LoadRow, Reader, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 
@@ -42,7 +43,12 @@ function postings(suffixBytes: number): Collector {
   };
 }
 
-/** The rows of a table behind `after`, in batches. */
+/** Where the rows of an index table go on: those of this prefix come once more. */
+function prefixOf(key: Buffer, { suffixBytes }: TableSpec): Buffer {
+  return key.subarray(0, key.length - suffixBytes!);
+}
+
+/** The rows of a table behind `after`, in batches; of an index table some may come that came before it. */
 export async function* batchesOf(
   reader: Reader,
   spec: TableSpec,
@@ -50,7 +56,7 @@ export async function* batchesOf(
 ): AsyncGenerator<CopyBatch> {
   const keysOnly = spec.suffixBytes !== undefined;
   const collect = (): Collector => (spec.suffixBytes === undefined ? wholeRows() : postings(spec.suffixBytes));
-  const range: KeyRange = after === undefined ? {} : { from: Buffer.concat([after, Buffer.alloc(1)]) };
+  const range: KeyRange = after === undefined ? {} : { from: keysOnly ? prefixOf(after, spec) : keyAfter(after) };
   const scan = reader.scan(spec.name, range, { keysOnly });
   let collector = collect();
   let [count, bytes] = [0, 0];

@@ -1,4 +1,4 @@
-import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/tables.js';
+import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/model/tables.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';
 import { EMPTY } from '../../store/row.js';
@@ -37,7 +37,8 @@ export class Copier {
       const state = await CopyState.open(this.#target, mark);
       const isMeta = ({ name }: TableSpec): boolean => name === META_TABLE.name;
       for (const spec of specs.filter((one) => !isMeta(one))) await this.#copyTable(reader, spec, state);
-      // Whoever opens the target looks for a directory in `meta`: it comes last, and only when the rest belongs together.
+      // Whoever opens the target looks for a directory in `meta`: it comes last, and only when the rest belongs
+      // together.
       if (!snapshot && !(await markOf(this.#source)).equals(mark)) {
         throw new CliError(
           'the source was changed while it was copied; stop what writes to it, and copy with --restart',

@@ -1,4 +1,4 @@
-import { storedChunks } from '../../partition/large.js';
+import { storedChunks } from '../../partition/model/large.js';
 import type { Cell, Reader } from '../../store/contract.js';
 
 /** Chunks written with one commit: 4 MiB. */

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
-import { SHARED_KEY } from '../../partition/shared.js';
-import { CHANGES_TABLE, META_TABLE } from '../../partition/tables.js';
+import { CHANGES_TABLE, META_TABLE } from '../../partition/model/tables.js';
+import { SHARED_KEY } from '../../partition/tree/shared.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { cellValue, EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
 
 /**
- * How far a copy has come, in the target itself until it is complete. Row `source`: cell `mark` tells which directory in
- * which state is copied. A row for each table that was begun, key = its name: cell `at`, the last key that is there with
- * all that belongs to it; cell `done`, once all are.
+ * How far a copy has come, in the target itself until it is complete. Row `source`: cell `mark` tells which directory
+ * in which state is copied. A row for each table that was begun, key = its name: cell `at`, the last key that is there
+ * with all that belongs to it; cell `done`, once all are.
  */
 export const COPY_TABLE: TableSpec = { name: 'copy', families: [{ name: 'state' }] };
 
@@ -38,7 +38,9 @@ export class CopyState {
     this.#target = target;
   }
 
-  /** Begins a copy in an empty store, or takes up one of the same source. Throws `CliError` for a store that is in use. */
+  /**
+   * Begins a copy in an empty store, or takes up one of the same source. Throws `CliError` for a store that is in use.
+   */
   static async open(target: Store, mark: Buffer): Promise<CopyState> {
     const state = new CopyState(target);
     const tables = await target.tables();

@@ -1,6 +1,6 @@
 import { INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
-import type { LargeReader } from '../../partition/large-reader.js';
-import type { Hit } from '../../partition/types.js';
+import type { LargeReader } from '../../partition/model/large-reader.js';
+import type { Hit } from '../../partition/read/sink.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
 
@@ -38,8 +38,8 @@ export interface ExportAttribute {
 const LONGEST = 1024 * 1024;
 
 /**
- * All attributes of a search's hit that the selection includes, passwords too, in stored order. Values that come in pieces
- * are read from `large`, which must stay open until they are written; it is wanted where the row lacks values.
+ * All attributes of a search's hit that the selection includes, passwords too, in stored order. Values that come in
+ * pieces are read from `large`, which must stay open until they are written; it is wanted where the row lacks values.
  */
 export async function entryAttributes(
   hit: Hit,

@@ -1,9 +1,10 @@
 import type { Filter, Scope } from '../../ldap/types.js';
 import type { Partition } from '../../partition/index.js';
-import type { Hit, SearchParams } from '../../partition/types.js';
+import { UNRESTRICTED } from '../../partition/index.js';
+import type { SearchParams } from '../../partition/read/search-params.js';
+import type { Hit } from '../../partition/read/sink.js';
 import type { Dn } from '../../schema/types.js';
 import { isPromise } from '../../store/maybe.js';
-import { EVERYTHING } from '../view.js';
 
 const ANY: Filter = { type: 'present', attribute: 'objectClass' };
 
@@ -16,7 +17,7 @@ async function search(partition: Partition, base: Dn, scope: Scope, filter: Filt
     scope,
     deref: 'never',
     filter,
-    view: EVERYTHING,
+    viewer: UNRESTRICTED,
     manageDsaIT: true,
     sizeLimit: 0,
     deadline: Number.POSITIVE_INFINITY,
@@ -49,7 +50,10 @@ function depthOf(dn: Buffer): number {
   return depth;
 }
 
-/** The entries at and below `base` that match, the upper ones first: one search to see how deep they lie, one for each depth. */
+/**
+ * The entries at and below `base` that match, the upper ones first: one search to see how deep they lie, one for each
+ * depth.
+ */
 export async function walkMatching(partition: Partition, base: Dn, filter: Filter, visit: Visit): Promise<void> {
   const depths = new Set<number>();
   await search(partition, base, 'sub', filter, async (hit) => {

@@ -1,8 +1,8 @@
 import { LdapError } from '../../ldap/error.js';
 import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../../ldif/index.js';
 import type { Partition } from '../../partition/index.js';
-import type { Actor } from '../../partition/types.js';
-import type { ClearPasswords } from './passwords.js';
+import type { Actor } from '../../partition/model/directory.js';
+import type { ImportedPasswords } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 
@@ -24,7 +24,7 @@ export async function applyChange(
   partition: Partition,
   record: ChangeRecord,
   actor: Actor,
-  passwords: ClearPasswords,
+  passwords: ImportedPasswords,
 ): Promise<void> {
   checkControls(record.controls);
   const dn = partition.schema.parseDn(record.dn);

@@ -1,20 +1,26 @@
 import { LdapError } from '../../ldap/error.js';
 import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
-import type { Partition } from '../../partition/index.js';
-import type { Actor, LoadEntry, LoadReject } from '../../partition/types.js';
+import { isComputed, type Partition } from '../../partition/index.js';
+import type { Actor, LoadEntry, LoadReject } from '../../partition/model/directory.js';
+import type { PasswordPolicy } from '../../password/index.js';
 import { storeFailureOf } from '../exit.js';
 import { applyChange, type ChangeRecord } from './apply.js';
 import type { ImportJournal } from './journal.js';
-import { ClearPasswords } from './passwords.js';
+import { ImportedPasswords } from './passwords.js';
 import type { Rejected, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
 
 const JOURNAL_MS = 200;
 
 export interface ImportOptions {
+  /** What stored passwords may cost. */
+  readonly policy: PasswordPolicy;
   /** Goes on after a record that is refused. */
   readonly continue: boolean;
-  /** Takes up an import that was interrupted: records before byte `done` are passed over, entries that exist count as done. */
+  /**
+   * Takes up an import that was interrupted: records before byte `done` are passed over, entries that exist count as
+   * done.
+   */
   readonly resume: { readonly done: number } | undefined;
   readonly onProgress: (records: number, phase: string) => void;
 }
@@ -29,6 +35,12 @@ export interface ImportOutcome {
   hashed: number;
   /** Passwords of schemes that are not verified here. */
   foreign: number;
+  /** Passwords left out because verifying them costs too much. */
+  dear: number;
+  /** Attributes that are not stored, because they are worked out when they are asked for. */
+  leftOut: number;
+  /** The first of them. */
+  firstLeftOut: { readonly line: number; readonly attribute: string } | undefined;
   /** The record that ended it. */
   stoppedAt: { readonly line: number; readonly reason: string } | undefined;
 }
@@ -64,7 +76,7 @@ export class Importer {
   readonly #journal: ImportJournal | undefined;
   readonly #options: ImportOptions;
   readonly #actor: Actor;
-  readonly #passwords = new ClearPasswords();
+  readonly #passwords: ImportedPasswords;
   readonly #outcome: ImportOutcome = {
     loaded: 0,
     changed: 0,
@@ -72,6 +84,9 @@ export class Importer {
     existing: 0,
     hashed: 0,
     foreign: 0,
+    dear: 0,
+    leftOut: 0,
+    firstLeftOut: undefined,
     stoppedAt: undefined,
   };
   #journalled = performance.now();
@@ -84,6 +99,7 @@ export class Importer {
     options: ImportOptions,
   ) {
     this.#partition = partition;
+    this.#passwords = new ImportedPasswords(partition.schema, options.policy);
     this.#source = source;
     this.#rejects = rejects;
     this.#journal = journal;
@@ -100,7 +116,8 @@ export class Importer {
     await this.#source.close();
     this.#rejects.close();
     this.#journal?.remove();
-    return { ...this.#outcome, hashed: this.#passwords.hashed, foreign: this.#passwords.foreign };
+    const { hashed, foreign, dear } = this.#passwords;
+    return { ...this.#outcome, hashed, foreign, dear };
   }
 
   #passedOver(record: LdifRecord): boolean {
@@ -113,7 +130,9 @@ export class Importer {
     if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
   }
 
-  /** Batches for the bulk loader until a change record comes, the file ends, or a record is refused that ends it all. */
+  /**
+   * Batches for the bulk loader until a change record comes, the file ends, or a record is refused that ends it all.
+   */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
     while (!this.#outcome.stoppedAt && (await this.#source.more())) {
       const records = this.#source.takeWhile(isContent);
@@ -146,6 +165,7 @@ export class Importer {
       // An interrupted import meets entries that exist and goes on; #refuse tells them from what is wrong.
       continue: this.#options.continue || this.#options.resume !== undefined,
       onReject: (reject) => this.#refuse(reject),
+      onLeftOut: ({ line }, attribute) => this.#leaveOut(line, attribute),
       onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries'),
     });
     this.#outcome.loaded = before + loaded;
@@ -168,10 +188,27 @@ export class Importer {
     }
   }
 
+  #leaveOut(line: number, attribute: string): void {
+    this.#outcome.leftOut++;
+    this.#outcome.firstLeftOut ??= { line, attribute };
+  }
+
+  /** The change without the attributes of a new entry that are not stored. */
+  #storable(change: ChangeRecord): ChangeRecord {
+    if (change.kind !== 'add') return change;
+    const { schema } = this.#partition;
+    const attributes = change.attributes.filter(({ type }) => {
+      const computed = isComputed(schema.requireDescription(type).type);
+      if (computed) this.#leaveOut(change.line, type);
+      return !computed;
+    });
+    return { ...change, attributes };
+  }
+
   async #apply(change: ChangeRecord): Promise<void> {
     this.#note(change.offset);
     try {
-      await applyChange(this.#partition, change, this.#actor, this.#passwords);
+      await applyChange(this.#partition, this.#storable(change), this.#actor, this.#passwords);
       this.#outcome.changed++;
     } catch (error) {
       // Of a store that fails the record knows nothing: the import ends, and can be taken up again.

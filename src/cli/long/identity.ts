@@ -1,5 +1,5 @@
 import { bufferOf } from '../../ldap/bytes.js';
-import type { Identity } from '../../server/session.js';
+import type { Identity } from '../../server/words/session.js';
 
 /** An identity that has come from another thread: its bytes have become plain arrays on the way. */
 export function revivedIdentity(identity: Identity): Identity {

@@ -3,13 +3,16 @@ import type { Logger } from 'pino';
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/error.js';
 import { ProtocolError } from '../../protocol/error.js';
-import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/long/long-worker.js';
-import type { Outcome } from '../../server/outcome.js';
+import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/processes/long-worker.js';
+import type { Outcome } from '../../server/words/outcome.js';
+import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { revivedIdentity } from './identity.js';
 import type { Failure, Order, Report } from './messages.js';
+import { Occupancy } from './occupancy.js';
 import { PieceSource } from './piece-source.js';
 import type { ThreadData } from './thread.js';
+import { WriteTurns } from './write-turns.js';
 
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** A thread with nothing to do ends after so long: it holds some memory. */
@@ -40,13 +43,14 @@ export class LongThread implements LongWorker {
   #ended: Promise<void> = Promise.resolve();
   readonly #going = new Map<number, Going>();
   #ids = 0;
-  /** Ends with the last errand that changes something. */
-  #changed: Promise<unknown> = Promise.resolve();
+  readonly #changes = new WriteTurns();
+  readonly #occupancy: Occupancy;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(settings: Settings, log: Logger, worker?: number) {
     this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
     this.#log = log;
+    this.#occupancy = new Occupancy(settings.config.limits.longRequests);
   }
 
   /** Where there is no thread yet, one is started for the next to ask. */
@@ -55,11 +59,15 @@ export class LongThread implements LongWorker {
     return this.#ready && this.#going.size < Math.max(BUSY, here);
   }
 
-  run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
-    if (!errand.changes) return this.#run(errand, reply);
-    const end = this.#changed.then(() => this.#run(errand, reply));
-    this.#changed = end.catch(() => undefined);
-    return end;
+  async run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
+    const user = identityKey(errand.identity);
+    this.#occupancy.enter(user);
+    try {
+      if (!errand.changes) return await this.#run(errand, reply);
+      return await this.#changes.run(user, errand.connection, () => this.#run(errand, reply));
+    } finally {
+      this.#occupancy.leave(user);
+    }
   }
 
   #run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {

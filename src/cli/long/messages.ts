@@ -1,5 +1,5 @@
 import type { ResultName } from '../../ldap/error.js';
-import type { Errand, ErrandEnd } from '../../server/long/long-worker.js';
+import type { Errand, ErrandEnd } from '../../server/processes/long-worker.js';
 
 /** To the thread. */
 export type Order =

@@ -1,5 +1,5 @@
 import type { ChildProcess, SendHandle } from 'node:child_process';
-import type { Answer, Question } from '../../server/siblings.js';
+import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Settings } from '../options.js';
 
 /** From the supervisor to a worker. */

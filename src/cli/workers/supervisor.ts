@@ -1,12 +1,10 @@
-import { createServer } from 'node:net';
 import type { Logger } from 'pino';
-import { parseListenUrl } from '../../server/listen-url.js';
-import { type Listener, openListeners, SPARE_CONNECTIONS } from '../../server/listener.js';
-import type { Answer, Question } from '../../server/siblings.js';
-import { Statistics } from '../../server/statistics.js';
+import type { Answer, Question } from '../../server/processes/siblings.js';
+import { Statistics } from '../../server/processes/statistics.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
-import { type Arrival, type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { type Arrival, Members } from './members.js';
+import { type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** A worker that ends is started again after this time, which doubles up to the longest while they go on ending … */
 const FIRST_DELAY_MS = 100;
@@ -19,18 +17,16 @@ const COUNT_MS = 1000;
 const LATE_MS = 5000;
 
 /**
- * Several processes that serve one directory on the same URLs. This one accepts the connections, gives each to the worker
- * that has fewest, and starts a worker anew that has ended.
+ * A given number of processes that serve one directory on the same URLs. This one accepts the connections, gives each
+ * to the worker that has fewest, and starts a worker anew that has ended.
  */
 export class Supervisor implements WorkerOwner {
   readonly #settings: Settings;
+  readonly #count: number;
   readonly #log: Logger;
   /** What ended workers have counted. */
   readonly #statistics = new Statistics();
-  readonly #workers = new Map<number, WorkerProcess>();
-  #listeners: readonly Listener[] = [];
-  /** Accepted while no worker served. */
-  #waiting: Arrival[] = [];
+  readonly #workers: Members<WorkerProcess>;
   #delay = FIRST_DELAY_MS;
   #counting: NodeJS.Timeout | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -39,23 +35,21 @@ export class Supervisor implements WorkerOwner {
   #onEmpty: (() => void) | undefined;
   /** Ends the workers at once: an end without `close` leaves none behind. */
   readonly #kill = (): void => {
-    for (const worker of this.#workers.values()) worker.kill();
+    for (const worker of this.#workers) worker.kill();
   };
 
-  constructor(settings: Settings, log: Logger) {
+  constructor(settings: Settings, log: Logger, count: number) {
+    this.#count = count;
     this.#settings = settings;
     this.#log = log;
+    this.#workers = new Members(settings.config, this.#statistics);
     process.once('exit', this.#kill);
   }
 
   /** Resolves with the URLs when all workers serve. Rejects when one of them cannot. */
   async listen(): Promise<string[]> {
-    const { config } = this.#settings;
-    const nets = config.listen.map((_url, index) =>
-      createServer({ pauseOnConnect: true }, (socket) => this.#accept({ index, socket })),
-    );
-    this.#listeners = await openListeners(config.listen.map(parseListenUrl), nets, config, this.#log);
-    const workers = Array.from({ length: config.workers }, (_, i) => this.#start(i + 1));
+    const urls = await this.#workers.listen(this.#log);
+    const workers = Array.from({ length: this.#count }, (_, i) => this.#start(i + 1));
     try {
       await Promise.all(workers.map((worker) => worker.ready));
     } catch (error) {
@@ -63,13 +57,13 @@ export class Supervisor implements WorkerOwner {
     }
     this.#started = true;
     for (const { serves, worker } of workers) if (!serves) this.#startAgain(worker, 'ended while the others started');
-    this.#counting = setInterval(() => void this.#askAll({ about: 'counts' }), COUNT_MS).unref();
-    return this.#listeners.map(({ url }) => url);
+    this.#counting = setInterval(() => void this.#workers.ask({ about: 'counts' }), COUNT_MS).unref();
+    return urls;
   }
 
   #start(number: number): WorkerProcess {
     const worker = new WorkerProcess(number, this.#settings, this);
-    this.#workers.set(number, worker);
+    this.#workers.add(worker);
     worker.ready.then(
       () => this.#serves(worker),
       () => undefined,
@@ -79,7 +73,7 @@ export class Supervisor implements WorkerOwner {
 
   #serves(worker: WorkerProcess): void {
     if (this.#started) this.#log.info({ worker: worker.worker, pid: worker.pid }, 'the worker serves');
-    for (const arrival of this.#waiting.splice(0)) this.#give(arrival);
+    this.#workers.giveWaiting();
     this.#later(STEADY_MS, () => {
       if (worker.serves) this.#delay = FIRST_DELAY_MS;
     });
@@ -93,51 +87,20 @@ export class Supervisor implements WorkerOwner {
     this.#timers.add(timer);
   }
 
-  #accept(arrival: Arrival): void {
-    arrival.socket.on('error', () => arrival.socket.destroy());
-    const most = this.#settings.config.limits.connections + SPARE_CONNECTIONS;
-    if (!this.#stopping && this.#connections() + this.#waiting.length < most) {
-      this.#give(arrival);
-      return;
-    }
-    this.#statistics.connectionsRefused++;
-    arrival.socket.destroy();
-  }
-
-  #connections(): number {
-    let connections = 0;
-    for (const worker of this.#workers.values()) connections += worker.connections;
-    return connections;
-  }
-
-  #give(arrival: Arrival): void {
-    let least: WorkerProcess | undefined;
-    for (const worker of this.#workers.values())
-      if (worker.serves && (!least || worker.connections < least.connections)) least = worker;
-    if (least) least.give(arrival, this.#connections() - least.connections);
-    else this.#waiting.push(arrival);
-  }
-
-  async #askAll(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
-    const others = [...this.#workers.values()].filter((worker) => worker !== asker && worker.serves);
-    const answers = await Promise.all(others.map((worker) => worker.ask(question)));
-    return answers.filter((answer) => answer !== undefined);
-  }
-
   async asked(asker: WorkerProcess, question: Question): Promise<Answer[]> {
-    const answers = await this.#askAll(question, asker);
+    const answers = await this.#workers.ask(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }
 
   ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
-    this.#workers.delete(worker.worker);
+    this.#workers.delete(worker);
     if (worker.counts) this.#statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
       if (this.#workers.size === 0) this.#onEmpty?.();
       return;
     }
-    for (const arrival of arrivals) this.#give(arrival);
+    for (const arrival of arrivals) this.#workers.give(arrival);
     if (this.#started) this.#startAgain(worker.worker, reason);
   }
 
@@ -148,15 +111,14 @@ export class Supervisor implements WorkerOwner {
   }
 
   renewCertificate(): void {
-    for (const worker of this.#workers.values()) worker.renewCertificate();
+    this.#workers.renewCertificate();
   }
 
   /** Accepts nothing more, lets the workers answer what they have begun, and resolves when they have ended. */
   async close(): Promise<void> {
     this.#stopping = true;
-    for (const listener of this.#listeners) listener.close();
+    this.#workers.close();
     for (const timer of [this.#counting, ...this.#timers]) clearTimeout(timer);
-    for (const { socket } of this.#waiting.splice(0)) socket.destroy();
     if (this.#workers.size > 0) await this.#end();
     process.off('exit', this.#kill);
   }
@@ -165,7 +127,7 @@ export class Supervisor implements WorkerOwner {
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
     });
-    for (const worker of this.#workers.values()) worker.stop();
+    for (const worker of this.#workers) worker.stop();
     const late = setTimeout(this.#kill, this.#settings.config.shutdownSeconds * 1000 + LATE_MS);
     await empty;
     clearTimeout(late);

@@ -1,37 +1,36 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import type { Answer, Question } from '../../server/siblings.js';
-import type { Counts } from '../../server/statistics.js';
+import type { Answer, Question } from '../../server/processes/siblings.js';
+import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
+import type { Arrival, Member } from './members.js';
 import { type Order, type Report, sendTo } from './messages.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** A worker that does not answer a question in this time is left out. */
 const ANSWER_MS = 1000;
 
-/** A socket on its way to a worker, accepted at `listen[index]`. */
-export interface Arrival {
-  readonly index: number;
-  readonly socket: Socket;
-}
-
 /** What the supervisor hears of a worker. */
 export interface WorkerOwner {
   /** It has something to ask the others. */
   asked(asker: WorkerProcess, question: Question): Promise<Answer[]>;
+  /** One of its connections has closed. */
+  closed?(worker: WorkerProcess): void;
   /** It has ended; `arrivals` are sockets that did not reach it. */
   ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void;
 }
 
 /** A worker process, as the supervisor has it. */
-export class WorkerProcess {
+export class WorkerProcess implements Member {
   readonly worker: number;
   /** Resolves when it serves, rejects when it ends before. */
   readonly ready: Promise<void>;
   /** Sockets that it was given and that are not closed. */
   connections = 0;
-  serves = false;
+  /** It is to be given no more connections, and to end with those that it has. */
+  leaving = false;
+  #ready = false;
   /** As it told them last. */
   counts: Counts | undefined;
   readonly #process: ChildProcess;
@@ -58,6 +57,14 @@ export class WorkerProcess {
       else end();
     });
     this.#send({ type: 'start', worker, settings });
+  }
+
+  get serves(): boolean {
+    return this.#ready;
+  }
+
+  get takes(): boolean {
+    return this.#ready && !this.leaving;
   }
 
   get pid(): number | undefined {
@@ -97,7 +104,7 @@ export class WorkerProcess {
 
   /** Lets it answer what it has begun; one that does not serve yet ends at once. */
   stop(): void {
-    if (this.serves) this.#send({ type: 'stop' });
+    if (this.#ready) this.#send({ type: 'stop' });
     else this.kill();
   }
 
@@ -108,7 +115,7 @@ export class WorkerProcess {
   #heard(report: Report): void {
     switch (report.type) {
       case 'ready':
-        this.serves = true;
+        this.#ready = true;
         this.#settle.resolve();
         return;
       case 'failed':
@@ -120,6 +127,7 @@ export class WorkerProcess {
         return;
       case 'closed':
         this.connections--;
+        this.#owner.closed?.(this);
         return;
       case 'answer':
         this.#asked.get(report.id)?.(report.answer);
@@ -132,7 +140,7 @@ export class WorkerProcess {
   }
 
   #end(reason: string): void {
-    this.serves = false;
+    this.#ready = false;
     this.connections = 0;
     for (const resolve of this.#asked.values()) resolve(undefined);
     this.#settle.reject(new Error(reason));

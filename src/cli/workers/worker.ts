@@ -1,11 +1,11 @@
 /** A worker process: serves the sockets that the supervisor accepts. `WorkerProcess` starts it. */
 import type { Socket } from 'node:net';
+import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import { RowanServer } from '../../server/server.js';
-import type { Answer, Question, Siblings } from '../../server/siblings.js';
 import { renewCertificate } from '../certificate.js';
 import { openDirectory } from '../directory.js';
 import { describeError } from '../exit.js';
-import { createLog } from '../log.js';
+import { createLog, logUncaught } from '../log.js';
 import { LongThread } from '../long/long-thread.js';
 import type { Settings } from '../options.js';
 import { type Order, type Report, sendTo } from './messages.js';
@@ -17,6 +17,7 @@ function report(message: Report): void {
 /** Asks the others by way of the supervisor. */
 class Others implements Siblings {
   readonly worker: number;
+  readonly alone = false;
   readonly #waiting = new Map<number, (answers: Answer[]) => void>();
   #asked = 0;
 
@@ -43,6 +44,7 @@ class Others implements Siblings {
 /** Serves until it is told to stop, or the supervisor is gone. */
 async function work(worker: number, settings: Settings): Promise<void> {
   const log = createLog(settings.config, worker);
+  logUncaught(log);
   const directory = await openDirectory(settings, { worker });
   const others = new Others(worker);
   const long = new LongThread(settings, log, worker);

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { encode64 } from './encode64.js';
+import { forms } from './forms.js';
 
 /** MD5-crypt (`$1$`), as Poul-Henning Kamp defined it for FreeBSD in 1994; a thousand rounds, always. */
 
 const ROUNDS = 1000;
 const order = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5], [11]];
-const pattern = /^\$1\$([^$\n]{0,8})\$[./0-9A-Za-z]{22}$/;
 const zero = Buffer.alloc(1);
 
 function md5(parts: readonly Buffer[]): Buffer {
@@ -22,7 +22,7 @@ function initialDigest(key: Buffer, salt: Buffer): Buffer {
 
 /** The crypt text of `key` with the salt of `stored`, or undefined when that is malformed. */
 export function md5Crypt(stored: string, key: Buffer): string | undefined {
-  const match = pattern.exec(stored);
+  const match = forms.md5.exec(stored);
   if (!match) return undefined;
   const salt = Buffer.from(match[1]!, 'latin1');
   let digest = initialDigest(key, salt);

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
-import { isCryptText } from './forms.js';
-import type { CryptAnswer, CryptJob } from './worker.js';
+import type { CryptAnswer, CryptJob } from './crypt-worker.js';
+import { isWorkedOn } from './forms.js';
 
 type Settle = (matches: boolean) => void;
 
@@ -25,7 +25,7 @@ function lost(dead: Worker): void {
 }
 
 function start(): Worker {
-  const started = new Worker(new URL('./worker.js', import.meta.url), { name: 'rowan-crypt' });
+  const started = new Worker(new URL('./crypt-worker.js', import.meta.url), { name: 'rowan-crypt' });
   started.on('message', answer);
   started.on('error', () => lost(started));
   started.on('exit', () => lost(started));
@@ -33,11 +33,11 @@ function start(): Worker {
 }
 
 /**
- * Verifies crypt(3) text in one worker thread, started at the first use; jobs are done in order of arrival. It keeps the
- * process alive only while a job waits. False at once when the text is of no known form.
+ * Verifies crypt(3) text in one worker thread, started at the first use; jobs are done in order of arrival. It keeps
+ * the process alive only while a job waits. False at once when there is nothing to work on.
  */
 export function verifyCrypt(stored: string, clear: Buffer): boolean | Promise<boolean> {
-  if (!isCryptText(stored)) return false;
+  if (!isWorkedOn(stored, clear)) return false;
   worker ??= start();
   const at = worker;
   const job: CryptJob = { id: ++lastId, stored, clear: Uint8Array.from(clear) };

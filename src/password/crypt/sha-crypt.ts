@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
 import { encode64 } from './encode64.js';
+import { forms, shaRounds } from './forms.js';
 
 /**
  * SHA-crypt (`$5$` SHA-256, `$6$` SHA-512), after Ulrich Drepper's specification
@@ -10,11 +10,17 @@ import { encode64 } from './encode64.js';
 interface Variant {
   readonly algorithm: string;
   readonly bytes: number;
-  /** Indices into the digest in output order, three a group (most significant byte first); the last group may be shorter. */
+  /**
+   * Indices into the digest in output order, three a group (most significant byte first); the last group may be
+   * shorter.
+   */
   readonly order: readonly (readonly number[])[];
 }
 
-/** The specification's tables follow a rule: each group is the one before, every index one up, turned round by one place. */
+/**
+ * The specification's tables follow a rule: each group is the one before, every index one up, turned round by one
+ * place.
+ */
 function groups(count: number, step: number, turnLeft: boolean, last: readonly number[]): number[][] {
   const order: number[][] = [];
   let group = [0, step, 2 * step];
@@ -31,10 +37,6 @@ const variants: Readonly<Record<string, Variant>> = {
   '5': { algorithm: 'sha256', bytes: 32, order: groups(10, 10, false, [31, 30]) },
   '6': { algorithm: 'sha512', bytes: 64, order: groups(21, 21, true, [63]) },
 };
-
-const DEFAULT_ROUNDS = 5000;
-const MIN_ROUNDS = 1000;
-const pattern = /^\$([56])\$(?:rounds=(\d{1,10})\$)?([^$\n]{0,16})\$[./0-9A-Za-z]+$/;
 
 function repeat(bytes: Buffer, length: number): Buffer {
   const out = Buffer.alloc(length);
@@ -66,21 +68,22 @@ function turn(variant: Variant, start: Buffer, p: Buffer, s: Buffer, rounds: num
 }
 
 /**
- * The crypt text of `key` with the setting (algorithm, rounds, salt) of `stored`; undefined when that is malformed or has
- * fewer rounds than crypt(3) writes or more than `MAX_SHA_CRYPT_ROUNDS`. Takes from ten milliseconds to seconds: not for the main thread.
+ * The crypt text of `key` with the setting (algorithm, rounds, salt) of `stored`; undefined when that is malformed or
+ * has fewer rounds than crypt(3) writes or more than `MAX_SHA_CRYPT_ROUNDS`. Takes from ten milliseconds to seconds:
+ * not for the main thread.
  */
 export function shaCrypt(stored: string, key: Buffer): string | undefined {
-  const match = pattern.exec(stored);
+  const match = forms.sha.exec(stored);
   const variant = match && variants[match[1]!];
   if (!match || !variant) return undefined;
-  const asked = match[2] === undefined ? DEFAULT_ROUNDS : Number(match[2]);
-  if (asked < MIN_ROUNDS || asked > MAX_SHA_CRYPT_ROUNDS) return undefined;
+  const rounds = shaRounds(match[2]);
+  if (rounds === undefined) return undefined;
   const salt = Buffer.from(match[3]!, 'latin1');
   const start = initialDigest(variant, key, salt);
   const keys = hash(variant.algorithm, repeat(key, key.length * key.length), 'buffer');
   const salts = hash(variant.algorithm, repeat(salt, salt.length * (16 + start[0]!)), 'buffer');
   const p = repeat(keys, key.length);
   const s = repeat(salts, salt.length);
-  const digest = turn(variant, start, p, s, asked);
+  const digest = turn(variant, start, p, s, rounds);
   return stored.slice(0, stored.lastIndexOf('$') + 1) + encode64(digest, variant.order);
 }

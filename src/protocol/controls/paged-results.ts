@@ -1,5 +1,6 @@
-import { expectEnd, readInteger, readOctets, readSequence, writeInteger, writeOctets, writeSequence } from '../asn1.js';
+import { expectEnd, readInteger, readOctets, readSequence, writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
+import { INTEGER, OCTET_STRING } from '../tags.js';
 
 /** Value of the paged results control (RFC 2696 §2). */
 export interface PagedResults {
@@ -22,5 +23,8 @@ export function decodePagedResults(value: Buffer | undefined): PagedResults {
 }
 
 export function encodePagedResults({ size, cookie }: PagedResults): Buffer {
-  return writeSequence([writeInteger(size), writeOctets(cookie)]);
+  return writeSequence((writer) => {
+    writer.integer(INTEGER, size);
+    writer.octetString(OCTET_STRING, cookie);
+  });
 }

@@ -1,5 +1,6 @@
-import { expectEnd, readInteger, readSequence, writeInteger, writeSequence } from '../asn1.js';
+import { expectEnd, readInteger, readSequence, writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
+import { INTEGER } from '../tags.js';
 
 const MAX_VALUE = 64;
 
@@ -13,5 +14,5 @@ export function decodeCancel(value: Buffer | undefined): number {
 }
 
 export function encodeCancel(target: number): Buffer {
-  return writeSequence([writeInteger(target)]);
+  return writeSequence((writer) => writer.integer(INTEGER, target));
 }

@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../../ldap/error.js';
-import { expectEnd, readSequence, readTagged, writeSequence, writeTagged } from '../asn1.js';
+import { expectEnd, readSequence, readTagged, writeSequence } from '../asn1.js';
+import { encodeOptional } from '../encode.js';
+import { context } from '../tags.js';
 
 /** requestValue of the password modify operation (RFC 3062 §2). */
 export interface PasswordModify {
@@ -34,16 +36,16 @@ export function decodePasswordModify(value: Buffer | undefined): PasswordModify 
 }
 
 export function encodePasswordModify({ userIdentity, oldPassword, newPassword }: PasswordModify): Buffer {
-  const elements = [];
-  if (userIdentity !== undefined) elements.push(writeTagged(0, Buffer.from(userIdentity)));
-  if (oldPassword !== undefined) elements.push(writeTagged(1, oldPassword));
-  if (newPassword !== undefined) elements.push(writeTagged(2, newPassword));
-  return writeSequence(elements);
+  return writeSequence((writer) => {
+    encodeOptional(writer, context(0), userIdentity);
+    encodeOptional(writer, context(1), oldPassword);
+    encodeOptional(writer, context(2), newPassword);
+  });
 }
 
 /** responseValue: the password that the server made up. */
 export function encodeGeneratedPassword(password: Buffer): Buffer {
-  return writeSequence([writeTagged(0, password)]);
+  return writeSequence((writer) => writer.octetString(context(0), password));
 }
 
 /** The password made up by the server, or undefined. */

@@ -2,35 +2,40 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/error.js';
 import { LongWork } from '../../partition/index.js';
-import { decodeRequest } from '../../protocol/decode.js';
+import type { Asker } from '../../partition/read/search-params.js';
 import { encodeResponse, writeDisconnection, writeResult } from '../../protocol/encode.js';
 import { ProtocolError } from '../../protocol/error.js';
-import { Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import type { Control, ExtendedRequest, Request, RequestMessage } from '../../protocol/messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { responseOp } from '../../protocol/tags.js';
-import type { ReplyEntry } from '../context.js';
-import { NO_CONTROLS, readControls } from '../controls.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import { decodeUnlessLong, errandOf, type LongRequest, longRequestOf } from '../long/long-request.js';
-import { chain, isPromise, type Maybe } from '../maybe.js';
 import { abandon } from '../operations/abandon.js';
-import type { Outcome } from '../outcome.js';
-import { type AnsweredRequest, perform } from '../perform.js';
-import type { Services } from '../services.js';
-import { Session } from '../session.js';
-import { stillHolds } from '../validity.js';
+import { type AnsweredRequest, perform } from '../operations/perform.js';
+import { refusalByKind } from '../request/access.js';
+import { stillHolds } from '../request/validity.js';
+import type { Services } from '../services/services.js';
+import { NO_CONTROLS, readControls } from '../words/controls.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
+import { networkOf } from '../words/network.js';
+import type { Outcome } from '../words/outcome.js';
+import { ANONYMOUS, Session } from '../words/session.js';
+import type { Budget } from './budget.js';
 import { Deadlines } from './deadlines.js';
 import { inUse, PlainBytes, SessionEnded } from './errors.js';
 import { failureOutcome } from './failure.js';
+import { type Arrived, Intake, type IntakeOwner } from './intake.js';
 import { CutMessage } from './long-messages.js';
 import { LongReply } from './long-reply.js';
+import { errandOf, type LongRequest, longRequestOf } from './long-request.js';
 import { Operation, type OperationOwner } from './operation.js';
 import { OutstandingOperations } from './operations.js';
 import { Output } from './output.js';
 import { startReading } from './reading.js';
+import type { Rounds, Sender } from './rounds.js';
 import { acceptTls, isEncrypted } from './tls.js';
+import type { Unsent } from './unsent.js';
 
 /** What a connection needs of its server. */
 export interface ConnectionOwner {
@@ -38,6 +43,12 @@ export interface ConnectionOwner {
   /** For StartTLS; undefined when the server has no certificate. */
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
+  /** For the requests of all connections. */
+  readonly requestBudget: Budget;
+  /** Replies of all connections. */
+  readonly unsent: Unsent;
+  /** Whose requests begin when. */
+  readonly rounds: Rounds;
   /** Called before anything that has just arrived is looked at. */
   bytesArrived(): void;
   connectionClosed(connection: Connection): void;
@@ -45,27 +56,36 @@ export interface ConnectionOwner {
 
 /** Requests of one connection that are begun before others get their turn. */
 const TURN = 64;
-/** And for how long, in milliseconds. */
-const TURN_MS = 4;
 
-/** What a client has sent, or what of it is done elsewhere. */
-type Arrived = RequestMessage | LongRequest;
+/**
+ * What a client gets at a shutdown to take the last answers and close: bytes that it sent meanwhile would make the
+ * system drop them.
+ */
+const LINGER_MS = 300;
+
+const IGNORE = (): void => undefined;
+
+/** Connections of this process so far. */
+let accepted = 0;
 
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
 /**
- * One client: bytes become messages, messages operations, outcomes bytes. Requests begin in the order in which they came;
- * those that have to wait for something go on side by side. A bind or StartTLS begins when everything before it has ended, and
- * what comes after it waits (RFC 4511 §4.2.1, §4.14).
+ * One client: bytes become messages, messages operations, outcomes bytes. Requests begin in the order in which they
+ * came; those that have to wait for something go on side by side. A bind or StartTLS begins when everything before it
+ * has ended, and what comes after it waits (RFC 4511 §4.2.1, §4.14).
  */
-export class Connection implements OperationOwner {
+export class Connection implements OperationOwner, IntakeOwner, Sender {
+  /** Where its server keeps it. */
+  seat = -1;
   readonly services: Services;
   readonly session = new Session();
+  readonly #number = ++accepted;
   readonly #owner: ConnectionOwner;
   readonly #operations = new OutstandingOperations();
   readonly #output: Output;
   #socket: Socket;
-  #framer: Framer;
+  readonly #intake: Intake;
   #state: State = 'open';
   /** A request that has to wait until all others have ended. */
   #waiting: Arrived | undefined;
@@ -82,9 +102,9 @@ export class Connection implements OperationOwner {
     this.services = owner.services;
     const { limits } = this.services.config;
     this.#since = new Deadlines(limits);
-    this.#framer = new Framer({ maxMessageBytes: limits.messageBytes });
+    this.#intake = new Intake(this, owner.requestBudget, owner.decodeLimits);
     this.#socket = this.#listen(socket);
-    this.#output = new Output(this.#socket, limits.unsentBytes);
+    this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsent);
   }
 
   get encrypted(): boolean {
@@ -95,10 +115,19 @@ export class Connection implements OperationOwner {
     return this.encrypted || this.#socket.remoteAddress === undefined;
   }
 
+  get asker(): Asker {
+    return this.#output;
+  }
+
+  get network(): string {
+    return networkOf(this.#socket.remoteAddress);
+  }
+
   get outstanding(): number {
     return this.#operations.size;
   }
 
+  /** The socket may come paused, as one does that might have gone to another process. */
   #listen(accepted: Socket): Socket {
     const socket = startReading(accepted, this.#onData);
     socket.setNoDelay(true);
@@ -110,7 +139,7 @@ export class Connection implements OperationOwner {
   readonly #onData = (chunk: Buffer): void => {
     this.#since.active = performance.now();
     this.#owner.bytesArrived();
-    this.#framer.push(chunk);
+    this.#intake.push(chunk);
     if (!this.#turnScheduled) this.#process();
   };
 
@@ -123,20 +152,28 @@ export class Connection implements OperationOwner {
     this.#state = 'closed';
     this.#operations.abortAll();
     this.#output.close();
+    this.#intake.close();
     this.#owner.connectionClosed(this);
+    // V8 may find late that a closed socket is garbage; what hangs on it shall not wait with it.
+    this.#socket.removeAllListeners().on('error', IGNORE);
   };
+
+  /** It is its turn again. */
+  begin(): void {
+    this.#process();
+  }
 
   /** Begins what has arrived, as far as it may. Everything answered on the way goes out with one write. */
   #process(): void {
     this.#turnScheduled = false;
-    let left = TURN;
-    const now = performance.now();
-    Output.relieve(now);
-    const until = now + TURN_MS;
-    while (this.#mayBegin()) {
-      if (left-- === 0 || performance.now() > until) {
+    const { rounds } = this.#owner;
+    const began = performance.now();
+    Output.relieve(began);
+    for (let begun = 0; this.#mayBegin(); begun++) {
+      const spent = begun === 0 ? 0 : performance.now() - began;
+      if (begun === TURN || spent > rounds.left) {
         this.#turnScheduled = true;
-        setImmediate(() => this.#process());
+        rounds.wait(this, spent);
         break;
       }
       const message = this.#waiting ?? this.#next();
@@ -144,13 +181,15 @@ export class Connection implements OperationOwner {
       this.#waiting = this.#mustWait(message) ? message : undefined;
       if (this.#waiting) break;
       this.#begin(message);
+      if (this.#intake.taken > 0) this.#intake.release(this.#takenBytes());
     }
     this.#steerReading();
   }
 
   #mayBegin(): boolean {
     if (this.#state !== 'open' || this.#barrier) return false;
-    return this.#operations.size < this.services.config.limits.requestsInFlight && !this.#output.full;
+    if (this.#operations.size >= this.services.config.limits.requestsInFlight || this.#output.full) return false;
+    return this.#waiting !== undefined || this.#intake.mayTake;
   }
 
   #mustWait(message: Arrived): boolean {
@@ -160,14 +199,15 @@ export class Connection implements OperationOwner {
   /** Reads from the socket only while what it brings may begin. */
   #steerReading(): void {
     const open = this.#state === 'open';
-    const stop = open && (this.#turnScheduled || this.#waiting !== undefined || !this.#mayBegin());
+    const stop =
+      open && (this.#turnScheduled || this.#waiting !== undefined || this.#intake.waits || !this.#mayBegin());
     if (stop !== this.#paused && this.#state !== 'closed') {
       this.#paused = stop;
       if (stop) this.#socket.pause();
       else this.#socket.resume();
     }
     if (open && this.#output.full) void chain(this.#output.room(), () => this.#goOn());
-    if (stop || this.#framer.pending === 0) this.#since.partial = 0;
+    if (stop || !this.#intake.begun) this.#since.partial = 0;
     else if (this.#since.partial === 0) this.#since.partial = this.#since.active;
   }
 
@@ -179,14 +219,8 @@ export class Connection implements OperationOwner {
   #next(): Arrived | undefined {
     for (;;) {
       try {
-        const frame = this.#framer.next();
-        if (!frame) return undefined;
-        this.#since.partial = 0;
-        this.#since.silent = 0;
-        const message = this.services.long
-          ? decodeUnlessLong(frame, this.#owner.decodeLimits)
-          : decodeRequest(frame.buffer, frame.start, frame.end, this.#owner.decodeLimits);
-        this.#messages++;
+        const message = this.#intake.next();
+        if (message) this.#came();
         return message;
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
@@ -196,14 +230,35 @@ export class Connection implements OperationOwner {
     }
   }
 
-  /** A message that cannot be decoded (RFC 4511 §4.1.1). Whoever does not speak LDAP at all gets no answer. */
+  /** A request has come. */
+  #came(): void {
+    this.#messages++;
+    this.#since.partial = 0;
+    this.#since.silent = 0;
+  }
+
+  refuseEarly(id: number, op: AnsweredRequest['op'], error: LdapError): void {
+    this.#came();
+    this.services.statistics.operations[op]++;
+    this.#fail(id, op, error);
+  }
+
+  wake(): void {
+    this.#goOn();
+  }
+
+  /** A message that cannot be decoded (RFC 4511 §4.1.1). A client that speaks another protocol gets no answer. */
   #refuse(error: ProtocolError): void {
+    if (error.op === 'bind') this.session.identity = ANONYMOUS;
     const op = error.op && responseOp(error.op);
     if (error.messageId !== undefined && op)
-      this.#answer(error.messageId, error.op!, failureOutcome(error, this.services.log));
+      this.#answer(error.messageId, error.op!, failureOutcome(error, this.services));
     if (!error.fatal && op) return;
-    if (this.#messages === 0 && error.messageId === undefined) {
-      this.services.log.debug({ reason: error.message }, 'connection refused');
+    if (this.#messages === 0 && error.foreign) {
+      this.services.log.info(
+        { port: this.#socket.localPort },
+        `connection refused: the client speaks ${error.foreign}`,
+      );
       this.destroy();
     } else this.disconnect('protocolError', error.message);
   }
@@ -215,12 +270,14 @@ export class Connection implements OperationOwner {
   }
 
   #beginShort({ id, request, controls }: RequestMessage): void {
-    if (request.op === 'unbind') this.#close();
+    if (request.op === 'unbind') this.#unbind();
     else if (request.op === 'abandon') abandon(this.#operations, request);
     else this.#start(id, request, controls);
   }
 
   #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
+    // RFC 4513 §4: whatever becomes of the bind.
+    if (request.op === 'bind') this.session.identity = ANONYMOUS;
     try {
       if (this.#operations.has(id)) throw inUse(id);
       const operation = new Operation(this, id, request.op, readControls(request.op, controls));
@@ -235,7 +292,8 @@ export class Connection implements OperationOwner {
 
   #startLong({ id, op, bytes }: LongRequest): void {
     const operation = new Operation(this, id, op, NO_CONTROLS);
-    if (this.#operations.has(id)) this.#fail(id, op, inUse(id));
+    const refusal = this.#operations.has(id) ? inUse(id) : refusalByKind(this.session.identity, op);
+    if (refusal) this.#fail(id, op, refusal);
     else this.#await(operation, this.#runLong(operation, bytes));
   }
 
@@ -243,7 +301,7 @@ export class Connection implements OperationOwner {
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await stillHolds(services, session))) throw new SessionEnded();
-    const errand = errandOf(operation, bytes);
+    const errand = errandOf(operation, this.#number, bytes);
     const end = await services.long!.run(errand, new LongReply(operation, this.#output, (error) => this.#cut(error)));
     services.partition.renewReads();
     services.statistics.entriesSent += end.entries;
@@ -263,12 +321,17 @@ export class Connection implements OperationOwner {
   /** `message`, where it may turn out to be long work. */
   #await(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.#operations.add(operation);
+    operation.bytes = this.#takenBytes();
     if (operation.op === 'bind') this.#barrier = true;
+    this.#whenDone(operation, outcome, message);
+  }
+
+  #whenDone(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     outcome.then(
       (result) => this.#ended(operation, result.code, () => this.#answer(operation.id, operation.op, result)),
       (error) => {
         if (error instanceof LongWork && message)
-          return this.#await(operation, this.#runLong(operation, longRequestOf(message).bytes));
+          return this.#whenDone(operation, this.#runLong(operation, longRequestOf(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
         this.#ended(operation, code, () => this.#fail(operation.id, operation.op, error));
       },
@@ -278,16 +341,24 @@ export class Connection implements OperationOwner {
   #ended(operation: Operation, code: number, answer: () => void): void {
     if (operation.op === 'bind') this.#barrier = false;
     this.#operations.end(operation, code);
+    this.#intake.release(operation.bytes);
     if (!operation.silent) answer();
-    if (this.#state === 'draining') this.drain();
+    if (this.#state === 'draining') this.#drained();
     else this.#goOn();
+  }
+
+  /** Bytes of the request that begins, for who is to release them. */
+  #takenBytes(): number {
+    const bytes = this.#intake.taken;
+    this.#intake.taken = 0;
+    return bytes;
   }
 
   #fail(id: number, op: Request['op'], error: unknown): void {
     if (error instanceof SessionEnded) this.disconnect('strongerAuthRequired', error.message);
     else if (error instanceof PlainBytes) this.disconnect('protocolError', error.message);
     else if (error instanceof ProtocolError) this.#refuse(Object.assign(error, { messageId: id, op }));
-    else this.#answer(id, op, failureOutcome(error, this.services.log));
+    else this.#answer(id, op, failureOutcome(error, this.services));
   }
 
   #answer(id: number, op: Request['op'], outcome: Outcome, request?: Request): void {
@@ -330,22 +401,25 @@ export class Connection implements OperationOwner {
 
   startTls(): void {
     if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
-    if (this.#framer.pending > 0) throw new PlainBytes();
+    if (this.#intake.begun) throw new PlainBytes();
     this.#barrier = true;
     this.#since.handshake = performance.now();
   }
 
-  /** The response has been written. What the plain socket brings before it has left was not sent under TLS: the connection ends. */
+  /**
+   * The response has been written. What the plain socket brings before it has left was not sent under TLS: the
+   * connection ends.
+   */
   async #encrypt(): Promise<void> {
     await this.#output.drained();
     if (this.#state !== 'open') return;
     const plain = this.#socket;
-    if (plain.readableLength > 0 || this.#framer.pending > 0)
+    if (plain.readableLength > 0 || this.#intake.begun)
       return this.disconnect('protocolError', new PlainBytes().message);
     plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
     const socket = acceptTls(plain, this.#owner.secureContext!);
     this.#output.moveTo(socket);
-    this.#framer = new Framer({ maxMessageBytes: this.services.config.limits.messageBytes });
+    this.#intake.beginAnew();
     socket.once('secure', () => {
       this.#since.handshake = 0;
       this.#barrier = false;
@@ -355,10 +429,18 @@ export class Connection implements OperationOwner {
     this.#socket = this.#listen(socket);
   }
 
-  /** Lets operations end, then says goodbye. */
+  /**
+   * The server shuts down: lets operations end, then tells the client. An idle client is told nothing, as libraries
+   * take the end of an idle connection for a reason to connect again, and a Notice of Disconnection for the answer to
+   * the next request.
+   */
   drain(): void {
-    if (this.#state === 'closing' || this.#state === 'closed') return;
+    if (this.#state !== 'open') return;
     this.#state = 'draining';
+    if (this.#operations.size === 0) this.#close();
+  }
+
+  #drained(): void {
     if (this.#operations.size === 0) this.disconnect('unavailable', 'the server is shutting down');
   }
 
@@ -369,13 +451,26 @@ export class Connection implements OperationOwner {
     this.#close();
   }
 
-  /** Ends the connection when what was written has gone. */
+  /**
+   * The client waits for nothing more. Without TLS, which says goodbye, there is no need to wait for its side to close.
+   */
+  #unbind(): void {
+    this.#output.flush();
+    if (this.#output.unsent > 0 || this.encrypted) this.#close();
+    else this.destroy();
+  }
+
+  /** Ends the connection when what was written has gone. At a shutdown the client has `LINGER_MS` to close its side. */
   #close(): void {
     if (this.#state === 'closing' || this.#state === 'closed') return;
+    const last = this.#state === 'draining';
     this.#state = 'closing';
     this.#since.closing = performance.now();
     this.#operations.abortAll();
-    void chain(this.#output.drained(), () => void this.#socket.end());
+    void chain(this.#output.drained(), () => {
+      this.#socket.end();
+      if (last) setTimeout(() => this.destroy(), LINGER_MS);
+    });
   }
 
   destroy(): void {
@@ -390,7 +485,8 @@ export class Connection implements OperationOwner {
     const expiry = this.#since.expired(now, this.#output.sentAt, this.#operations.size > 0);
     if (!expiry) return;
     this.services.log.info({ reason: expiry.why }, 'connection ended');
-    if (expiry.tell) this.disconnect('unavailable', expiry.why);
+    if (expiry.end === 'told') this.disconnect('unavailable', expiry.why);
+    else if (expiry.end === 'closed') this.#close();
     else this.destroy();
   }
 }

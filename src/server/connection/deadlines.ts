@@ -1,7 +1,14 @@
 import type { Config } from '../settings/index.js';
 
-/** Why a connection is to end: it is cut off at once, or told so first. */
-export type Expiry = { readonly tell: false; readonly why: string } | { readonly tell: true; readonly why: string };
+/**
+ * Why a connection is to end, and how: cut off at once, closed in order, or after a Notice of Disconnection. A client
+ * that waits for nothing gets no notice: libraries would give it to the next request, where after a plain end they
+ * connect again.
+ */
+export interface Expiry {
+  readonly end: 'cut' | 'closed' | 'told';
+  readonly why: string;
+}
 
 /** A connection that was said goodbye to and does not go. */
 const CLOSING_SECONDS = 5;
@@ -27,16 +34,18 @@ export class Deadlines {
     this.#limits = limits;
   }
 
-  /** `sent`: when the client was last given bytes that it has not taken, or 0; `working`: operations are outstanding. */
+  /**
+   * `sent`: when the client was last given bytes that it has not taken, or 0; `working`: operations are outstanding.
+   */
   expired(now: number, sent: number, working: boolean): Expiry | undefined {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
     const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;
-    if (over(this.handshake, bindSeconds)) return { tell: false, why: 'the TLS handshake was not finished' };
-    if (over(sent, slowReaderSeconds)) return { tell: false, why: 'the client does not read' };
-    if (over(this.closing, CLOSING_SECONDS)) return { tell: false, why: 'the client did not close' };
-    if (over(this.silent, bindSeconds)) return { tell: true, why: 'no request came' };
-    if (over(this.partial, bindSeconds)) return { tell: true, why: 'a message was begun and not finished' };
-    if (!working && over(this.active, idleSeconds)) return { tell: true, why: 'idle for too long' };
+    if (over(this.handshake, bindSeconds)) return { end: 'cut', why: 'the TLS handshake was not finished' };
+    if (over(sent, slowReaderSeconds)) return { end: 'cut', why: 'the client does not read' };
+    if (over(this.closing, CLOSING_SECONDS)) return { end: 'cut', why: 'the client did not close' };
+    if (over(this.silent, bindSeconds)) return { end: 'closed', why: 'no request came' };
+    if (over(this.partial, bindSeconds)) return { end: 'told', why: 'a message was begun and not finished' };
+    if (!working && over(this.active, idleSeconds)) return { end: 'closed', why: 'idle for too long' };
     return undefined;
   }
 }

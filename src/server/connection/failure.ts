@@ -1,15 +1,28 @@
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
 import { LdapError } from '../../ldap/error.js';
-import { type Outcome, outcome, outcomeOf } from '../outcome.js';
+import { damageOf } from '../../partition/index.js';
+import { SlowWorkFull } from '../../password/index.js';
+import type { Services } from '../services/services.js';
+import { type Outcome, outcome, outcomeOf } from '../words/outcome.js';
+
+type FailureServices = Pick<Services, 'log' | 'partition' | 'config'>;
 
 /**
- * What the client is told of an operation that threw. An LdapError speaks for itself; anything else is a fault of ours: it is
- * logged with its stack under an incident id, and the client learns the id alone.
+ * What the client is told of an operation that threw. An LdapError speaks for itself; anything else is a fault of ours:
+ * it is logged with its stack under an incident id, and the client learns the id alone. So is damage of what is stored,
+ * at which the directory becomes read-only if it may (`readOnlyWhenDamaged`).
  */
-export function failureOutcome(error: unknown, log: Logger): Outcome {
-  if (error instanceof LdapError) return outcomeOf(error);
+export function failureOutcome(error: unknown, { log, partition, config }: FailureServices): Outcome {
+  const damage = damageOf(error);
+  if (error instanceof LdapError && !damage) return outcomeOf(error);
+  if (error instanceof SlowWorkFull) return outcome('busy', `${error.message}; try again`);
   const incident = randomBytes(6).toString('hex');
+  if (damage) {
+    const { table, key, message } = damage;
+    log.error({ incident, table, key }, `stored data is damaged: ${message}`);
+    if (config.readOnlyWhenDamaged) partition.store.holdWrites?.(message);
+    return outcome('other', `stored data is damaged; incident ${incident} in the server's log`);
+  }
   log.error({ incident, err: error }, 'unexpected error');
   return outcome('other', `internal error; incident ${incident} in the server's log`);
 }

@@ -1,31 +1,36 @@
 import type { Writer } from '../../protocol/writer.js';
 import type { SendQueue } from './send-queue.js';
+import type { Unsent } from './unsent.js';
 
 /** So much of a long message is gathered before it begins to go: an error until then can be answered. */
 const BEGINNING = 256 * 1024;
 /** So many long messages of a connection are begun at a time; nothing is read for the others. */
-const BEGINNERS = 8;
+const BEGINNERS = 4;
 
 /** What the beginning of a long message is written to, and who is told of its end. */
 export interface LongMessageOwner {
   readonly writer: Writer;
+  readonly full: boolean;
   flush(): void;
   /** A message has gone, and what was held with it. */
   ended(): void;
+  /** Less is kept than before. */
+  freed(): void;
   /** A message broke off. */
   close(): void;
 }
 
 /**
- * The messages of a connection that go in pieces, one after another. Nobody else's bytes come between the pieces of one:
- * what others write meanwhile is held here.
+ * The messages of a connection that go in pieces, one after another. Nobody else's bytes come between the pieces of
+ * one: what others write meanwhile is held here.
  */
 export class LongMessages {
   readonly #queue: SendQueue;
   readonly #owner: LongMessageOwner;
+  readonly #all: Unsent;
   /** The message that goes in pieces; it resolves when the last one was taken. */
   #going: Promise<void> | undefined;
-  #held: Buffer[] = [];
+  readonly #held: Buffer[] = [];
   #heldBytes = 0;
   #beginners = 0;
   /** Wait until they may begin. */
@@ -33,9 +38,10 @@ export class LongMessages {
   /** Waits until the socket takes the next piece. */
   #nextPiece: (() => void) | undefined;
 
-  constructor(queue: SendQueue, owner: LongMessageOwner) {
+  constructor(queue: SendQueue, owner: LongMessageOwner, all: Unsent) {
     this.#queue = queue;
     this.#owner = owner;
+    this.#all = all;
   }
 
   /** Whether one is going: what others write is to be held. */
@@ -49,34 +55,51 @@ export class LongMessages {
 
   hold(bytes: Buffer): void {
     this.#held.push(bytes);
-    this.#heldBytes += bytes.length;
+    this.#count(bytes.length);
+  }
+
+  #count(bytes: number): void {
+    this.#heldBytes += bytes;
+    this.#all.bytes += bytes;
   }
 
   /**
-   * Writes one message as its pieces come: the next is asked for when the peer has taken the one before the last. Rejects
-   * with `CutMessage` when the pieces end with an error after some have gone.
+   * Writes one message as its pieces come: the next is asked for when the peer has taken the one before the last.
+   * Rejects with `CutMessage` when the pieces end with an error after some have gone. `waiting`: bytes that are kept
+   * for it until it has gone.
    */
-  async write(pieces: AsyncIterable<Buffer>): Promise<void> {
-    while (this.#beginners >= BEGINNERS) await new Promise<void>((resolve) => this.#turns.push(resolve));
-    this.#beginners++;
+  async write(pieces: AsyncIterable<Buffer>, waiting = 0): Promise<void> {
+    this.#count(waiting);
     const source = pieces[Symbol.asyncIterator]();
     try {
+      while (this.#beginners >= BEGINNERS) await new Promise<void>((resolve) => this.#turns.push(resolve));
+      this.#beginners++;
       if (!this.#queue.closed) await this.#writeFrom(source);
     } finally {
+      this.#count(-waiting);
       await source.return?.();
       this.#beginners--;
       this.#turns.shift()?.();
+      this.#owner.freed();
     }
   }
 
   async #writeFrom(source: AsyncIterator<Buffer>): Promise<void> {
     const beginning: Buffer[] = [];
-    let next = await source.next();
-    for (let bytes = 0; !next.done && bytes < BEGINNING; next = await source.next()) {
-      beginning.push(next.value);
-      bytes += next.value.length;
+    let bytes = 0;
+    let next: IteratorResult<Buffer> | undefined;
+    try {
+      next = await source.next();
+      while (!next.done && bytes < BEGINNING && (bytes === 0 || !this.#owner.full)) {
+        beginning.push(next.value);
+        bytes += next.value.length;
+        this.#count(next.value.length);
+        next = await source.next();
+      }
+      while (this.#going) await this.#going;
+    } finally {
+      this.#count(-bytes);
     }
-    while (this.#going) await this.#going;
     for (const piece of beginning) this.#owner.writer.raw(piece);
     this.#owner.flush();
     if (next.done) return;
@@ -97,8 +120,7 @@ export class LongMessages {
       throw new CutMessage(error);
     } finally {
       this.#going = undefined;
-      this.#heldBytes = 0;
-      for (const bytes of this.#held.splice(0)) this.#queue.push(bytes);
+      this.#release(this.#queue);
       this.#owner.ended();
     }
   }
@@ -109,10 +131,17 @@ export class LongMessages {
     this.#nextPiece = undefined;
   }
 
+  /** What others wrote meanwhile goes, or is forgotten. */
+  #release(queue?: SendQueue): void {
+    for (const bytes of this.#held.splice(0)) {
+      this.#count(-bytes.length);
+      queue?.push(bytes);
+    }
+  }
+
   /** Forgets what is held, and lets the message that is going see that the queue is closed. */
   close(): void {
-    this.#held = [];
-    this.#heldBytes = 0;
+    this.#release();
     this.goOn();
   }
 }

@@ -1,5 +1,5 @@
-import type { ErrandReply } from '../long/long-worker.js';
-import type { Maybe } from '../maybe.js';
+import type { ErrandReply } from '../processes/long-worker.js';
+import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';
 import type { Output } from './output.js';
 

@@ -1,16 +1,19 @@
 import { LdapError } from '../../ldap/error.js';
+import type { Asker } from '../../partition/read/search-params.js';
 import type { Request } from '../../protocol/messages.js';
-import type { Context, ReplyEntry, SearchReply, Transport } from '../context.js';
-import type { RequestControls } from '../controls.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { Maybe } from '../maybe.js';
-import type { Services } from '../services.js';
-import type { Session } from '../session.js';
+import type { Context, SearchReply, Transport } from '../request/context.js';
+import type { Services } from '../services/services.js';
+import type { RequestControls } from '../words/controls.js';
+import type { Maybe } from '../words/maybe.js';
+import type { Session } from '../words/session.js';
 
 /** What an operation needs of its connection. */
 export interface OperationOwner extends Transport {
   readonly services: Services;
   readonly session: Session;
+  readonly asker: Asker | undefined;
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   sendReference(messageId: number, urls: readonly string[]): Maybe<void>;
 }
@@ -21,6 +24,8 @@ export class Operation implements Context, SearchReply {
   readonly id: number;
   readonly op: Request['op'];
   readonly controls: RequestControls;
+  /** Of its request, as `Intake` holds them. */
+  bytes = 0;
   aborted = false;
   /** Called when it is aborted. */
   onAbort: (() => void) | undefined;
@@ -48,6 +53,10 @@ export class Operation implements Context, SearchReply {
 
   get session(): Session {
     return this.owner.session;
+  }
+
+  get asker(): Asker | undefined {
+    return this.owner.asker;
   }
 
   get transport(): Transport {

@@ -1,6 +1,6 @@
 import { LdapError, ResultCode } from '../../ldap/error.js';
-import type { Maybe } from '../maybe.js';
 import type { Abandonable } from '../operations/abandon.js';
+import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';
 
 /** The operations of a connection that have begun and not ended: those that had to wait for something. */

@@ -1,13 +1,17 @@
 import type { Socket } from 'node:net';
 import { beforeTurns } from '../../partition/index.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
-import type { Maybe } from '../maybe.js';
+import type { Maybe } from '../words/maybe.js';
 import { LongMessages } from './long-messages.js';
 import { SendQueue } from './send-queue.js';
+import type { Unsent } from './unsent.js';
 
 const MAX_POOLED = 16;
 
-/** Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no buffer. */
+/**
+ * Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no
+ * buffer.
+ */
 const pool: Writer[] = [];
 
 /** Connections with something to flush, in the order in which they got it. */
@@ -25,25 +29,28 @@ function flushAll(): void {
 beforeTurns(flushAll);
 
 /**
- * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the other
- * connections at the end of the event loop's turn: a write that finds the peer awake costs a fraction of one that has to
- * wake it.
+ * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the
+ * other connections at the end of the event loop's turn: a write that finds the peer awake costs a fraction of one that
+ * has to wake it.
  */
 export class Output {
   readonly #queue: SendQueue;
   readonly #long: LongMessages;
   readonly #limit: number;
+  readonly #all: Unsent;
   #writer: Writer | undefined;
   /** Wait until there is room again. */
   #waiting: (() => void)[] = [];
+  #waking = false;
   /** Wait until nothing is left. */
   #draining: (() => void)[] = [];
 
-  /** `limit`: bytes that may be unsent before it is full. */
-  constructor(socket: Socket, limit: number) {
-    this.#queue = new SendQueue(socket, () => this.#taken());
-    this.#long = new LongMessages(this.#queue, this);
+  /** `limit`: bytes that may be unsent before it is full; `all`: those of all connections. */
+  constructor(socket: Socket, limit: number, all: Unsent) {
+    this.#queue = new SendQueue(socket, all, () => this.#taken());
+    this.#long = new LongMessages(this.#queue, this, all);
     this.#limit = limit;
+    this.#all = all;
   }
 
   /** Bytes that the peer has not taken. */
@@ -51,8 +58,10 @@ export class Output {
     return this.#queue.bytes + this.#long.heldBytes + (this.#writer?.length ?? 0);
   }
 
+  /** Nothing that is full has nothing unsent: the peer's taking it wakes who waits for room. */
   get full(): boolean {
-    return this.unsent > this.#limit;
+    const own = this.unsent;
+    return own > this.#limit || (own > 0 && own > this.#all.share);
   }
 
   /** `performance.now()` when the peer was given the bytes that it is to take next; 0 when there are none. */
@@ -73,10 +82,15 @@ export class Output {
     return this.#writer;
   }
 
-  /** After each message of many: keeps pieces small, each of which counts as progress when the peer takes it, and asks the caller to wait while the peer does not read. */
+  /**
+   * After each message of many: keeps pieces small, each of which counts as progress when the peer takes it, and asks
+   * the caller to wait while the peer does not read.
+   */
   room(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
     if (!this.full || this.#queue.closed) return;
+    // What was written is not to wait for more that would make a whole piece.
+    this.flush();
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -103,19 +117,36 @@ export class Output {
   }
 
   /** Writes one message as its pieces come: see `LongMessages.write`. */
-  writeLong(pieces: AsyncIterable<Buffer>): Promise<void> {
-    return this.#long.write(pieces);
+  writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void> {
+    return this.#long.write(pieces, waiting);
+  }
+
+  freed(): void {
+    this.#wakeNext();
+    this.ended();
   }
 
   #taken(): void {
     if (!this.#queue.waits) this.#long.goOn();
-    if (!this.full) this.#waiting = wake(this.#waiting);
+    this.#wakeNext();
     if (!this.#long.going) this.ended();
+  }
+
+  /** One after another: the first may fill it again. */
+  #wakeNext(): void {
+    if (this.full) return;
+    this.#waiting.shift()?.();
+    if (this.#waiting.length === 0 || this.#waking) return;
+    this.#waking = true;
+    setImmediate(() => {
+      this.#waking = false;
+      this.#wakeNext();
+    });
   }
 
   /** No long message is going: whoever waits until nothing is left may go on when that is so. */
   ended(): void {
-    if (this.unsent === 0) this.#draining = wake(this.#draining);
+    if (this.unsent === 0 && !this.#long.going) this.#draining = wake(this.#draining);
   }
 
   /** Resolves when everything written so far is with the kernel, or the connection is gone. */

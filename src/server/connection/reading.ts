@@ -10,7 +10,8 @@ interface Internals {
 }
 
 /**
- * Hands what `accepted` brings to `onBytes`, in buffers that are the receiver's own, and returns the socket to write to.
+ * Hands what `accepted` brings to `onBytes`, in buffers that are the receiver's own, and returns the socket to write
+ * to.
  *
  * Node allocates 64 KiB for each read and passes the result through a stream, a fifth of the processor time of a small
  * request. Its sockets can read into one buffer instead (`onread`), but only if they are made so, and accepted ones are
@@ -20,7 +21,8 @@ export function startReading(accepted: Socket, onBytes: (bytes: Buffer) => void)
   const internals = accepted as Internals;
   const handle = internals._handle;
   if (accepted instanceof TLSSocket || typeof handle?.useUserBuffer !== 'function') {
-    return accepted.on('data', onBytes);
+    // It comes paused where it might have gone to another process.
+    return accepted.on('data', onBytes).resume();
   }
   internals._handle = null;
   const socket = new Socket({

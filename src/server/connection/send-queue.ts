@@ -1,12 +1,14 @@
 import type { Socket } from 'node:net';
+import type { Unsent } from './unsent.js';
 
 /**
- * Bytes on their way to a socket. A piece is handed to it alone, so that each one taken by the peer counts as progress; the
- * others wait here, where they are counted.
+ * Bytes on their way to a socket. A piece is handed to it alone, so that each one taken by the peer counts as progress;
+ * the others wait here, where they are counted.
  */
 export class SendQueue {
   #socket: Socket;
   readonly #taken: () => void;
+  readonly #all: Unsent;
   readonly #pieces: Buffer[] = [];
   #waiting = 0;
   #inSocket = 0;
@@ -15,8 +17,9 @@ export class SendQueue {
   sentAt = 0;
 
   /** `taken` is called whenever the peer has taken a piece, after the next one went to the socket. */
-  constructor(socket: Socket, taken: () => void) {
+  constructor(socket: Socket, all: Unsent, taken: () => void) {
     this.#socket = socket;
+    this.#all = all;
     this.#taken = taken;
   }
 
@@ -35,8 +38,9 @@ export class SendQueue {
   }
 
   push(piece: Buffer): void {
+    this.#all.bytes += piece.length;
     if (this.#inSocket > 0) {
-      this.#pieces.push(piece);
+      this.#pieces.push(kept(piece));
       this.#waiting += piece.length;
     } else this.#send(piece);
   }
@@ -48,6 +52,7 @@ export class SendQueue {
   }
 
   readonly #sent = (): void => {
+    this.#all.bytes -= this.#inSocket;
     this.#inSocket = 0;
     this.sentAt = 0;
     const next = this.#pieces.shift();
@@ -66,8 +71,14 @@ export class SendQueue {
   /** Nothing more is sent. */
   close(): void {
     this.#closed = true;
+    this.#all.bytes -= this.bytes;
     this.#pieces.length = 0;
     this.#waiting = this.#inSocket = 0;
     this.sentAt = 0;
   }
+}
+
+/** A small piece of a large buffer is copied: while it waits it would keep the whole of it. */
+function kept(piece: Buffer): Buffer {
+  return piece.length < piece.buffer.byteLength / 2 ? Buffer.from(piece) : piece;
 }

@@ -1,17 +1,14 @@
-import { DescriptionTable, type StoredDescription } from '../../partition/descriptions.js';
-import { LONG_ROW } from '../../partition/index.js';
-import { largeQualifiers } from '../../partition/tables.js';
-import { OCTET_STRING, SEQUENCE, SET } from '../../protocol/tags.js';
-import { Writer } from '../../protocol/writer.js';
-import type { ReplyEntry } from '../context.js';
-import { isPromise, type Maybe } from '../maybe.js';
-import { nextCell, putHeader, putValues, sameName } from './cells.js';
+import { LdapError } from '../../ldap/error.js';
+import { LONG_ROW, Turns } from '../../partition/index.js';
+import { type DescriptionTable, INDEX_BYTES } from '../../partition/model/descriptions.js';
+import { EntryReader } from '../../partition/model/entry-reader.js';
+import { largeQualifiers } from '../../partition/model/tables.js';
+import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
+import { PIECE, Writer } from '../../protocol/writer.js';
+import { isPromise, type Maybe } from '../words/maybe.js';
 import { writeComputed } from './computed.js';
-import { messageBytes, writeEntryHeader } from './entry-header.js';
-import { type LargeValues, largePieces } from './large-values.js';
-import { elementBytes, headerBytes } from './lengths.js';
-import { longEntryPieces } from './long-entry.js';
-import { CELL_HEADER, INDEX_BYTES, UP_ATTRIBUTES, valueLength } from './row.js';
+import { type OpenLargeValues, OutgoingAttributes, ShownNames } from './outgoing.js';
+import type { ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
 /** Where messages go. */
@@ -19,35 +16,45 @@ export interface WriterSource {
   /** Takes the next message. */
   readonly writer: Writer;
   /**
-   * Sends one message of which only a part is in memory at a time; resolves when it was given away. Where it rejects, nothing
-   * of it has gone, or the connection is of no more use.
+   * Sends one message of which only a part is in memory at a time; resolves when it was given away. Where it rejects,
+   * nothing of it has gone, or the connection is of no more use. `waiting`: bytes that are in memory until then.
    */
-  writeLong(pieces: AsyncIterable<Buffer>): Promise<void>;
+  writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void>;
 }
 
-/**
- * Parts of the plan of the entry at hand, `STRIDE` numbers an attribute: offset of its first cell, offset after its last
- * one, bytes of its SET's content, its name's index in `names`. One for the process: a plan lives within one call.
- */
-let plan = new Int32Array(64 * 4);
-const STRIDE = 4;
+/** Where values are that are too long for their rows. */
+export interface LargeValues {
+  openLarge(id: Buffer): Promise<OpenLargeValues>;
+}
 
-/**
- * Writes entries from packed rows straight into BER (RFC 4511 §4.5.2): one pass over the row's headers works out what goes
- * and how long it is, a second one writes it. Nothing is allocated per cell.
- */
+/** What four length octets can tell. */
+const LONGEST = 2 ** 32 - 1;
+/** Bytes of what comes before the attributes, the DN left out, at most. */
+const HEAD = 32;
+/** The clock is looked at after so many values. */
+const SOME = 256;
+const EMPTY = Buffer.alloc(0);
+
+/** Writes entries from packed rows into SearchResultEntry messages (RFC 4511 §4.5.2). */
 export class EntryEncoder {
   readonly table: DescriptionTable;
   readonly #large: LargeValues;
-  /** By `StoredDescription.number`: the OCTET STRING with the name that is shown. */
-  readonly #names: Buffer[] = [];
+  readonly #names = new ShownNames();
+  /** Of the short entry at hand. */
+  readonly #reader: EntryReader;
+  readonly #attributes: OutgoingAttributes;
 
   constructor(table: DescriptionTable, large: LargeValues) {
     this.table = table;
     this.#large = large;
+    this.#reader = new EntryReader(table);
+    this.#attributes = new OutgoingAttributes(this.#reader, this.#names);
   }
 
-  /** Appends the SearchResultEntry. A promise where something has to be fetched first; the entry's buffers must live until then. */
+  /**
+   * Appends the SearchResultEntry. A promise where something has to be fetched first; the entry's buffers must live
+   * until then.
+   */
   encode(
     output: WriterSource,
     messageId: number,
@@ -56,12 +63,15 @@ export class EntryEncoder {
     typesOnly: boolean,
   ): Maybe<void> {
     const tail =
-      selection.computed && entry.hasSubordinates ? writeComputed(entry, selection.computed, typesOnly) : EMPTY;
+      selection.computed.length > 0 && entry.numSubordinates
+        ? writeComputed(entry, selection.computed, typesOnly)
+        : EMPTY;
     if (isPromise(tail))
       return tail.then((bytes) => this.#withTail(output, messageId, entry, selection, typesOnly, bytes));
     return this.#withTail(output, messageId, entry, selection, typesOnly, tail);
   }
 
+  /** `tail`: PartialAttributes to append, encoded. */
   #withTail(
     output: WriterSource,
     messageId: number,
@@ -70,91 +80,67 @@ export class EntryEncoder {
     typesOnly: boolean,
     tail: Buffer,
   ): Maybe<void> {
-    const { row } = entry;
-    const large = typesOnly ? undefined : largeQualifiers(row);
-    const wanted = large && { entry, selection, tail, large, table: this.table, values: this.#large };
-    const pieces = wanted && largePieces(messageId, wanted);
-    if (pieces) return output.writeLong(pieces);
-    // At once it would hold the event loop.
-    if (row.length > LONG_ROW && !typesOnly)
-      return output.writeLong(longEntryPieces(messageId, entry, selection, tail, this.table));
-    const count = this.#planRow(row, selection, typesOnly);
-    this.#write(output.writer, messageId, entry, count, typesOnly, tail);
+    const { row, dn } = entry;
+    const large = typesOnly ? undefined : this.#selectedLarge(row, selection);
+    // At once a long row would hold the event loop.
+    if (large || (row.length > LONG_ROW && !typesOnly))
+      return output.writeLong(this.#pieces(messageId, entry, selection, tail, large), row.length);
+    this.#reader.read(row);
+    const attributes = this.#attributes;
+    const list = attributes.select(selection, typesOnly) + tail.length;
+    const { writer } = output;
+    writer.reserve(HEAD + dn.length + list);
+    writeEntryHead(writer, messageId, dn, list);
+    attributes.writeAll(writer);
+    writer.raw(tail);
   }
 
-  /** Fills `plan`; returns how many attributes it holds. */
-  #planRow(row: Buffer, selection: Selection, typesOnly: boolean): number {
-    const end = row.length;
-    let count = 0;
-    let at = 0;
-    let stored: StoredDescription | undefined;
-    while (at < end && row[at]! < UP_ATTRIBUTES) at = nextCell(row, at);
-    while (at < end && row[at] === UP_ATTRIBUTES) {
-      const first = at;
-      const qualifier = (row[at + 1]! << 8) | row[at + 2]!;
-      const name = at + CELL_HEADER;
-      const nameEnd = name + qualifier - INDEX_BYTES;
-      let content = 0;
-      do {
-        const length = valueLength(row, at);
-        content += headerBytes(length) + length;
-        at += CELL_HEADER + qualifier + length;
-      } while (at < end && sameName(row, name, nameEnd, at, qualifier));
-      if (at > end) throw new RangeError(`packed row of ${end} bytes is cut`);
-      stored = this.table.internNext(stored, row, name, nameEnd);
-      if (!selection.takes(stored)) continue;
-      if ((count + 1) * STRIDE > plan.length) plan = grown(plan);
-      const slot = count++ * STRIDE;
-      plan[slot] = first;
-      plan[slot + 1] = at;
-      plan[slot + 2] = typesOnly ? 0 : content;
-      plan[slot + 3] = this.#nameOf(stored, count);
+  /** Latin-1 qualifiers of the selected values that are not in the row; undefined where none is. */
+  #selectedLarge(row: Buffer, selection: Selection): ReadonlySet<string> | undefined {
+    const large = largeQualifiers(row);
+    if (!large) return undefined;
+    const selected = [...large].filter((qualifier) => {
+      const name = Buffer.from(qualifier, 'latin1');
+      return selection.takes(this.table.intern(name, 0, name.length - INDEX_BYTES));
+    });
+    return selected.length > 0 ? new Set(selected) : undefined;
+  }
+
+  /**
+   * The message piece by piece; between them others are served. Values that are not in the row are opened when it is
+   * begun.
+   */
+  async *#pieces(
+    messageId: number,
+    { id, row, dn }: ReplyEntry,
+    selection: Selection,
+    tail: Buffer,
+    large: ReadonlySet<string> | undefined,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const apart = large && { qualifiers: large, values: await this.#large.openLarge(id) };
+    try {
+      const turns = new Turns();
+      const reader = new EntryReader(this.table);
+      reader.open(row);
+      while (reader.readOn(SOME)) await turns.pass();
+      const attributes = new OutgoingAttributes(reader, this.#names);
+      const list = attributes.select(selection, false, apart) + tail.length;
+      if (entryBytes(messageId, dn, list) > LONGEST)
+        throw new LdapError(
+          'adminLimitExceeded',
+          'the entry is longer than a message may be; ask for fewer attributes',
+        );
+      const writer = new Writer();
+      writeEntryHead(writer, messageId, dn, list);
+      while (attributes.write(writer, PIECE)) {
+        yield writer.take();
+        if (attributes.follows) yield* apart!.values.pieces(attributes.follows);
+        else await turns.pass();
+      }
+      writer.raw(tail);
+      yield writer.take();
+    } finally {
+      apart?.values.close();
     }
-    return count;
   }
-
-  /** Index in `names`. Descriptions that the table does not keep have no number of their own: theirs is `nth` in this entry. */
-  #nameOf(stored: StoredDescription, nth: number): number {
-    const index = stored.number < DescriptionTable.MAX ? stored.number : DescriptionTable.MAX + nth;
-    if (this.#names[index] === undefined || index >= DescriptionTable.MAX) this.#names[index] = nameElement(stored);
-    return index;
-  }
-
-  #write(writer: Writer, messageId: number, entry: ReplyEntry, count: number, typesOnly: boolean, tail: Buffer): void {
-    let list = tail.length;
-    for (let slot = 0; slot < count * STRIDE; slot += STRIDE) {
-      const set = plan[slot + 2]!;
-      const body = this.#names[plan[slot + 3]!]!.length + headerBytes(set) + set;
-      list += headerBytes(body) + body;
-    }
-    writer.reserve(elementBytes(messageBytes(messageId, entry.dn, list)));
-    writeEntryHeader(writer, messageId, entry.dn, list);
-    const { buffer } = writer;
-    let { at } = writer;
-    for (let slot = 0; slot < count * STRIDE; slot += STRIDE) {
-      const name = this.#names[plan[slot + 3]!]!;
-      const set = plan[slot + 2]!;
-      at = putHeader(buffer, at, SEQUENCE, name.length + headerBytes(set) + set);
-      for (let i = 0; i < name.length; i++) buffer[at++] = name[i]!;
-      at = putHeader(buffer, at, SET, set);
-      if (!typesOnly) at = putValues(buffer, at, entry.row, plan[slot]!, plan[slot + 1]!);
-    }
-    writer.at = at;
-    if (tail.length > 0) writer.raw(tail);
-  }
-}
-
-const EMPTY = Buffer.alloc(0);
-
-/** The OCTET STRING with a description as clients are shown it: the schema's spelling of the type, then the options. */
-function nameElement(stored: StoredDescription): Buffer {
-  const writer = new Writer();
-  writer.text(OCTET_STRING, stored.description.text);
-  return Buffer.from(writer.take());
-}
-
-function grown(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
-  const larger = new Int32Array(numbers.length * 2);
-  larger.set(numbers);
-  return larger;
 }

@@ -1,15 +1,10 @@
-import type { StoredDescription } from '../../partition/descriptions.js';
+import { BoundedMap } from '../../cache/bounded-map.js';
+import type { StoredDescription } from '../../partition/model/descriptions.js';
+import { isHidden } from '../../partition/read/viewer/viewer.js';
 import { descriptionMatches } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/types.js';
-
-/** Attributes that are worked out when asked for; no row holds them. */
-export interface Computed {
-  readonly entryDN: boolean;
-  readonly subschemaSubentry: boolean;
-  readonly hasSubordinates: boolean;
-  readonly numSubordinates: boolean;
-}
+import { COMPUTED } from './computed.js';
 
 const UNDECIDED = 0;
 const TAKEN = 1;
@@ -25,15 +20,15 @@ export class Selection {
   readonly #descriptions: readonly AttributeDescription[];
   readonly #types: ReadonlySet<AttributeType>;
   #decisions = new Uint8Array(256);
-  /** Undefined when none is selected. */
-  readonly computed: Computed | undefined;
+  /** The types selected that are worked out when asked for. */
+  readonly computed: readonly AttributeType[];
 
   constructor(parts: SelectionParts) {
     this.#userAttributes = parts.userAttributes;
     this.#operationalAttributes = parts.operationalAttributes;
     this.#descriptions = parts.descriptions;
     this.#types = parts.types;
-    this.computed = this.#computedOf();
+    this.computed = parts.computed;
   }
 
   /** Whether the attribute is to be returned. */
@@ -58,26 +53,10 @@ export class Selection {
 
   #selects(found: AttributeDescription): boolean {
     const { type } = found;
-    if (type.secret) return false;
+    if (isHidden(type)) return false;
     if (type.operational ? this.#operationalAttributes : this.#userAttributes) return true;
     if (this.#types.has(type)) return true;
     return this.#descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
-  }
-
-  #asksFor(name: string): boolean {
-    return (
-      this.#operationalAttributes || this.#descriptions.some((d) => d.options.length === 0 && d.type.name === name)
-    );
-  }
-
-  #computedOf(): Computed | undefined {
-    const computed = {
-      entryDN: this.#asksFor('entryDN'),
-      subschemaSubentry: this.#asksFor('subschemaSubentry'),
-      hasSubordinates: this.#asksFor('hasSubordinates'),
-      numSubordinates: this.#asksFor('numSubordinates'),
-    };
-    return Object.values(computed).includes(true) ? computed : undefined;
   }
 }
 
@@ -90,11 +69,12 @@ export interface SelectionParts {
   readonly descriptions: readonly AttributeDescription[];
   /** From `@class`. */
   readonly types: ReadonlySet<AttributeType>;
+  readonly computed: readonly AttributeType[];
 }
 
 /**
- * Reads an attribute list. Empty and `*`: all user attributes; `+`: all operational ones (RFC 3673); `1.1`: none, when alone;
- * `@class`: those of an object class (RFC 4529). Names that the schema does not know select nothing.
+ * Reads an attribute list. Empty and `*`: all user attributes; `+`: all operational ones (RFC 3673); `1.1`: none, when
+ * alone; `@class`: those of an object class (RFC 4529). Names that the schema does not know select nothing.
  */
 export function parseSelection(schema: Schema, names: readonly string[]): SelectionParts {
   const descriptions = new Map<string, AttributeDescription>();
@@ -110,7 +90,10 @@ export function parseSelection(schema: Schema, names: readonly string[]): Select
       if (description) descriptions.set(description.text, description);
     }
   }
-  return { userAttributes, operationalAttributes, descriptions: [...descriptions.values()], types };
+  const computed = COMPUTED.map((name) => schema.attribute(name)).filter(
+    (type) => type && (operationalAttributes || descriptions.get(type.name)?.type === type),
+  ) as AttributeType[];
+  return { userAttributes, operationalAttributes, descriptions: [...descriptions.values()], types, computed };
 }
 
 const MAX_CACHED = 500;
@@ -121,7 +104,7 @@ const MAX_CACHED_LENGTH = 1024;
 export class Selections {
   readonly #schema: Schema;
   readonly #all: Selection;
-  readonly #cached = new Map<string, Selection>();
+  readonly #cached = new BoundedMap<string, Selection>(MAX_CACHED);
 
   constructor(schema: Schema) {
     this.#schema = schema;
@@ -136,7 +119,6 @@ export class Selections {
     if (cached) return cached;
     const selection = this.#compile(names);
     if (key.length > MAX_CACHED_LENGTH) return selection;
-    if (this.#cached.size >= MAX_CACHED) this.#cached.delete(this.#cached.keys().next().value!);
     this.#cached.set(key, selection);
     return selection;
   }

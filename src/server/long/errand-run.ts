@@ -5,17 +5,17 @@ import type { RequestMessage } from '../../protocol/messages.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import { failureOutcome } from '../connection/failure.js';
 import { Operation, type OperationOwner } from '../connection/operation.js';
-import type { ReplyEntry } from '../context.js';
-import { readControls } from '../controls.js';
 import type { WriterSource } from '../entry/encode-entry.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import { decodeLimits } from '../limits.js';
-import { chain, type Maybe } from '../maybe.js';
-import type { Outcome } from '../outcome.js';
-import { perform } from '../perform.js';
-import type { Services } from '../services.js';
-import { Session } from '../session.js';
-import type { Errand, ErrandEnd, ErrandReply } from './long-worker.js';
+import { perform } from '../operations/perform.js';
+import type { Errand, ErrandEnd, ErrandReply } from '../processes/long-worker.js';
+import type { Services } from '../services/services.js';
+import { decodeLimits } from '../settings/decode-limits.js';
+import { readControls } from '../words/controls.js';
+import { chain, type Maybe } from '../words/maybe.js';
+import type { Outcome } from '../words/outcome.js';
+import { Session } from '../words/session.js';
 
 /** Does an errand; `services` are those of the thread that does it. Errors: `LongWorker.run`. */
 export async function runErrand(services: Services, errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
@@ -36,7 +36,7 @@ async function outcomeOf(owner: ErrandOwner, message: RequestMessage, reply: Err
     if (reply.aborted) operation.abort();
     return await perform(operation, request, operation);
   } catch (error) {
-    return failureOutcome(error, owner.services.log);
+    return failureOutcome(error, owner.services);
   }
 }
 
@@ -46,7 +46,10 @@ class ErrandOwner implements OperationOwner, WriterSource {
   readonly session = new Session();
   readonly encrypted: boolean;
   readonly confidential: boolean;
+  /** Slow work of the thread waits in a queue of its own. */
+  readonly network = '';
   readonly outstanding = 0;
+  readonly asker = undefined;
   readonly writer = new Writer();
   entries = 0;
   readonly #reply: ErrandReply;

@@ -4,12 +4,23 @@ import type { Socket } from 'node:net';
 
 export interface MountedConnection extends Socket {
   readonly ldap: { bindDN: unknown };
+  readonly parser: {
+    prependListener(event: 'message', listener: (request: { readonly type: string }) => void): unknown;
+    prependListener(event: 'error', listener: () => void): unknown;
+  };
 }
 
 export interface LdapjsRequest {
   readonly messageId: number;
   readonly type: string;
   readonly connection: MountedConnection;
+  /** Of extended requests. */
+  readonly requestName?: string;
+  /**
+   * Of extended requests: what ldapjs could read of it, undefined where that is nothing. Of a password modify an
+   * object.
+   */
+  readonly requestValue?: unknown;
   /** The request in BER again. */
   toBer(): { readonly buffer: Buffer };
 }

@@ -7,14 +7,15 @@ import type { Request } from '../../protocol/messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { failureOutcome } from '../connection/failure.js';
 import { isEncrypted } from '../connection/tls.js';
-import type { Context, Transport } from '../context.js';
-import { readControls } from '../controls.js';
-import type { Outcome } from '../outcome.js';
-import { perform } from '../perform.js';
-import { createServices, type Services } from '../services.js';
-import { ANONYMOUS, Session } from '../session.js';
+import { perform } from '../operations/perform.js';
+import type { Context, Transport } from '../request/context.js';
+import { stillHolds } from '../request/validity.js';
+import { createServices, type Services } from '../services/services.js';
 import { type Config, makeConfig } from '../settings/index.js';
-import { stillHolds } from '../validity.js';
+import { readControls } from '../words/controls.js';
+import { networkOf } from '../words/network.js';
+import type { Outcome } from '../words/outcome.js';
+import { ANONYMOUS, Session } from '../words/session.js';
 import type {
   LdapjsHandler,
   LdapjsRequest,
@@ -34,8 +35,9 @@ const EVERYWHERE = '';
 
 /**
  * Serves a partition from a plain ldapjs server, by route handlers at the root of its tree: the same operations as
- * `RowanServer`, with what ldapjs leaves to them. There is no StartTLS, abandon or cancel there, requests behind a bind do not
- * wait for it, and passwords must be valid UTF-8 (docs/server.md). Routes that the program adds for longer DNs go before these.
+ * `RowanServer`, with what ldapjs leaves to them. There is no StartTLS, abandon or cancel there, requests behind a bind
+ * do not wait for it, and passwords must be valid UTF-8 (docs/server.md). Routes that the program adds for longer DNs
+ * go before these.
  */
 export function mount(
   server: ldapjs.Server,
@@ -69,7 +71,10 @@ function makeHandler(services: Services): LdapjsHandler {
   };
 }
 
-/** The session of a connection. Binds that ldapjs answers itself (the anonymous one) and other handlers' change `bindDN`: ours ends then. */
+/**
+ * The session of a connection. Binds that ldapjs answers itself (the anonymous one) and other handlers' change
+ * `bindDN`: ours ends then.
+ */
 function sessionOf(
   sessions: WeakMap<MountedConnection, MountedSession>,
   connection: MountedConnection,
@@ -80,12 +85,26 @@ function sessionOf(
     sessions.set(connection, mounted);
     // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
     connection.setNoDelay(true);
+    endAtBind(mounted, connection);
   }
   if (mounted.bindDN !== connection.ldap.bindDN) {
     mounted.session.identity = ANONYMOUS;
     mounted.bindDN = connection.ldap.bindDN;
   }
   return mounted;
+}
+
+/**
+ * RFC 4513 §4: from a bind request on the connection is anonymous, also where ldapjs answers it itself or cannot read
+ * it.
+ */
+function endAtBind(mounted: MountedSession, connection: MountedConnection): void {
+  const end = (): void => {
+    mounted.session.identity = ANONYMOUS;
+    showIdentity(mounted, connection);
+  };
+  connection.parser.prependListener('message', (request) => request.type === 'BindRequest' && end());
+  connection.parser.prependListener('error', end);
 }
 
 /** Whether the handlers behind this one are to be called. */
@@ -99,7 +118,7 @@ async function answer(
   try {
     outcome = await run(services, mounted, request, response);
   } catch (error) {
-    outcome = failureOutcome(error, services.log);
+    outcome = failureOutcome(error, services);
   }
   sendOutcome(response, outcome);
   if (request.type !== 'BindRequest') return true;
@@ -120,6 +139,7 @@ async function run(
   message: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<Outcome> {
+  refuseLost(message);
   const bytes = message.toBer().buffer;
   const { id, request, controls } = decodeRequest(bytes, 0, bytes.length);
   services.statistics.operations[request.op]++;
@@ -132,11 +152,27 @@ async function run(
     session,
     transport: transportOf(connection),
     controls: readControls(request.op, controls),
+    asker: undefined,
     get aborted() {
       return connection.destroyed;
     },
   };
   return perform(context, request, new LdapjsReply(services, response, id, connection));
+}
+
+/**
+ * ldapjs takes a value under an unknown tag for none and leaves out empty fields: a password modify would mean
+ * something else.
+ */
+function refuseLost({ requestName, requestValue }: LdapjsRequest): void {
+  if (requestName !== ExtendedOid.passwordModify) return;
+  if (requestValue === undefined)
+    throw new LdapError(
+      'protocolError',
+      'password modify: the request has no value; name the user or give a new password',
+    );
+  if (Object.values(requestValue as object).includes(''))
+    throw new LdapError('protocolError', 'password modify: a field of the value is empty; leave it out');
 }
 
 async function requireSession(services: Services, session: Session, request: Request): Promise<void> {
@@ -153,6 +189,7 @@ function transportOf(connection: MountedConnection): Transport {
   return {
     encrypted,
     confidential: encrypted || connection.remoteAddress === undefined,
+    network: networkOf(connection.remoteAddress),
     outstanding: 0,
     startTls: () => {
       throw new LdapError('protocolError', 'StartTLS is not supported');

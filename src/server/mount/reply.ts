@@ -5,11 +5,12 @@ import type { Control } from '../../protocol/messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { context } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
-import type { ReplyEntry, SearchReply } from '../context.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import { chain, type Maybe } from '../maybe.js';
-import type { Outcome } from '../outcome.js';
-import type { Services } from '../services.js';
+import type { SearchReply } from '../request/context.js';
+import type { Services } from '../services/services.js';
+import { chain, type Maybe } from '../words/maybe.js';
+import type { Outcome } from '../words/outcome.js';
 import type { LdapjsResponse, MountedConnection } from './ldapjs-objects.js';
 
 /** ldapjs knows no back-pressure: beyond so many bytes that its socket has not sent, a search waits. */

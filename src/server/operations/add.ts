@@ -1,16 +1,18 @@
+import { LdapError } from '../../ldap/error.js';
 import type { AddRequest } from '../../protocol/messages.js';
-import { actorOf, requireAdmin, requireConfidential } from '../access.js';
-import type { Context } from '../context.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
+import { actorOf, requireConfidential, requireKind, sourceOf } from '../request/access.js';
+import type { Context } from '../request/context.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.7. */
 export async function add(context: Context, request: AddRequest): Promise<Outcome> {
   const { services, session, controls } = context;
-  requireAdmin(session, 'add entries');
+  requireKind(session, 'add');
+  if (request.attributes.length === 0)
+    throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
   const dn = services.schema.parseDn(request.dn);
   if (request.attributes.some((a) => services.passwords.holdsPasswords(a.type))) requireConfidential(context);
-  const attributes = [];
-  for (const attribute of request.attributes) attributes.push(await services.passwords.protect(attribute));
+  const attributes = await services.passwords.protect(request.attributes, [], sourceOf(context));
   await services.partition.add(dn, attributes, actorOf(session), { manageDsaIT: controls.manageDsaIT });
   return SUCCESS;
 }

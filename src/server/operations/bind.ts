@@ -1,12 +1,13 @@
 import { ResultCode } from '../../ldap/error.js';
+import type { Source } from '../../password/index.js';
 import type { BindRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/types.js';
-import { requireConfidential } from '../access.js';
-import type { Context } from '../context.js';
-import { chain, type Maybe } from '../maybe.js';
-import { type Outcome, outcome, SUCCESS } from '../outcome.js';
-import { ANONYMOUS } from '../session.js';
-import { printable } from '../text.js';
+import { requireConfidential } from '../request/access.js';
+import type { Context } from '../request/context.js';
+import { chain, type Maybe } from '../words/maybe.js';
+import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
+import { printable } from '../words/printable.js';
+import { ANONYMOUS } from '../words/session.js';
 
 /** One answer for every failure: it does not tell a wrong password from a user that does not exist. */
 const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
@@ -32,7 +33,7 @@ export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
   if (password.length === 0) return bindWithoutPassword(name);
   requireConfidential(context);
   const dn = services.schema.parseDn(name);
-  if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, password);
+  if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, dn, password);
   return bindUser(context, dn, password);
 }
 
@@ -42,9 +43,10 @@ function bindWithoutPassword(name: string): Outcome {
   return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
 }
 
-function bindAdmin({ services, session }: Context, password: Buffer): Maybe<Outcome> {
+function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
+  const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.passwords.verifier.verify(NOBODY, [stored], password), (matched) => {
+    chain(services.passwords.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
       if (!matched) return REFUSED;
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return SUCCESS;
@@ -60,16 +62,38 @@ function stateOf(id: Buffer, version: bigint): Buffer {
   return state;
 }
 
+/** Where a bind comes from; worked out only where it has to wait. */
+class BindSource implements Source {
+  readonly #context: Context;
+  readonly #dn: Dn;
+
+  constructor(context: Context, dn: Dn) {
+    this.#context = context;
+    this.#dn = dn;
+  }
+
+  get network(): string {
+    return this.#context.transport.network;
+  }
+
+  get identity(): string {
+    return this.#dn.norm.toString('latin1');
+  }
+}
+
 function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services } = context;
+  const generation = services.partition.treeGeneration;
   return chain(services.partition.findRow(dn), (found) => {
     const { version, passwords } = found ? services.credentials.ofRow(found.row) : { version: 0n, passwords: [] };
     const id = found?.id ?? NOBODY;
-    return chain(services.passwords.verifier.verify(stateOf(id, version), passwords, password), (matched) => {
+    const source = new BindSource(context, dn);
+    return chain(services.passwords.verifier.verify(stateOf(id, version), passwords, password, source), (matched) => {
       if (!matched) return REFUSED;
       const copies = passwords.map((value) => Buffer.from(value));
-      context.session.identity = { kind: 'user', dn: dn.text, id, version, passwords: copies };
-      services.passwords.considerUpgrade(dn.text, id, matched, password);
+      const name = found!.node.dn.toString();
+      context.session.identity = { kind: 'user', dn: name, generation, id, version, passwords: copies };
+      services.passwords.considerUpgrade(name, id, matched, password, passwords);
       return SUCCESS;
     });
   });

@@ -1,11 +1,11 @@
 import type { DeleteRequest } from '../../protocol/messages.js';
-import { actorOf, requireAdmin } from '../access.js';
-import type { Context } from '../context.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
+import { actorOf, requireKind } from '../request/access.js';
+import type { Context } from '../request/context.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.8. */
 export async function deleteEntry({ services, session, controls }: Context, request: DeleteRequest): Promise<Outcome> {
-  requireAdmin(session, 'delete entries');
+  requireKind(session, 'delete');
   const dn = services.schema.parseDn(request.dn);
   await services.partition.delete(dn, actorOf(session), {
     manageDsaIT: controls.manageDsaIT,

@@ -1,11 +1,11 @@
 import type { ModifyDnRequest } from '../../protocol/messages.js';
-import { actorOf, requireAdmin } from '../access.js';
-import type { Context } from '../context.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
+import { actorOf, requireKind } from '../request/access.js';
+import type { Context } from '../request/context.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.9. */
 export async function modifyDn({ services, session, controls }: Context, request: ModifyDnRequest): Promise<Outcome> {
-  requireAdmin(session, 'rename entries');
+  requireKind(session, 'modifyDN');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
   const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };

@@ -1,51 +1,58 @@
-import type { Change } from '../../ldap/types.js';
+import type { Target } from '../../partition/index.js';
 import type { ModifyRequest } from '../../protocol/messages.js';
-import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential } from '../access.js';
-import type { Context } from '../context.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
-import { renew } from '../validity.js';
+import type { Dn } from '../../schema/types.js';
+import { actorOf, isOwn, requireAdmin, requireConfidential, requireKind, sourceOf } from '../request/access.js';
+import type { Context } from '../request/context.js';
+import { keepingBind } from '../request/validity.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.6, increment of RFC 4525. */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
-  const { services, session, controls } = context;
-  requireBound(session, 'modify entries');
+  const { services, session } = context;
+  requireKind(session, 'modify');
   const dn = services.schema.parseDn(request.dn);
-  const touchesPasswords = request.changes.some((c) => services.passwords.holdsPasswords(c.attribute.type));
-  if (touchesPasswords) requireConfidential(context);
-  const found = touchesPasswords ? await services.partition.findRow(dn) : undefined;
-  const own = isOwn(session, found?.id);
-  if (!own || !onlyPasswords(context, request)) requireAdmin(session, 'modify anything but their own password');
-  const stored = found ? services.credentials.ofRow(found.row).passwords : [];
-  const changes = touchesPasswords ? await protectAll(context, request.changes, stored) : request.changes;
-  await services.partition.modify(dn, changes, actorOf(session), {
-    manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.long !== undefined,
-  });
-  if (own) await renew(services, session);
+  if (request.changes.some((c) => services.passwords.holdsPasswords(c.attribute.type))) {
+    requireConfidential(context);
+    await modifyPasswords(context, request, dn);
+  } else {
+    requireRight(context, request, undefined);
+    await services.partition.modify(dn, request.changes, actorOf(session), optionsOf(context));
+  }
   return SUCCESS;
 }
 
-function onlyPasswords({ services }: Context, request: ModifyRequest): boolean {
-  return request.changes.every((change) => services.passwords.holdsPasswords(change.attribute.type));
+function optionsOf({ services, controls }: Context) {
+  return { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
 }
 
-/** Clear passwords become what is to be stored; one that is to be deleted becomes the stored value that it verifies against. */
-async function protectAll(
-  { services }: Context,
-  changes: readonly Change[],
-  stored: readonly Buffer[],
-): Promise<readonly Change[]> {
-  const { passwords } = services;
-  const protectedChanges: Change[] = [];
-  for (const change of changes) {
-    const { operation, attribute } = change;
-    if (operation !== 'delete') protectedChanges.push({ operation, attribute: await passwords.protect(attribute) });
-    else if (!passwords.holdsPasswords(attribute.type)) protectedChanges.push(change);
-    else {
-      const values: Buffer[] = [];
-      for (const value of attribute.values) values.push(await passwords.storedFor(value, stored));
-      protectedChanges.push({ operation, attribute: { type: attribute.type, values } });
-    }
-  }
-  return protectedChanges;
+/**
+ * For changing the entry `id`, undefined where it is not known: users may change their own passwords, and nothing else.
+ */
+function requireRight({ services, session }: Context, { changes }: ModifyRequest, id: Buffer | undefined): void {
+  const onlyPasswords = changes.every((change) => services.passwords.holdsPasswords(change.attribute.type));
+  if (!onlyPasswords || !isOwn(session.identity, id)) requireAdmin(session, 'modify anything but their own password');
+}
+
+/**
+ * The right is asked for twice: before anything is hashed, and by the partition in each attempt for the entry that it
+ * changes. Between the two the entry may have been renamed, another have taken its name, and its passwords have
+ * changed.
+ */
+async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
+  const { services, session } = context;
+  const { partition, passwords, credentials } = services;
+  const found = await partition.findRow(dn);
+  requireRight(context, request, found?.id);
+  const beside = found ? credentials.ofRow(found.row).passwords : [];
+  const hashed = await passwords.protectChanges(request.changes, beside, sourceOf(context));
+  const matches = passwords.matches(sourceOf(context));
+  await keepingBind(session, (willStore) => {
+    const changesOf = async ({ id, row }: Target) => {
+      const { passwords: stored, version } = credentials.ofRow(row);
+      const changes = await passwords.resolveDeleted(hashed, stored, matches);
+      if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
+      return changes;
+    };
+    return partition.modify(dn, changesOf, actorOf(session), optionsOf(context));
+  });
 }

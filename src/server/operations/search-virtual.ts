@@ -1,11 +1,12 @@
 import { LdapError } from '../../ldap/error.js';
+import type { Viewed, Viewer } from '../../partition/read/viewer/viewer.js';
 import type { SearchRequest } from '../../protocol/messages.js';
-import { requireBound, VIEW } from '../access.js';
-import type { Context, SearchReply } from '../context.js';
 import type { Selection } from '../entry/selection.js';
-import { chain, type Maybe } from '../maybe.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
+import { viewerOf } from '../request/access.js';
+import type { Context, SearchReply } from '../request/context.js';
 import type { VirtualEntry } from '../virtual/virtual-entries.js';
+import { chain, type Maybe } from '../words/maybe.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** Root DSE, cn=Subschema and cn=Monitor: no store row holds them, but their rows take the same way out. */
 export function searchVirtual(
@@ -15,23 +16,24 @@ export function searchVirtual(
   selection: Selection,
   reply: SearchReply,
 ): Maybe<Outcome> {
-  const { session } = context;
-  if (virtual.readers === 'bound') requireBound(session, `read ${virtual.name}`);
+  const viewer = viewerOf(context, virtual.readers, `read ${virtual.name}`);
   if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
-  return chain(virtual.row(), (row) => searchRow(context, request, { row, dn: virtual.dn }, selection, reply));
+  return chain(virtual.row(), (row) =>
+    searchRow(context, request, viewer, { id: NO_ID, row, dn: virtual.dn }, selection, reply),
+  );
 }
 
 function searchRow(
   context: Context,
   request: SearchRequest,
-  { row, dn }: { readonly row: Buffer; readonly dn: Buffer },
+  viewer: Viewer,
+  virtual: Viewed,
   selection: Selection,
   reply: SearchReply,
 ): Maybe<Outcome> {
-  const { services } = context;
-  if (services.partition.matchesFilter(row, request.filter, VIEW) !== true) return SUCCESS;
+  const entry = context.services.partition.findVirtual(virtual, request.filter, viewer);
+  if (!entry) return SUCCESS;
   if (context.aborted) throw new LdapError('canceled', 'canceled');
-  const entry = { id: NO_ID, row, dn };
   return chain(reply.entry(entry, selection, request.typesOnly), () => SUCCESS);
 }
 

@@ -1,58 +1,42 @@
 import { LdapError } from '../../ldap/error.js';
-import type { Hit, SearchOutcome, SearchParams, SearchSink } from '../../partition/types.js';
+import type { SearchOutcome, SearchParams } from '../../partition/read/search-params.js';
+import type { Viewer } from '../../partition/read/viewer/viewer.js';
 import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { SearchRequest } from '../../protocol/messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/types.js';
-import { requireRead, VIEW } from '../access.js';
-import type { Context, SearchReply } from '../context.js';
 import type { Selection } from '../entry/selection.js';
-import { isPromise, type Maybe } from '../maybe.js';
-import { type Outcome, SUCCESS } from '../outcome.js';
-import type { PagePosition } from '../paging.js';
+import { viewerOf } from '../request/access.js';
+import type { Context, SearchReply } from '../request/context.js';
+import type { PagePosition } from '../services/page-cookies.js';
+import { isPromise, type Maybe } from '../words/maybe.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { searchVirtual } from './search-virtual.js';
 
 /** RFC 4511 §4.5. */
 export function search(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
-  const { services, session, controls } = context;
+  const { services, controls } = context;
   const base = services.schema.parseDn(request.base);
   const selection = services.selections.of(request.attributes);
   const virtual = services.virtual.find(base, request.scope);
   if (virtual) return searchVirtual(context, request, virtual, selection, reply);
-  requireRead(services, session);
+  const viewer = viewerOf(context);
   const from = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
-  const params = paramsOf(context, request, base, selection, from);
-  const found = services.partition.search(params, new Sink(reply, selection, request.typesOnly));
+  const params = paramsOf(context, request, base, selection, viewer, from);
+  const { typesOnly } = request;
+  const found = services.partition.search(params, {
+    entry: (hit) => reply.entry(hit, selection, typesOnly),
+    reference: (urls) => reply.reference(urls),
+  });
   if (isPromise(found)) return found.then((outcome) => finish(context, request, params, from, outcome));
   return finish(context, request, params, from, found);
-}
-
-/** Hands entries on with what the search selects of them. */
-class Sink implements SearchSink {
-  readonly #reply: SearchReply;
-  readonly #selection: Selection;
-  readonly #typesOnly: boolean;
-
-  constructor(reply: SearchReply, selection: Selection, typesOnly: boolean) {
-    this.#reply = reply;
-    this.#selection = selection;
-    this.#typesOnly = typesOnly;
-  }
-
-  entry(hit: Hit): Maybe<void> {
-    return this.#reply.entry(hit, this.#selection, this.#typesOnly);
-  }
-
-  reference(urls: readonly string[]): Maybe<void> {
-    return this.#reply.reference(urls);
-  }
 }
 
 function startOfPage(context: Context, request: SearchRequest, base: Dn): PagePosition | undefined {
   const { services, session, controls } = context;
   const cookie = controls.paged!.cookie;
-  return cookie.length === 0 ? undefined : services.pages.open(cookie, request, base, session.dn);
+  return cookie.length === 0 ? undefined : services.pages.open(cookie, request, base, session.key);
 }
 
 /** The smaller of two limits of which 0 means none. */
@@ -66,6 +50,7 @@ function paramsOf(
   request: SearchRequest,
   base: Dn,
   selects: Selection,
+  viewer: Viewer,
   from: PagePosition | undefined,
 ): SearchParams {
   const { services, session, controls } = context;
@@ -81,15 +66,16 @@ function paramsOf(
     scope: request.scope,
     deref: services.config.aliases.dereference ? request.deref : 'never',
     filter: request.filter,
-    view: VIEW,
+    viewer,
     selects,
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
     leaveMany: controls.paged ? undefined : services.long,
     sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
-    deadline: seconds === 0 ? Number.POSITIVE_INFINITY : Date.now() + seconds * 1000,
+    deadline: seconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
+    asker: context.asker,
     resume: from?.resume,
     pageSize,
   };
@@ -103,11 +89,11 @@ function finish(
   found: SearchOutcome,
 ): Outcome {
   const { services, session, controls } = context;
-  services.slowSearches.consider(params, found);
+  services.slowSearches.consider(request.filter, found);
   if (!controls.paged) return SUCCESS;
   const sent = (from?.sent ?? 0) + found.entries;
   const cookie = found.resume
-    ? services.pages.seal({ resume: found.resume, sent }, request, params.base, session.dn)
+    ? services.pages.seal({ resume: found.resume, sent }, request, params.base, session.key)
     : Buffer.alloc(0);
   return paged(cookie);
 }

@@ -5,22 +5,27 @@ interface Described {
   readonly help: string;
 }
 
-interface Numeric extends Described {
-  readonly default: number;
+interface Bounded {
   readonly min: number;
   readonly max: number;
   /** 0 says: without limit. */
   readonly zeroIsUnlimited?: boolean;
 }
 
+interface Numeric extends Described, Bounded {
+  readonly default: number;
+}
+
 export type SettingSpec =
   | (Numeric & { readonly kind: 'integer' })
+  /** A number, or the one word that leaves it to the server. */
+  | (Described & { readonly kind: 'count'; readonly default: 'auto'; readonly min: number; readonly max: number })
   /** Bytes; `16 MiB` and the like are understood. */
   | (Numeric & { readonly kind: 'size' })
   /** In the unit that the setting's name ends with; `15 m`, `2 h`, `30 d` are understood. */
   | (Numeric & { readonly kind: 'duration'; readonly unit: 'seconds' | 'days' })
   | (Described & { readonly kind: 'boolean'; readonly default: boolean })
-  | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default: string })
+  | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string })
   /** Permissions of a file, three octal digits in a text. */
   | (Described & { readonly kind: 'mode'; readonly default: string })
   /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
@@ -34,15 +39,19 @@ export type SettingSpec =
 /** The type of a setting's value. */
 export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'integer' | 'size' | 'duration' }
   ? number
-  : S extends { readonly kind: 'boolean' }
-    ? boolean
-    : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
-      ? C
-      : S extends { readonly kind: 'mode' }
-        ? string
-        : S extends { readonly kind: 'path' | 'text' }
-          ? string | undefined
-          : readonly string[];
+  : S extends { readonly kind: 'count' }
+    ? number | 'auto'
+    : S extends { readonly kind: 'boolean' }
+      ? boolean
+      : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
+        ? S extends { readonly default: string }
+          ? C
+          : C | undefined
+        : S extends { readonly kind: 'mode' }
+          ? string
+          : S extends { readonly kind: 'path' | 'text' }
+            ? string | undefined
+            : readonly string[];
 
 export type AnyValue = number | boolean | string | readonly string[] | undefined;
 
@@ -51,7 +60,7 @@ export class SettingFault extends Error {
   override readonly name = 'SettingFault';
 }
 
-function number(spec: SettingSpec & Numeric, value: number): number {
+function number(spec: SettingSpec & Bounded, value: number): number {
   if (!Number.isInteger(value)) throw new SettingFault('must be a whole number');
   if (value === 0 && spec.zeroIsUnlimited) return 0;
   if (value < spec.min || value > spec.max) {
@@ -107,8 +116,8 @@ function listenUrl(text: string): string {
 }
 
 /**
- * The value that `raw` (from YAML, or the text of a flag or variable: then `isText`) gives the setting; paths are made absolute by
- * `resolve`. Throws `SettingFault`.
+ * The value that `raw` (from YAML, or the text of a flag or variable: then `isText`) gives the setting; paths are made
+ * absolute by `resolve`. Throws `SettingFault`.
  */
 export function readValue(
   spec: SettingSpec,
@@ -121,6 +130,12 @@ export function readValue(
       if (typeof raw === 'number') return number(spec, raw);
       if (isText && typeof raw === 'string' && /^-?\d{1,15}$/.test(raw.trim())) return number(spec, Number(raw));
       throw new SettingFault('must be a whole number');
+    case 'count': {
+      if (raw === spec.default) return raw;
+      const count = isText && typeof raw === 'string' && /^\d{1,15}$/.test(raw.trim()) ? Number(raw) : raw;
+      if (typeof count === 'number') return number(spec, count);
+      throw new SettingFault(`must be a whole number, or ${spec.default}`);
+    }
     case 'size':
       return number(
         spec,

@@ -3,7 +3,8 @@ import type { SettingSpec } from './kinds.js';
 
 /**
  * Every setting there is: one table for the file, the flags, the variables, their checks, `--help`, `rowan config` and
- * docs/configuration.md. A name is its place in the YAML file; `settingFlag` and `settingVariable` derive the other two spellings.
+ * docs/configuration.md. A name is its place in the YAML file; `settingFlag` and `settingVariable` derive the other two
+ * spellings.
  */
 export const settings = {
   data: { kind: 'path', help: 'Folder of the directory, made by `rowan init`.' },
@@ -56,11 +57,11 @@ export const settings = {
     help: 'Where to listen: `ldap://`, `ldaps://` (needs `tls.cert`) and `ldapi://` URLs. The flag may be repeated.',
   },
   workers: {
-    kind: 'integer',
-    default: 1,
+    kind: 'count',
+    default: 'auto',
     min: 1,
     max: 256,
-    help: 'Processes that serve, one for each core at most. With more than one, another process accepts the connections and shares them out.',
+    help: 'Processes that serve, one for each core at most. `auto`: one; another when those that there are have been busy for 5 s, up to the number of cores less one, 8 at most; one fewer when they have been idle for 5 minutes. With a number above 1, another process accepts the connections and shares them out.',
   },
 
   'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
@@ -116,10 +117,17 @@ export const settings = {
     max: ARGON2_LIMITS.parallelism.max,
     help: 'Lanes of one argon2id hash.',
   },
+  'passwords.maxCost': {
+    kind: 'integer',
+    default: 32,
+    min: 1,
+    max: 1000,
+    help: 'Most that verifying a stored hash may cost, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
+  },
   'passwords.upgradeAtBind': {
     kind: 'boolean',
     default: true,
-    help: 'Store a password anew when its owner binds and it is stored in a weaker way than `passwords.scheme`.',
+    help: 'Store a password anew when its owner binds and it is stored in a weaker or dearer way than `passwords.scheme`.',
   },
   'passwords.requireTls': {
     kind: 'boolean',
@@ -155,6 +163,20 @@ export const settings = {
     max: 256 * 1024 ** 2,
     help: 'Largest request. It bounds the largest value that can be added over LDAP.',
   },
+  'limits.unboundMessageBytes': {
+    kind: 'size',
+    default: 64 * 1024,
+    min: 4 * 1024,
+    max: 256 * 1024 ** 2,
+    help: 'Largest request of a client that has not bound.',
+  },
+  'limits.requestBytes': {
+    kind: 'size',
+    default: 64 * 1024 ** 2,
+    min: 1024 ** 2,
+    max: 64 * 1024 ** 3,
+    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it.',
+  },
   'limits.filterDepth': { kind: 'integer', default: 100, min: 8, max: 500, help: 'Nesting of a filter.' },
   'limits.filterNodes': {
     kind: 'integer',
@@ -171,12 +193,26 @@ export const settings = {
     max: 100_000,
     help: 'Requests of one connection at work; more are read when some have been answered.',
   },
+  'limits.longRequests': {
+    kind: 'integer',
+    default: 1000,
+    min: 2,
+    max: 1_000_000,
+    help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`.',
+  },
   'limits.unsentBytes': {
     kind: 'size',
     default: 4 * 1024 ** 2,
     min: 64 * 1024,
     max: 1024 ** 3,
     help: 'Replies of one connection that wait for the client; beyond it searches pause.',
+  },
+  'limits.allUnsentBytes': {
+    kind: 'size',
+    default: 64 * 1024 ** 2,
+    min: 1024 ** 2,
+    max: 64 * 1024 ** 3,
+    help: 'Replies that wait for clients, of all connections of a process together. Each connection may have as much waiting as is free; beyond it its searches pause.',
   },
   'limits.slowReaderSeconds': {
     kind: 'duration',
@@ -296,13 +332,12 @@ export const settings = {
   'schema.folders': {
     kind: 'paths',
     default: [],
-    help: "Folders of your own schema files, read after Rowan's. The flag may be repeated.",
+    help: "Folders of your own schema files, read after Rowan's when `rowan init` or `rowan schema set` gives them to a directory. Elsewhere they need not be given; those that are, must be the directory's.",
   },
   'schema.nis': {
     kind: 'choice',
     choices: ['rfc2307', 'rfc2307bis'],
-    default: 'rfc2307',
-    help: 'Which NIS schema: in `rfc2307bis` posixGroup is auxiliary, so that a groupOfNames can be one.',
+    help: 'Which NIS schema a directory is given, as with `schema.folders`; `rfc2307` unless given. In `rfc2307bis` posixGroup is auxiliary, so that a groupOfNames can be one.',
   },
 
   'log.level': {
@@ -324,6 +359,12 @@ export const settings = {
     max: 2_147_483_647,
     zeroIsUnlimited: true,
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
+  },
+
+  readOnlyWhenDamaged: {
+    kind: 'boolean',
+    default: true,
+    help: 'Write nothing any more once stored data was found damaged, in all processes and after a restart, until `rowan check` finds no breach.',
   },
 
   shutdownSeconds: {

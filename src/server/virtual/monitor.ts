@@ -1,15 +1,15 @@
 import { SUBSCHEMA_DN } from '../entry/computed.js';
-import { chain, type Maybe } from '../maybe.js';
-import type { Siblings } from '../siblings.js';
-import { type Counts, type Statistics, sumCounts } from '../statistics.js';
-import { VENDOR, VERSION } from '../version.js';
+import type { Siblings } from '../processes/siblings.js';
+import { type Counts, type Statistics, sumCounts } from '../processes/statistics.js';
+import { chain, type Maybe } from '../words/maybe.js';
+import { VENDOR, VERSION } from '../words/version.js';
 import { generalizedTime } from './subschema.js';
-import type { VirtualAttributes } from './virtual-entries.js';
+import type { VirtualAttributes } from './virtual-attributes.js';
 
 /** How the server is doing: all its processes together, then each. */
 export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
   const own = statistics.counts();
-  if (!siblings) return describe(own, figures(own));
+  if (!siblings || siblings.alone) return describe(own, figures(own));
   return chain(siblings.ask({ about: 'counts' }), (answers) => {
     const others = answers.flatMap(({ counts }) => counts ?? []);
     const workers = [own, ...others].filter(({ worker }) => worker > 0).sort((a, b) => a.worker - b.worker);

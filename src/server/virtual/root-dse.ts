@@ -1,11 +1,10 @@
-import type { DirectorySettings } from '../../partition/types.js';
-import { FeatureOid } from '../../protocol/oids.js';
-import { SUPPORTED_CONTROLS } from '../controls.js';
+import type { DirectorySettings } from '../../partition/model/directory.js';
+import { ExtendedOid, FeatureOid } from '../../protocol/oids.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
-import { supportedExtensions } from '../operations/extended/extended.js';
 import type { Config } from '../settings/index.js';
-import { VENDOR, VERSION } from '../version.js';
-import type { VirtualAttributes } from './virtual-entries.js';
+import { SUPPORTED_CONTROLS } from '../words/controls.js';
+import { VENDOR, VERSION } from '../words/version.js';
+import type { VirtualAttributes } from './virtual-attributes.js';
 
 /** The root DSE (RFC 4512 §5.1, RFC 3045). */
 export function rootDseAttributes(settings: DirectorySettings, config: Config): VirtualAttributes {
@@ -24,4 +23,9 @@ export function rootDseAttributes(settings: DirectorySettings, config: Config): 
     ['structuralObjectClass', ['top']],
     ['hasSubordinates', ['TRUE']],
   ];
+}
+
+/** StartTLS is offered where there is a certificate. */
+function supportedExtensions(config: Config): string[] {
+  return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
 }

@@ -1,6 +1,6 @@
 import type { Schema } from '../../schema/schema.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
-import type { VirtualAttributes } from './virtual-entries.js';
+import type { VirtualAttributes } from './virtual-attributes.js';
 
 /** The subschema subentry (RFC 4512 §4.2): the whole schema in RFC 4512 §4.1 text. */
 export function subschemaAttributes(schema: Schema, loadedAt: Date): VirtualAttributes {

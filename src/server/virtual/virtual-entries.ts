@@ -1,13 +1,14 @@
 import type { Scope } from '../../ldap/types.js';
 import type { Partition } from '../../partition/index.js';
 import type { Dn } from '../../schema/types.js';
-import { chain, type Maybe } from '../maybe.js';
+import type { Siblings } from '../processes/siblings.js';
+import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
-import type { Siblings } from '../siblings.js';
-import type { Statistics } from '../statistics.js';
+import { chain, type Maybe } from '../words/maybe.js';
 import { monitorAttributes } from './monitor.js';
 import { rootDseAttributes } from './root-dse.js';
 import { subschemaAttributes } from './subschema.js';
+import type { VirtualAttributes } from './virtual-attributes.js';
 
 export interface VirtualEntry {
   readonly name: string;
@@ -18,9 +19,6 @@ export interface VirtualEntry {
   /** Packed master row, as of now. */
   row(): Maybe<Buffer>;
 }
-
-/** Attributes by name; a value is text or bytes. */
-export type VirtualAttributes = readonly (readonly [type: string, values: readonly string[]])[];
 
 /** The entries that the server makes up itself (RFC 4512 §5.1, §4.2; cn=Monitor). */
 export class VirtualEntries {

@@ -1,9 +1,9 @@
 import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { noTable } from '../tables.js';
-import { GATES_TABLE, INTERNAL_TABLES, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/tables.js';
+import { GATES_TABLE, INTERNAL_TABLES, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
-import type { ReadOptions, RowMutation, TableHandle } from './rpc/types.js';
+import type { ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
 /** A table as the engine uses it. */
@@ -14,7 +14,10 @@ export interface OpenTable {
   readonly stored: readonly number[];
   /** The lock cell. */
   readonly lock: CellName;
-  /** What reads ask for: rows, their first family, rows with their locks, locks. Always the same objects: the client remembers how they are sent. */
+  /**
+   * What reads ask for: rows, their first family, rows with their locks, locks. Always the same objects: the client
+   * remembers how they are sent.
+   */
   readonly rows: ReadOptions;
   readonly heads: ReadOptions;
   readonly rowsAndLocks: ReadOptions;

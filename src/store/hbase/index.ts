@@ -1,3 +1,3 @@
 /** The engine over Apache HBase. */
-export { INTERNAL_TABLES } from './journal/tables.js';
+export { INTERNAL_TABLES } from './journal/journal-tables.js';
 export { HBaseStore, type HBaseStoreOptions, openHBaseStore } from './store.js';

@@ -1,8 +1,8 @@
+import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { awaitedLater, isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
-import { checkKey } from '../stage.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';
@@ -11,7 +11,7 @@ import type { Session } from './journal/session.js';
 import { takeBack } from './journal/take-back.js';
 import { STEP } from './journal/tickets.js';
 import { FIRST_KEY_ONLY } from './rpc/requests.js';
-import type { RowMutation } from './rpc/types.js';
+import type { RowMutation } from './rpc/rpc-types.js';
 
 /** Rows read, and rows written, at once; so many chunks are on their way together. */
 const CHUNK = 2000;
@@ -27,9 +27,9 @@ interface Part {
 }
 
 /**
- * One batch of a bulk load: rows first, then the plan, which decides. The gates of the tables are held meanwhile, so nobody else changes their rows.
- * When it comes to nothing, rows of `absent` tables, index rows and appended ones are taken away again: here, or by who sweeps
- * this writer. Rows that are written over are plans of their own, and stay.
+ * One batch of a bulk load: rows first, then the plan, which decides. The gates of the tables are held meanwhile, so
+ * nobody else changes their rows. When it comes to nothing, rows of `absent` tables, index rows and appended ones are
+ * taken away again: here, or by who sweeps this writer. Rows that are written over are plans of their own, and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
   const parts: Part[] = [];
@@ -42,21 +42,25 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
   await withGates(session, gated, async () => {
     for (const part of parts) if (part.load.absent) await requireAbsent(session, part);
     const appended = parts.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
-    const ticket = await session.tickets.draw(1 + appended);
-    const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
-    const batch = await session.writer.announce(ticket, tables);
-    await at(session, 'batch announced');
-    try {
-      await writeAll(session, parts, ticket);
-      await runPlan(session, plan, gated, batch);
-    } catch (error) {
-      await undo(session, batch, ticket, tables);
-      throw error;
-    }
+    await session.withTickets(1 + appended, async (first) => {
+      const ticket = await first;
+      const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
+      const batch = await session.writer.announce(ticket, tables);
+      await at(session, 'batch announced');
+      try {
+        await writeAll(session, parts, ticket);
+        await runPlan(session, plan, gated, batch);
+      } catch (error) {
+        await undo(session, batch, ticket, tables);
+        throw error;
+      }
+    });
   });
 }
 
-/** A session that ended is swept by others, or by this store itself: whether the plan was decided is theirs to find out. */
+/**
+ * A session that ended is swept by others, or by this store itself: whether the plan was decided is theirs to find out.
+ */
 async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
   if (session.ended) return;
   try {

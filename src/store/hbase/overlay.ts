@@ -2,12 +2,12 @@ import type { Cluster, OpenTable } from './cluster.js';
 import { rowId } from './journal/groups.js';
 import { moments } from './journal/moments.js';
 import type { Session } from './journal/session.js';
-import type { ReadOptions } from './rpc/types.js';
+import type { ReadOptions } from './rpc/rpc-types.js';
 
 /**
- * What a front end has added to counters and not folded into their rows yet, for those who read them: a read gives the row as HBase
- * has it, and what is missing in it is added. Where a fold went on during the read nobody can tell whether it is in the row, and the
- * row is read again.
+ * What a front end has added to counters and not folded into their rows yet, for those who read them: a read gives the
+ * row as HBase has it, and what is missing in it is added. Where a fold went on during the read nobody can tell whether
+ * it is in the row, and the row is read again.
  */
 export class Overlay {
   /** The last is the one of now; those before have ended and are being swept. */

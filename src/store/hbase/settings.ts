@@ -1,7 +1,7 @@
 import type { TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
-import type { RpcSettings } from './rpc/types.js';
-import { siteSettings } from './site-file.js';
+import type { RpcSettings } from './rpc/rpc-types.js';
+import type { SiteSettings } from './site-file.js';
 
 /** Everything that the HBase engine is told from outside. */
 export interface HBaseSettings extends RpcSettings {
@@ -21,10 +21,13 @@ export interface HBaseSettings extends RpcSettings {
 export type Durability = 'default' | 'fsync';
 
 export interface HBaseOptions {
-  /** `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`; without hosts the site file names the masters. */
+  /**
+   * `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`; without hosts the site file names the
+   * masters.
+   */
   readonly url: string;
-  /** Text of an hbase-site.xml. */
-  readonly site?: string | undefined;
+  /** From an hbase-site.xml. */
+  readonly site?: SiteSettings | undefined;
   /** `http://HOST:PORT`, `https://HOST:PORT` or `none`. */
   readonly rest?: string | undefined;
   readonly durability?: Durability;
@@ -117,7 +120,7 @@ function usualGateway(master: string): string | undefined {
 /** The settings in force. Throws `StoreError` `format` for what cannot be understood. */
 export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const address = parseAddress(options.url);
-  const site = options.site === undefined ? undefined : siteSettings(options.site);
+  const { site } = options;
   const masters = address.masters.length > 0 ? address.masters : (site?.masters ?? []).map(masterAddress);
   const first = masters[0];
   if (first === undefined) {

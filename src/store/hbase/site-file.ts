@@ -1,3 +1,4 @@
+import { SaxesParser } from 'saxes';
 import { StoreError } from '../errors.js';
 
 /** What Rowan takes from an hbase-site.xml. */
@@ -71,108 +72,67 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
   return value;
 }
 
-/** One piece of the file: markup without its angle brackets, or the text up to the next. */
-interface Token {
-  readonly markup: boolean;
-  readonly text: string;
-  readonly at: number;
-}
-
 /**
- * The flat form that Hadoop's files have: `<configuration>` of `<property>` with `<name>` and `<value>`. Of XML it knows
- * comments, CDATA and the predefined and numbered entities; a DOCTYPE and included files are refused.
+ * The flat form that Hadoop's files have: `<configuration>` of `<property>` with `<name>` and `<value>`. A DOCTYPE and
+ * included files are refused.
  */
 export function siteProperties(source: string): Map<string, string> {
   if (source.length > MAX_CHARACTERS) throw fault(`${source.length} characters are no configuration`);
-  const found = new Map<string, string>();
-  const open: string[] = [];
-  let fields: { name?: string; value?: string } = {};
-  let text = '';
-  for (const token of tokens(source)) {
-    const fail = (message: string): StoreError => fault(`line ${lineOf(source, token.at)}: ${message}`);
-    if (!token.markup) {
-      text += token.text;
-      if (open.length < 3 && token.text.trim() !== '') throw fail('text outside of name and value');
-      continue;
-    }
-    const tag = /^(\/?)([A-Za-z][\w.-]*)\s*(\/?)$/.exec(token.text);
-    if (!tag) throw fail(`<${token.text.slice(0, 40)}> is not understood`);
-    const [, closing, element, empty] = tag;
-    if (closing) {
-      if (open.pop() !== element) throw fail(`</${element}> closes nothing`);
-      if (open.length === 2 && (element === 'name' || element === 'value')) fields[element] = text.trim();
-      if (open.length === 1) keep(found, fields, fail);
-    } else {
-      if (element !== ['configuration', 'property'][open.length] && open.length < 2)
-        throw fail(`<${element}> is not understood here`);
-      if (open.length > 2) throw fail(`<${element}> within <${open[2]}>`);
-      if (open.length === 1) fields = {};
-      if (empty && element === 'value') fields.value = '';
-      if (!empty) open.push(element!);
-    }
-    text = '';
+  const reader = new SiteReader();
+  reader.read(source);
+  return reader.found;
+}
+
+/** The elements that one may stand in, from the outermost. */
+const FORM = [['configuration'], ['property'], ['name', 'value', 'description', 'final', 'source']];
+
+class SiteReader {
+  readonly found = new Map<string, string>();
+  readonly #parser = new SaxesParser();
+  #depth = 0;
+  #fields: { name?: string; value?: string } = {};
+  #text = '';
+
+  constructor() {
+    const parser = this.#parser;
+    parser.on('error', ({ message }) => this.#fail(message.replace(/^\d+:\d+: /, '')));
+    parser.on('doctype', () => this.#fail('a DOCTYPE is not understood'));
+    parser.on('opentag', ({ name, attributes }) => this.#open(name, Object.keys(attributes)));
+    parser.on('closetag', ({ name }) => this.#close(name));
+    parser.on('text', (text) => this.#add(text));
+    parser.on('cdata', (text) => this.#add(text));
   }
-  if (open.length > 0) throw fault(`<${open.at(-1)}> is not closed`);
-  return found;
-}
 
-function keep(
-  found: Map<string, string>,
-  { name, value }: { name?: string; value?: string },
-  fail: (message: string) => StoreError,
-): void {
-  if (name === undefined || name === '') throw fail('a property without a name');
-  if (found.size === MAX_PROPERTIES) throw fail(`more than ${MAX_PROPERTIES} properties`);
-  if (value !== undefined) found.set(name, value);
-}
-
-function* tokens(source: string): Generator<Token> {
-  for (let at = source.charCodeAt(0) === 0xfeff ? 1 : 0; at < source.length; ) {
-    const skipped = skip(source, at, '<!--', '-->') ?? skip(source, at, '<?', '?>');
-    if (skipped !== undefined) {
-      at = skipped;
-      continue;
-    }
-    const after = skip(source, at, '<![CDATA[', ']]>');
-    if (after !== undefined) {
-      yield { markup: false, text: source.slice(at + 9, after - 3), at };
-      at = after;
-      continue;
-    }
-    const markup = source[at] === '<';
-    const end = source.indexOf(markup ? '>' : '<', at);
-    if (markup && end < 0) throw fault(`line ${lineOf(source, at)}: "<" without ">"`);
-    const stop = end < 0 ? source.length : end;
-    yield markup
-      ? { markup, text: source.slice(at + 1, stop), at }
-      : { markup, text: decodeEntities(source.slice(at, stop), () => lineOf(source, at)), at };
-    at = markup ? stop + 1 : stop;
+  read(source: string): void {
+    this.#parser.write(source).close();
   }
-}
 
-/** Where the piece that begins with `start` ends, or undefined when another begins here. */
-function skip(source: string, at: number, start: string, end: string): number | undefined {
-  if (!source.startsWith(start, at)) return undefined;
-  const stop = source.indexOf(end, at + start.length);
-  if (stop < 0) throw fault(`line ${lineOf(source, at)}: ${start} without ${end}`);
-  return stop + end.length;
-}
+  #fail(message: string): never {
+    throw fault(`line ${this.#parser.line}: ${message}`);
+  }
 
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+  #open(name: string, attributes: readonly string[]): void {
+    if (!FORM[this.#depth]?.includes(name)) this.#fail(`<${name}> is not understood here`);
+    if (attributes.length > 0) this.#fail(`attribute ${attributes[0]} of <${name}> is not understood`);
+    if (this.#depth === 1) this.#fields = {};
+    this.#depth++;
+    this.#text = '';
+  }
 
-function decodeEntities(text: string, line: () => number): string {
-  if (!text.includes('&')) return text;
-  return text.replaceAll(/&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w{1,10}))?;?/g, (all, decimal, hex, name) => {
-    const code = decimal !== undefined ? Number(decimal) : hex !== undefined ? Number.parseInt(hex, 16) : undefined;
-    const character =
-      code !== undefined && code <= 0x10ffff ? String.fromCodePoint(code) : name ? ENTITIES[name as string] : undefined;
-    if (character === undefined || !all.endsWith(';')) throw fault(`line ${line()}: "${all}" is no entity`);
-    return character;
-  });
-}
+  #add(text: string): void {
+    if (this.#depth < FORM.length && text.trim() !== '') this.#fail('text outside of name and value');
+    this.#text += text;
+  }
 
-function lineOf(source: string, at: number): number {
-  let line = 1;
-  for (let i = source.indexOf('\n'); i >= 0 && i < at; i = source.indexOf('\n', i + 1)) line++;
-  return line;
+  #close(element: string): void {
+    this.#depth--;
+    if (element === 'name' || element === 'value') this.#fields[element] = this.#text.trim();
+    if (element === 'property') this.#keep(this.#fields);
+  }
+
+  #keep({ name, value }: { readonly name?: string; readonly value?: string }): void {
+    if (name === undefined || name === '') this.#fail('a property without a name');
+    if (this.found.size === MAX_PROPERTIES) this.#fail(`more than ${MAX_PROPERTIES} properties`);
+    if (value !== undefined) this.found.set(name, value);
+  }
 }

@@ -1,15 +1,16 @@
 import type { LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { Cluster } from './cluster.js';
+import { HBaseReader } from './hbase-reader.js';
 import { ingest } from './ingest.js';
 import type { Failpoint } from './journal/apply.js';
 import { runPlan } from './journal/run.js';
 import { Session } from './journal/session.js';
 import { Sweeper } from './journal/sweeper.js';
 import { Tickets } from './journal/tickets.js';
+import { leastFloor } from './journal/unfinished.js';
 import { Fenced } from './journal/writer.js';
 import { Overlay } from './overlay.js';
-import { HBaseReader } from './reader.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
@@ -58,6 +59,7 @@ export class HBaseStore extends HBaseReader implements Store {
   #opening: Promise<Session> | undefined;
   #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
+  #settled = 0n;
 
   constructor(cluster: Cluster, settings: HBaseSettings, options: HBaseStoreOptions) {
     const overlay = new Overlay();
@@ -142,6 +144,17 @@ export class HBaseStore extends HBaseReader implements Store {
 
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     return this.#run((session) => ingest(session, tables, plan));
+  }
+
+  async settled(): Promise<bigint> {
+    this.#checkOpen();
+    const given = await this.#tickets.read();
+    const least = await leastFloor(this.cluster, given, (id) => this.#isOwn(id));
+    const session = this.#session;
+    const settled = session && !session.ended ? session.writer.unfinished.floor(least) : least;
+    // A floor that was sent earlier may arrive later: what was settled once stays so.
+    if (settled > this.#settled) this.#settled = settled;
+    return this.#settled;
   }
 
   async #run(work: (session: Session) => Promise<void>): Promise<void> {

@@ -1,28 +1,25 @@
 import type { Store } from '../contract.js';
-import { type Access, openEnvironment } from './environment.js';
-import { toStoreError } from './errors.js';
-import { endUpgrade, prepareFolder } from './folder.js';
-import { LmdbStore } from './store.js';
-import { packDuplicates } from './upgrade.js';
+import { type Access, openEnvironment } from './file/environment.js';
+import { prepareFolder } from './file/folder.js';
+import { toStoreError } from './file/lmdb-errors.js';
+import { LmdbStore, type StoreOptions } from './store.js';
 
 /** `readOnly` opens an existing store without ever writing to it. */
-export interface LmdbOptions extends Access {
+export interface LmdbOptions extends Access, StoreOptions {
   /** False: an absent store is an error. Defaults to true, with `readOnly` to false. */
   readonly create?: boolean;
 }
 
 /**
- * Opens the store in `folder`, which several processes may do at once; one of an older format is upgraded first. Errors: `format` (data of a newer version, of
- * something else, or none and `create` is false), `corrupt`, `permission`, `full`; each names the folder and what helps.
+ * Opens the store in `folder`, which several processes may do at once. Errors: `format` (data of another version or of
+ * something else, or none and `create` is false), `corrupt`, `permission`, `full`; each names the folder and what
+ * helps.
  */
 export async function openLmdbStore(folder: string, options: LmdbOptions = {}): Promise<Store> {
   const readOnly = options.readOnly ?? false;
   try {
-    if (await prepareFolder(folder, options.create ?? !readOnly, readOnly)) {
-      await packDuplicates(folder);
-      await endUpgrade(folder);
-    }
-    return new LmdbStore(openEnvironment(folder, options), readOnly);
+    await prepareFolder(folder, options.create ?? !readOnly, readOnly);
+    return new LmdbStore(openEnvironment(folder, options), options);
   } catch (error) {
     throw toStoreError(error, folder);
   }

@@ -1,28 +1,46 @@
 import type { Transaction } from 'lmdb';
-import type { LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { lastNumber } from '../append.js';
+import type { LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { checkSpec, sameSpec } from '../tables.js';
-import { Committer } from './committer.js';
-import type { Environment } from './environment.js';
-import { Ingester } from './ingest.js';
-import { LmdbReader } from './reader.js';
-import { type LmdbTable, openTable } from './table.js';
+import type { Failpoint } from './failpoint.js';
+import type { Environment } from './file/environment.js';
+import type { LmdbTable } from './file/lmdb-table.js';
+import { Ingester } from './ingest/ingester.js';
+import { LmdbReader } from './read/lmdb-reader.js';
+import { Committer } from './write/committer.js';
+import { WriteHold } from './write/hold.js';
+
+export interface StoreOptions {
+  readonly readOnly?: boolean;
+  /** Writes where writes are held: to repair. */
+  readonly evenIfDamaged?: boolean;
+  /** For tests. */
+  readonly failpoint?: Failpoint;
+}
 
 /** The LMDB engine. Reads answer at once; writers of one process take turns here, those of several by LMDB's lock. */
 export class LmdbStore extends LmdbReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
   readonly #readOnly: boolean;
+  readonly #failpoint: Failpoint | undefined;
+  readonly #hold: WriteHold;
+  readonly #evenIfDamaged: boolean;
   readonly #committer: Committer;
   readonly #ingester: Ingester;
   readonly #snapshots = new Set<LmdbSnapshot>();
   #turn: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  constructor(env: Environment, readOnly: boolean) {
+  constructor(env: Environment, options: StoreOptions) {
     super(env);
+    const { readOnly = false, evenIfDamaged = false, failpoint } = options;
     this.#readOnly = readOnly;
-    this.#committer = new Committer(env, (task) => this.#exclusive(task));
-    this.#ingester = new Ingester(env.folder);
+    this.#evenIfDamaged = evenIfDamaged;
+    this.#failpoint = failpoint;
+    this.#hold = new WriteHold(env.folder);
+    this.#committer = new Committer(env, (task) => this.#exclusive(task), failpoint);
+    this.#ingester = new Ingester(env.folder, failpoint);
   }
 
   /** `batches` is the number of transactions (and flushes) that `commit` took for `plans` plans. */
@@ -43,7 +61,8 @@ export class LmdbStore extends LmdbReader implements Store {
       const found = env.catalog.entries().get(spec.name);
       if (!found) {
         env.root.resetReadTxn();
-        created = openTable(env.root, spec, env.catalog.addEntry(spec));
+        created = env.openTable(spec, env.catalog.addEntry(spec));
+        this.#failpoint?.('table created');
       } else if (!sameSpec(found.spec, spec)) {
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
@@ -65,7 +84,9 @@ export class LmdbStore extends LmdbReader implements Store {
         for (const cells of table.cells.values()) cells.clearSync();
         table.longRows?.clearSync();
         table.blocks?.rows.clearSync();
+        env.dictionary.remove(table.id);
         env.catalog.removeEntry(name, table.id);
+        this.#failpoint?.('table dropped');
       });
       env.refresh();
     });
@@ -105,6 +126,18 @@ export class LmdbStore extends LmdbReader implements Store {
     this.renewReads();
   }
 
+  holdWrites(why: string): void {
+    this.#hold.hold(why);
+  }
+
+  releaseWrites(): Promise<boolean> {
+    return this.#hold.release();
+  }
+
+  settled(table: string): Maybe<bigint> {
+    return lastNumber(this, table);
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -142,6 +175,7 @@ export class LmdbStore extends LmdbReader implements Store {
   #checkWritable(): void {
     this.checkOpen();
     if (this.#readOnly) throw new StoreError('permission', `store in ${this.env.folder} was opened to read only`);
+    if (!this.#evenIfDamaged) this.#hold.check();
   }
 }
 

@@ -1,9 +1,11 @@
-import type { LoadRow, LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { lastNumber } from '../append.js';
+import { checkKey } from '../checks.js';
+import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { nextCell, qualifierStart, valueStart } from '../row.js';
-import { checkKey, Stage, type StageSink, type StageSource } from '../stage.js';
+import { Stage, type StageSink, type StageSource } from '../stage.js';
 import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
-import { MemoryReader, type MemoryTable, separateOf } from './reader.js';
+import { MemoryReader, type MemoryTable, separateOf } from './memory-reader.js';
 import { Tree } from './tree.js';
 
 /** Longest key, bytes; HBase's limit. */
@@ -88,6 +90,10 @@ class MemoryStore extends MemoryReader implements Store {
         throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
       loadRow(table, row);
     }
+  }
+
+  settled(table: string): Maybe<bigint> {
+    return lastNumber(this, table);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import {
   type PasswordModify,
 } from '../../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
+import { int, seq, tlv } from '../../protocol/bytes.js';
 import type { Answer, RawClient } from '../raw-client.js';
 import type { SuiteDirectory } from './directory.js';
 
@@ -55,6 +56,33 @@ export function extendedSuite(directory: SuiteDirectory): void {
       expect((await passwordModify(user, { user: `uid=none,${directory.people}`, new: 'x' })).code).to.equal(50);
       expect((await passwordModify(await directory.connect(), { user: dn, old: 'own', new: 'x' })).code).to.equal(50);
       expect((await passwordModify(user, { user: directory.served.adminDn, new: 'x' })).code).to.equal(50);
+    });
+
+    it('password modify: an empty identity is none', async () => {
+      const dn = await directory.addPerson('pw6', { userPassword: 'own' });
+      const user = await directory.connectAs(dn, 'own');
+      expect((await passwordModify(user, { user: '', new: 'x' })).code).to.equal(2);
+      expect((await passwordModify(user, { user: 'dn:', new: 'x' })).code).to.equal(50);
+      expect((await passwordModify(directory.admin, { user: '', new: 'x' })).code).to.equal(2);
+      expect(await (await directory.connect()).bind(dn, 'own')).to.equal(0);
+    });
+
+    it('a value under an unknown tag is not taken for none', async () => {
+      const dn = await directory.addPerson('pw7', { userPassword: 'own' });
+      const user = await directory.connectAs(dn, 'own');
+      for (const [oid, tag] of [
+        [ExtendedOid.passwordModify, 0x82],
+        [ExtendedOid.passwordModify, 0xa1],
+        [ExtendedOid.passwordModify, 0x04],
+        [ExtendedOid.whoAmI, 0x82],
+      ] as const) {
+        // ldapjs says nothing of it, and it does no harm.
+        if (oid === ExtendedOid.whoAmI && directory.served.lacks?.includes('strictParser')) continue;
+        const id = user.nextId();
+        user.write(seq(int(id), tlv(0x77, tlv(0x80, oid), tlv(tag, 'value'))));
+        expect((await user.answer(id)).code, `${oid} ${tag}`).to.equal(2);
+      }
+      expect(await (await directory.connect()).bind(dn, 'own')).to.equal(0);
     });
 
     it('password modify makes one up', async () => {

@@ -23,6 +23,7 @@ export function writeSuite(directory: SuiteDirectory): void {
       expect(await codes(`uid=x,ou=none,${people}`, { ...person, uid: 'x' })).to.equal(32);
       expect(await codes(`uid=x,${people}`, { objectClass: 'inetOrgPerson', cn: 'x', uid: 'x' })).to.equal(65);
       expect(await codes(people, { objectClass: 'organizationalUnit', ou: 'people' })).to.equal(68);
+      expect(await codes(`uid=x,${people}`, {})).to.equal(2);
     });
 
     it('modify adds, deletes and replaces', async () => {
@@ -107,7 +108,15 @@ export function writeSuite(directory: SuiteDirectory): void {
       expect((await modify(user, dn, change('replace', 'sn', 'x'))).code).to.equal(50);
       expect((await modify(user, other, change('replace', 'userPassword', 'x'))).code).to.equal(50);
       expect((await user.request({ op: 'delete', dn: other })).code).to.equal(50);
-      expect((await user.request({ op: 'add', dn: `uid=n,${directory.people}`, attributes: [] })).code).to.equal(50);
+      expect(
+        (
+          await user.request({
+            op: 'add',
+            dn: `uid=n,${directory.people}`,
+            attributes: attributes({ objectClass: 'account' }),
+          })
+        ).code,
+      ).to.equal(50);
       const own = { op: 'compare', dn, attribute: 'userPassword', value: Buffer.from('mine') } as const;
       expect((await user.request(own)).code).to.equal(6);
       expect((await user.request({ ...own, dn: other, value: Buffer.from('theirs') })).code).to.equal(50);

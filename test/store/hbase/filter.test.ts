@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import type { Cell, QualifierMatch, StoreFilter, TableSpec } from '../../../src/store/contract.js';
-import { compileFilter } from '../../../src/store/filter.js';
 import { translate } from '../../../src/store/hbase/filter/index.js';
 import { HBaseClient } from '../../../src/store/hbase/rpc/client.js';
-import type { TableHandle } from '../../../src/store/hbase/rpc/types.js';
+import type { TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { TableRegistry } from '../../../src/store/hbase/schema/index.js';
 import { packRow } from '../../../src/store/row.js';
+import { compileFilter } from '../../../src/store/row-filter.js';
 import { freshPrefix, hbase } from '../../hbase/server.js';
 import { random } from '../suite/fixture.js';
 

@@ -16,6 +16,13 @@ export function indexSuite(f: Fixture): void {
     const found = (await f.store.rangePostings(TABLE, range, limit)).toString('latin1');
     return (found.match(/.{4}/gs) ?? []).sort();
   };
+  /** Keys of a range, sorted: their order is the engine's own. */
+  const scanned = async (range: KeyRange) => (await scanAll(f.store, TABLE, range)).keys.sort();
+  /** Who goes on with the prefix of any row (of four bytes of suffix) misses none of those behind it. */
+  const expectResumable = (keys: readonly string[]) => {
+    for (const [i, key] of keys.entries())
+      for (const behind of keys.slice(i)) expect(behind >= key.slice(0, -4), `${behind} behind ${key}`).to.equal(true);
+  };
 
   describe('tables with suffixes', () => {
     before(() => add('=ann\x000003', '=ann\x000001', '=ann\x000002', '=bob\x000001', '*0001', '*0002'));
@@ -71,28 +78,24 @@ export function indexSuite(f: Fixture): void {
       );
     });
 
-    it('keeps rows of a prefix that starts with another apart, and all rows in byte order', async () => {
+    it('keeps rows of a prefix that starts with another apart, and finds them in any range', async () => {
       // The rows of `n=a` and of `n=ab` lie between one another.
       const keys = ['n=aaaaa', 'n=abbbb', 'n=abaaaa', 'n=abczzz', 'n=azzzz', 'n=abzzzz', 'n=abcaaaa', 'n=b0000'];
       await add(...keys);
       const sorted = [...keys].sort();
-      expect((await scanAll(f.store, TABLE, under('n='))).keys).to.deep.equal(sorted);
-      expect((await scanAll(f.store, TABLE, under('n='), { reverse: true })).keys).to.deep.equal([...sorted].reverse());
+      expect(await scanned(under('n='))).to.deep.equal(sorted);
       expect(await postings('n=a', 10)).to.equal('aaaabbbbzzzz');
       expect(await postings('n=ab', 10)).to.equal('aaaaczzzzzzz');
       for (let i = 0; i < sorted.length; i++) {
         for (let j = i; j <= sorted.length; j++) {
           const range = { from: bytes(sorted[i]!), to: j < sorted.length ? bytes(sorted[j]!) : bytes('n>') };
-          expect((await scanAll(f.store, TABLE, range)).keys).to.deep.equal(sorted.slice(i, j));
-          expect((await scanAll(f.store, TABLE, range, { reverse: true })).keys).to.deep.equal(
-            sorted.slice(i, j).reverse(),
-          );
+          expect(await scanned(range)).to.deep.equal(sorted.slice(i, j));
           expect(await f.store.count(TABLE, range, 100)).to.equal(j - i);
         }
       }
     });
 
-    it('scans, counts and pages through any prefixes, nested or not, like a sorted list', async function () {
+    it('scans, counts and pages through any prefixes, nested or not, like a sorted list, behind a row none from below its prefix', async function () {
       const { seed, next } = random();
       this.test!.title += ` (seed ${seed})`;
       const letters = ['a', 'b', '\0', '\xff'];
@@ -106,8 +109,7 @@ export function indexSuite(f: Fixture): void {
         const [low, high] = [`r=${word(9)}`, `r=${word(9)}`].sort() as [string, string];
         const inside = sorted.filter((key) => key >= low && key < high);
         const range = { from: bytes(low), to: bytes(high) };
-        expect((await scanAll(f.store, TABLE, range)).keys).to.deep.equal(inside);
-        expect((await scanAll(f.store, TABLE, range, { reverse: true })).keys).to.deep.equal([...inside].reverse());
+        expect(await scanned(range)).to.deep.equal(inside);
         expect(await f.store.count(TABLE, range, 1000)).to.equal(inside.length);
         expect(await f.store.count(TABLE, range, 5)).to.equal(Math.min(5, inside.length));
         const suffixes = inside.map((key) => key.slice(-4)).sort();
@@ -116,17 +118,17 @@ export function indexSuite(f: Fixture): void {
         expect(some).to.have.length(Math.min(5, inside.length));
         expect(suffixes).to.include.members(some);
         const limit = 1 + next(7);
-        expect((await scanAll(f.store, TABLE, range, { limit })).keys).to.deep.equal(inside.slice(0, limit));
-        const tail = (await scanAll(f.store, TABLE, range, { limit, reverse: true })).keys;
-        expect(tail).to.deep.equal([...inside].reverse().slice(0, limit));
+        const first = (await scanAll(f.store, TABLE, range, { limit })).keys;
+        expect(new Set(first).size).to.equal(Math.min(limit, inside.length));
+        expect(inside).to.include.members(first);
+        expectResumable((await scanAll(f.store, TABLE, range)).keys);
       }
     });
 
-    it('resumes in the middle of a long list, both ways', async () => {
+    it('resumes in the middle of a long list', async () => {
       const keys = Array.from({ length: 5000 }, (_, i) => `long\0${String(i).padStart(4, '0')}`);
       await f.ingest(TABLE, [{ key: bytes('long\0'), row: bytes(keys.map((key) => key.slice(-4)).join('')) }]);
       expect((await scanAll(f.store, TABLE, under('long'))).keys).to.deep.equal(keys);
-      expect((await scanAll(f.store, TABLE, under('long'), { reverse: true })).keys).to.deep.equal([...keys].reverse());
       expect(await f.store.count(TABLE, under('long'), 10_000)).to.equal(5000);
       expect(await f.store.count(TABLE, { from: bytes('long\x000100'), to: bytes('long\x000200') }, 1000)).to.equal(
         100,
@@ -145,6 +147,16 @@ export function indexSuite(f: Fixture): void {
       await f.commit({ table: TABLE, key: bytes('del\x000001'), delete: [{ family: 0, qualifier: EMPTY }] });
       await f.commit({ table: TABLE, key: bytes('del\x000009'), deleteRow: true });
       expect(await postings('del\0', 10)).to.equal('0003');
+    });
+
+    it('refuses to scan from the end', async () => {
+      let error: unknown;
+      try {
+        await f.store.scan(TABLE, {}, { reverse: true }).next();
+      } catch (thrown) {
+        error = thrown;
+      }
+      expect(error).to.be.instanceOf(TypeError);
     });
 
     it('guards index rows', async () => {

@@ -1,8 +1,8 @@
 import { decodeCancel } from '../../../protocol/extended/cancel.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
-import type { Context } from '../../context.js';
-import { chain, type Maybe } from '../../maybe.js';
-import { type Outcome, SUCCESS } from '../../outcome.js';
+import type { Context } from '../../request/context.js';
+import { chain, type Maybe } from '../../words/maybe.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /** RFC 3909: both operations are answered, the canceled one with `canceled`. */
 export function cancel({ id, transport }: Context, request: ExtendedRequest): Maybe<Outcome> {

@@ -1,10 +1,9 @@
 import { LdapError } from '../../../ldap/error.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
-import type { Context } from '../../context.js';
-import type { Maybe } from '../../maybe.js';
-import type { Outcome } from '../../outcome.js';
-import type { Config } from '../../settings/index.js';
+import type { Context } from '../../request/context.js';
+import type { Maybe } from '../../words/maybe.js';
+import type { Outcome } from '../../words/outcome.js';
 import { cancel } from './cancel.js';
 import { passwordModify } from './password-modify.js';
 import { startTls } from './start-tls.js';
@@ -24,9 +23,4 @@ export function extended(context: Context, request: ExtendedRequest): Maybe<Outc
     default:
       throw new LdapError('protocolError', `extended operation ${request.oid} is not supported`);
   }
-}
-
-/** For the root DSE. */
-export function supportedExtensions(config: Config): string[] {
-  return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
 }

@@ -1,5 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { LdapError } from '../../../ldap/error.js';
+import type { Target } from '../../../partition/index.js';
+import { UNRESTRICTED } from '../../../partition/index.js';
+import type { Matches } from '../../../password/index.js';
 import {
   decodePasswordModify,
   encodeGeneratedPassword,
@@ -7,12 +10,15 @@ import {
 } from '../../../protocol/extended/password-modify.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
 import type { Dn } from '../../../schema/types.js';
-import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, VIEW } from '../../access.js';
-import type { Context } from '../../context.js';
-import { type Outcome, SUCCESS } from '../../outcome.js';
-import { renew } from '../../validity.js';
+import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';
+import type { Context } from '../../request/context.js';
+import { keepingBind } from '../../request/validity.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
+import type { Session } from '../../words/session.js';
 
-/** RFC 3062. Users change their own password, the administrator anybody's; an old password that is given must be right. */
+/**
+ * RFC 3062. Users change their own password, the administrator anybody's; an old password that is given must be right.
+ */
 export async function passwordModify(context: Context, request: ExtendedRequest): Promise<Outcome> {
   const { session } = context;
   const asked = decodePasswordModify(request.value);
@@ -30,40 +36,53 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
   const { services, session } = context;
   const { partition, passwords } = services;
   requireAdmin(session, "change the administrator's password");
-  if (asked.oldPassword) await requireOld(context, asked.oldPassword, [await partition.adminPassword()]);
-  await partition.setAdminPassword(await passwords.hash(clear));
-  await renew(services, session);
+  if (asked.oldPassword)
+    await requireOld(passwords.matches(sourceOf(context)), asked.oldPassword, [await partition.adminPassword()]);
+  const stored = await passwords.hash(clear, [], sourceOf(context));
+  await keepingBind(session, (willStore) => {
+    willStore([stored], 0n);
+    return partition.setAdminPassword(stored);
+  });
 }
 
-/** The old values go and the new one comes in one change; somebody else's change in between makes it fail, not vanish. */
+/**
+ * The new password takes the place of all that the entry has. Right and old password are looked at in each attempt, for
+ * the entry that it changes: see `modifyPasswords`.
+ */
 async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session, controls } = context;
-  const { partition, passwords } = services;
+  const { partition, passwords, credentials } = services;
   const found = await partition.findRow(dn);
-  const own = isOwn(session, found?.id);
-  if (!own) requireAdmin(session, 'change the password of another');
+  requireRight(session, found?.id);
   if (!found) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
-  const stored = services.credentials.ofRow(found.row).passwords.map((value) => Buffer.from(value));
-  const old = asked.oldPassword ? [await requireOld(context, asked.oldPassword, stored)] : stored;
-  const type = 'userPassword';
-  const value = await passwords.hash(clear);
-  const add = { operation: 'add', attribute: { type, values: [value] } } as const;
-  const changes = old.length > 0 ? [{ operation: 'delete', attribute: { type, values: old } } as const, add] : [add];
-  await partition.modify(dn, changes, actorOf(session), { manageDsaIT: controls.manageDsaIT });
-  if (own) await renew(services, session);
+  const value = await passwords.hash(clear, [], sourceOf(context));
+  const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
+  const matches = passwords.matches(sourceOf(context));
+  await keepingBind(session, (willStore) => {
+    const changesOf = async ({ id, row }: Target) => {
+      const { passwords: stored, version } = credentials.ofRow(row);
+      if (asked.oldPassword) await requireOld(matches, asked.oldPassword, stored);
+      if (isOwn(session.identity, id)) willStore([value], version + 1n);
+      return [replace];
+    };
+    return partition.modify(dn, changesOf, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+  });
 }
 
-/** The stored value that the old password verifies against; it is the one that is replaced. */
-async function requireOld({ services }: Context, clear: Buffer, stored: readonly Buffer[]): Promise<Buffer> {
-  const matched = await services.passwords.matching(clear, stored);
-  if (!matched) throw new LdapError('invalidCredentials', 'the old password is wrong');
-  return matched;
+function requireRight(session: Session, id: Buffer | undefined): void {
+  if (!isOwn(session.identity, id)) requireAdmin(session, 'change the password of another');
+}
+
+async function requireOld(matches: Matches, clear: Buffer, stored: readonly Buffer[]): Promise<void> {
+  if (!(await matches.find(clear, stored))) throw new LdapError('invalidCredentials', 'the old password is wrong');
 }
 
 /** Whose password: a DN, `dn:` and a DN, `u:` and a uid, or nothing for the bound identity. */
 async function subject(context: Context, identity: string | undefined): Promise<Dn> {
   const { services, session } = context;
-  if (identity === undefined || identity === '') return services.schema.parseDn(session.dn);
+  if (identity === undefined) return services.schema.parseDn(session.dn);
+  if (identity === '')
+    throw new LdapError('protocolError', 'userIdentity is empty; leave it out for the bound identity');
   if (/^u:/i.test(identity)) return findUser(context, identity.slice(2));
   return services.schema.parseDn(identity.replace(/^dn:/i, ''));
 }
@@ -73,9 +92,17 @@ async function findUser({ services }: Context, uid: string): Promise<Dn> {
   const found: string[] = [];
   for (const base of partition.suffixes) {
     const filter = { type: 'equal', attribute: 'uid', value: Buffer.from(uid) } as const;
-    const params = { base, scope: 'sub', deref: 'never', filter, view: VIEW, manageDsaIT: true, sizeLimit: 0 } as const;
+    const params = {
+      base,
+      scope: 'sub',
+      deref: 'never',
+      filter,
+      viewer: UNRESTRICTED,
+      manageDsaIT: true,
+      sizeLimit: 0,
+    } as const;
     await partition.search(
-      { ...params, deadline: Date.now() + 10_000, lookLimit: 10_000, pageSize: 2 },
+      { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000, pageSize: 2 },
       { entry: (hit) => void found.push(hit.dn.toString()), reference: () => undefined },
     );
   }

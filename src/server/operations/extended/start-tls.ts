@@ -1,8 +1,8 @@
 import { LdapError } from '../../../ldap/error.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
-import type { Context } from '../../context.js';
-import { type Outcome, SUCCESS } from '../../outcome.js';
+import type { Context } from '../../request/context.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /** RFC 4511 §4.14. The handshake begins when the response has been sent. */
 export function startTls({ transport }: Context, request: ExtendedRequest): Outcome {

@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/error.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
-import type { Context } from '../../context.js';
-import { type Outcome, SUCCESS } from '../../outcome.js';
+import type { Context } from '../../request/context.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /** RFC 4532: the authorization identity, empty for anonymous. */
 export function whoAmI({ session }: Context, request: ExtendedRequest): Outcome {

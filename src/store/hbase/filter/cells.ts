@@ -1,5 +1,5 @@
 import type { QualifierMatch } from '../../contract.js';
-import type { EncodedFilter } from '../rpc/types.js';
+import type { EncodedFilter } from '../rpc/rpc-types.js';
 import {
   binary,
   Compare,
@@ -57,7 +57,10 @@ export function passing(test: CellTest): EncodedFilter {
   ]);
 }
 
-/** As `passing`, for a test that stands alone over one family: the server goes to the cells and leaves the row after them. */
+/**
+ * As `passing`, for a test that stands alone over one family: the server goes to the cells and leaves the row after
+ * them.
+ */
 export function seeking(test: CellTest): EncodedFilter {
   if (test.op === 'is') return passing(test);
   const { match } = test;
@@ -78,8 +81,8 @@ function failing(match: QualifierMatch): EncodedFilter {
 }
 
 /**
- * Whole rows that have no cell of the family that matches. `family` must be the last of those scanned: a FamilyFilter that
- * has failed is not asked again in its row, so cells of a later family would count too.
+ * Whole rows that have no cell of the family that matches. `family` must be the last of those scanned: a FamilyFilter
+ * that has failed is not asked again in its row, so cells of a later family would count too.
  */
 export function lacking(match: QualifierMatch, family: string): EncodedFilter {
   return skipFilter(filterList('one', [familyFilter(Compare.notEqual, family), failing(match)]));

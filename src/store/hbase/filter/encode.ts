@@ -1,5 +1,5 @@
 import { Writer } from '../rpc/protobuf.js';
-import type { EncodedFilter } from '../rpc/types.js';
+import type { EncodedFilter } from '../rpc/rpc-types.js';
 
 /** HBase's filters and comparators as hbase.pb.Filter and hbase.pb.Comparator messages. */
 

@@ -1,6 +1,6 @@
 import type { CellName, StoreFilter } from '../../contract.js';
 import { EMPTY } from '../../row.js';
-import type { EncodedFilter } from '../rpc/types.js';
+import type { EncodedFilter } from '../rpc/rpc-types.js';
 import { type CellTest, lacking, passing, seeking, weight } from './cells.js';
 import { Compare, columnFilter, filterList } from './encode.js';
 
@@ -39,8 +39,8 @@ type RowTest =
   | { readonly op: 'all' | 'one'; readonly of: readonly RowTest[] };
 
 /**
- * What HBase can do with a part of a filter. `cells`: the cells that pass one of `of`, from rows that pass all of `rows`;
- * HBase has no filter for whole rows with some cell that passes a test.
+ * What HBase can do with a part of a filter. `cells`: the cells that pass one of `of`, from rows that pass all of
+ * `rows`; HBase has no filter for whole rows with some cell that passes a test.
  */
 type Part =
   | { readonly kind: 'true' | 'false' }
@@ -128,7 +128,9 @@ function translatePart(filter: StoreFilter, last: number | undefined): Part {
   }
 }
 
-/** The complement; negation stands at single tests alone, where HBase has exact ones. `last`: the last family of a row. */
+/**
+ * The complement; negation stands at single tests alone, where HBase has exact ones. `last`: the last family of a row.
+ */
 function negated(filter: StoreFilter, last: number | undefined): Part {
   switch (filter.op) {
     case 'hasColumn':

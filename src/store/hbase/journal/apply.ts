@@ -2,7 +2,7 @@ import type { Maybe } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { MARK, unpackRow } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import type { RowMutation } from '../rpc/types.js';
+import type { RowMutation } from '../rpc/rpc-types.js';
 import { readLock } from './blockers.js';
 import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
 
@@ -10,8 +10,8 @@ import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './cod
 export type Failpoint = (name: string) => Maybe<void>;
 
 /**
- * `applyRecord` for a record that was found in the journal. Whatever comes before the locked rows is not done again once one of
- * those was changed: later plans may have taken it back, and HBase forgets in time that they did.
+ * `applyRecord` for a record that was found in the journal. Whatever comes before the locked rows is not done again
+ * once one of those was changed: later plans may have taken it back, and HBase forgets in time that they did.
  */
 export async function applyFound(
   cluster: Cluster,
@@ -42,9 +42,9 @@ async function isBegun(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Pr
 }
 
 /**
- * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same mutation, and
- * appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are changed only under the plan's own
- * lock, and the others carry its ticket. Tables that were dropped are passed over.
+ * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same
+ * mutation, and appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are
+ * changed only under the plan's own lock, and the others carry its ticket. Tables that were dropped are passed over.
  */
 export async function applyRecord(
   cluster: Cluster,

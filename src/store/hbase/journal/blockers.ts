@@ -3,7 +3,7 @@ import { StoreError } from '../../errors.js';
 import { cellValue } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import { parseLock, sharedLock } from './codec.js';
-import { ALIVE, FOREVER, JOURNAL, STATE } from './tables.js';
+import { ALIVE, FOREVER, JOURNAL, STATE } from './journal-tables.js';
 import type { Writer } from './writer.js';
 
 /** Pauses between looks at a row that another holds, ms. */
@@ -49,8 +49,8 @@ export class Patience {
   }
 
   /**
-   * `found` is the lock cell that stands in the way. Removes it when its writer is dead, asks for the row otherwise, and
-   * returns after a while: look again. Rejects with `unavailable` when it has taken too long.
+   * `found` is the lock cell that stands in the way. Removes it when its writer is dead, asks for the row otherwise,
+   * and returns after a while: look again. Rejects with `unavailable` when it has taken too long.
    */
   async wait(row: LockedRow, found: Buffer): Promise<void> {
     if (await this.#removeDead(row, found)) return;

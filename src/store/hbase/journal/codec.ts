@@ -13,8 +13,9 @@ export interface SharedLock {
   readonly kind: 'shared';
   readonly holders: readonly Holder[];
   /**
-   * Ticket of the last change of the row's counters; 0 when there was none since the row was free. Holders come and go: without it the cell could
-   * be again what it was before the counters changed, and whoever folds on condition of it would write over them.
+   * Ticket of the last change of the row's counters; 0 when there was none since the row was free. Holders come and go:
+   * without it the cell could be again what it was before the counters changed, and whoever folds on condition of it
+   * would write over them.
    */
   readonly counted: bigint;
 }

@@ -1,6 +1,6 @@
 import type { Cell, CellName, Increment, Plan, PlanStep, RowStep } from '../../contract.js';
-import { cellChanges } from '../../edit.js';
 import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from '../../row.js';
+import { cellChanges } from '../../row-edit.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Addition, Appended, Mark, PlanRecord, RowChange } from './codec.js';
@@ -8,7 +8,10 @@ import { type Group, MAX_KEY, rowId } from './groups.js';
 import { sums } from './shared.js';
 import { STEP } from './tickets.js';
 
-/** What the plan's guards and counters look at: guarded cells of separate families, and of rows at least the families that they are in. */
+/**
+ * What the plan's guards and counters look at: guarded cells of separate families, and of rows at least the families
+ * that they are in.
+ */
 export interface Seen {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
@@ -20,8 +23,9 @@ export function cellId(table: string, family: number, key: Buffer): string {
 }
 
 /**
- * Runs the steps on what was seen, as every engine runs them, and gives what each row becomes. Throws `guard` and whatever else is
- * wrong with the plan. `ticket` is the first of those drawn for it: appended rows have the others as keys.
+ * Runs the steps on what was seen, as every engine runs them, and gives what each row becomes. Throws `guard` and
+ * whatever else is wrong with the plan. `ticket` is the first of those drawn for it: appended rows have the others as
+ * keys.
  */
 export function evaluate(
   cluster: Cluster,
@@ -131,7 +135,9 @@ function packAdds(adds: readonly Increment[]): Buffer {
   return packRow(adds.map(({ family, qualifier, by }) => ({ family, qualifier, value: counterBytes(by) })));
 }
 
-/** The stage numbers the rows it appends from `ticket` + 1 on, each table by itself; here all have numbers of their own. */
+/**
+ * The stage numbers the rows it appends from `ticket` + 1 on, each table by itself; here all have numbers of their own.
+ */
 function appended(plan: Plan, changes: Changes, ticket: bigint): Appended[] {
   const list: Appended[] = [];
   const perTable = new Map<string, bigint>();

@@ -1,14 +1,14 @@
+import { checkKey } from '../../checks.js';
 import type { Plan, PlanStep, RowStep } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
-import { checkKey } from '../../stage.js';
 import { type Cluster, GATES, type OpenTable } from '../cluster.js';
 
 /** Longest key, bytes; HBase's limit. */
 export const MAX_KEY = 0x7fff;
 
 /**
- * `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an index row without guards. `follower`: changed
- * under the lock of another row.
+ * `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an index row without guards.
+ * `follower`: changed under the lock of another row.
  */
 export type Kind = 'exclusive' | 'shared' | 'blind' | 'follower';
 
@@ -26,8 +26,9 @@ export function rowId(table: string, key: Buffer): string {
 }
 
 /**
- * The rows of a plan; keys that are no keys reject with `limit`. Rows of tables that are not there are left out: the plan fails when
- * its steps are evaluated, unless a guard before them does. The gates of the tables in `open` are held by the caller.
+ * The rows of a plan; keys that are no keys reject with `limit`. Rows of tables that are not there are left out: the
+ * plan fails when its steps are evaluated, unless a guard before them does. The gates of the tables in `open` are held
+ * by the caller.
  */
 export async function groupSteps(cluster: Cluster, plan: Plan, open: readonly string[] = []): Promise<Group[]> {
   const groups = new Map<string, Group>();

@@ -39,8 +39,8 @@ class Gate {
 }
 
 /**
- * Who of this process uses which rows: many share a row, or one has it alone, in the order of asking. All rows of a plan are taken in
- * the order of their ids, so that plans cannot wait for each other in a circle.
+ * Who of this process uses which rows: many share a row, or one has it alone, in the order of asking. All rows of a
+ * plan are taken in the order of their ids, so that plans cannot wait for each other in a circle.
  */
 export class LocalLocks {
   readonly #gates = new Map<string, Gate>();

@@ -3,7 +3,7 @@ import { StoreError } from '../../errors.js';
 import { awaitedLater } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { cellKey } from '../../tables.js';
-import type { ReadOptions } from '../rpc/types.js';
+import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
 import { type LockedRow, readLock } from './blockers.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
@@ -20,8 +20,8 @@ interface Conflict {
 }
 
 /**
- * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates the caller
- * holds; `batch`: decided with the plan.
+ * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates
+ * the caller holds; `batch`: decided with the plan.
  */
 export async function runPlan(
   session: Session,
@@ -136,7 +136,10 @@ class PlanRun {
     await Promise.all(rows.map((row) => this.#session.unlock(row, this.#number)));
   }
 
-  /** Does something else while the rows are held, and lets go of them. A session that ended leaves them to who sweeps it. */
+  /**
+   * Does something else while the rows are held, and lets go of them. A session that ended leaves them to who sweeps
+   * it.
+   */
   async hold(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -146,13 +149,15 @@ class PlanRun {
   }
 
   /** Everything is held. */
-  async finish(batch: Buffer | undefined): Promise<void> {
+  finish(batch: Buffer | undefined): Promise<void> {
+    const count = 1 + appendCount(this.#plan.steps);
+    return this.#session.withTickets(count, (first) => this.#finish(batch, first));
+  }
+
+  async #finish(batch: Buffer | undefined, first: Promise<bigint>): Promise<void> {
     let record: PlanRecord;
     try {
-      const [seen, ticket] = await Promise.all([
-        this.#read(),
-        this.#session.tickets.draw(1 + appendCount(this.#plan.steps)),
-      ]);
+      const [seen, ticket] = await Promise.all([this.#read(), first]);
       await this.#at('read after');
       record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
     } catch (error) {

@@ -1,12 +1,12 @@
-import { isPromise } from '../../maybe.js';
+import { awaitedLater, isPromise } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
 import { askName, type LockedRow, Patience, parseAsk, readLock } from './blockers.js';
 import { exclusiveLock, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
+import { FOREVER } from './journal-tables.js';
 import { LocalLocks } from './local-locks.js';
 import { type SharedRow, SharedRows } from './shared.js';
-import { FOREVER } from './tables.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, Writer } from './writer.js';
 
@@ -60,7 +60,7 @@ export class Session {
     this.tickets = tickets;
     this.options = options;
     this.#onEnd = onEnd;
-    this.writer = new Writer(cluster, options.leaseMs);
+    this.writer = new Writer(cluster, tickets, options.leaseMs);
     this.shared = new SharedRows(
       cluster,
       this.writer,
@@ -120,6 +120,23 @@ export class Session {
 
   #stop(): void {
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  /** Draws tickets for the work, whose appended rows count as unfinished until it has ended. */
+  async withTickets<T>(count: number, work: (first: Promise<bigint>) => Promise<T>): Promise<T> {
+    const { unfinished } = this.writer;
+    const plan = unfinished.begin(this.tickets.given);
+    const first = awaitedLater(this.tickets.draw(count));
+    void first.then(
+      (ticket) => unfinished.drawn(plan, ticket),
+      () => undefined,
+    );
+    try {
+      return await work(first);
+    } finally {
+      // Of a session that has ended the journal row bounds it, until everything that was decided is done.
+      if (!this.ended) unfinished.end(plan);
+    }
   }
 
   nextPlan(): bigint {

@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { BoundedMap } from '../../../cache/bounded-map.js';
 import type { Increment } from '../../contract.js';
-import { editRow } from '../../edit.js';
 import { StoreError } from '../../errors.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
+import { editRow } from '../../row-edit.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { LockedRow, Patience } from './blockers.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
+import { FOREVER } from './journal-tables.js';
 import { moments } from './moments.js';
-import { FOREVER } from './tables.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, type Writer } from './writer.js';
 
@@ -87,7 +88,7 @@ export class SharedRows {
   readonly #writer: Writer;
   readonly #tickets: Tickets;
   readonly #rows = new Map<string, SharedRow>();
-  readonly #cooling = new Map<string, number>();
+  readonly #cooling = new BoundedMap<string, number>(MOST_COOLING);
   /** By table: the number of rows with something pending, and when the last fold ended. */
   readonly #pending = new Map<string, { rows: number; folded: number }>();
   /** When the last fold of a row ended, the oldest first; which ended up to `#foldedUnknown` is forgotten. */
@@ -199,8 +200,8 @@ export class SharedRows {
   }
 
   /**
-   * A decided plan, record `sequence`, adds to the row. Resolves when the caller may be answered: at once, or folded when nothing was
-   * for a while or a counter is new.
+   * A decided plan, record `sequence`, adds to the row. Resolves when the caller may be answered: at once, or folded
+   * when nothing was for a while or a counter is new.
    */
   add(row: SharedRow, adds: readonly Increment[], sequence: bigint): Promise<void> | undefined {
     if (row.clean) this.#pendingIn(row).rows++;
@@ -232,7 +233,6 @@ export class SharedRows {
 
   /** The row is left to others for a while. */
   cool(id: string): void {
-    if (this.#cooling.size > MOST_COOLING) this.#cooling.clear();
     this.#cooling.set(id, performance.now() + COOL_MS);
   }
 

@@ -4,8 +4,8 @@ import type { Cluster, OpenTable } from '../cluster.js';
 import { applyFound, type Failpoint, unlessDropped } from './apply.js';
 import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
+import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './journal-tables.js';
 import { counted } from './shared.js';
-import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './tables.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
@@ -116,7 +116,10 @@ export class Sweeper {
     await this.finish(id);
   }
 
-  /** Finishes the plans of a fenced writer, takes back its undecided batches, and takes its row out. Several may do it at once. */
+  /**
+   * Finishes the plans of a fenced writer, takes back its undecided batches, and takes its row out. Several may do it
+   * at once.
+   */
   async finish(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, id, { families: [JOURNAL.plan] });

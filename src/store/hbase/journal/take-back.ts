@@ -1,13 +1,13 @@
 import { unpackRow } from '../../row.js';
 import type { Cluster } from '../cluster.js';
 import { KEY_ONLY } from '../rpc/requests.js';
-import type { RowMutation } from '../rpc/types.js';
+import type { RowMutation } from '../rpc/rpc-types.js';
 import { unlessDropped } from './apply.js';
 
 /**
- * Takes away what a batch has written into the tables: its cells are those of its ticket, which no other plan has. HBase passes over
- * files that are older than the ticket, so the scan reads little of large tables. The gates of the tables are held by the
- * batch's writer: nobody else has changed its rows.
+ * Takes away what a batch has written into the tables: its cells are those of its ticket, which no other plan has.
+ * HBase passes over files that are older than the ticket, so the scan reads little of large tables. The gates of the
+ * tables are held by the batch's writer: nobody else has changed its rows.
  */
 export async function takeBack(cluster: Cluster, ticket: bigint, tables: readonly string[]): Promise<void> {
   for (const name of tables) {

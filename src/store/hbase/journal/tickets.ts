@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.js';
-import { counterBytes, EMPTY } from '../../row.js';
+import { cellCounter, counterBytes, EMPTY } from '../../row.js';
 import type { Cluster } from '../cluster.js';
 
 const KEY = Buffer.from('ticket');
@@ -15,16 +15,34 @@ interface Waiting {
 }
 
 /**
- * Rising numbers, the same for all front ends: one that is asked for after another was given is greater. Those asked for in one turn of the
- * event loop, or while an answer is under way, are drawn together.
+ * Rising numbers, the same for all front ends: one that is asked for after another was given is greater. Those asked
+ * for in one turn of the event loop, or while an answer is under way, are drawn together.
  */
 export class Tickets {
   readonly #cluster: Cluster;
   #waiting: Waiting[] = [];
   #drawing = false;
+  #given = 0n;
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
+  }
+
+  /** A ticket that was given, the greatest that is known here: those that are drawn from now on are greater. */
+  get given(): bigint {
+    return this.#given;
+  }
+
+  /** The last ticket that anybody was given. */
+  async read(): Promise<bigint> {
+    const { client, numbers } = this.#cluster;
+    const row = await client.get(numbers, KEY);
+    return this.#know(cellCounter(row, CELL.family, CELL.qualifier));
+  }
+
+  #know(ticket: bigint): bigint {
+    if (ticket > this.#given) this.#given = ticket;
+    return ticket;
   }
 
   /** Whether the counter is there, and its table. */
@@ -68,7 +86,7 @@ export class Tickets {
       let total = 0;
       for (const { count } of waiting) total += count;
       try {
-        let next = (await this.#increment(BigInt(total) * STEP)) - BigInt(total - 1) * STEP;
+        let next = this.#know(await this.#increment(BigInt(total) * STEP)) - BigInt(total - 1) * STEP;
         for (const { count, resolve } of waiting) {
           resolve(next);
           next += BigInt(count) * STEP;

@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import type { Cluster } from '../cluster.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
-import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE } from './tables.js';
+import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE } from './journal-tables.js';
+import type { Tickets } from './tickets.js';
+import { Unfinished } from './unfinished.js';
 
 /** The writer was given up by others, or gave itself up: what it had not decided did not happen. */
 export class Fenced extends Error {
@@ -60,9 +63,19 @@ export class Writer {
   #renewing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(cluster: Cluster, leaseMs: number) {
+  readonly #tickets: Tickets;
+  /** What is said of it in the journal is what bounds `Store.settled` of others. */
+  readonly unfinished = new Unfinished();
+
+  constructor(cluster: Cluster, tickets: Tickets, leaseMs: number) {
     this.#cluster = cluster;
+    this.#tickets = tickets;
     this.#leaseMs = leaseMs;
+  }
+
+  #floor(): Cell {
+    const value = counterBytes(this.unfinished.floor(this.#tickets.given));
+    return { family: JOURNAL.state, qualifier: STATE.floor, value };
   }
 
   get fenced(): boolean {
@@ -76,18 +89,20 @@ export class Writer {
 
   async open(): Promise<void> {
     const { client, journal } = this.#cluster;
+    await this.#tickets.read();
     const began = performance.now();
     await client.mutate(journal, {
       key: this.id,
       put: [
         { family: JOURNAL.state, qualifier: STATE.state, value: ALIVE },
         { family: JOURNAL.state, qualifier: STATE.beat, value: counterBytes(0n) },
+        this.#floor(),
       ],
       timestamp: FOREVER,
       repeatable: true,
     });
     this.#renewed = began;
-    this.#timer = setInterval(() => void this.#renew().catch(() => undefined), this.#leaseMs / 5);
+    this.#timer = setInterval(() => void this.#beatAndFloor().catch(() => undefined), this.#leaseMs / 5);
     this.#timer.unref();
   }
 
@@ -98,10 +113,20 @@ export class Writer {
     for (const { reject } of this.#queue.splice(0)) reject(new Fenced());
   }
 
-  /** Resolves when others cannot have given the writer up yet; rejects with `Fenced`, or `unavailable` when the lease cannot be renewed. */
+  /**
+   * Resolves when others cannot have given the writer up yet; rejects with `Fenced`, or `unavailable` when the lease
+   * cannot be renewed.
+   */
   async alive(): Promise<void> {
     if (performance.now() - this.#renewed < this.#leaseMs / 2) return;
     await this.#renew();
+  }
+
+  /** The floor of a writer that does nothing rises with the tickets of the others. */
+  async #beatAndFloor(): Promise<void> {
+    const [beat, read] = await Promise.allSettled([this.#renew(), this.#tickets.read()]);
+    if (beat.status === 'rejected') throw beat.reason;
+    if (read.status === 'rejected') throw read.reason;
   }
 
   #renew(): Promise<void> {
@@ -116,7 +141,7 @@ export class Writer {
     const { client, journal } = this.#cluster;
     const began = performance.now();
     const value = counterBytes(++this.#beat);
-    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }];
+    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floor()];
     if (!(await client.mutate(journal, { key: this.id, guards: [alive], put, timestamp: FOREVER, repeatable: true }))) {
       this.abandon();
       throw new Fenced();
@@ -125,8 +150,8 @@ export class Writer {
   }
 
   /**
-   * Says that rows of a batch are about to be written into the tables, all with this ticket. Unless a plan of the batch is decided,
-   * whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`.
+   * Says that rows of a batch are about to be written into the tables, all with this ticket. Unless a plan of the batch
+   * is decided, whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`.
    */
   async announce(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
     await this.alive();
@@ -144,9 +169,9 @@ export class Writer {
   }
 
   /**
-   * Decides a plan, and with it the batch it belongs to: from the moment `decided` is called, with the record's sequence and in the order of sequences, it happens.
-   * Rejects with `Fenced` (it did not), or with `unavailable`, `applied` unknown; the writer is abandoned then, and whoever
-   * sweeps it finds out.
+   * Decides a plan, and with it the batch it belongs to: from the moment `decided` is called, with the record's
+   * sequence and in the order of sequences, it happens. Rejects with `Fenced` (it did not), or with `unavailable`,
+   * `applied` unknown; the writer is abandoned then, and whoever sweeps it finds out.
    */
   async decide(
     record: EncodedRecord,
@@ -194,7 +219,7 @@ export class Writer {
       const batches = group.flatMap(({ batch }) => batch ?? []);
       let sequence = this.#sequence - BigInt(group.length);
       try {
-        if (await this.#write(put, [...done, ...batches])) {
+        if (await this.#write([...put, this.#floor()], [...done, ...batches])) {
           for (const { decided, resolve } of group) {
             decided(++sequence);
             resolve();
@@ -298,7 +323,10 @@ export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
   return key;
 }
 
-/** The record in a cell of family `plan` of `id`'s row; undefined when its pieces are gone, which means that it was finished. */
+/**
+ * The record in a cell of family `plan` of `id`'s row; undefined when its pieces are gone, which means that it was
+ * finished.
+ */
 export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): Promise<Buffer | undefined> {
   if (value[0] === WHOLE) return value.subarray(1);
   const plan = value.readBigUInt64BE(1);

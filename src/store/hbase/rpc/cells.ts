@@ -1,7 +1,7 @@
 import type { CellName } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../row.js';
-import type { TableHandle } from './types.js';
+import type { TableHandle } from './rpc-types.js';
 
 /**
  * Cell blocks of the KeyValueCodec, all numbers big-endian:
@@ -132,7 +132,10 @@ function copy(from: Buffer, at: number, to: Buffer, start: number, length: numbe
   else from.copy(to, start, at, at + length);
 }
 
-/** Stands in a cell block, before a cell (`at`) or, between `enter` and `leave`, in one. Lengths are checked on entering. */
+/**
+ * Stands in a cell block, before a cell (`at`) or, between `enter` and `leave`, in one. Lengths are checked on
+ * entering.
+ */
 export class CellCursor {
   readonly block: Buffer;
   at = 0;

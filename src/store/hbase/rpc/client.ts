@@ -1,7 +1,7 @@
 import type { Increment, KeyRange } from '../../contract.js';
-import { guardHolds } from '../../edit.js';
 import { StoreError } from '../../errors.js';
 import { cellValue, compareCells } from '../../row.js';
+import { guardHolds } from '../../row-edit.js';
 import { CellCursor, putEnd, TableCodec } from './cells.js';
 import { RowDispatcher } from './dispatch.js';
 import { Lookups, lookupColumns } from './lookup.js';
@@ -12,8 +12,6 @@ import { varintLength, Writer, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
 import { checkKey, columnsOf } from './requests.js';
 import { Attempts, asFailure, storeError } from './retry.js';
-import { RegionScan, type ScanContext } from './scan.js';
-import { Servers } from './server.js';
 import type {
   HBaseScan,
   HBaseScanOptions,
@@ -23,14 +21,17 @@ import type {
   RpcSettings,
   RpcStatistics,
   TableHandle,
-} from './types.js';
+} from './rpc-types.js';
+import { RegionScan, type ScanContext } from './scanner.js';
+import { Servers } from './server.js';
 
 const ALL: ReadOptions = {};
 
 /**
- * A client of one HBase cluster, by its own RPC. Rejects with `StoreError`: `unavailable` after `operationTimeoutMs` or when what was
- * asked may not be repeated (then `applied` is 'unknown'), `noTable`, `conflict` for a family that is not there, `permission`,
- * `limit`, `closed`. Handles and options should be kept and given again: what they encode to is remembered by object.
+ * A client of one HBase cluster, by its own RPC. Rejects with `StoreError`: `unavailable` after `operationTimeoutMs` or
+ * when what was asked may not be repeated (then `applied` is 'unknown'), `noTable`, `conflict` for a family that is not
+ * there, `permission`, `limit`, `closed`. Handles and options should be kept and given again: what they encode to is
+ * remembered by object.
  */
 export class HBaseClient {
   readonly settings: RpcSettings;
@@ -102,8 +103,9 @@ export class HBaseClient {
   }
 
   /**
-   * The first `limit` keys of the range, in order. Look-ups of many callers go out as one scan: for rows of one small cell, as those
-   * of indexes, whose cells travel with the keys. `options`: what makes a row count; a filter is not taken.
+   * The first `limit` keys of the range, in order. Look-ups of many callers go out as one scan: for rows of one small
+   * cell, as those of indexes, whose cells travel with the keys. `options`: what makes a row count; a filter is not
+   * taken.
    */
   lookup(
     table: TableHandle,
@@ -131,8 +133,8 @@ export class HBaseClient {
   }
 
   /**
-   * Puts and deletions, each row atomic, in any order; repeated until they are known to be done. Ends when all have; then
-   * rejects if one failed. No guards and no `add`; each key once; at most `maxQueuedBytes` in all.
+   * Puts and deletions, each row atomic, in any order; repeated until they are known to be done. Ends when all have;
+   * then rejects if one failed. No guards and no `add`; each key once; at most `maxQueuedBytes` in all.
    */
   async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
     const codec = this.#open(table);
@@ -190,7 +192,10 @@ export class HBaseClient {
     });
   }
 
-  /** Adds to counters of one row, all or none; gives their new values in order. Never repeated when it may have been done. */
+  /**
+   * Adds to counters of one row, all or none; gives their new values in order. Never repeated when it may have been
+   * done.
+   */
   async increment(table: TableHandle, key: Buffer, add: readonly Increment[]): Promise<bigint[]> {
     const codec = this.#open(table);
     const { messages, cells } = encodeMutation(codec, { key, add });

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { Failure } from './failure.js';
 import { FrameSplitter } from './frames.js';
 import { Reader } from './protobuf.js';
-import type { RpcSettings, RpcStatistics } from './types.js';
+import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import { type Answer, preamble, readHeader, requestFrame, splitAnswer } from './wire.js';
 
 interface Call {
@@ -25,8 +25,8 @@ const COPY_BELOW = 65_536;
  *   request     length u32 │ varint, RequestHeader │ varint, message │ cell block
  *   response    length u32 │ varint, ResponseHeader │ varint, message │ cell block
  *
- * It is opened by `open` and never again once it is closed. Every failure rejects with `Failure`: `undone` only when the
- * request was not handed to the network.
+ * It is opened by `open` and never again once it is closed. Every failure rejects with `Failure`: `undone` only when
+ * the request was not handed to the network.
  */
 export class Connection {
   readonly server: string;
@@ -101,8 +101,8 @@ export class Connection {
   }
 
   /**
-   * Sends one request. `message` and `cells` must not change afterwards. Rejects with a `Failure` that lacks `undone` when
-   * no answer came in `timeoutMs`, or the connection was lost after sending: it may have been done.
+   * Sends one request. `message` and `cells` must not change afterwards. Rejects with a `Failure` that lacks `undone`
+   * when no answer came in `timeoutMs`, or the connection was lost after sending: it may have been done.
    */
   call(method: string, message: Buffer, cells: readonly Buffer[], timeoutMs: number): Promise<Answer> {
     if (this.#closed) return Promise.reject(new Failure(this.#closed.message, { ...LOST, undone: true }));

@@ -2,8 +2,8 @@ import { Failure } from './failure.js';
 import { Lane, type LaneLimits } from './gather.js';
 import { type Dispatcher, GetOperation, type RowOperation } from './operations.js';
 import type { Region, Regions } from './regions.js';
+import type { RpcStatistics } from './rpc-types.js';
 import type { Servers } from './server.js';
-import type { RpcStatistics } from './types.js';
 
 /** The lanes of one server: what is gathered apart from what, and how far. */
 interface Lanes {
@@ -17,8 +17,8 @@ const BYTES = 1024 * 1024;
 const GETS: LaneLimits = { inFlight: 2, actions: 256, together: 16, bytes: BYTES };
 const PUTS: LaneLimits = { inFlight: 4, actions: 512, together: 64, bytes: BYTES };
 /**
- * A server does the atomic changes of one Multi one after another, each with its own sync of the log; those of several requests
- * share syncs. So they gather only when there are more than requests allowed.
+ * A server does the atomic changes of one Multi one after another, each with its own sync of the log; those of several
+ * requests share syncs. So they gather only when there are more than requests allowed.
  */
 const CHANGES: LaneLimits = { inFlight: 24, actions: 32, together: 1, bytes: BYTES };
 

@@ -1,7 +1,7 @@
 import { Failure } from './failure.js';
 import { type Action, encodeMulti, type Group, groupActions, settleMulti } from './multi.js';
+import type { RpcStatistics } from './rpc-types.js';
 import type { Server } from './server.js';
-import type { RpcStatistics } from './types.js';
 
 /** An action that waits to be sent. */
 export interface Operation extends Action {
@@ -24,8 +24,8 @@ export interface LaneLimits {
 }
 
 /**
- * Gathers the actions of many callers for one server: what is given in one turn of the event loop, and what comes while as
- * many requests as allowed are under way, goes out as one Multi.
+ * Gathers the actions of many callers for one server: what is given in one turn of the event loop, and what comes while
+ * as many requests as allowed are under way, goes out as one Multi.
  */
 export class Lane {
   readonly #server: Server;

@@ -1,3 +1,4 @@
+import { sameBytes } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import { Failure } from './failure.js';
@@ -5,9 +6,9 @@ import { Writer } from './protobuf.js';
 import type { Region } from './regions.js';
 import { columnsOf, filterMessage } from './requests.js';
 import { Attempts, asFailure } from './retry.js';
-import type { ScanContext } from './scan.js';
+import type { ReadOptions } from './rpc-types.js';
 import { readScanResponse } from './scan-response.js';
-import type { ReadOptions } from './types.js';
+import type { ScanContext } from './scanner.js';
 
 /** Gathered scans under way at one server; while so many are, look-ups gather. */
 const IN_FLIGHT = 2;
@@ -64,8 +65,9 @@ class Lookup {
 const NO_KEY = Buffer.alloc(0);
 
 /**
- * Finds the first keys of many ranges: those that callers ask for in one turn of the event loop, or while as many scans as allowed
- * are under way, and that lie in one region, are read with one scan through a MultiRowRangeFilter, in a single request.
+ * Finds the first keys of many ranges: those that callers ask for in one turn of the event loop, or while as many scans
+ * as allowed are under way, and that lie in one region, are read with one scan through a MultiRowRangeFilter, in a
+ * single request.
  */
 export class Lookups {
   readonly #context: ScanContext;
@@ -146,7 +148,8 @@ export class Lookups {
       statistics.cellsReceived += count;
       const cells = new CellCursor(answer.cells);
       const last = distribute(sorted, cells);
-      // A server that passed many deleted cells may stop with nothing: the cursor is the row that it would look at next.
+      // A server that passed many deleted cells may stop with nothing: the cursor is the row that it would look at
+      // next.
       const next = last ? after(last) : head.cursor;
       const whole = !head.moreInRegion;
       if (head.more && !whole && head.scanner !== undefined) this.#close(region, head.scanner);
@@ -204,8 +207,8 @@ function after(key: Buffer): Buffer {
 }
 
 /**
- * Scan: start_row 3, stop_row 4, filter 5, max_result_size 10, store_limit 11 (one cell of each family of a row will do), caching 17;
- * `lookups` in the order of their starts.
+ * Scan: start_row 3, stop_row 4, filter 5, max_result_size 10, store_limit 11 (one cell of each family of a row will
+ * do), caching 17; `lookups` in the order of their starts.
  */
 function scanRequest(region: Region, lookups: readonly Lookup[], limit: number): Buffer {
   const first = lookups[0]!;
@@ -250,7 +253,9 @@ function rangesFilter(lookups: readonly Lookup[]): Buffer {
   return filterMessage('MultiRowRangeFilter', filter);
 }
 
-/** Gives each key to the look-ups whose range it is in, and tells the last one. `lookups` in the order of their starts. */
+/**
+ * Gives each key to the look-ups whose range it is in, and tells the last one. `lookups` in the order of their starts.
+ */
 function distribute(lookups: readonly Lookup[], cells: CellCursor): Buffer | undefined {
   let last: Buffer | undefined;
   let next = 0;
@@ -270,8 +275,7 @@ function distribute(lookups: readonly Lookup[], cells: CellCursor): Buffer | und
 }
 
 function sameRow(cells: CellCursor, key: Buffer): boolean {
-  if (cells.rowLength !== key.length) return false;
-  return cells.block.compare(key, 0, key.length, cells.rowStart, cells.rowStart + cells.rowLength) === 0;
+  return sameBytes(key, cells.block, cells.rowStart, cells.rowStart + cells.rowLength);
 }
 
 /** The fields of a Scan that say what is read of a row. */

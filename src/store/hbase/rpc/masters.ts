@@ -1,14 +1,14 @@
 import { Failure } from './failure.js';
 import type { Reader } from './protobuf.js';
 import { Attempts, asFailure } from './retry.js';
+import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
-import type { RpcSettings } from './types.js';
 
 const NOTHING = Buffer.alloc(0);
 
 /**
- * The masters' registry: where hbase:meta is and who is the active master, asked of any of the masters named in the settings,
- * the last one that answered first. Region servers answer too (`ClientMetaService` runs on both).
+ * The masters' registry: where hbase:meta is and who is the active master, asked of any of the masters named in the
+ * settings, the last one that answered first. Region servers answer too (`ClientMetaService` runs on both).
  */
 export class Masters {
   readonly #settings: RpcSettings;
@@ -24,7 +24,8 @@ export class Masters {
   /** `host:port` of the server of hbase:meta. */
   metaServer(attempts: Attempts): Promise<string> {
     return this.#ask('GetMetaRegionLocations', attempts, (message) => {
-      // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2; replicas follow.
+      // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2; replicas
+      // follow.
       while (message.next()) {
         if (message.field !== 1) message.skip();
         else {

@@ -9,7 +9,10 @@ export interface Action {
   /** Fields of the message Action beside its index: `get` 3, or `mutation` 2; several of them for one atomic change. */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
-  /** For a change of its own: the bodies apply all or none, under the condition (a field of RegionAction) where there is one. */
+  /**
+   * For a change of its own: the bodies apply all or none, under the condition (a field of RegionAction) where there is
+   * one.
+   */
   readonly atomic: boolean;
   readonly condition: Buffer | undefined;
   readonly region: Region;
@@ -18,7 +21,10 @@ export interface Action {
   failed(failure: Failure): void;
 }
 
-/** MultiRequest: region_action 1. RegionAction: region 1, atomic 2, action 3, condition 4. Action: index 1, mutation 2, get 3. */
+/**
+ * MultiRequest: region_action 1. RegionAction: region 1, atomic 2, action 3, condition 4. Action: index 1, mutation 2,
+ * get 3.
+ */
 const REGION_ACTION = 0x0a;
 const REGION = 0x0a;
 const ATOMIC = 0x10;
@@ -106,8 +112,8 @@ function writeGroup(out: Buffer, start: number, group: Group): number {
 }
 
 /**
- * Hands every action its answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception 2, processed 3 }, in
- * the order asked; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
+ * Hands every action its answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception 2, processed
+ * 3 }, in the order asked; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
  */
 export function settleMulti(server: string, groups: readonly Group[], { message, cells }: Answer): void {
   const cursor = new CellCursor(cells);

@@ -3,7 +3,7 @@ import { compareCells, counterBytes, EMPTY } from '../../row.js';
 import { blockBytes, blockOfRow, CellBlock, DELETE_COLUMN, LATEST, type TableCodec } from './cells.js';
 import { Writer } from './protobuf.js';
 import { checkKey, filterList, filterMessage } from './requests.js';
-import type { RowMutation } from './types.js';
+import type { RowMutation } from './rpc-types.js';
 
 /** MutationProto.MutationType */
 const INCREMENT = 1;
@@ -13,7 +13,10 @@ const DELETE = 3;
 const LESS = 0;
 const EQUAL = 2;
 
-/** A mutation as it goes out: the messages MutationProto (row 1, mutate_type 2, associated_cell_count 8) and their cells. */
+/**
+ * A mutation as it goes out: the messages MutationProto (row 1, mutate_type 2, associated_cell_count 8) and their
+ * cells.
+ */
 export interface EncodedMutation {
   readonly messages: readonly Buffer[];
   readonly cells: readonly Buffer[];
@@ -89,8 +92,8 @@ function deletionCells(table: TableCodec, mutation: RowMutation): CellBlock {
 }
 
 /**
- * The messages Condition that stand for the guards, to be tried in order until one holds. There is a second one only for
- * a counter that may be 0 or absent.
+ * The messages Condition that stand for the guards, to be tried in order until one holds. There is a second one only
+ * for a counter that may be 0 or absent.
  */
 export function conditionsOf(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer[] {
   const [guard] = guards;
@@ -122,8 +125,8 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
 }
 
 /**
- * Condition: row 1, filter 7. The server reads the whole row through the filter; of families without a guard it reads no
- * more than the first cell.
+ * Condition: row 1, filter 7. The server reads the whole row through the filter; of families without a guard it reads
+ * no more than the first cell.
  */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
   const families = [...new Set(guards.map((guard) => guard.family))].map((family) =>
@@ -148,7 +151,10 @@ function guardFilter(table: TableCodec, guard: Guard): Buffer {
   }
 }
 
-/** SingleColumnValueFilter: column_family 1, column_qualifier 2, compare_op 3, comparator 4, filter_if_missing 5, latest_version_only 6. */
+/**
+ * SingleColumnValueFilter: column_family 1, column_qualifier 2, compare_op 3, comparator 4, filter_if_missing 5,
+ * latest_version_only 6.
+ */
 function columnFilter(table: TableCodec, name: CellName, op: number, value: Buffer, ifMissing: boolean): Buffer {
   const fields = new Writer()
     .bytes(1, table.family(name.family))

@@ -1,5 +1,5 @@
 import { CellCursor, type TableCodec } from './cells.js';
-import type { RowBatch } from './types.js';
+import type { RowBatch } from './rpc-types.js';
 
 /** Parts of one row that is too large for one answer. */
 export class PartialRow {

@@ -50,7 +50,9 @@ export class Regions {
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
   }
 
-  /** The region of the key. `StoreError` `noTable` when meta knows no such table; `Failure` when it cannot be told now. */
+  /**
+   * The region of the key. `StoreError` `noTable` when meta knows no such table; `Failure` when it cannot be told now.
+   */
   async locate(table: string, key: Buffer, attempts: Attempts): Promise<Region> {
     if (table === META_NAME) return this.#locateMeta(attempts);
     for (;;) {

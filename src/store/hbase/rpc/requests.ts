@@ -1,7 +1,7 @@
 import { StoreError } from '../../errors.js';
 import type { TableCodec } from './cells.js';
 import { Writer } from './protobuf.js';
-import type { ReadOptions } from './types.js';
+import type { ReadOptions } from './rpc-types.js';
 
 /** Longest row key that HBase takes, bytes. */
 const MAX_KEY = 0x7fff;
@@ -34,7 +34,9 @@ export const KEY_ONLY = filterMessage('KeyOnlyFilter', new Writer().bool(1, fals
 /** Of each row its first cell, without its value. */
 export const FIRST_KEY_ONLY = filterList(true, [filterMessage('FirstKeyOnlyFilter', new Writer()), KEY_ONLY]);
 
-/** The messages Column (family 1, qualifier 2) of what is to be read; a family beside one of its columns is read whole. */
+/**
+ * The messages Column (family 1, qualifier 2) of what is to be read; a family beside one of its columns is read whole.
+ */
 export function columnsOf(table: TableCodec, options: ReadOptions): Buffer[] {
   const out: Buffer[] = [];
   const names = new Map<number, Buffer[]>();

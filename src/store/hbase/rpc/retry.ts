@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../errors.js';
 import { Failure } from './failure.js';
-import type { RpcSettings } from './types.js';
+import type { RpcSettings } from './rpc-types.js';
 
 /** Pauses before the second, third … attempt, in multiples of `retryPauseMs`. */
 const GROWTH = [1, 2, 3, 5, 10, 20, 40, 60];
@@ -28,8 +28,8 @@ export class Attempts {
   }
 
   /**
-   * Waits before the next attempt. Throws what the caller is to be told when there must be none: the failure is final, or its
-   * pause would end after the deadline. `applied` says what is known of the attempts so far.
+   * Waits before the next attempt. Throws what the caller is to be told when there must be none: the failure is final,
+   * or its pause would end after the deadline. `applied` says what is known of the attempts so far.
    */
   async pause(failure: Failure, applied: 'no' | 'unknown'): Promise<void> {
     if (failure.traits.final) throw storeError(failure, applied);

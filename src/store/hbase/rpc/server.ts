@@ -1,6 +1,6 @@
 import { Connection } from './connection.js';
 import { Failure } from './failure.js';
-import type { RpcSettings, RpcStatistics } from './types.js';
+import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 
 interface Waiting {
@@ -9,15 +9,18 @@ interface Waiting {
   readonly expires: number;
 }
 
-/** No request counts as more than this part of what may wait: a value of 100 MB would not get by others, nor others by it. */
+/**
+ * No request counts as more than this part of what may wait: a value of 100 MB would not get by others, nor others by
+ * it.
+ */
 const LONGEST_SHARE = 4;
 
 /** How much of a call's place an answer gives back after an overload halved the limit. */
 const RECOVERY = 0.1;
 
 /**
- * One service of one server: its connection, made anew when it was lost, and the bounds on what may wait for it. A server that
- * says it is overloaded gets half as many calls at once; the number grows again with its answers.
+ * One service of one server: its connection, made anew when it was lost, and the bounds on what may wait for it. A
+ * server that says it is overloaded gets half as many calls at once; the number grows again with its answers.
  */
 export class Server {
   readonly name: string;
@@ -43,8 +46,8 @@ export class Server {
   }
 
   /**
-   * Makes room for a request of so many bytes among those that wait for the server, to be given back by `release`; false when
-   * too much waits. One request is always taken.
+   * Makes room for a request of so many bytes among those that wait for the server, to be given back by `release`;
+   * false when too much waits. One request is always taken.
    */
   hold(bytes: number): boolean {
     const counted = this.#counted(bytes);
@@ -65,7 +68,9 @@ export class Server {
     return new Failure(`${this.name}: ${this.#bytes} bytes of requests wait already`, { undone: true, final: true });
   }
 
-  /** Sends a request once fewer than allowed are under way. `expires`: monotonic ms at which the caller stops waiting. */
+  /**
+   * Sends a request once fewer than allowed are under way. `expires`: monotonic ms at which the caller stops waiting.
+   */
   async call(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
     if (this.#inFlight >= Math.floor(this.#limit)) await this.#room(expires);
     this.#inFlight++;

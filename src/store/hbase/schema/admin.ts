@@ -17,7 +17,9 @@ const SAFE: readonly { readonly name: string; readonly safe: (value: string) => 
 const RACE_MS = 60_000;
 const RACE_PAUSE_MS = 100;
 
-/** The gateway switches a table off and on that came into being while it was asked to make it; two such requests meet. */
+/**
+ * The gateway switches a table off and on that came into being while it was asked to make it; two such requests meet.
+ */
 function isRace(error: unknown): boolean {
   return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
 }
@@ -70,8 +72,8 @@ export class TableAdmin {
   }
 
   /**
-   * Makes the table, pre-split; one that is there is verified and gets the families it lacks. `exists` tells whether it is
-   * there where no gateway may be asked.
+   * Makes the table, pre-split; one that is there is verified and gets the families it lacks. `exists` tells whether it
+   * is there where no gateway may be asked.
    */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
     const gateway = this.#gateway;

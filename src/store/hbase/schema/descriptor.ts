@@ -1,6 +1,6 @@
 import type { FamilySpec, TableSpec } from '../../contract.js';
 import { StoreError } from '../../errors.js';
-import type { TableHandle } from '../rpc/types.js';
+import type { TableHandle } from '../rpc/rpc-types.js';
 import type { Durability, HBaseSettings } from '../settings.js';
 
 /** What names a table's HBase counterpart. */

@@ -3,7 +3,7 @@ import { StoreError } from '../../errors.js';
 import { cellValue } from '../../row.js';
 import { checkSpec, noTable, sameSpec } from '../../tables.js';
 import type { HBaseClient } from '../rpc/client.js';
-import type { TableHandle } from '../rpc/types.js';
+import type { TableHandle } from '../rpc/rpc-types.js';
 import type { HBaseSettings } from '../settings.js';
 import { TableAdmin } from './admin.js';
 import { describeInternal, describeTable, type InternalTable, internalHandle, tableHandle } from './descriptor.js';
@@ -17,9 +17,9 @@ const SPEC = Buffer.from('spec');
 type Client = Pick<HBaseClient, 'get' | 'scan' | 'mutate' | 'regions' | 'callMaster'>;
 
 /**
- * The tables of one store in HBase: made and dropped through `TableAdmin`, and listed in the catalog table, because HBase
- * keeps no specs and a client without the gateway cannot see its descriptors. A table counts as there when the catalog
- * has it: it is made before it is listed and dropped after.
+ * The tables of one store in HBase: made and dropped through `TableAdmin`, and listed in the catalog table, because
+ * HBase keeps no specs and a client without the gateway cannot see its descriptors. A table counts as there when the
+ * catalog has it: it is made before it is listed and dropped after.
  */
 export class TableRegistry {
   readonly #client: Client;

@@ -10,8 +10,8 @@ const WAIT_MS = 30_000;
 const POLL_MS = 50;
 
 /**
- * Splits an empty new table at `keys` (rising): the gateway makes tables of one region only. What is split there already
- * stays. The middle key first, so that the halves are split side by side.
+ * Splits an empty new table at `keys` (rising): the gateway makes tables of one region only. What is split there
+ * already stays. The middle key first, so that the halves are split side by side.
  */
 export async function splitAt(
   gateway: Gateway,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { Reader, Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
-import type { RpcSettings, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import type { RpcSettings, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellValue, EMPTY } from '../../../../src/store/row.js';
 import { freshPrefix, type HBaseServer } from '../../../hbase/server.js';
 
@@ -19,7 +19,9 @@ const META: TableHandle = { name: 'hbase:meta', families: ['info', 'ns', 'rep_ba
 /** Longest wait for the master to do what it was asked, ms. */
 const WAIT_MS = 30_000;
 
-/** The run's HBase as these tests use it: tables made through the REST gateway, regions moved about by the master's RPC. */
+/**
+ * The run's HBase as these tests use it: tables made through the REST gateway, regions moved about by the master's RPC.
+ */
 export class Cluster {
   readonly server: HBaseServer;
   readonly #clients: HBaseClient[] = [];

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import type { RpcSettings, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import type { RpcSettings, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter, packRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
+import { soakTest } from '../../../rounds.js';
 import { bytes, cell, errorOf, random } from '../../suite/fixture.js';
 import { Cluster } from './cluster.js';
 import { Relay } from './relay.js';
@@ -201,9 +202,9 @@ describe('hbase/rpc faults', function () {
     expect(await client.get(table, key)).to.not.equal(undefined);
   });
 
-  // HBase takes minutes to come back with the tables of a whole run; test/hbase/faults.test.ts kills it while they are few.
-  const alone = process.env.ROWAN_SOAK ? it : it.skip;
-  alone(
+  // HBase takes minutes to come back with the tables of a whole run; test/hbase/faults.test.ts kills it while they are
+  // few.
+  soakTest(
     'killed with -9 and started again: what was acknowledged is there, and waiting operations are answered',
     async function () {
       this.timeout(180_000);

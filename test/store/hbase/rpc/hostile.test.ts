@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { Reader, Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
-import type { RpcSettings } from '../../../../src/store/hbase/rpc/types.js';
+import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { bytes, errorOf, random } from '../../suite/fixture.js';
 
 const TABLE = { name: 't', families: ['0'] };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import type { TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import type { TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter, cellValue } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
 import { bytes, cell, random } from '../../suite/fixture.js';

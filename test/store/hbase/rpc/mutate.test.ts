@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Guard } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import type { RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import type { RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter, cellValue, counterBytes, packRow, unpackRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
 import { bytes, cell, codeOf, errorOf } from '../../suite/fixture.js';

@@ -3,7 +3,7 @@ import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
 import { filterList, filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
-import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/types.js';
+import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
 import { bytes, cell, codeOf, random } from '../../suite/fixture.js';
@@ -29,7 +29,8 @@ function slowFilter(comparisons: number): Buffer {
   return filterList(
     false,
     texts.map((text) => {
-      // ValueFilter: compare_filter 1 { compare_op 1 = EQUAL, comparator 2 { name 1, SubstringComparator 2 { substr 1 } } }
+      // ValueFilter: compare_filter 1 { compare_op 1 = EQUAL, comparator 2 { name 1, SubstringComparator 2 { substr 1 }
+      // } }
       const substring = new Writer().string(1, text);
       const comparator = new Writer()
         .string(1, 'org.apache.hadoop.hbase.filter.SubstringComparator')

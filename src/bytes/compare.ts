@@ -1,0 +1,63 @@
+/**
+ * Comparisons of bytes. Most are of a few bytes: a loop costs less than a call of the runtime there, and reads right in
+ * memory that is shared.
+ */
+
+/** More are left to the runtime. */
+const LOOP = 64;
+
+/** Whether `a` is `b[start, end)`. */
+export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): boolean {
+  const n = a.length;
+  if (n !== end - start) return false;
+  if (n > LOOP) return b.compare(a, 0, n, start, end) === 0;
+  for (let i = 0; i < n; i++) if (a[i] !== b[start + i]) return false;
+  return true;
+}
+
+/**
+ * Whether `a` and `b` have the same `length` bytes from `from` and from `at` on; from the end, as what is compared
+ * often begins alike.
+ */
+export function sameRun(a: Uint8Array, from: number, b: Uint8Array, at: number, length: number): boolean {
+  for (let i = length - 1; i >= 0; i--) if (a[from + i] !== b[at + i]) return false;
+  return true;
+}
+
+/** Whether `part` stands in `bytes` at `at`; from the end, too. */
+export function standsAt(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
+  for (let i = part.length - 1; i >= 0; i--) if (bytes[at + i] !== part[i]) return false;
+  return true;
+}
+
+/** Whether `bytes[start, stop)` begins with `prefix`. */
+export function startsWith(bytes: Uint8Array, prefix: Uint8Array, start = 0, stop = bytes.length): boolean {
+  const n = prefix.length;
+  if (stop - start < n) return false;
+  for (let i = n - 1; i >= 0; i--) if (bytes[start + i] !== prefix[i]) return false;
+  return true;
+}
+
+/**
+ * Order of `a[from, to)` and `b`: < 0, 0 or > 0. Searches ask it of each cell: it has no more arguments than it needs.
+ */
+export function compareRun(a: Uint8Array, from: number, to: number, b: Uint8Array): number {
+  const n = to - from;
+  const m = b.length;
+  const shorter = Math.min(n, m);
+  for (let i = 0; i < shorter; i++) {
+    const d = a[from + i]! - b[i]!;
+    if (d !== 0) return d;
+  }
+  return n - m;
+}
+
+/** Order of `a[from, to)` and `b[start, end)`: < 0, 0 or > 0. */
+export function compareRuns(a: Uint8Array, from: number, to: number, b: Uint8Array, start = 0, end = b.length): number {
+  const shorter = Math.min(to - from, end - start);
+  for (let i = 0; i < shorter; i++) {
+    const d = a[from + i]! - b[start + i]!;
+    if (d !== 0) return d;
+  }
+  return to - from - (end - start);
+}

@@ -1,0 +1,24 @@
+/**
+ * A cache: a map of at most `limit` keys. One key more, and it forgets all of them, as what derives from other data is
+ * soon made again, or with `oldest` the one that was set first.
+ */
+export class BoundedMap<K, V> extends Map<K, V> {
+  readonly #limit: number;
+  readonly #forgets: 'all' | 'oldest';
+
+  constructor(limit: number, forgets: 'all' | 'oldest' = 'all') {
+    super();
+    this.#limit = limit;
+    this.#forgets = forgets;
+  }
+
+  override set(key: K, value: V): this {
+    if (this.size >= this.#limit && !this.has(key)) this.#makeRoom();
+    return super.set(key, value);
+  }
+
+  #makeRoom(): void {
+    if (this.#forgets === 'all') this.clear();
+    else this.delete(this.keys().next().value!);
+  }
+}

@@ -1,0 +1,77 @@
+import type { Command } from 'commander';
+import type { SchemaChange } from '../../partition/index.js';
+import { Schema, type SchemaSource } from '../../schema/index.js';
+import { withDirectory } from '../directory.js';
+import { UsageError } from '../exit.js';
+import { directoryCommand, type Settings, settingsOf } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  Which schema the directory has, and the text of its own files:
+    rowan schema show --data data
+    rowan schema show --data data --text > site.ldif
+
+  Give it the files of a folder, in place of its own files so far, or the other NIS schema:
+    rowan schema set --data data --schema-folders /etc/rowan/schema
+    rowan schema set --data data --schema-nis rfc2307bis
+
+A server takes the schema that the directory has when it starts; restart those that run. What entries or indexes need
+cannot be taken away.
+`;
+
+function describeSource({ nis, files }: SchemaSource): string {
+  const names = files.map(({ name }) => name).join(', ');
+  return `NIS schema ${nis}, ${files.length === 0 ? 'no files of its own' : `own files: ${names}`}`;
+}
+
+/** The files' texts one after another, each after a comment with its name. */
+function textOf({ files }: SchemaSource): string {
+  return files.map(({ name, text }) => `# ${name}\n${text.endsWith('\n') ? text : `${text}\n`}`).join('\n');
+}
+
+/** What the directory has now, with what the settings put in its place. */
+function wanted(now: SchemaSource, { config }: Settings, without: boolean): SchemaSource {
+  const { nis, folders } = config.schema;
+  if (nis === undefined && folders.length === 0 && !without)
+    throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
+  if (folders.length > 0 && without) throw new UsageError('--without-files and schema.folders are both given');
+  const files = without ? [] : folders.length > 0 ? Schema.load({ extra: folders, nis }).source.files : now.files;
+  return { nis: nis ?? now.nis, files };
+}
+
+function describeChange({ added, removed, changed }: SchemaChange): string {
+  const parts = [`${added} added`, `${removed} removed`, `${changed} changed`].join(', ');
+  const check =
+    changed === 0 ? '' : '; run "rowan check": what follows from a changed definition is made anew by "rowan repair"';
+  return `definitions: ${parts}${check}\n`;
+}
+
+export function addSchema(program: Command): void {
+  const schema = program
+    .command('schema')
+    .description("show the directory's schema, give it another")
+    .addHelpText('after', EXAMPLES);
+
+  directoryCommand(schema, 'show', 'which schema the directory has')
+    .option('--text', 'the text of its own files, as LDIF')
+    .addHelpText('after', EXAMPLES)
+    .action((flags: { text?: boolean }, command: Command) =>
+      withDirectory(settingsOf(command), { readOnly: true, anySchema: true }, async (directory) => {
+        const { source } = directory.schema;
+        process.stdout.write(flags.text === true ? textOf(source) : `${describeSource(source)}\n`);
+      }),
+    );
+
+  directoryCommand(schema, 'set', 'give the directory the schema of these settings')
+    .option('--without-files', 'no files of its own')
+    .addHelpText('after', EXAMPLES)
+    .action((flags: { withoutFiles?: boolean }, command: Command) => {
+      const settings = settingsOf(command);
+      return withDirectory(settings, { anySchema: true }, async ({ partition, schema: now }) => {
+        const next = Schema.of(wanted(now.source, settings, flags.withoutFiles === true));
+        const change = await partition.changeSchema(next);
+        process.stdout.write(`the directory's schema: ${describeSource(next.source)}\n${describeChange(change)}`);
+        process.stdout.write('servers that run go on with the schema they have: restart them\n');
+      });
+    });
+}

@@ -1,0 +1,89 @@
+import { Command, CommanderError } from 'commander';
+import { VERSION } from '../server/words/version.js';
+import { ExitCode, reportError, reportUnexpected } from './exit.js';
+import { endWhenUncaught } from './last-resort.js';
+
+const EXAMPLES = `
+Examples:
+  A directory from nothing, served:
+    rowan init --data data --suffix dc=example,dc=com --admin-dn cn=admin,dc=example,dc=com
+    rowan import --data data people.ldif
+    rowan serve --data data --listen ldap://127.0.0.1:1389
+
+  "rowan COMMAND --help" has more of them for each command.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+`;
+
+/** Adds a command to the program. */
+type Add = (program: Command) => void;
+
+/** In the order of the help. Each is loaded when it is wanted: of all their modules most commands need few. */
+const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+  init: async () => (await import('./commands/init.js')).addInit,
+  serve: async () => (await import('./commands/serve.js')).addServe,
+  import: async () => (await import('./commands/import.js')).addImport,
+  export: async () => (await import('./commands/export.js')).addExport,
+  check: async () => (await import('./commands/check.js')).addCheck,
+  repair: async () => (await import('./commands/check.js')).addRepair,
+  warm: async () => (await import('./commands/warm.js')).addWarm,
+  index: async () => (await import('./commands/indexes.js')).addIndex,
+  schema: async () => (await import('./commands/schema.js')).addSchema,
+  deleted: async () => (await import('./commands/deleted.js')).addDeleted,
+  explain: async () => (await import('./commands/explain.js')).addExplain,
+  passwd: async () => (await import('./commands/passwd.js')).addPasswd,
+  copy: async () => (await import('./commands/copy.js')).addCopy,
+  hbase: async () => (await import('./commands/hbase.js')).addHBase,
+  config: async () => (await import('./commands/config.js')).addConfig,
+  quickstart: async () => (await import('./commands/quickstart.js')).addQuickstart,
+};
+
+/**
+ * The command line, with the one command that is `wanted` or with all of them. Commander's own errors are thrown as
+ * `CommanderError`, already printed.
+ */
+async function createProgram(wanted: string | undefined): Promise<Command> {
+  const program = new Command('rowan')
+    .description('An LDAP directory server')
+    .version(VERSION)
+    .addHelpText('after', EXAMPLES)
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
+    .exitOverride();
+  const only = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? COMMANDS[wanted] : undefined;
+  for (const load of only ? [only] : Object.values(COMMANDS)) (await load())(program);
+  return program;
+}
+
+/** A reader that has read enough, such as `head`, is no failure. */
+function endQuietlyOnClosedPipe(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(ExitCode.ok);
+    throw error;
+  });
+}
+
+/**
+ * `lmdb` prints the error of a failed commit before it rejects with it; here it is told once, by who waits for the
+ * commit.
+ */
+function tellCommitErrorsOnce(): void {
+  const print = console.error;
+  console.error = (...given: unknown[]) => {
+    const [error] = given;
+    const fromLmdb = error instanceof Error && 'code' in error && typeof error.code === 'number';
+    if (!fromLmdb || !/[/\\]lmdb[/\\]/.test(error.stack ?? '')) print(...given);
+  };
+}
+
+/** Does what the command line says; what went wrong is told, and is the process's exit code. */
+export async function run(): Promise<void> {
+  endQuietlyOnClosedPipe();
+  tellCommitErrorsOnce();
+  endWhenUncaught(reportUnexpected);
+  try {
+    const program = await createProgram(process.argv[2]);
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
+    else process.exitCode = reportError(error);
+  }
+}

@@ -1,0 +1,106 @@
+import { type PackedRows, RowPacker } from '../../store/load.js';
+import { putBytes } from '../../store/put.js';
+import { eachGram, type Form } from '../model/implied.js';
+import type { Index } from '../model/index-set.js';
+import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
+
+const NO_FORMS: readonly Form[] = [];
+
+/**
+ * The rows that the entries of a batch have in one index. Entries that follow each other with the same forms share
+ * them.
+ */
+export class IndexRows {
+  readonly #index: Index;
+  readonly #packer = new RowPacker();
+  readonly #present = new IdList();
+  /** Of the entry before, and the entries after it that have the same: see `FormMaker`. */
+  #forms: readonly Form[] = NO_FORMS;
+  readonly #repeated = new IdList();
+
+  constructor(index: Index) {
+    this.#index = index;
+  }
+
+  /** An entry that has the attribute. */
+  add(forms: readonly Form[], id: Buffer): void {
+    if (this.#index.presence) this.#present.add(id);
+    if (forms === this.#forms) {
+      this.#repeated.add(id);
+      return;
+    }
+    this.#postRepeated();
+    this.#forms = forms;
+    this.#post(forms, id);
+  }
+
+  #postRepeated(): void {
+    if (this.#repeated.count === 0) return;
+    this.#post(this.#forms, this.#repeated.taken());
+    this.#repeated.clear();
+  }
+
+  #post(forms: readonly Form[], ids: Buffer): void {
+    const packer = this.#packer;
+    for (let k = 0; k < forms.length; k++) {
+      const { cut } = forms[k]!;
+      post(packer, EQUALITY, cut, 0, cut.length, ids);
+    }
+    if (this.#index.substring) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, ids));
+  }
+
+  /** All of them. Nothing more may be added. */
+  rows(): PackedRows {
+    const packer = this.#packer;
+    this.#postRepeated();
+    if (this.#present.count > 0) {
+      packer.begin();
+      packer.write(PRESENCE_PREFIX);
+      packer.endKey();
+      packer.write(this.#present.taken());
+      packer.endRow();
+      packer.end();
+    }
+    return packer.rows();
+  }
+}
+
+/** The index row of `norm[from, to)`: kind, form, `\0`. */
+function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
+  packer.begin(to - from + 2 + ids.length);
+  const { bytes } = packer;
+  let { at } = packer;
+  bytes[at++] = kind;
+  for (let i = from; i < to; i++) bytes[at++] = norm[i]!;
+  bytes[at++] = 0;
+  packer.at = at;
+  packer.endKey();
+  packer.at = putBytes(bytes, at, ids);
+  packer.endRow();
+  packer.end();
+}
+
+const FIRST_IDS = 64;
+
+/** Ids one after another. */
+class IdList {
+  count = 0;
+  #bytes = Buffer.allocUnsafeSlow(FIRST_IDS * UUID_BYTES);
+
+  add(id: Buffer): void {
+    const at = this.count * UUID_BYTES;
+    if (at === this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], at * 2);
+    const bytes = this.#bytes;
+    for (let i = 0; i < UUID_BYTES; i++) bytes[at + i] = id[i]!;
+    this.count++;
+  }
+
+  /** Good until the next change. */
+  taken(): Buffer {
+    return this.#bytes.subarray(0, this.count * UUID_BYTES);
+  }
+
+  clear(): void {
+    this.count = 0;
+  }
+}

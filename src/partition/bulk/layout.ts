@@ -1,0 +1,205 @@
+import { BoundedMap } from '../../cache/bounded-map.js';
+import type { AttributeDescription, AttributeType } from '../../schema/types.js';
+import { FIXED_EXCESS, type Fixed, fixed } from '../../store/put.js';
+import { CELL_HEADER } from '../../store/row.js';
+import type { DraftAttribute } from '../model/draft.js';
+import { valueQualifier } from '../model/entry-cells.js';
+import { type FormMaker, formMaker, formRule } from '../model/implied.js';
+import type { Index, IndexSet } from '../model/index-set.js';
+import { cutMark, MASTER, oidBytes, TREE } from '../model/tables.js';
+
+/** Cells of one attribute of the master row. */
+export interface MasterPart {
+  /** Place of the attribute in the draft. */
+  readonly place: number;
+  /** A cell of its first value, the value and its length left out. */
+  readonly head: Fixed;
+}
+
+/** What the attributes of one type imply. */
+export interface TypePart {
+  readonly type: AttributeType;
+  /** Places of the attributes in the draft; most types have one. */
+  readonly places: readonly number[];
+  /** Undefined where its values have no forms. */
+  readonly maker: FormMaker | undefined;
+  readonly index: Index | undefined;
+  /** For the caller: the attributes at `places`. */
+  readonly attributes: DraftAttribute[];
+}
+
+/** Cells of the tree row that follow each other. */
+export interface TreePart {
+  /** Whole cells; behind them the head of the type's first form. */
+  readonly before: Fixed;
+  /** Number of a type among `types`, -1: there are no forms. */
+  readonly type: number;
+  /** A cell `OID=`, the form and the length of the qualifier left out; position bytes follow the form. */
+  readonly head: Fixed;
+  /** `before` is the mark of forms that were cut: it stands there only if one was. */
+  readonly mark: boolean;
+}
+
+/**
+ * Where the attributes of a draft go in its rows. It depends on their descriptions alone, and entries that follow each
+ * other mostly have the same.
+ */
+export interface Layout {
+  readonly descriptions: readonly AttributeDescription[];
+  readonly texts: readonly string[];
+  readonly master: readonly MasterPart[];
+  readonly types: readonly TypePart[];
+  readonly tree: readonly TreePart[];
+  /** The same where no form is cut. */
+  readonly uncutTree: readonly TreePart[];
+  /** Bytes at most of a tree row without its key and forms, and of any head. */
+  readonly treeBytes: number;
+  readonly headBytes: number;
+}
+
+const MAX_LAYOUTS = 1000;
+
+/** The layouts of a load, for one list of indexes. */
+export class Layouts {
+  readonly indexes: IndexSet;
+  /** Bytes that the rows of a batch take in the tables, as the one before told: room for the next. */
+  readonly room = { tree: 0, master: 0, changes: 0 };
+  readonly #known = new BoundedMap<string, Layout>(MAX_LAYOUTS);
+  #last: Layout | undefined;
+
+  constructor(indexes: IndexSet) {
+    this.indexes = indexes;
+  }
+
+  /** Of a draft with these attributes, in its order. */
+  of(attributes: readonly DraftAttribute[]): Layout {
+    if (this.#last && fits(this.#last, attributes)) return this.#last;
+    const key = attributes.map(({ text }) => text).join(' ');
+    let layout = this.#known.get(key);
+    if (!layout || !fits(layout, attributes)) {
+      layout = makeLayout(attributes, this.indexes);
+      this.#known.set(key, layout);
+    }
+    this.#last = layout;
+    return layout;
+  }
+}
+
+function fits({ descriptions, texts }: Layout, attributes: readonly DraftAttribute[]): boolean {
+  if (attributes.length !== texts.length) return false;
+  for (let i = 0; i < texts.length; i++) {
+    const { description, text } = attributes[i]!;
+    if (description !== descriptions[i] || text !== texts[i]) return false;
+  }
+  return true;
+}
+
+function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): Layout {
+  const types = typeParts(attributes, indexes);
+  const cells = types.flatMap(treeCells).sort((a, b) => (a.qualifier < b.qualifier ? -1 : 1));
+  const master = masterParts(attributes);
+  const tree = treeParts(cells);
+  const heads = [...master, ...tree].map(({ head }) => head.length + FIXED_EXCESS);
+  return {
+    descriptions: attributes.map(({ description }) => description),
+    texts: attributes.map(({ text }) => text),
+    master,
+    types,
+    tree,
+    uncutTree: treeParts(cells.filter(({ mark }) => !mark)),
+    treeBytes: tree.reduce((sum, { before }) => sum + before.length + FIXED_EXCESS, 0),
+    headBytes: Math.max(...heads),
+  };
+}
+
+/**
+ * In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts
+ * with a zero byte.
+ */
+function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
+  const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
+  return places.map((place) => ({
+    place,
+    head: fixed(cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0))),
+  }));
+}
+
+/** Secrets imply nothing. */
+function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): TypePart[] {
+  const places = new Map<AttributeType, number[]>();
+  for (const [place, { description }] of attributes.entries()) {
+    if (description.type.secret) continue;
+    const known = places.get(description.type);
+    if (known) known.push(place);
+    else places.set(description.type, [place]);
+  }
+  return [...places].map(([type, of]) => {
+    const rule = formRule(type);
+    return {
+      type,
+      places: of,
+      maker: rule && formMaker(type, rule),
+      index: indexes.of(type),
+      attributes: of.map((place) => attributes[place]!),
+    };
+  });
+}
+
+/** Bytes of a form's cell value: the smallest value index that has it. */
+export const FORM_POSITION = 4;
+
+/** Cells of normAttributes as they are sorted: whole ones, or those of a type's forms. */
+interface TreeCell {
+  readonly qualifier: string;
+  readonly type: number;
+  readonly cell: Buffer;
+  readonly forms: boolean;
+  readonly mark: boolean;
+}
+
+function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[] {
+  const whole = (qualifier: Buffer, mark: boolean): TreeCell => {
+    const cell = cellOf(TREE.normAttributes, qualifier);
+    return { qualifier: qualifier.toString('latin1'), type, cell, forms: false, mark };
+  };
+  const presence = whole(oidBytes(oid), false);
+  if (!maker) return [presence];
+  const head = cellOf(TREE.normAttributes, Buffer.from(`${oid}=`, 'latin1'), FORM_POSITION);
+  const forms = { qualifier: `${oid}=`, type, cell: head, forms: true, mark: false };
+  return [presence, whole(cutMark(oid), true), forms];
+}
+
+const NOTHING = fixed();
+
+/** Whole cells are put together with what follows them. */
+function treeParts(cells: readonly TreeCell[]): TreePart[] {
+  const parts: TreePart[] = [];
+  let before: Buffer[] = [];
+  const end = (): void => {
+    if (before.length > 0) parts.push({ before: fixed(...before), type: -1, head: NOTHING, mark: false });
+    before = [];
+  };
+  for (const { cell, type, forms, mark } of cells) {
+    if (mark) {
+      end();
+      parts.push({ before: fixed(cell), type, head: NOTHING, mark });
+    } else {
+      before.push(cell);
+      if (!forms) continue;
+      parts.push({ before: fixed(...before), type, head: fixed(cell), mark });
+      before = [];
+    }
+  }
+  end();
+  return parts;
+}
+
+/** Header and qualifier of a cell. */
+export function cellOf(family: number, qualifier: Buffer, valueLength = 0): Buffer {
+  const cell = Buffer.alloc(CELL_HEADER + qualifier.length);
+  cell[0] = family;
+  cell.writeUInt16BE(qualifier.length, 1);
+  cell.writeUInt32BE(valueLength, 3);
+  cell.set(qualifier, CELL_HEADER);
+  return cell;
+}

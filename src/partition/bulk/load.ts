@@ -1,0 +1,259 @@
+import { sameBytes } from '../../bytes/compare.js';
+import { LdapError } from '../../ldap/error.js';
+import type { Dn } from '../../schema/types.js';
+import type { Maybe, PlanStep } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { awaitedLater, isPromise } from '../../store/maybe.js';
+import { isComputed } from '../model/computed.js';
+import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory.js';
+import { type Draft, draftFromAttributes } from '../model/draft.js';
+import { toLdapError } from '../model/store-errors.js';
+import { outsideWhy, tail } from '../tree/locate.js';
+import { type Node, normText, ROOT } from '../tree/nodes.js';
+import { addDraft, addition, completeEntry } from '../write/add.js';
+import type { Change } from '../write/change.js';
+import type { WriteContext } from '../write/context.js';
+import { newLarge } from '../write/large-ahead.js';
+import { applyRules, refuseAsked } from '../write/rules/apply.js';
+import { BulkBatch } from './batch.js';
+import { Layouts } from './layout.js';
+
+export interface LoadOptions {
+  onReject(reject: LoadReject): void;
+  /** An attribute of the entry that is not stored, because it is worked out when it is asked for. */
+  onLeftOut?(entry: LoadSource, attribute: string): void;
+  onProgress?(progress: LoadProgress): void;
+  /** Goes on behind a rejected entry; else the load ends there, with what came before it stored. */
+  readonly continue: boolean;
+}
+
+/** Batches that are being written while the next one is prepared. */
+const IN_FLIGHT = 2;
+
+/**
+ * Loads entries in bulk. Everything that an add checks is checked, and the rows are those that adds would leave; only
+ * they are written a batch at a time, sorted, one transaction for some thousands of entries. A batch is wholly there or
+ * not at all. Parents come before their children.
+ */
+export async function load(
+  context: WriteContext,
+  entries: AsyncIterable<readonly LoadEntry[]>,
+  actor: Actor,
+  options: LoadOptions,
+): Promise<{ loaded: number; rejected: number }> {
+  const loader = new BulkLoader(context, { ...actor, system: true }, options);
+  for await (const chunk of entries) {
+    const taken = loader.takeAll(chunk, 0);
+    if (isPromise(taken)) await taken;
+    if (loader.ended) break;
+  }
+  await loader.end();
+  return { loaded: loader.loaded, rejected: loader.rejected };
+}
+
+class BulkLoader {
+  readonly #context: WriteContext;
+  readonly #actor: Actor;
+  readonly #options: LoadOptions;
+  #layouts: Layouts;
+  #batch: BulkBatch;
+  /** Being written, the oldest first. */
+  readonly #writing: BulkBatch[] = [];
+  /** Settled when all of them are. */
+  #written: Promise<void> = Promise.resolve();
+  /** Parent of the entry before, and its normalized DN. */
+  #parent: { readonly norm: Buffer; readonly node: Node } | undefined;
+  /** An entry of an earlier batch was refused when it was written: what came after it is not loaded. */
+  #cut = false;
+  loaded = 0;
+  rejected = 0;
+  ended = false;
+
+  constructor(context: WriteContext, actor: Actor, options: LoadOptions) {
+    this.#context = context;
+    this.#actor = actor;
+    this.#options = options;
+    this.#layouts = new Layouts(context.shared.indexes);
+    this.#batch = new BulkBatch(actor, this.#layouts);
+  }
+
+  /** The entries from `from` on; nothing of them is kept when it is done. */
+  takeAll(entries: readonly LoadEntry[], from: number): Maybe<void> {
+    for (let i = from; i < entries.length && !this.ended; i++) {
+      const taken = this.#take(entries[i]!);
+      if (taken) return taken.then(() => this.takeAll(entries, i + 1));
+    }
+  }
+
+  /** Checks one entry and puts it into the batch; a promise when the batch is then written. */
+  #take(entry: LoadEntry): Promise<void> | undefined {
+    try {
+      const dn = this.#context.schema.parseNewDn(entry.dn);
+      if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
+      const name = normText(dn, 0);
+      const parent = this.#parentOf(dn, name);
+      if (isPromise(parent)) return this.#takeLater(entry, dn, name, parent);
+      const added = this.#prepare(entry, dn, name, parent);
+      if (added) return added;
+    } catch (error) {
+      this.#reject(entry.source ?? entry, error);
+    }
+    return this.#batch.full ? this.flush() : undefined;
+  }
+
+  async #takeLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
+    try {
+      await this.#prepare(entry, dn, name, await parent);
+    } catch (error) {
+      this.#reject(entry.source ?? entry, error);
+    }
+    if (this.#batch.full) await this.flush();
+  }
+
+  #parentOf(dn: Dn, name: string): Maybe<Node | undefined> {
+    const { shared, nodes } = this.#context;
+    if (shared.suffixNorms.has(name)) return ROOT;
+    const last = this.#parent;
+    if (last && sameBytes(last.norm, dn.norm, dn.rdns[0]!.norm.length + 1)) return last.node;
+    const found = this.#nodeOf(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixNorms);
+    if (!found || isPromise(found)) return found;
+    this.#parent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
+    return found;
+  }
+
+  /** Of an entry of this load that may not be stored yet. */
+  #nodeOf(name: string): Node | undefined {
+    const node = this.#batch.nodes.get(name);
+    if (node) return node;
+    for (const batch of this.#writing) {
+      const written = batch.nodes.get(name);
+      if (written) return written;
+    }
+    return undefined;
+  }
+
+  /** A promise where the entry is not for the batch. */
+  #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
+    if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
+      throw this.#orphan(dn);
+    }
+    if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
+    refuseAsked(this.#context, this.#asked(dn));
+    const draft = draftFromAttributes(this.#context.schema, entry.attributes);
+    this.#leaveOutComputed(entry, draft);
+    const id = completeEntry(this.#context, draft, dn);
+    const change = addition(draft, dn, parent, id, this.#actor, undefined);
+    const steps = applyRules(this.#context, change);
+    if (isPromise(steps)) return steps.then((known) => this.#put(entry, dn, name, change, known));
+    return this.#put(entry, dn, name, change, steps);
+  }
+
+  #put(entry: LoadEntry, dn: Dn, name: string, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
+    if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
+    this.#batch.add(entry, name, change, steps);
+    return undefined;
+  }
+
+  #orphan(dn: Dn): LdapError {
+    const { shared } = this.#context;
+    const parent = tail(dn, 1);
+    const isBelow = !shared.isSuffix(parent) && parent.rdns.some((_, i) => shared.isSuffix(tail(parent, i)));
+    const why = isBelow
+      ? 'the entry above it does not exist; parents come before their children'
+      : outsideWhy(this.#context, dn);
+    return new LdapError('noSuchObject', why);
+  }
+
+  /** What another server, or this one, works out when it is asked for is in many a dump. */
+  #leaveOutComputed(entry: LoadEntry, draft: Draft): void {
+    for (let i = draft.attributes.length - 1; i >= 0; i--) {
+      const { description } = draft.attributes[i]!;
+      if (!description.type.noUserModification || !isComputed(description.type)) continue;
+      draft.remove(description);
+      this.#options.onLeftOut?.(entry, description.type.name);
+    }
+  }
+
+  /** An entry with values that are written ahead of it, behind everything before it. */
+  async #addAlone(source: LoadSource, dn: Dn, draft: Draft): Promise<void> {
+    await this.end();
+    if (this.#cut) return;
+    try {
+      await this.#add(dn, draft);
+      this.loaded++;
+    } catch (error) {
+      this.#reject(source, error);
+    }
+    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
+  }
+
+  #add(dn: Dn, draft: Draft): Promise<Buffer> {
+    return addDraft(this.#context, draft, dn, this.#asked(dn), { manageDsaIT: true });
+  }
+
+  /** Who loads may write every attribute that is stored: which they are is not asked. */
+  #asked(dn: Dn): Asked {
+    return { op: 'add', actor: this.#actor, types: [], rdn: dn.rdns[0]! };
+  }
+
+  #reject(entry: LoadSource, error: unknown): void {
+    const shown = toLdapError(error);
+    if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
+    this.rejected++;
+    const { result, message } = shown;
+    this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
+    if (!this.#options.continue) this.ended = true;
+  }
+
+  /** Has the batch written; resolves when the next may be prepared. */
+  async flush(): Promise<void> {
+    const batch = this.#batch;
+    const { indexes } = this.#context.shared;
+    if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
+    this.#batch = new BulkBatch(this.#actor, this.#layouts);
+    while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
+    if (batch.size === 0 || this.#cut) return;
+    this.#writing.push(batch);
+    batch.written = awaitedLater(this.#write(batch, this.#written));
+    this.#written = batch.written;
+  }
+
+  async end(): Promise<void> {
+    await this.flush();
+    await this.#written;
+  }
+
+  /** At once, or entry by entry when something in it is there already or has changed meanwhile. */
+  async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
+    const { store, shared } = this.#context;
+    const ingested = store.ingest(...batch.rows()).then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
+    await before;
+    const failure = await ingested;
+    if (!failure) this.loaded += batch.size;
+    else if (failure.error instanceof StoreError && failure.error.code === 'guard') await this.#oneByOne(batch);
+    else throw failure.error;
+    this.#writing.shift();
+    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
+    await shared.refresh();
+  }
+
+  async #oneByOne(batch: BulkBatch): Promise<void> {
+    const { schema, shared, nodes } = this.#context;
+    nodes.clear();
+    this.#parent = undefined;
+    await shared.refresh();
+    for (const { source, dn, draft } of batch.entries(this.#context)) {
+      if (this.#cut) return;
+      try {
+        await this.#add(schema.parseDn(dn), draft);
+        this.loaded++;
+      } catch (error) {
+        this.#reject(source, error);
+        this.#cut = this.ended;
+      }
+    }
+  }
+}

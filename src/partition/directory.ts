@@ -1,0 +1,29 @@
+import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { Dn } from '../schema/types.js';
+import type { Maybe } from '../store/contract.js';
+import type { Actor, ChangesOf, Entry, WriteOptions } from './model/directory.js';
+import type { SearchOutcome, SearchParams } from './read/search-params.js';
+import type { SearchSink } from './read/sink.js';
+import type { Viewer } from './read/viewer/viewer.js';
+
+/** What the server calls. Every method throws `LdapError`; store errors are already translated. */
+export interface Directory {
+  search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome>;
+  /**
+   * The entry at `dn`, or `noSuchObject` with matchedDN; a referral at or above it throws `referral` unless
+   * manageDsaIT.
+   */
+  read(dn: Dn, options?: WriteOptions & { large?: boolean }): Promise<Entry>;
+  readById(id: Buffer): Promise<Entry | undefined>;
+  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean>;
+  /** Resolves with the entryUUID. */
+  add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
+  modify(dn: Dn, changes: readonly Change[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void>;
+  rename(
+    dn: Dn,
+    to: { readonly newRdn: string; readonly deleteOldRdn: boolean; readonly newSuperior: string | undefined },
+    actor: Actor,
+    options?: WriteOptions,
+  ): Promise<void>;
+  delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void>;
+}

@@ -1,0 +1,200 @@
+import { randomBytes } from 'node:crypto';
+import { LdapError } from '../../ldap/error.js';
+import type { Schema } from '../../schema/schema.js';
+import type { AttributeType } from '../../schema/types.js';
+import type { Cell, RowStep } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue, unpackRow } from '../../store/row.js';
+import { isComputed } from '../model/computed.js';
+import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from '../model/index-set.js';
+import { indexTable, META_TABLE } from '../model/tables.js';
+import type { WriteContext } from '../write/context.js';
+
+/**
+ * The row `building` of table meta. For each index that is being made or dropped it holds `OID:claim`, 8 bytes of
+ * time and 8 random ones: who holds the claim may make and drop the table, and builds. A claim is replaced when the
+ * index starts anew, so a builder that lost it writes nothing more. `OID:at` is the last entryUUID that was done.
+ */
+export const BUILD_KEY = Buffer.from('building');
+export const claimName = (oid: string) => Buffer.from(`${oid}:claim`);
+export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
+
+/** After so long a claim whose index is not listed was left behind by a process that died, in ms. */
+const CLAIM_MS = 60_000;
+
+/** What the server itself looks up. */
+const NEEDED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
+
+/**
+ * Registers an index: from now on every writer keeps it. `buildIndexes` then adds what was there before, and only when
+ * it is complete do searches use it. A plain index becomes one with substrings; it goes on serving meanwhile.
+ */
+export async function addIndex(
+  context: WriteContext,
+  attribute: string,
+  options: { readonly substring?: boolean },
+): Promise<void> {
+  const substring = options.substring ?? false;
+  const type = indexable(context.schema, attribute, substring);
+  await freshly(context, async () => {
+    const known = context.shared.indexes.of(type);
+    if (!known) return register(context, type, substring);
+    if (known.substring || !substring)
+      throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
+    const records = recordsOf(context).map((r) =>
+      r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
+    );
+    await context.shared.setIndexes(records, [claimStep(type.oid, newClaim())]);
+  });
+}
+
+/** The attribute, if an index on it can help. */
+function indexable(schema: Schema, attribute: string, substring: boolean): AttributeType {
+  const { type, options } = schema.requireDescription(attribute);
+  const refuse = (why: string): never => {
+    throw new LdapError('unwillingToPerform', `attribute '${type.name}' cannot be indexed: ${why}`);
+  };
+  if (options.length > 0) refuse('an index is of an attribute with all its options; leave them out');
+  if (type.secret) refuse('its values are secret');
+  if (type.oid === ENTRY_UUID_OID)
+    throw new LdapError('entryAlreadyExists', 'an entryUUID is looked up directly; it needs no index');
+  if (isComputed(type)) refuse('it is computed when it is read');
+  if (!type.equality || type.equality.test) refuse('it has no equality rule whose values can be looked up');
+  if (substring && !type.substrings) refuse('it has no substrings rule; add the index without substrings');
+  return type;
+}
+
+/** Makes the table anew and lists the index. */
+async function register(context: WriteContext, type: AttributeType, substring: boolean): Promise<void> {
+  const claim = newClaim();
+  await context.store.commit({
+    steps: [
+      { ...claimStep(type.oid, claim), guards: [await claimGuard(context, type)] },
+      context.shared.guardStep(false),
+    ],
+    decisive: 0,
+  });
+  await context.store.dropTable(indexTable(type.oid).name);
+  await context.store.createTable(indexTable(type.oid));
+  await context.shared.setIndexes(
+    [...recordsOf(context), { oid: type.oid, substring, ready: false }],
+    [ownClaim(type.oid, claim)],
+  );
+}
+
+/** Nobody else is making or dropping this index. */
+async function claimGuard(context: WriteContext, type: AttributeType): Promise<NonNullable<RowStep['guards']>[number]> {
+  const qualifier = claimName(type.oid);
+  const found = await buildCell(context, qualifier);
+  if (!found) return { op: 'absent', family: 0, qualifier };
+  if (Date.now() - claimTime(found) < CLAIM_MS)
+    throw new LdapError('busy', `the index of '${type.name}' is being added or dropped; try again in a minute`);
+  return { op: 'equals', family: 0, qualifier, value: found };
+}
+
+/** Takes an index away: writers leave it, searches plan without it, its rows go. */
+export async function dropIndex(context: WriteContext, attribute: string): Promise<void> {
+  const { type } = context.schema.requireDescription(attribute);
+  if (NEEDED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
+  const claim = newClaim();
+  await freshly(context, async () => {
+    if (!context.shared.indexes.of(type)) throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
+    const records = recordsOf(context).filter((r) => r.oid !== type.oid);
+    await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
+  });
+  await finishDrop(context, type.oid, claim);
+}
+
+async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
+  await context.store.dropTable(indexTable(oid).name);
+  try {
+    await context.store.commit({
+      steps: [{ ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] }],
+      decisive: 0,
+    });
+  } catch (error) {
+    // Somebody else took the claim over and finishes.
+    if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+  }
+}
+
+/** Finishes what a process that died was adding or dropping. */
+export async function sweepClaims(context: WriteContext): Promise<void> {
+  const row = await buildRow(context);
+  for (const { qualifier, value } of row ? unpackRow(row) : []) {
+    const oid = /^([\d.]+):claim$/.exec(qualifier.toString('latin1'))?.[1];
+    const listed = recordsOf(context).some((record) => record.oid === oid);
+    if (oid && !listed && Date.now() - claimTime(value) > CLAIM_MS) await finishDrop(context, oid, value);
+  }
+}
+
+/** Claims an index that is listed as unfinished and that nobody builds; does nothing when it was finished meanwhile. */
+export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
+  await freshly(context, async () => {
+    const index = context.shared.indexes.of(type);
+    if (!index || isComplete(index)) return;
+    const guards = [await claimGuard(context, type)];
+    await context.store.commit({
+      steps: [{ ...claimStep(type.oid, newClaim()), guards }, context.shared.guardStep(false)],
+      decisive: 0,
+    });
+  });
+}
+
+export function recordsOf(context: WriteContext): IndexRecord[] {
+  return parseRecords(context.shared.indexes.bytes);
+}
+
+/** Runs it again for as long as others change the list of indexes. */
+export async function freshly(context: WriteContext, work: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    const fresh = context.shared.refresh();
+    if (isPromise(fresh)) await fresh;
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'guard') || tries === 20) throw error;
+    }
+  }
+}
+
+function newClaim(): Buffer {
+  const claim = randomBytes(16);
+  claim.writeBigUInt64BE(BigInt(Date.now()));
+  return claim;
+}
+
+function claimTime(claim: Buffer): number {
+  return claim.length === 16 ? Number(claim.readBigUInt64BE()) : 0;
+}
+
+/** Takes the claim; what was done under another counts no more. */
+function claimStep(oid: string, claim: Buffer): RowStep {
+  return {
+    table: META_TABLE.name,
+    key: BUILD_KEY,
+    delete: [{ family: 0, qualifier: cursorName(oid) }],
+    put: [{ family: 0, qualifier: claimName(oid), value: claim }],
+  };
+}
+
+/** Step that holds only while the claim does. */
+export function ownClaim(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
+  return {
+    table: META_TABLE.name,
+    key: BUILD_KEY,
+    guards: [{ op: 'equals', family: 0, qualifier: claimName(oid), value: claim }],
+    put,
+  };
+}
+
+async function buildRow(context: WriteContext): Promise<Buffer | undefined> {
+  const row = context.store.get(META_TABLE.name, BUILD_KEY);
+  return isPromise(row) ? await row : row;
+}
+
+export async function buildCell(context: WriteContext, qualifier: Buffer): Promise<Buffer | undefined> {
+  const row = await buildRow(context);
+  return row && cellValue(row, 0, qualifier);
+}

@@ -1,0 +1,184 @@
+import { LdapError } from '../../ldap/error.js';
+import type { PlanStep } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue, MARK } from '../../store/row.js';
+import { Implied, implyType } from '../model/implied.js';
+import { type Index, isComplete } from '../model/index-set.js';
+import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
+import { draftWithLarge } from '../model/large-draft.js';
+import { keyAfter, MASTER, MASTER_TABLE, Q } from '../model/tables.js';
+import type { WriteContext } from '../write/context.js';
+import {
+  buildCell,
+  claimName,
+  claimUnfinished,
+  cursorName,
+  freshly,
+  ownClaim,
+  recordsOf,
+  sweepClaims,
+} from './index-admin.js';
+
+/**
+ * Entries and index rows written in one plan: it holds up other writers, and the event loop, for a few milliseconds.
+ */
+const ENTRIES = 256;
+const ROWS = 2000;
+/** Times a chunk is made again before its entries are taken one by one. */
+const CHUNK_TRIES = 3;
+const ENTRY_TRIES = 1000;
+
+/**
+ * Completes every index that is not; resolves when all are. Writers keep a registered index already, so only rows of
+ * entries from before are to be added: read in the order of their keys, each written on condition that its entry is
+ * still what was read. Remembers where it is, so that whoever calls it next goes on there; two builders at once do the
+ * same work twice and no harm. `onProgress` gets the number of entries read.
+ */
+export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
+  const progress = { done: 0, tell: onProgress };
+  for (;;) {
+    const fresh = context.shared.refresh();
+    if (isPromise(fresh)) await fresh;
+    await sweepClaims(context);
+    const index = context.shared.indexes.list.find((i) => !isComplete(i));
+    if (!index) return;
+    await build(context, index, progress);
+  }
+}
+
+interface Progress {
+  done: number;
+  readonly tell: ((done: number) => void) | undefined;
+}
+
+interface Building {
+  readonly index: Index;
+  readonly claim: Buffer;
+}
+
+/** Builds one index, or returns when it was dropped or started anew meanwhile. */
+async function build(context: WriteContext, index: Index, progress: Progress): Promise<void> {
+  const claim = await buildCell(context, claimName(index.type.oid));
+  if (!claim) return claimUnfinished(context, index.type);
+  const building = { index, claim };
+  const at = await buildCell(context, cursorName(index.type.oid));
+  const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) break;
+      if (!(await buildBatch(context, building, batch.keys, batch.rows))) return;
+      progress.done += batch.keys.length;
+      progress.tell?.(progress.done);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    scan.close();
+  }
+  await finish(context, building);
+}
+
+/** Whether the claim still holds. */
+async function buildBatch(
+  context: WriteContext,
+  building: Building,
+  keys: readonly Buffer[],
+  rows: readonly (Buffer | undefined)[],
+): Promise<boolean> {
+  let steps: PlanStep[] = [];
+  let first = 0;
+  for (let i = 0; i < keys.length; i++) {
+    steps.push(...(await entrySteps(context, building.index, keys[i]!, rows[i])));
+    const full = steps.length >= ROWS || i + 1 - first >= ENTRIES;
+    if (!full && i + 1 < keys.length) continue;
+    if (!(await commitChunk(context, building, keys.slice(first, i + 1), steps))) return false;
+    steps = [];
+    first = i + 1;
+  }
+  return true;
+}
+
+/** Index rows of one entry, guarded by its version; none when it implies none. */
+async function entrySteps(
+  context: WriteContext,
+  index: Index,
+  id: Buffer,
+  row: Buffer | undefined,
+): Promise<PlanStep[]> {
+  return untilStill(async (again) => {
+    const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
+    return now ? rowSteps(context, index, id, now) : [];
+  });
+}
+
+async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Buffer): Promise<PlanStep[]> {
+  const cells = largeCellsOf(context.descriptions, row, new Set([index.type]));
+  const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
+  const attributes = draftWithLarge(context, row, large).ofType(index.type);
+  const implied = new Implied();
+  implyType(index.type, attributes, index, implied);
+  if (implied.rows.length === 0) return [];
+  const version = cellValue(row, MASTER.treeInfo, Q.version);
+  if (!version) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);
+  const steps: PlanStep[] = [
+    {
+      table: MASTER_TABLE.name,
+      key: id,
+      guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
+    },
+  ];
+  for (const { prefix } of implied.rows)
+    steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
+  return steps;
+}
+
+/** Writes the rows of some entries; those that changed meanwhile are read again. Whether the claim still holds. */
+async function commitChunk(
+  context: WriteContext,
+  building: Building,
+  keys: readonly Buffer[],
+  made: PlanStep[],
+): Promise<boolean> {
+  const { index, claim } = building;
+  const cursor = { family: 0, qualifier: cursorName(index.type.oid), value: keys.at(-1)! };
+  let steps = made;
+  for (let tries = 1; ; tries++) {
+    try {
+      await context.store.commit({ steps: [ownClaim(index.type.oid, claim, [cursor]), ...steps], decisive: 0 });
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      if (!(await buildCell(context, claimName(index.type.oid)))?.equals(claim)) return false;
+      if (keys.length > 1 && tries === CHUNK_TRIES) {
+        for (const key of keys)
+          if (!(await commitChunk(context, building, [key], await readSteps(context, index, [key])))) return false;
+        return true;
+      }
+      if (tries === ENTRY_TRIES)
+        throw new LdapError('busy', 'an entry keeps changing while it is indexed; try again', { cause: error });
+      steps = await readSteps(context, index, keys);
+    }
+  }
+}
+
+async function readSteps(context: WriteContext, index: Index, keys: readonly Buffer[]): Promise<PlanStep[]> {
+  const read = context.store.getMany(MASTER_TABLE.name, keys);
+  const rows = isPromise(read) ? await read : read;
+  const steps: PlanStep[] = [];
+  for (const [i, key] of keys.entries()) steps.push(...(await entrySteps(context, index, key, rows[i])));
+  return steps;
+}
+
+/** Every entry has its rows: searches may use the index, unless somebody else finished it or began it anew. */
+async function finish(context: WriteContext, { index, claim }: Building): Promise<void> {
+  const { oid } = index.type;
+  await freshly(context, async () => {
+    const held = await buildCell(context, claimName(oid));
+    if (!held?.equals(claim)) return;
+    const records = recordsOf(context).map((r) => (r.oid === oid ? { oid, substring: r.substring, ready: true } : r));
+    const names = [claimName(oid), cursorName(oid)].map((qualifier) => ({ family: 0, qualifier }));
+    await context.shared.setIndexes(records, [{ ...ownClaim(oid, claim), delete: names }]);
+  });
+}

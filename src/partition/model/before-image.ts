@@ -1,0 +1,250 @@
+import { StoreError } from '../../store/errors.js';
+import { compareCells, counterBytes } from '../../store/row.js';
+import { type CellChanges, type Edit, editRow } from '../../store/row-edit.js';
+import type { DescriptionTable } from './descriptions.js';
+import { INDEX_BYTES } from './descriptions.js';
+import { valueQualifier } from './entry-cells.js';
+import { POINTER_BYTES } from './large.js';
+import { largeQualifiers, MASTER, Q, versionOf } from './tables.js';
+
+/**
+ * What a change took away from a master row, so that the row before it can be made from the row after it:
+ * docs/formats/tables.md.
+ *
+ *   image := group*
+ *   group := kind u8 │ name │ (kind 0) old value, or nothing          a cell of treeInfo that was changed, or is new
+ *                           │ (kind 1) olds │ news         an attribute: values that went, indexes of those that came
+ *                           │ (kind 2)                                a secret attribute: changed
+ *   name  := length, bytes      olds := count, (index × 2 + large, length, bytes)*      news := count, index*
+ *
+ * Lengths, counts and indexes are LEB128. Of a value over 64 KiB (`large`) there are its length and SHA-256. The
+ * version is one less and not told.
+ */
+const INFO = 0;
+const INFO_NEW = 3;
+const VALUES = 1;
+const SECRET = 2;
+
+/** A value that was there before. */
+export interface OldValue {
+  readonly index: number;
+  /** Of a large one 8 bytes of its length and its SHA-256. */
+  readonly bytes: Buffer;
+  readonly large: boolean;
+}
+
+export interface OldAttribute {
+  /** Description as stored. */
+  readonly description: string;
+  /** A secret: nothing but that it changed is known. */
+  readonly secret: boolean;
+  /** Values that were removed, or replaced by another under their index. */
+  readonly old: readonly OldValue[];
+  /** Value indexes under which there was nothing before. */
+  readonly added: readonly number[];
+}
+
+export interface BeforeImage {
+  /** Cells of treeInfo; undefined: it was not there. */
+  readonly info: ReadonlyMap<string, Buffer | undefined>;
+  readonly attributes: readonly OldAttribute[];
+}
+
+/** Of the changes from `row` on, a master row. */
+export function encodeBefore(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
+  const out = new Out();
+  const large = largeQualifiers(row);
+  const { gone, come, was } = changes;
+  let g = 0;
+  let c = 0;
+  let group: Group | undefined;
+  while (g < gone.length || c < come.length) {
+    const d = g === gone.length ? 1 : c === come.length ? -1 : compareCells(gone[g]!, come[c]!);
+    const { family, qualifier } = d < 0 ? gone[g]! : come[c]!;
+    const old = d < 0 ? gone[g++]!.value : was[c++];
+    if (family === MASTER.treeInfo) writeInfo(out, qualifier, old);
+    else {
+      const end = qualifier.length - INDEX_BYTES;
+      if (!group?.is(qualifier, end)) {
+        group?.write(out);
+        group = new Group(descriptions, qualifier, end);
+      }
+      group.add(
+        qualifier.readUInt32BE(end),
+        old,
+        old !== undefined && large?.has(qualifier.toString('latin1')) === true,
+      );
+    }
+  }
+  group?.write(out);
+  return out.bytes();
+}
+
+function writeInfo(out: Out, qualifier: Buffer, old: Buffer | undefined): void {
+  // Everything but what follows from the row after: one less.
+  if (qualifier.length === Q.version.length && qualifier.equals(Q.version)) return;
+  out.byte(old ? INFO : INFO_NEW);
+  out.text(qualifier);
+  if (old) out.text(old);
+}
+
+/** The changes of one attribute. */
+class Group {
+  readonly #name: Buffer;
+  readonly #secret: boolean;
+  readonly #old: OldValue[] = [];
+  readonly #added: number[] = [];
+
+  constructor(descriptions: DescriptionTable, qualifier: Buffer, end: number) {
+    this.#name = qualifier.subarray(0, end);
+    this.#secret = descriptions.intern(qualifier, 0, end).description.type.secret;
+  }
+
+  is(qualifier: Buffer, end: number): boolean {
+    return this.#name.length === end && this.#name.compare(qualifier, 0, end) === 0;
+  }
+
+  add(index: number, bytes: Buffer | undefined, large: boolean): void {
+    if (!bytes) this.#added.push(index);
+    else this.#old.push({ index, bytes: large ? bytes.subarray(0, POINTER_BYTES) : bytes, large });
+  }
+
+  write(out: Out): void {
+    out.byte(this.#secret ? SECRET : VALUES);
+    out.text(this.#name);
+    if (this.#secret) return;
+    out.number(this.#old.length);
+    for (const { index, bytes, large } of this.#old) {
+      out.number(index * 2 + (large ? 1 : 0));
+      out.text(bytes);
+    }
+    out.number(this.#added.length);
+    for (const index of this.#added) out.number(index);
+  }
+}
+
+/** Bytes that grow. */
+class Out {
+  #bytes = Buffer.allocUnsafe(256);
+  #at = 0;
+
+  byte(value: number): void {
+    if (this.#at === this.#bytes.length) this.#grow(1);
+    this.#bytes[this.#at++] = value;
+  }
+
+  /** LEB128. */
+  number(value: number): void {
+    let rest = value;
+    while (rest > 0x7f) {
+      this.byte((rest % 0x80) | 0x80);
+      rest = Math.floor(rest / 0x80);
+    }
+    this.byte(rest);
+  }
+
+  text(value: Buffer): void {
+    this.number(value.length);
+    if (this.#at + value.length > this.#bytes.length) this.#grow(value.length);
+    this.#bytes.set(value, this.#at);
+    this.#at += value.length;
+  }
+
+  #grow(by: number): void {
+    this.#bytes = Buffer.concat([this.#bytes.subarray(0, this.#at)], Math.max(this.#bytes.length * 2, this.#at + by));
+  }
+
+  /** Of its own: records are kept for as long as a batch of plans takes. */
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#at);
+  }
+}
+
+/** Throws `corrupt` for bytes that are no image. */
+export function decodeBefore(bytes: Buffer): BeforeImage {
+  const input = new In(bytes);
+  const info = new Map<string, Buffer | undefined>();
+  const attributes: OldAttribute[] = [];
+  while (!input.ended) {
+    const kind = input.byte();
+    const name = input.text().toString('latin1');
+    if (kind === INFO) info.set(name, input.text());
+    else if (kind === INFO_NEW) info.set(name, undefined);
+    else if (kind === SECRET) attributes.push({ description: name, secret: true, old: [], added: [] });
+    else if (kind === VALUES) attributes.push(oldAttribute(name, input));
+    else throw new StoreError('corrupt', `a before-image has a group of kind ${kind}`);
+  }
+  return { info, attributes };
+}
+
+function oldAttribute(description: string, input: In): OldAttribute {
+  const old: OldValue[] = [];
+  for (let n = input.number(); n > 0; n--) {
+    const number = input.number();
+    old.push({ index: Math.floor(number / 2), large: number % 2 === 1, bytes: input.text() });
+  }
+  const added: number[] = [];
+  for (let n = input.number(); n > 0; n--) added.push(input.number());
+  return { description, secret: false, old, added };
+}
+
+class In {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get ended(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  byte(): number {
+    const value = this.#bytes[this.#at++];
+    if (value === undefined) throw new StoreError('corrupt', `a before-image is cut at offset ${this.#bytes.length}`);
+    return value;
+  }
+
+  /** Up to 2⁵³: each byte read is one of the image's, so a count cannot make the reader run on. */
+  number(): number {
+    let value = 0;
+    for (let by = 1; ; by *= 0x80) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * by;
+      if (byte <= 0x7f && value <= Number.MAX_SAFE_INTEGER) return value;
+      if (by > 2 ** 42) throw new StoreError('corrupt', 'a before-image has a number that is too long');
+    }
+  }
+
+  text(): Buffer {
+    const length = this.number();
+    const start = this.#at;
+    if (length > this.#bytes.length - start)
+      throw new StoreError('corrupt', `a before-image is cut at offset ${this.#bytes.length}`);
+    this.#at += length;
+    return this.#bytes.subarray(start, this.#at);
+  }
+}
+
+/**
+ * The master row as it was before a change of the kind `modify`, `rename` or (with the row in table `deleted`)
+ * `restore`. Values of secrets stay as they are in `after`, and large ones are pointers to chunks that may be gone.
+ */
+export function rowBefore(after: Buffer, { info, attributes }: BeforeImage): Buffer {
+  const edits: Edit[] = [];
+  for (const [name, value] of info)
+    edits.push({ family: MASTER.treeInfo, qualifier: Buffer.from(name, 'latin1'), value });
+  const version = counterBytes(versionOf(after) - 1n);
+  edits.push({ family: MASTER.treeInfo, qualifier: Q.version, value: version });
+  for (const { description, old, added } of attributes) {
+    const cell = (index: number, value: Buffer | undefined): Edit => ({
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(description, index),
+      value,
+    });
+    for (const { index, bytes } of old) edits.push(cell(index, bytes));
+    for (const index of added) edits.push(cell(index, undefined));
+  }
+  return editRow(after, edits.sort(compareCells)) ?? Buffer.alloc(0);
+}

@@ -1,0 +1,115 @@
+import type { Cell } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import { textBytes } from './texts.js';
+
+/** Change records: rows of table `changes` (docs/formats/tables.md). */
+
+export const CHANGE_OPS = ['add', 'modify', 'rename', 'delete', 'restore'] as const;
+export type ChangeOp = (typeof CHANGE_OPS)[number];
+
+/** Qualifiers of change records, all in family 0. */
+export const CHANGE = {
+  attributes: Buffer.from('attributes'),
+  before: Buffer.from('before'),
+  by: Buffer.from('by'),
+  csn: Buffer.from('csn'),
+  dn: Buffer.from('dn'),
+  id: Buffer.from('id'),
+  newDn: Buffer.from('newDn'),
+  op: Buffer.from('op'),
+  time: Buffer.from('time'),
+} as const;
+
+/**
+ * The cells that every record of an added entry has, in their order: what `changeCells` makes and a bulk load packs.
+ */
+export const ADD_CELLS = ['by', 'csn', 'dn', 'id', 'op', 'time'] as const;
+
+/** What was done, to which entry, by whom, when, and what it was before. */
+export interface ChangeRecord {
+  readonly op: ChangeOp;
+  /** entryUUID. */
+  readonly id: Buffer;
+  /** UTF-8, before the change. */
+  readonly dn: Buffer;
+  /** Of a rename: the DN after it. */
+  readonly newDn?: Buffer | undefined;
+  /** DN; empty: the server itself. */
+  readonly by: string;
+  readonly csn: string | Buffer;
+  /** Milliseconds since 1970, 8 bytes. Of a deletion the time that its row in table `deleted` has. */
+  readonly time: Buffer;
+  /** Of a modify or rename: names of the attributes that changed. */
+  readonly attributes?: readonly string[] | undefined;
+  /** See `before-image.ts`. Of a deletion there is none: table `deleted` has the entry. */
+  readonly before?: Buffer | undefined;
+}
+
+/** The cells of a change record, sorted. */
+export function changeCells(record: ChangeRecord): Cell[] {
+  const { attributes, before, csn, newDn } = record;
+  const cells: Cell[] = [];
+  if (attributes) cells.push(cell(CHANGE.attributes, textBytes(attributes.join(','))));
+  if (before) cells.push(cell(CHANGE.before, before));
+  cells.push(
+    cell(CHANGE.by, textBytes(record.by)),
+    cell(CHANGE.csn, typeof csn === 'string' ? Buffer.from(csn) : csn),
+    cell(CHANGE.dn, record.dn),
+    cell(CHANGE.id, record.id),
+  );
+  if (newDn) cells.push(cell(CHANGE.newDn, newDn));
+  cells.push(cell(CHANGE.op, textBytes(record.op)), cell(CHANGE.time, record.time));
+  return cells;
+}
+
+function cell(qualifier: Buffer, value: Buffer): Cell {
+  return { family: 0, qualifier, value };
+}
+
+/** The record in a row of table `changes`; views into the row. `corrupt` for one that lacks what every record has. */
+export function changeRecord(row: Buffer): ChangeRecord {
+  const values = new Map<string, Buffer>();
+  for (let at = 0; at < row.length; at = nextCell(row, at)) {
+    const start = valueStart(row, at);
+    values.set(row.toString('latin1', qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+  }
+  const need = (name: keyof typeof CHANGE): Buffer => {
+    const value = values.get(name);
+    if (!value) throw new StoreError('corrupt', `a change record has no '${name}'; run \`rowan check\``);
+    return value;
+  };
+  const op = need('op').toString('latin1');
+  if (!isChangeOp(op))
+    throw new StoreError('corrupt', `a change record has op '${op.slice(0, 20)}'; run \`rowan check\``);
+  const names = values.get('attributes')?.toString();
+  return {
+    op,
+    id: need('id'),
+    dn: need('dn'),
+    newDn: values.get('newDn'),
+    by: need('by').toString(),
+    csn: need('csn').toString('latin1'),
+    time: need('time'),
+    attributes: names === undefined ? undefined : names === '' ? [] : names.split(','),
+    before: values.get('before'),
+  };
+}
+
+function isChangeOp(text: string): text is ChangeOp {
+  return (CHANGE_OPS as readonly string[]).includes(text);
+}
+
+let lastMs = 0;
+let lastTime = Buffer.alloc(8);
+
+/** Milliseconds since 1970, 8 bytes. Shared: not to be changed. */
+export function changeTime(): Buffer {
+  const now = Date.now();
+  if (now !== lastMs) {
+    lastMs = now;
+    lastTime = Buffer.allocUnsafe(8);
+    lastTime.writeBigUInt64BE(BigInt(now));
+  }
+  return lastTime;
+}

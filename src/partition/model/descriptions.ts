@@ -1,0 +1,104 @@
+import { sameBytes } from '../../bytes/compare.js';
+import type { Schema } from '../../schema/schema.js';
+import type { AttributeDescription } from '../../schema/types.js';
+import { StoreError } from '../../store/errors.js';
+import { CELL_HEADER, qualifierLength } from '../../store/row.js';
+import { hashBytes } from './hash.js';
+
+/** Bytes of the value index at the end of an upAttributes qualifier. */
+export const INDEX_BYTES = 4;
+
+/** An attribute description as it stands in rows. */
+export interface StoredDescription {
+  /** Small, dense, stable for the life of the table: an index for per-search decisions. */
+  readonly number: number;
+  readonly text: Buffer;
+  /** `text` as Latin-1. */
+  readonly name: string;
+  readonly description: AttributeDescription;
+  /** What followed it in a row the last time: entries of one kind have the same descriptions in the same order. */
+  next: StoredDescription | undefined;
+}
+
+/**
+ * Interns the descriptions that rows hold by their bytes, so that walking a row makes no strings. Descriptions come
+ * from entries that passed the schema, so their number is bounded by what is stored; past `MAX` they are no longer
+ * kept.
+ */
+export class DescriptionTable {
+  static readonly MAX = 65_536;
+  readonly #schema: Schema;
+  #slots: (StoredDescription | undefined)[] = new Array(1024);
+  readonly #all: StoredDescription[] = [];
+
+  constructor(schema: Schema) {
+    this.#schema = schema;
+  }
+
+  /** Every description met so far, by number. */
+  get all(): readonly StoredDescription[] {
+    return this.#all;
+  }
+
+  /** Of the upAttributes cell at offset `at`. */
+  ofCell(row: Buffer, at: number): StoredDescription {
+    const start = at + CELL_HEADER;
+    return this.intern(row, start, start + qualifierLength(row, at) - INDEX_BYTES);
+  }
+
+  /** As `intern`, of a cell that comes after one with the description `before`, when going through a row. */
+  internNext(before: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
+    if (before && sameBytes(before.text, bytes, start, end)) return before;
+    const next = before?.next;
+    if (next && sameBytes(next.text, bytes, start, end)) return next;
+    const found = this.intern(bytes, start, end);
+    if (before) before.next = found;
+    return found;
+  }
+
+  /** Of the description in `bytes[start, end)`. Throws `corrupt` when the schema does not know it. */
+  intern(bytes: Buffer, start: number, end: number): StoredDescription {
+    const hash = hashBytes(bytes, start, end);
+    const mask = this.#slots.length - 1;
+    for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
+      const found = this.#slots[slot];
+      if (found === undefined) return this.#learn(bytes, start, end, slot);
+      if (sameBytes(found.text, bytes, start, end)) return found;
+    }
+  }
+
+  #learn(bytes: Buffer, start: number, end: number, slot: number): StoredDescription {
+    const text = bytes.toString('latin1', start, end);
+    const description = this.#schema.describe(text);
+    if (!description) {
+      throw new StoreError(
+        'corrupt',
+        `a row holds attribute '${text.slice(0, 100)}', which is not in the schema; load the schema that defines it`,
+      );
+    }
+    const stored: StoredDescription = {
+      number: this.#all.length,
+      text: Buffer.from(text, 'latin1'),
+      name: text,
+      description,
+      next: undefined,
+    };
+    if (this.#all.length >= DescriptionTable.MAX) return stored;
+    this.#all.push(stored);
+    this.#slots[slot] = stored;
+    if (this.#all.length * 2 > this.#slots.length) this.#grow();
+    return stored;
+  }
+
+  #grow(): void {
+    const slots: (StoredDescription | undefined)[] = new Array(this.#slots.length * 2);
+    const mask = slots.length - 1;
+    for (const stored of this.#all) {
+      const hash = hashBytes(stored.text);
+      let slot = (hash ^ (hash >>> 15)) & mask;
+      while (slots[slot] !== undefined) slot = (slot + 1) & mask;
+      slots[slot] = stored;
+    }
+    this.#slots = slots;
+  }
+}

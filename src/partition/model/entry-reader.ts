@@ -1,0 +1,109 @@
+import { sameRun } from '../../bytes/compare.js';
+import { StoreError } from '../../store/errors.js';
+import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../store/row.js';
+import { type DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
+import { MASTER } from './tables.js';
+
+const ATTRIBUTES = MASTER.upAttributes;
+
+/**
+ * Where the attributes and values of a packed master row stand, by offsets. One reader reads row after row and
+ * allocates nothing; what it tells holds until the next `open`.
+ */
+export class EntryReader {
+  readonly #table: DescriptionTable;
+  row: Buffer = EMPTY;
+  /** Number of attributes. */
+  count = 0;
+  /** By attribute. */
+  readonly stored: StoredDescription[] = [];
+  /** By attribute: number of its first value. The values of attribute `i` are numbered `[firsts[i], firsts[i + 1])`. */
+  firsts = new Int32Array(64);
+  /** Value `v` is `row[starts[v], ends[v])`. Of a large value it is what points to it. */
+  starts = new Int32Array(128);
+  ends = new Int32Array(128);
+  #at = 0;
+  #values = 0;
+  /** Bytes of the qualifier of the value read last. */
+  #qualifier = 0;
+
+  constructor(table: DescriptionTable) {
+    this.#table = table;
+  }
+
+  /** Reads a whole row. */
+  read(row: Buffer): this {
+    this.open(row);
+    this.readOn(0x7fffffff);
+    return this;
+  }
+
+  /** Begins with a row; `readOn` goes on. */
+  open(row: Buffer): void {
+    let at = 0;
+    while (at < row.length && row[at]! < ATTRIBUTES) at = nextCell(row, at);
+    this.row = row;
+    this.#at = at;
+    this.#values = 0;
+    this.count = 0;
+  }
+
+  /** Reads so many values at most; false when the row has no more. */
+  readOn(most: number): boolean {
+    const { row } = this;
+    const { length } = row;
+    let { starts, ends } = this;
+    let at = this.#at;
+    let values = this.#values;
+    let name = values === 0 ? -1 : starts[values - 1]! - this.#qualifier;
+    let named = this.#qualifier;
+    for (let left = most; left > 0 && at < length && row[at] === ATTRIBUTES; left--) {
+      const qualifier = qualifierLength(row, at);
+      const start = at + CELL_HEADER + qualifier;
+      const end = start + valueLength(row, at);
+      if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${at}`);
+      if (name < 0 || qualifier !== named || !sameRun(row, name, row, at + CELL_HEADER, named - INDEX_BYTES)) {
+        this.#addAttribute(values, at + CELL_HEADER, start - INDEX_BYTES);
+        name = at + CELL_HEADER;
+        named = qualifier;
+      }
+      if (values === starts.length) {
+        starts = this.starts = doubled(starts);
+        ends = this.ends = doubled(ends);
+      }
+      starts[values] = start;
+      ends[values++] = end;
+      at = end;
+    }
+    this.#at = at;
+    this.#values = values;
+    this.#qualifier = named;
+    this.firsts[this.count] = values;
+    return at < length && row[at] === ATTRIBUTES;
+  }
+
+  #addAttribute(value: number, name: number, end: number): void {
+    const { count, stored } = this;
+    stored[count] = this.#table.internNext(count > 0 ? stored[count - 1] : undefined, this.row, name, end);
+    if (count + 2 > this.firsts.length) this.firsts = doubled(this.firsts);
+    this.firsts[count] = value;
+    this.count = count + 1;
+  }
+
+  /** Description and index of value `v` of attribute `i`, a view. */
+  qualifier(i: number, v: number): Buffer {
+    const start = this.starts[v]!;
+    return this.row.subarray(start - this.stored[i]!.text.length - INDEX_BYTES, start);
+  }
+
+  /** A view. */
+  value(v: number): Buffer {
+    return this.row.subarray(this.starts[v], this.ends[v]);
+  }
+}
+
+function doubled(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(numbers.length * 2);
+  larger.set(numbers);
+  return larger;
+}

@@ -1,0 +1,10 @@
+const FNV_OFFSET = 0x811c9dc5;
+
+/**
+ * FNV-1a of `bytes[start, end)`, 32 bits; goes on from `hash`. For short keys: a call of the runtime would cost more.
+ */
+export function hashBytes(bytes: Buffer, start = 0, end = bytes.length, hash = FNV_OFFSET): number {
+  let mixed = hash;
+  for (let i = start; i < end; i++) mixed = Math.imul(mixed ^ bytes[i]!, 0x01000193);
+  return mixed;
+}

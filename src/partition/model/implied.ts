@@ -1,0 +1,237 @@
+import { sameBytes } from '../../bytes/compare.js';
+import type { AttributeType, MatchingRule } from '../../schema/types.js';
+import type { Cell } from '../../store/contract.js';
+import { EMPTY } from '../../store/row.js';
+import type { Draft, DraftAttribute, DraftValue } from './draft.js';
+import type { Index, IndexSet } from './index-set.js';
+import {
+  cutMark,
+  cutNorm,
+  equalityPrefix,
+  gramPrefix,
+  MAX_NORM,
+  normQualifier,
+  oidBytes,
+  PRESENCE_PREFIX,
+  TREE,
+} from './tables.js';
+
+/** What a master row implies in the other tables: its tree row's normAttributes and its index rows. Forms come cut. */
+export interface ImpliedSink {
+  /** The attribute is there. */
+  presence(oid: Buffer): void;
+  /** It has a value with this form; `position` is the value index. */
+  norm(oid: Buffer, norm: Buffer, position: number): void;
+  /** It has a value whose form was cut. */
+  cut(type: AttributeType): void;
+  indexPresence(index: Index): void;
+  indexNorm(index: Index, norm: Buffer): void;
+  /** The three bytes of `norm` from `at` on. */
+  indexGram(index: Index, norm: Buffer, at: number): void;
+}
+
+/** Of the whole entry. */
+export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
+  const byTypes = byType(draft);
+  for (const type of inOrder([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
+}
+
+let lastTypes: readonly AttributeType[] = [];
+let lastOrder: readonly AttributeType[] = [];
+
+/** Sorted by OID, which is nearly the order of the cells. Entries that follow each other mostly have the same types. */
+function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
+  if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
+    lastTypes = types;
+    lastOrder = [...types].sort((a, b) => (a.oid < b.oid ? -1 : 1));
+  }
+  return lastOrder;
+}
+
+/** The attributes of a draft under their types: normAttributes do not tell options apart. */
+function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
+  const types = new Map<AttributeType, DraftAttribute[]>();
+  for (const attribute of draft.attributes) {
+    const { type } = attribute.description;
+    const known = types.get(type);
+    if (known) known.push(attribute);
+    else types.set(type, [attribute]);
+  }
+  return types;
+}
+
+/** Of all attributes of one type, each thing once. Secrets imply nothing. */
+export function implyType(
+  type: AttributeType,
+  attributes: readonly DraftAttribute[],
+  index: Index | undefined,
+  sink: ImpliedSink,
+): void {
+  if (type.secret || attributes.length === 0) return;
+  const oid = oidBytes(type.oid);
+  sink.presence(oid);
+  if (index?.presence) sink.indexPresence(index);
+  const rule = formRule(type);
+  if (!rule) return;
+  const forms = formMaker(type, rule).forms(attributes);
+  let isCut = false;
+  for (const { cut, norm, position } of forms) {
+    sink.norm(oid, cut, position);
+    if (cut !== norm) isCut = true;
+    if (index) sink.indexNorm(index, cut);
+  }
+  if (isCut) sink.cut(type);
+  if (index?.substring) eachGram(forms, (norm, at) => sink.indexGram(index, norm, at));
+}
+
+/** The rule whose normal forms values of the type are found by; undefined when there is none. */
+export function formRule(type: AttributeType): MatchingRule | undefined {
+  return type.secret || !type.equality || type.equality.test ? undefined : type.equality;
+}
+
+/** A normal form and the smallest value index it has. */
+export interface Form {
+  readonly norm: Buffer;
+  /** As rows have it: the same buffer when it is not cut. */
+  readonly cut: Buffer;
+  position: number;
+}
+
+/** Types whose values are others each time are not worth remembering. */
+const MAX_MISSES = 16;
+const MAX_REPEATED = 8;
+
+/**
+ * Gives the forms of a type's values and remembers them: classes, timestamps, who did it are mostly the same in entries
+ * that follow each other. The same array means the same values, byte by byte, with the same value indexes.
+ */
+export class FormMaker {
+  readonly #rule: MatchingRule;
+  #values: readonly DraftValue[] = [];
+  #forms: readonly Form[] = [];
+  /** In a row. */
+  #misses = 0;
+
+  constructor(rule: MatchingRule) {
+    this.#rule = rule;
+  }
+
+  /** The forms of all values, each once, in the byte order of what rows have. */
+  forms(attributes: readonly DraftAttribute[]): readonly Form[] {
+    if (this.#misses >= MAX_MISSES || attributes.length !== 1) return makeForms(this.#rule, attributes);
+    const { values } = attributes[0]!;
+    if (this.#forms.length > 0 && same(values, this.#values)) {
+      this.#misses = 0;
+      return this.#forms;
+    }
+    const forms = makeForms(this.#rule, attributes);
+    if (values.length <= MAX_REPEATED && values.every(({ bytes }) => bytes.length <= MAX_NORM)) {
+      this.#values = values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index }));
+      this.#forms = forms.map(ownForm);
+      this.#misses++;
+    }
+    return forms;
+  }
+}
+
+function same(values: readonly DraftValue[], known: readonly DraftValue[]): boolean {
+  if (values.length !== known.length) return false;
+  for (let i = 0; i < values.length; i++) {
+    if (values[i]!.index !== known[i]!.index || !sameBytes(values[i]!.bytes, known[i]!.bytes)) return false;
+  }
+  return true;
+}
+
+const makers = new Map<AttributeType, FormMaker>();
+
+/** The maker of a type with a `formRule`. */
+export function formMaker(type: AttributeType, rule: MatchingRule): FormMaker {
+  let maker = makers.get(type);
+  if (!maker) {
+    maker = new FormMaker(rule);
+    makers.set(type, maker);
+  }
+  return maker;
+}
+
+function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): Form[] {
+  if (attributes.length === 1 && attributes[0]!.values.length === 1) {
+    const value = attributes[0]!.values[0]!;
+    const norm = rule.normalize(value.bytes);
+    return norm ? [{ norm, cut: cutNorm(norm), position: value.index }] : [];
+  }
+  const forms = new Map<string, Form>();
+  for (const attribute of attributes) {
+    for (const value of attribute.values) {
+      const norm = rule.normalize(value.bytes);
+      if (!norm) continue;
+      const key = norm.toString('latin1');
+      const known = forms.get(key);
+      // The smallest stays, so that the order of attributes does not matter.
+      if (!known) forms.set(key, { norm, cut: cutNorm(norm), position: value.index });
+      else known.position = Math.min(known.position, value.index);
+    }
+  }
+  return [...forms.values()].sort((a, b) => Buffer.compare(a.cut, b.cut));
+}
+
+/** A copy that does not hold on to the buffer that the value came in. */
+function ownForm({ norm, cut, position }: Form): Form {
+  const own = Buffer.from(norm);
+  return { norm: own, cut: cut === norm ? own : cut, position };
+}
+
+/** Calls for every three bytes in a row that occur in the forms, each once: those of `norm` from `at` on. */
+export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number) => void): void {
+  const seen = new Set<number>();
+  for (const { norm } of forms) {
+    for (let at = 0; at + 3 <= norm.length; at++) {
+      const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
+      if (seen.has(gram)) continue;
+      seen.add(gram);
+      take(norm, at);
+    }
+  }
+}
+
+/** Key prefix of an index row. */
+export interface ImpliedRow {
+  readonly index: Index;
+  readonly prefix: Buffer;
+}
+
+/** What an entry implies, each thing once. */
+export class Implied implements ImpliedSink {
+  readonly cells: Cell[] = [];
+  readonly rows: ImpliedRow[] = [];
+
+  presence(oid: Buffer): void {
+    this.#cell(oid, EMPTY);
+  }
+
+  norm(oid: Buffer, norm: Buffer, position: number): void {
+    const value = Buffer.allocUnsafe(4);
+    value.writeUInt32BE(position);
+    this.#cell(normQualifier(oid, norm), value);
+  }
+
+  cut(type: AttributeType): void {
+    this.#cell(cutMark(type.oid), EMPTY);
+  }
+
+  #cell(qualifier: Buffer, value: Buffer): void {
+    this.cells.push({ family: TREE.normAttributes, qualifier, value });
+  }
+
+  indexPresence(index: Index): void {
+    this.rows.push({ index, prefix: PRESENCE_PREFIX });
+  }
+
+  indexNorm(index: Index, norm: Buffer): void {
+    this.rows.push({ index, prefix: equalityPrefix(norm) });
+  }
+
+  indexGram(index: Index, norm: Buffer, at: number): void {
+    this.rows.push({ index, prefix: gramPrefix(norm, at) });
+  }
+}

@@ -1,0 +1,67 @@
+import type { Reader, Snapshot, Store } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { cellValue, EMPTY } from '../../store/row.js';
+import { isStill, largeLength, readChunks } from './large.js';
+import { toLdapError } from './store-errors.js';
+import { MASTER, MASTER_TABLE } from './tables.js';
+
+/**
+ * The values over 64 KiB of one entry, read piece by piece; no more than a few chunks are in memory. Where the store
+ * has snapshots all is of one moment. Elsewhere `pieces` fails when the value is replaced while it is read. To be
+ * closed.
+ */
+export class LargeReader {
+  readonly #reader: Reader;
+  readonly #snapshot: Snapshot | undefined;
+  readonly #id: Buffer;
+  readonly #row: Buffer;
+
+  private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {
+    this.#reader = reader;
+    this.#snapshot = snapshot;
+    this.#id = id;
+    this.#row = row;
+  }
+
+  static async open(store: Store, id: Buffer): Promise<LargeReader> {
+    const snapshot = store.supports.snapshot ? store.snapshot() : undefined;
+    const reader = snapshot ?? store;
+    try {
+      return new LargeReader(reader, snapshot, id, (await reader.get(MASTER_TABLE.name, id)) ?? EMPTY);
+    } catch (error) {
+      snapshot?.close();
+      throw error;
+    }
+  }
+
+  /** Bytes of the value; 0 when it is not there any more. */
+  lengthOf(qualifier: Buffer): number {
+    const pointer = cellValue(this.#row, MASTER.upAttributes, qualifier);
+    return pointer ? largeLength(pointer) : 0;
+  }
+
+  /** The value's bytes in order, `lengthOf` in all. Store errors come translated. */
+  async *pieces(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* this.#chunks(qualifier);
+    } catch (error) {
+      throw toLdapError(error);
+    }
+  }
+
+  async *#chunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
+    const pointer = cellValue(this.#row, MASTER.upAttributes, qualifier);
+    if (!pointer) return;
+    const verify = this.#snapshot ? undefined : () => this.#requireUnchanged(qualifier, pointer);
+    yield* readChunks(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer, verify);
+  }
+
+  async #requireUnchanged(qualifier: Buffer, pointer: Buffer): Promise<void> {
+    if (!(await isStill(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer)))
+      throw new StoreError('unavailable', 'a large value was replaced while it was read; read it again');
+  }
+
+  close(): void {
+    this.#snapshot?.close();
+  }
+}

@@ -1,0 +1,228 @@
+import type { AttributeType } from '../../schema/types.js';
+import type { Cell, Reader } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { cellValue, EMPTY, nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import type { DescriptionTable } from './descriptions.js';
+import { keyAfter, largeQualifiers, MASTER } from './tables.js';
+import { CHUNK } from './thresholds.js';
+
+/**
+ * Bytes of a pointer: length (8) and SHA-256. One to chunks that were written ahead of their plan goes on with their
+ * name.
+ */
+export const POINTER_BYTES = 40;
+/** Bytes of the name of chunks that were written ahead (`large-ahead.ts`). */
+export const NAME_BYTES = 8;
+
+/** Chunk cells of one large value: the value's qualifier + 4-byte chunk number. */
+export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
+  return Array.from(chunksOf(value), (chunk, n) => ({
+    family: MASTER.largeValues,
+    qualifier: chunkQualifier(qualifier, n),
+    value: chunk,
+  }));
+}
+
+/** The chunks of a value, views of it. */
+export function* chunksOf(value: Buffer): Generator<Buffer> {
+  for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
+}
+
+/** `name`: of chunks that were written ahead. */
+export function chunkQualifier(qualifier: Buffer, n: number, name: Buffer = EMPTY): Buffer {
+  const made = Buffer.allocUnsafe(qualifier.length + name.length + 4);
+  made.set(qualifier, 0);
+  made.set(name, qualifier.length);
+  made.writeUInt32BE(n, qualifier.length + name.length);
+  return made;
+}
+
+/** Qualifiers of the chunks of the value that `pointer` stands for, in order. */
+export function chunkNames(qualifier: Buffer, pointer: Buffer): Buffer[] {
+  const name = pointer.subarray(POINTER_BYTES);
+  return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, name));
+}
+
+/** What the upAttributes cell of a large value says. */
+export function pointerOf(length: number, sha256: Buffer): Buffer {
+  const pointer = Buffer.allocUnsafe(POINTER_BYTES);
+  pointer.writeBigUInt64BE(BigInt(length));
+  pointer.set(sha256, 8);
+  return pointer;
+}
+
+/** Bytes of the value that a pointer stands for. */
+export function largeLength(pointer: Buffer): number {
+  return Number(pointer.readBigUInt64BE());
+}
+
+export function chunkCount(pointer: Buffer): number {
+  return Math.ceil(largeLength(pointer) / CHUNK);
+}
+
+/** Chunks that are asked for together. */
+const TOGETHER = 4;
+
+/**
+ * The chunks of the value behind `qualifier` of the entry `id`, in order, a few of them in memory; `corrupt` when one
+ * is missing. `verify` is called when some were read and before they are given.
+ */
+export async function* readChunks(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+  verify?: () => Promise<void>,
+): AsyncGenerator<Buffer, void, undefined> {
+  const count = chunkCount(pointer);
+  let n = 0;
+  for await (const chunk of readAsThere(reader, table, id, chunkNames(qualifier, pointer), verify)) {
+    if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - n * CHUNK))
+      throw new StoreError('corrupt', `a large value lacks chunk ${n} of ${count}; run \`rowan check\``);
+    n++;
+    yield chunk;
+  }
+}
+
+/** The chunks of these names; undefined for those that are not there. */
+export async function* readAsThere(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  names: readonly Buffer[],
+  verify?: () => Promise<void>,
+): AsyncGenerator<Buffer | undefined, void, undefined> {
+  for (let first = 0; first < names.length; first += TOGETHER) {
+    const some = names.slice(first, first + TOGETHER);
+    const read = await Promise.all(some.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
+    await verify?.();
+    for (const [i, name] of some.entries()) yield read[i] && cellValue(read[i], MASTER.largeValues, name);
+  }
+}
+
+/**
+ * The whole value behind `qualifier` of the entry `id`, whose row said `pointer`. `corrupt` when chunks are missing,
+ * `guard` when the value was replaced since the row was read.
+ */
+export async function readLarge(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+): Promise<Buffer> {
+  const verify = async (): Promise<void> => {
+    if (!(await isStill(reader, table, id, qualifier, pointer)))
+      throw new StoreError('guard', 'a large value was replaced while it was read');
+  };
+  const value = Buffer.allocUnsafe(largeLength(pointer));
+  let to = 0;
+  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify)) to += chunk.copy(value, to);
+  return value;
+}
+
+/** The chunks of all large values of a row, without those that are lost. */
+export async function* storedChunks(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+): AsyncGenerator<Cell, void, undefined> {
+  for (const at of largeCells(row)) {
+    const start = valueStart(row, at);
+    const names = chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    let n = 0;
+    for await (const value of readAsThere(reader, table, id, names)) {
+      const qualifier = names[n++]!;
+      if (value) yield { family: MASTER.largeValues, qualifier, value };
+    }
+  }
+}
+
+/**
+ * Whether the value behind `qualifier` is the one of `pointer`, which has its SHA-256; what was read before is then of
+ * it.
+ */
+export async function isStill(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  qualifier: Buffer,
+  pointer: Buffer,
+): Promise<boolean> {
+  const range = { family: MASTER.upAttributes, from: qualifier, to: keyAfter(qualifier) };
+  const row = await reader.getColumns(table, id, [range]);
+  return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
+}
+
+/**
+ * Does what uses `readLarge` again for as long as values are replaced meanwhile; `again`: the row has to be read anew.
+ */
+export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promise<T> {
+  for (let again = false; ; again = true) {
+    try {
+      return await work(again);
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
+    }
+  }
+}
+
+/** Whether `readLarge` ended because the value was replaced. */
+export function isReplaced(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'guard';
+}
+
+/** Offsets of the cells of a row that stand for large values. */
+export function largeCells(row: Buffer): number[] {
+  const qualifiers = largeQualifiers(row);
+  const found: number[] = [];
+  if (!qualifiers) return found;
+  for (let at = 0; at < row.length; at = nextCell(row, at)) {
+    if (row[at] !== MASTER.upAttributes) continue;
+    if (qualifiers.has(row.toString('latin1', qualifierStart(at), valueStart(row, at)))) found.push(at);
+  }
+  return found;
+}
+
+const NONE: readonly number[] = [];
+
+/** Types whose values a filter looks into, not only at their presence. */
+export type ValuesNeeded = ReadonlySet<AttributeType> | 'all' | undefined;
+
+/** Those of the types that a filter looks into. */
+export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: ValuesNeeded): readonly number[] {
+  if (!types) return NONE;
+  return types === 'all' ? largeCells(row) : largeCellsWhere(descriptions, row, (type) => types.has(type));
+}
+
+export function largeCellsWhere(
+  descriptions: DescriptionTable,
+  row: Buffer,
+  wanted: (type: AttributeType) => boolean,
+): readonly number[] {
+  return largeCells(row).filter((at) => wanted(descriptions.ofCell(row, at).description.type));
+}
+
+/**
+ * All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. Errors:
+ * `readLarge`.
+ */
+export async function readAllLarge(
+  reader: Reader,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+  cells: readonly number[] = largeCells(row),
+): Promise<ReadonlyMap<string, Buffer> | undefined> {
+  if (cells.length === 0) return undefined;
+  const values = new Map<string, Buffer>();
+  for (const at of cells) {
+    const start = valueStart(row, at);
+    const qualifier = row.subarray(qualifierStart(at), start);
+    const value = await readLarge(reader, table, id, qualifier, row.subarray(start, nextCell(row, at)));
+    values.set(qualifier.toString('latin1'), value);
+  }
+  return values;
+}

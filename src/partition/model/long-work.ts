@@ -1,0 +1,25 @@
+import { MASTER } from './tables.js';
+import { LONG_ROW, LONG_VALUES, SHORT_ROW } from './thresholds.js';
+import { isWhole, wideAttributes } from './wide.js';
+
+/** Thrown before anything was done: the caller, who asked for it by `leaveLong`, has it done elsewhere. */
+export class LongWork extends Error {
+  constructor() {
+    super('this is left to whoever may take his time');
+  }
+}
+
+/**
+ * Throws `LongWork` where `leave` asks for it and the row, of which perhaps the head alone has come, is of a long
+ * entry.
+ */
+export function leaveLong(leave: boolean | undefined, row: Buffer): void {
+  if (leave && (row.length > SHORT_ROW || !isWhole(row)) && isLongEntry(row)) throw new LongWork();
+}
+
+function isLongEntry(row: Buffer): boolean {
+  if (row.length > LONG_ROW) return true;
+  let count = 0;
+  if (row[0] === MASTER.treeInfo) for (const wide of wideAttributes(row)) count += wide.count;
+  return count > LONG_VALUES;
+}

@@ -1,0 +1,45 @@
+import { createHash } from 'node:crypto';
+import { Schema, type SchemaSource } from '../../schema/index.js';
+import type { Maybe, Reader, RowStep, Store } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { chain } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import { META_TABLE } from './tables.js';
+
+/** The row of table `meta` that says which schema the directory has (docs/formats/tables.md). */
+export const SCHEMA_KEY = Buffer.from('schema');
+const F = 0;
+const SOURCE = Buffer.from('source');
+
+function bytesOf(source: SchemaSource): Buffer {
+  return Buffer.from(JSON.stringify(source));
+}
+
+/** What the shared row has of a schema: two with the same digest have the same files. */
+export function schemaDigest(source: SchemaSource): Buffer {
+  return createHash('sha256').update(bytesOf(source)).digest();
+}
+
+/** Step of a plan: the directory has this schema. */
+export function schemaStep(source: SchemaSource): RowStep {
+  return { table: META_TABLE.name, key: SCHEMA_KEY, put: [{ family: F, qualifier: SOURCE, value: bytesOf(source) }] };
+}
+
+/** Which schema the directory in the store has; undefined where it does not say. */
+export function storedSource(reader: Reader): Maybe<SchemaSource | undefined> {
+  return chain(reader.get(META_TABLE.name, SCHEMA_KEY), (row) => {
+    const cell = row && cellValue(row, F, SOURCE);
+    if (!cell) return undefined;
+    try {
+      return JSON.parse(cell.toString()) as SchemaSource;
+    } catch (cause) {
+      throw new StoreError('corrupt', "the directory's schema (table meta, row schema) cannot be read", { cause });
+    }
+  });
+}
+
+/** The schema of the directory in the store; the built-in one where it does not say. */
+export async function openSchema(store: Store): Promise<Schema> {
+  const source = await storedSource(store);
+  return source ? Schema.of(source) : Schema.load();
+}

@@ -1,0 +1,53 @@
+import { LdapError, type ResultName } from '../../ldap/error.js';
+import { StoreError, type StoreErrorCode } from '../../store/errors.js';
+
+const RESULTS: Record<StoreErrorCode, ResultName> = {
+  guard: 'busy',
+  noTable: 'unavailable',
+  conflict: 'other',
+  corrupt: 'other',
+  damaged: 'other',
+  held: 'unwillingToPerform',
+  format: 'other',
+  permission: 'unavailable',
+  full: 'unavailable',
+  limit: 'constraintViolation',
+  unavailable: 'unavailable',
+  closed: 'unavailable',
+};
+
+/** Diagnostics name no path or row of the server: those are in its log, by way of `cause`. */
+const MESSAGES: Record<StoreErrorCode, string> = {
+  guard: 'others keep changing this entry; try again',
+  noTable: 'an index was dropped while it was used; try again',
+  conflict: 'the directory’s tables are not as expected; see the server’s log',
+  corrupt: 'stored data cannot be read; see the server’s log',
+  damaged: 'stored data is damaged; see the server’s log',
+  held: 'stored data is damaged: the directory is read-only until its operator has looked at it',
+  format: 'stored data is of another format; see the server’s log',
+  permission: 'the server may not write its data; see its log',
+  full: 'the server has no room left; nothing was changed',
+  limit: 'a value or name is longer than the store takes',
+  unavailable: 'the store does not answer; try again later',
+  closed: 'the server is shutting down',
+};
+
+/** The one place where a store's error becomes an LDAP result. Anything else passes unchanged. */
+export function toLdapError(error: unknown): unknown {
+  if (!(error instanceof StoreError)) return error;
+  return new LdapError(RESULTS[error.code], MESSAGES[error.code], { cause: error });
+}
+
+/** Where what is stored was found damaged, as far as it is known: for the log alone. */
+export interface Damage {
+  readonly table: string | undefined;
+  readonly key: string | undefined;
+  readonly message: string;
+}
+
+/** The damage that made an operation fail; undefined where it failed for another reason. */
+export function damageOf(error: unknown): Damage | undefined {
+  const cause = error instanceof LdapError ? error.cause : error;
+  if (!(cause instanceof StoreError) || (cause.code !== 'damaged' && cause.code !== 'corrupt')) return undefined;
+  return { table: cause.table, key: cause.key?.toString('hex'), message: cause.message };
+}

@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto';
+import type { TableSpec } from '../../store/contract.js';
+import { cellCounter, cellValue, EMPTY } from '../../store/row.js';
+
+/** The tables of a directory and the keys and qualifiers in them: docs/formats/tables.md. */
+
+export const MASTER_TABLE: TableSpec = {
+  name: 'master',
+  families: [{ name: 'treeInfo' }, { name: 'upAttributes' }, { name: 'largeValues', separate: true }],
+  rising: true,
+};
+/** Family numbers in packed rows of `master` and, but for `deletion`, of `deleted`. */
+export const MASTER = { treeInfo: 0, upAttributes: 1, largeValues: 2 } as const;
+
+export const TREE_TABLE: TableSpec = { name: 'tree', families: [{ name: 'treeInfo' }, { name: 'normAttributes' }] };
+export const TREE = { treeInfo: 0, normAttributes: 1 } as const;
+
+export const CHANGES_TABLE: TableSpec = { name: 'changes', families: [{ name: 'change' }], rising: true };
+export const DELETED_TABLE: TableSpec = {
+  name: 'deleted',
+  families: [...MASTER_TABLE.families, { name: 'deletion' }],
+};
+export const DELETED = { ...MASTER, deletion: 3 } as const;
+/** Key: 8-byte time of the deletion in milliseconds + entryUUID. */
+export const PURGE_TABLE: TableSpec = { name: 'purge', families: [{ name: 'mark' }], rising: true, suffixBytes: 16 };
+
+/** Qualifiers of family `deletion`. */
+export const DELETION = { dn: Buffer.from('dn'), time: Buffer.from('time'), by: Buffer.from('by') } as const;
+
+/** Key of table `purge`. */
+export function purgeKey(time: Buffer, id: Buffer): Buffer {
+  return Buffer.concat([time, id]);
+}
+
+export const META_TABLE: TableSpec = { name: 'meta', families: [{ name: 'meta' }] };
+
+export const FIXED_TABLES = [MASTER_TABLE, TREE_TABLE, CHANGES_TABLE, DELETED_TABLE, PURGE_TABLE, META_TABLE];
+
+const bytes = (text: string) => Buffer.from(text, 'latin1');
+
+export const Q = {
+  large: bytes('large'),
+  normRdn: bytes('normRdn'),
+  parentId: bytes('parentId'),
+  upRdn: bytes('upRdn'),
+  version: bytes('version'),
+  wide: bytes('wide'),
+  id: bytes('id'),
+  oneLevelCount: bytes('oneLevelCount'),
+  subLevelCount: bytes('subLevelCount'),
+} as const;
+
+export const UUID_BYTES = 16;
+/** The virtual root: parent of every suffix. */
+export const ROOT_ID = Buffer.alloc(UUID_BYTES);
+
+const COMMA = 0x2c;
+
+/** Longest normal form that is kept whole in keys and qualifiers. */
+export const MAX_NORM = 512;
+
+/**
+ * Cuts a long normal form: its first 512 bytes, `#`, its SHA-256 (32 bytes). Equality survives; order and prefixes
+ * within the first 512 bytes do too.
+ */
+export function cutNorm(norm: Buffer): Buffer {
+  if (norm.length <= MAX_NORM) return norm;
+  const cut = Buffer.allocUnsafe(MAX_NORM + 33);
+  norm.copy(cut, 0, 0, MAX_NORM);
+  cut[MAX_NORM] = 0x23;
+  createHash('sha256')
+    .update(norm)
+    .digest()
+    .copy(cut, MAX_NORM + 1);
+  return cut;
+}
+
+/** Key of the tree row below `parentId` with this normRdn (already cut). */
+export function treeKey(parentId: Buffer, normRdn: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(UUID_BYTES + 1 + normRdn.length);
+  key.set(parentId, 0);
+  key[UUID_BYTES] = COMMA;
+  key.set(normRdn, UUID_BYTES + 1);
+  return key;
+}
+
+/** Range of the tree rows right below `parentId`. */
+export function childrenRange(parentId: Buffer): { from: Buffer; to: Buffer } {
+  const from = Buffer.allocUnsafe(UUID_BYTES + 1);
+  parentId.copy(from);
+  from[UUID_BYTES] = COMMA;
+  const to = Buffer.from(from);
+  to[UUID_BYTES] = COMMA + 1;
+  return { from, to };
+}
+
+/** Key of the row that was appended under the number. */
+export function numberKey(number: bigint): Buffer {
+  const key = Buffer.allocUnsafe(8);
+  key.writeBigUInt64BE(number);
+  return key;
+}
+
+/** The smallest key above every key that starts with `prefix`; undefined when there is none (all 0xff). */
+export function prefixEnd(prefix: Buffer): Buffer | undefined {
+  let n = prefix.length;
+  while (n > 0 && prefix[n - 1] === 0xff) n--;
+  if (n === 0) return undefined;
+  const end = Buffer.from(prefix.subarray(0, n));
+  end[n - 1]!++;
+  return end;
+}
+
+/** The smallest key above `key`. */
+export function keyAfter(key: Buffer): Buffer {
+  const after = Buffer.allocUnsafe(key.length + 1);
+  key.copy(after);
+  after[key.length] = 0;
+  return after;
+}
+
+export function indexTable(oid: string): TableSpec {
+  return { name: `index_${oid}`, families: [{ name: 'mark' }], suffixBytes: UUID_BYTES };
+}
+
+/** First byte of an `equalityPrefix`. */
+export const EQUALITY = 0x3d;
+
+/** Prefix of the equality rows of one value: `=` normal form (cut) `\0`. */
+export function equalityPrefix(cut: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(cut.length + 2);
+  key[0] = EQUALITY;
+  key.set(cut, 1);
+  key[cut.length + 1] = 0;
+  return key;
+}
+
+export const PRESENCE_PREFIX = bytes('*');
+
+/** First byte of a `gramPrefix`. */
+export const GRAM = 0x7e;
+
+/** Prefix of the substring rows of three characters (bytes of the normal form): `~` + gram + `\0`. */
+export function gramPrefix(norm: Buffer, at: number): Buffer {
+  return Buffer.from([GRAM, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
+}
+
+/** Qualifier `OID=normal form` (cut) of family normAttributes. */
+export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
+  const q = Buffer.allocUnsafe(oidBytes.length + 1 + cut.length);
+  q.set(oidBytes, 0);
+  q[oidBytes.length] = 0x3d;
+  q.set(cut, oidBytes.length + 1);
+  return q;
+}
+
+const oidBuffers = new Map<string, Buffer>();
+
+/**
+ * The OID as bytes, one buffer an OID: presence qualifier, and prefix of the others. OIDs come from the schema, so the
+ * map is bounded by it.
+ */
+export function oidBytes(oid: string): Buffer {
+  const known = oidBuffers.get(oid);
+  if (known) return known;
+  const made = bytes(oid);
+  oidBuffers.set(oid, made);
+  return made;
+}
+
+const cutMarks = new Map<string, Buffer>();
+
+/**
+ * Qualifier `OID#`: the entry has values of this type whose normal form was cut, so patterns over them must look at the
+ * entry itself.
+ */
+export function cutMark(oid: string): Buffer {
+  const known = cutMarks.get(oid);
+  if (known) return known;
+  const made = bytes(`${oid}#`);
+  cutMarks.set(oid, made);
+  return made;
+}
+
+/** Parts of the treeInfo family of a packed `master` row. */
+export function parentIdOf(row: Buffer): Buffer {
+  return cellValue(row, MASTER.treeInfo, Q.parentId) ?? EMPTY;
+}
+export function normRdnOf(row: Buffer): Buffer {
+  return cellValue(row, MASTER.treeInfo, Q.normRdn) ?? EMPTY;
+}
+export function upRdnOf(row: Buffer): Buffer {
+  return cellValue(row, MASTER.treeInfo, Q.upRdn) ?? EMPTY;
+}
+/** Every change of an entry adds to it. */
+export function versionOf(row: Buffer): bigint {
+  return cellCounter(row, MASTER.treeInfo, Q.version);
+}
+
+/** Latin-1 texts of the qualifiers whose value lives in `largeValues`; undefined for a row that has none. */
+export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
+  // `large` sorts before every other treeInfo qualifier, so the first cell decides.
+  if (row.length === 0 || row[0] !== MASTER.treeInfo || row[2] !== Q.large.length || row[7] !== Q.large[0])
+    return undefined;
+  const list = cellValue(row, MASTER.treeInfo, Q.large);
+  if (!list) return undefined;
+  const found = new Set<string>();
+  for (let at = 0; at < list.length; ) {
+    const n = list.readUInt16BE(at);
+    found.add(list.toString('latin1', at + 2, at + 2 + n));
+    at += 2 + n;
+  }
+  return found;
+}

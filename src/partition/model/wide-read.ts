@@ -1,0 +1,65 @@
+import type { Schema } from '../../schema/schema.js';
+import type { AttributeDescription } from '../../schema/types.js';
+import type { ColumnRange } from '../../store/contract.js';
+import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import { valueQualifier } from './entry-cells.js';
+import { keyAfter, MASTER, TREE, versionOf } from './tables.js';
+import { type WideAttribute, wideAttributes } from './wide.js';
+
+/** A wide attribute of an entry at hand. */
+export interface Wide extends WideAttribute {
+  readonly description: AttributeDescription;
+}
+
+/** The wide attributes of a master row, or of its head. */
+export function wideOf(context: { readonly schema: Schema }, head: Buffer): Wide[] {
+  return wideAttributes(head).map((one) => ({ ...one, description: context.schema.requireDescription(one.text) }));
+}
+
+/** Tree cells of values by their qualifiers, as `getColumns` takes them. */
+export function normRanges(qualifiers: Iterable<Buffer>): ColumnRange[] {
+  return [...qualifiers].sort(Buffer.compare).map((qualifier) => exactly(TREE.normAttributes, qualifier));
+}
+
+function exactly(family: number, qualifier: Buffer): ColumnRange {
+  return { family, from: qualifier, to: keyAfter(qualifier) };
+}
+
+/** Value indexes by the OID of their type, rising, in cells of a tree row. */
+export type Indexes = ReadonlyMap<string, readonly number[]>;
+
+export function indexesIn(cells: Buffer | undefined): Indexes {
+  const indexes = new Map<string, number[]>();
+  for (let at = 0; cells && at < cells.length; at = nextCell(cells, at)) {
+    const start = valueStart(cells, at);
+    const oid = cells.toString('latin1', qualifierStart(at), cells.indexOf('=', qualifierStart(at)));
+    const list = indexes.get(oid);
+    if (list) list.push(cells.readUInt32BE(start));
+    else indexes.set(oid, [cells.readUInt32BE(start)]);
+  }
+  for (const list of indexes.values()) list.sort((a, b) => a - b);
+  return indexes;
+}
+
+/** The smallest character of a description is `-`: up to here no index is taken for a part of a longer description. */
+export const MAX_NEXT = 0x2d000000;
+
+/** Everything of a master row but the values of wide attributes, and of these the ones given. */
+export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRange[] {
+  const family = MASTER.upAttributes;
+  const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];
+  let from: Buffer | undefined;
+  for (const { text, next, description } of wide) {
+    ranges.push({ family, from, to: valueQualifier(text, 0) });
+    for (const index of indexes.get(description.type.oid) ?? [])
+      if (index < next) ranges.push(exactly(family, valueQualifier(text, index)));
+    from = valueQualifier(text, next);
+  }
+  ranges.push({ family, from });
+  return ranges;
+}
+
+/** Of two readings of one master row. */
+export function isSameVersion(a: Buffer, b: Buffer): boolean {
+  return versionOf(a) === versionOf(b);
+}

@@ -1,0 +1,158 @@
+import type { AttributeType } from '../../../schema/types.js';
+import type { StoreFilter } from '../../../store/contract.js';
+import { cutMark, cutNorm, MAX_NORM, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
+import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
+
+/** A store filter, or the plain answers that need none. */
+export type Translated = StoreFilter | 'all' | 'none';
+
+/**
+ * Translates a filter to one over normAttributes. It may only widen: every entry for which the filter is true passes.
+ * Two functions pull in opposite directions so that NOT stays right under three-valued logic: `mayBeTrue` keeps what
+ * may be true, `mayBeFalse` what may be false; an undefined term is neither.
+ */
+export function mayBeTrue(filter: CompiledFilter): Translated {
+  switch (filter.kind) {
+    case 'undefined':
+      return 'none';
+    case 'not':
+      return mayBeFalse(filter.of);
+    case 'and':
+      return both(filter.of.map(mayBeTrue));
+    case 'or':
+      return either(filter.of.map(mayBeTrue));
+    case 'term':
+      return filter.lookup ? termMayBeTrue(filter.types, filter.lookup) : 'all';
+  }
+}
+
+function mayBeFalse(filter: CompiledFilter): Translated {
+  switch (filter.kind) {
+    case 'undefined':
+      return 'none';
+    case 'not':
+      return mayBeTrue(filter.of);
+    case 'and':
+      return either(filter.of.map(mayBeFalse));
+    case 'or':
+      return both(filter.of.map(mayBeFalse));
+    case 'term':
+      return isExact(filter) ? negate(mayBeTrue(filter)) : 'all';
+  }
+}
+
+function isExact({ exact, lookup, types }: Term): boolean {
+  return exact && lookup !== undefined && !hasTooManyColumns(types, lookup);
+}
+
+/** Names of one OR: with more of them rows are let through that have any value of the types. */
+const MAX_COLUMNS = 20_000;
+
+function hasTooManyColumns(types: readonly AttributeType[], lookup: Lookup): boolean {
+  return lookup.kind === 'anyOf' && types.length * lookup.norms.length > MAX_COLUMNS;
+}
+
+function termMayBeTrue(types: readonly AttributeType[], lookup: Lookup): Translated {
+  if (lookup.kind !== 'anyOf') return either(types.map((type) => termFilter(type, lookup)));
+  if (hasTooManyColumns(types, lookup)) return either(types.map((type) => termFilter(type, { kind: 'presence' })));
+  return either(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
+}
+
+function both(parts: readonly Translated[]): Translated {
+  if (parts.includes('none')) return 'none';
+  const of = parts.filter((p) => p !== 'all');
+  return of.length === 0 ? 'all' : of.length === 1 ? of[0]! : { op: 'and', of: of as StoreFilter[] };
+}
+
+function either(parts: readonly Translated[]): Translated {
+  if (parts.includes('all')) return 'all';
+  const of = parts.filter((p) => p !== 'none');
+  return of.length === 0 ? 'none' : of.length === 1 ? of[0]! : { op: 'or', of: of as StoreFilter[] };
+}
+
+function negate(filter: Translated): Translated {
+  if (filter === 'all') return 'none';
+  if (filter === 'none') return 'all';
+  return { op: 'not', of: filter };
+}
+
+const family = TREE.normAttributes;
+
+function termFilter(type: AttributeType, lookup: Exclude<Lookup, { kind: 'anyOf' }>): StoreFilter {
+  const oid = oidBytes(type.oid);
+  if (lookup.kind === 'presence') return { op: 'hasColumn', family, qualifier: oid };
+  if (lookup.kind === 'equality')
+    return { op: 'hasColumn', family, qualifier: normQualifier(oid, cutNorm(lookup.norm)) };
+  const prefix = Buffer.concat([oid, EQUALS]);
+  if (lookup.kind === 'pattern') return patternFilter(type, prefix, lookup);
+  const { from, to } = boundRange(prefix, lookup);
+  return { op: 'anyColumn', family, match: { from, to: to ?? AFTER_ALL } };
+}
+
+const EQUALS = Buffer.from('=');
+const AFTER_FORM = Buffer.from([1]);
+const AFTER_ALL = Buffer.alloc(1, 0xff);
+
+/** Keys that start with `prefix` and hold forms at or above, at or below the bound; cut bounds widen. */
+export function boundRange(
+  prefix: Buffer,
+  lookup: { readonly kind: 'from' | 'upTo'; readonly norm: Buffer },
+): { from: Buffer; to: Buffer | undefined } {
+  const bound = Buffer.concat([prefix, lookup.norm.subarray(0, MAX_NORM)]);
+  if (lookup.kind === 'from') return { from: bound, to: prefixEnd(prefix) };
+  // Behind the form itself an index key goes on with a zero byte and the id.
+  const to = lookup.norm.length > MAX_NORM ? prefixEnd(bound) : Buffer.concat([bound, AFTER_FORM]);
+  return { from: prefix, to };
+}
+
+function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Lookup, { kind: 'pattern' }>): StoreFilter {
+  const { any, final } = lookup;
+  const initial = lookup.initial?.subarray(0, MAX_NORM);
+  if (any.length === 0 && !final)
+    return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
+  const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
+  // What follows the first 512 bytes of a cut value is not there to be seen.
+  return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMark(type.oid) }] };
+}
+
+/** Tree rows of entries that have others below them. */
+export const HAS_CHILDREN: StoreFilter = {
+  op: 'and',
+  of: [
+    { op: 'hasColumn', family: TREE.treeInfo, qualifier: Q.oneLevelCount },
+    {
+      op: 'not',
+      of: { op: 'columnEquals', family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: Buffer.alloc(8) },
+    },
+  ],
+};
+
+/** One line a filter, for `explain`. */
+export function storeFilterText(filter: StoreFilter): string {
+  switch (filter.op) {
+    case 'and':
+    case 'or':
+      return `(${filter.op === 'and' ? '&' : '|'}${filter.of.map(storeFilterText).join('')})`;
+    case 'not':
+      return `(!${storeFilterText(filter.of)})`;
+    case 'hasColumn':
+      return `(has ${printable(filter.qualifier)})`;
+    case 'columnEquals':
+      return `(${printable(filter.qualifier)} is ${filter.value.toString('hex')})`;
+    case 'anyColumn':
+      if ('from' in filter.match) return `(any ${printable(filter.match.from)} … ${printable(filter.match.to)})`;
+      if ('any' in filter.match) {
+        const { prefix, initial, any, final } = filter.match;
+        const parts = [initial, ...any, final].map((p) => (p ? printable(p) : '')).join('*');
+        return `(any ${printable(prefix)}${parts})`;
+      }
+      return `(any ${printable(filter.match.prefix)}*)`;
+  }
+}
+
+function printable(bytes: Buffer): string {
+  return bytes
+    .subarray(0, 80)
+    .toString('latin1')
+    .replace(/[^\x20-\x7e]/g, (c) => `\\${c.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}

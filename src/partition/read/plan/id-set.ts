@@ -1,0 +1,107 @@
+import { sameRun } from '../../../bytes/compare.js';
+import { UUID_BYTES } from '../../model/tables.js';
+
+/** A set of entryUUIDs, some 30 bytes an id: a search keeps in it what it has looked at. */
+export class IdSet {
+  #ids = Buffer.alloc(64 * UUID_BYTES);
+  /** Number of the id plus one, by hash; 0 is free. */
+  #slots = new Int32Array(128);
+  #size = 0;
+
+  /** Whether the id `bytes[at, at + 16)` was not there yet. */
+  add(bytes: Buffer, at: number): boolean {
+    const mask = this.#slots.length - 1;
+    for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+      const number = this.#slots[slot]!;
+      if (number === 0) {
+        this.#slots[slot] = ++this.#size;
+        this.#keep(bytes, at);
+        return true;
+      }
+      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return false;
+    }
+  }
+
+  has(bytes: Buffer, at: number): boolean {
+    const mask = this.#slots.length - 1;
+    for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+      const number = this.#slots[slot]!;
+      if (number === 0) return false;
+      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return true;
+    }
+  }
+
+  #keep(bytes: Buffer, at: number): void {
+    const to = (this.#size - 1) * UUID_BYTES;
+    if (to === this.#ids.length) this.#ids = Buffer.concat([this.#ids, Buffer.alloc(to)]);
+    for (let i = 0; i < UUID_BYTES; i++) this.#ids[to + i] = bytes[at + i]!;
+    if (this.#size * 2 > this.#slots.length) this.#grow();
+  }
+
+  #grow(): void {
+    const slots = new Int32Array(this.#slots.length * 2);
+    const mask = slots.length - 1;
+    for (let number = 1; number <= this.#size; number++) {
+      let slot = hashOf(this.#ids, (number - 1) * UUID_BYTES) & mask;
+      while (slots[slot] !== 0) slot = (slot + 1) & mask;
+      slots[slot] = number;
+    }
+    this.#slots = slots;
+  }
+}
+
+/** UUIDs of version 7 differ in the end of their time and in their random end, those of version 1 in the beginning. */
+function hashOf(bytes: Buffer, at: number): number {
+  const begin = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
+  const low = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
+  const end = (bytes[at + 12]! << 24) | (bytes[at + 13]! << 16) | (bytes[at + 14]! << 8) | bytes[at + 15]!;
+  const mixed = Math.imul(low ^ Math.imul(begin, 0x85ebca6b), 0x9e3779b1) ^ end;
+  return mixed ^ (mixed >>> 15);
+}
+
+/** The most ids that `commonIds` takes as `a`. */
+export const MAX_COMPARED = 2048;
+
+/** Places of ids plus one, by hash; 0 is free. */
+const slots = new Int32Array(2 * MAX_COMPARED);
+const WORDS = UUID_BYTES / 4;
+
+/** The ids of `b` that `a` has too, in their order. */
+export function commonIds(a: Buffer, b: Buffer): Buffer {
+  const x = wordsOf(a);
+  const y = wordsOf(b);
+  const mask = slots.length - 1;
+  for (let i = 0; i < x.length; i += WORDS) {
+    let slot = hashAt(x, i) & mask;
+    while (slots[slot] !== 0) slot = (slot + 1) & mask;
+    slots[slot] = i + 1;
+  }
+  const common: number[] = [];
+  for (let j = 0; j < y.length; j += WORDS) {
+    let slot = hashAt(y, j) & mask;
+    while (slots[slot] !== 0 && !isSameAt(x, slots[slot]! - 1, y, j)) slot = (slot + 1) & mask;
+    if (slots[slot] !== 0) common.push(j * 4);
+  }
+  slots.fill(0);
+  const ids = Buffer.allocUnsafe(common.length * UUID_BYTES);
+  let to = 0;
+  for (const at of common) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
+  return ids;
+}
+
+/** In the machine's byte order. */
+function wordsOf(ids: Buffer): Int32Array {
+  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
+  return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
+}
+
+/** Of a UUID of any version: whichever part of it is the same in all. */
+function hashAt(ids: Int32Array, at: number): number {
+  const some = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const mixed = some ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+  return mixed ^ (mixed >>> 15);
+}
+
+function isSameAt(x: Int32Array, i: number, y: Int32Array, j: number): boolean {
+  return x[i + 3] === y[j + 3] && x[i + 2] === y[j + 2] && x[i + 1] === y[j + 1] && x[i] === y[j];
+}

@@ -1,0 +1,54 @@
+import { isPromise } from '../../store/maybe.js';
+import { packRow } from '../../store/row.js';
+import type { Entry } from '../model/directory.js';
+import { draftFromAttributes } from '../model/draft.js';
+import { entryCells } from '../model/entry-cells.js';
+import { readAllLarge } from '../model/large.js';
+import { draftWithLarge } from '../model/large-draft.js';
+import { MASTER_TABLE, parentIdOf, ROOT_ID, versionOf } from '../model/tables.js';
+import type { Context, Located } from '../tree/locate.js';
+import type { SearchContext } from './run/search-context.js';
+
+/** The entry as an object; large values are read only when asked for, else they are left out. */
+export async function toEntry(context: SearchContext, { node, row }: Located, withLarge: boolean): Promise<Entry> {
+  const large = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;
+  const draft = draftWithLarge(context, row, large);
+  return {
+    id: node.id,
+    dn: node.dn.toString(),
+    parentId: parentIdOf(row),
+    version: versionOf(row),
+    attributes: draft.attributes.map((a) => ({
+      description: a.text,
+      type: a.description.type,
+      values: a.values.map((v) => v.bytes),
+    })),
+    row,
+  };
+}
+
+/**
+ * A packed master row of an entry that is in no table (root DSE, cn=Subschema, …), so that it is evaluated and encoded
+ * like any other.
+ */
+export function virtualRow(
+  context: Context,
+  attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
+): Buffer {
+  const draft = draftFromAttributes(context.schema, attributes);
+  const nothing = Buffer.alloc(0);
+  const { cells } = entryCells(
+    draft,
+    { parentId: ROOT_ID, normRdn: nothing, upRdn: nothing, version: Buffer.alloc(8) },
+    Number.POSITIVE_INFINITY,
+  );
+  return packRow(cells);
+}
+
+export async function readById(context: SearchContext, id: Buffer): Promise<Entry | undefined> {
+  const read = context.store.get(MASTER_TABLE.name, id);
+  const row = isPromise(read) ? await read : read;
+  const found = context.nodes.byId(id);
+  const node = isPromise(found) ? await found : found;
+  return row && node ? toEntry(context, { node, row }, false) : undefined;
+}

@@ -1,0 +1,125 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { Dn } from '../../../schema/types.js';
+import { isPromise } from '../../../store/maybe.js';
+import { attributeValues } from '../../model/entry-cells.js';
+import { MASTER_TABLE } from '../../model/tables.js';
+import {
+  type Context,
+  findEntry,
+  type Located,
+  referralTo,
+  referralUrls,
+  requireEntry,
+  specialClass,
+  tail,
+} from '../../tree/locate.js';
+import type { Node } from '../../tree/nodes.js';
+import type { Places } from '../../tree/specials.js';
+import type { SearchContext } from './search-context.js';
+import type { SearchRun } from './search-run.js';
+
+/** Aliases followed one after another before it is called a loop (survives CVE-2025-27497's kind). */
+const MAX_ALIASES = 16;
+
+/**
+ * Finds `dn` where any name on the way, or the entry itself, may be an alias (RFC 4511 §4.5.1.3 derefFindingBaseObj).
+ */
+export async function followPath(
+  context: SearchContext,
+  dn: Dn,
+  manageDsaIT: boolean,
+  followed: number,
+): Promise<Located> {
+  if (followed > MAX_ALIASES)
+    throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
+  for (let from = dn.rdns.length - 1; from >= 0; from--) {
+    const read = findEntry(context, context.store, tail(dn, from));
+    const found = isPromise(read) ? await read : read;
+    const target = found && aliasTarget(context, found.row);
+    if (!target) continue;
+    const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
+    const next = context.schema.parseDn([...rest, target].join(','));
+    if (from > 0) return followPath(context, next, manageDsaIT, followed + 1);
+    return orAliasProblem(found.node, followPath(context, next, manageDsaIT, followed + 1));
+  }
+  return requireEntry(context, context.store, dn, manageDsaIT);
+}
+
+/** DN that an alias entry stands for; undefined for any other entry. */
+function aliasTarget(context: Context, row: Buffer): string | undefined {
+  if (specialClass(context, row) !== 'alias') return undefined;
+  const target = attributeValues(context, row, 'aliasedObjectName')[0];
+  if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');
+  return target.toString();
+}
+
+/** An alias that names no entry is a problem of its own (RFC 4511 §4.1.9, aliasProblem). */
+async function orAliasProblem(alias: Node, followed: Promise<Located>): Promise<Located> {
+  try {
+    return await followed;
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw new LdapError('aliasProblem', 'the alias names an entry that does not exist', {
+      matchedDN: alias.dn.toString(),
+      cause: error,
+    });
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof LdapError && (error.result === 'noSuchObject' || error.result === 'aliasProblem');
+}
+
+/** Areas that aliases may lead to, at most. */
+const MAX_AREAS = 10_000;
+
+/**
+ * Adds the areas that aliases in the run's areas lead to. An alias whose entry is gone leads nowhere, one that leads
+ * into an area that is searched anyway adds none.
+ */
+export async function followAliases(run: SearchRun, places: Places): Promise<void> {
+  const { areas } = run;
+  for (let i = 0; i < areas.length; i++) {
+    const area = areas.at(i);
+    if (area.scope === 'base') continue;
+    const scope = area.scope === 'one' ? 'base' : 'sub';
+    for (const alias of places.below('alias', area.node, area.scope === 'one')) {
+      const target = await targetOf(run.context, alias);
+      if (target && !areas.hold(target, scope)) areas.add({ node: target, scope });
+      if (areas.length > MAX_AREAS)
+        throw new LdapError('adminLimitExceeded', `the search leads through more than ${MAX_AREAS} aliases`);
+      const pause = run.lookUp();
+      if (isPromise(pause)) await pause;
+    }
+  }
+}
+
+/** Undefined when the alias or the entry that it names is gone. */
+async function targetOf(context: SearchContext, alias: Node): Promise<Node | undefined> {
+  const row = await context.store.get(MASTER_TABLE.name, alias.id);
+  const text = row && aliasTarget(context, row);
+  if (!text) return undefined;
+  try {
+    return (await followPath(context, context.schema.parseDn(text), true, 1)).node;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
+export async function giveReferences(run: SearchRun, places: Places): Promise<void> {
+  const { areas, context } = run;
+  for (let i = 0; i < areas.length; i++) {
+    const area = areas.at(i);
+    if (area.scope === 'base') continue;
+    const scope = area.scope === 'one' ? 'base' : 'sub';
+    for (const node of places.below('referral', area.node, area.scope === 'one')) {
+      if (areas.coverBefore(i, node.id, node.parent!)) continue;
+      const row = await run.reader.get(MASTER_TABLE.name, node.id);
+      const urls = row ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope)) : [];
+      const done = urls.length > 0 ? run.giveReference(urls) : run.lookUp();
+      if (isPromise(done)) await done;
+    }
+  }
+}

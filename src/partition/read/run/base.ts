@@ -1,0 +1,64 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { Maybe } from '../../../store/contract.js';
+import { chain, isPromise } from '../../../store/maybe.js';
+import { MASTER_TABLE } from '../../model/tables.js';
+import { findEntry, requireEntry } from '../../tree/locate.js';
+import { type Node, ROOT } from '../../tree/nodes.js';
+import type { Places, Specials } from '../../tree/specials.js';
+import type { SearchParams } from '../search-params.js';
+import { followPath } from './aliases.js';
+import type { Area, Base } from './area.js';
+import type { SearchContext } from './search-context.js';
+import type { SearchRun } from './search-run.js';
+
+/** The base entry is not there any more. */
+export class BaseGone extends LdapError {
+  constructor() {
+    super('noSuchObject', 'the entry at the base was deleted while it was searched');
+  }
+}
+
+/** The base of a search: its node, aliases followed if asked for; throws `noSuchObject`, `referral`, `aliasProblem`. */
+export function resolveBase(
+  context: SearchContext,
+  params: SearchParams,
+  specials: Specials,
+  places: Places | undefined,
+): Maybe<Base> {
+  if (params.base.rdns.length === 0) return { node: ROOT };
+  const found = findBase(context, params);
+  if (isPromise(found))
+    return found.then((base) => plainBase(base, places) ?? resolveSlowly(context, params, specials));
+  return plainBase(found, places) ?? resolveSlowly(context, params, specials);
+}
+
+function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<Base | undefined> {
+  if (scope === 'base') return findEntry(context, context.store, base, 'getHead');
+  return chain(context.nodes.byDn(base, 0, context.shared.suffixNorms), (node) => node && { node });
+}
+
+/** The base where it is an entry that is no alias and no referral. */
+function plainBase(base: Base | undefined, places: Places | undefined): Base | undefined {
+  return base && base.node !== ROOT && !places?.has(base.node.id) ? base : undefined;
+}
+
+async function resolveSlowly(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
+  const finding = params.deref === 'finding' || params.deref === 'always';
+  if (finding && specials.aliases) return followPath(context, params.base, params.manageDsaIT, 0);
+  return requireEntry(context, context.store, params.base, params.manageDsaIT);
+}
+
+/** The scope `base`: looks at the one entry. Its row is not read again where finding the base brought it along. */
+export function searchBase(run: SearchRun, { node, row }: Area): Maybe<void> {
+  if (!row) return run.fetch(node.id);
+  run.looked++;
+  return run.considerHead(node.id, row, 'b', node.id);
+}
+
+/** Where nothing was found: throws `BaseGone` unless the base itself is still there. A cached node does not tell. */
+export function requireBase(run: SearchRun, node: Node): Maybe<void> {
+  if (node === ROOT) return;
+  return chain(run.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {
+    if (!row) throw new BaseGone();
+  });
+}

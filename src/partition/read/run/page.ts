@@ -1,0 +1,24 @@
+/**
+ * b: the base entry; i: by lists of an index, in the order of ids; r: by ranges of index keys; s: by scope; t: the
+ * whole table.
+ */
+export type PlanKind = 'b' | 'i' | 'r' | 's' | 't';
+
+/** Where a page ended: number of the area, kind of plan, key of the entry that it gave last. */
+export interface Resume {
+  readonly area: number;
+  readonly kind: PlanKind;
+  /** `b`, `i`: entryUUID; `s`, `t`: key of the tree row; `r`: see `index-order.ts`. */
+  readonly key: Buffer;
+}
+
+export function formatResume({ area, kind, key }: Resume): Buffer {
+  const head = Buffer.allocUnsafe(3);
+  head.writeUInt16BE(area);
+  head[2] = kind.charCodeAt(0);
+  return Buffer.concat([head, key]);
+}
+
+export function parseResume(bytes: Buffer): Resume {
+  return { area: bytes.readUInt16BE(0), kind: String.fromCharCode(bytes[2]!) as PlanKind, key: bytes.subarray(3) };
+}

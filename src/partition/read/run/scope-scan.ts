@@ -1,0 +1,186 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { Batch, KeyRange, StoreFilter } from '../../../store/contract.js';
+import { isPromise } from '../../../store/maybe.js';
+import { cellCounter, cellValue } from '../../../store/row.js';
+import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { isWithin, type Node, nodeTreeKey } from '../../tree/nodes.js';
+import { HAS_CHILDREN, mayBeTrue, type Translated } from '../filter/store-filter.js';
+import type { Area } from './area.js';
+import type { PlanKind } from './page.js';
+import { LOOK_ENTRIES, type SearchRun } from './search-run.js';
+
+/** Looks at the tree rows of a range and gives the ids of those that have children. */
+export type RangeScan = (range: KeyRange, filter: StoreFilter | undefined, kind: PlanKind) => Promise<Buffer[]>;
+
+/**
+ * Searches an area without an index: the LDAP filter, as far as the store can tell, runs where the tree rows are.
+ * `first` scans the first range.
+ */
+export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', first: RangeScan): Promise<void> {
+  const translated = mayBeTrue(run.filter);
+  if (translated === 'none') return;
+  if (kind === 't') {
+    await first({}, asFilter(translated), 't');
+    return;
+  }
+  if (area.scope === 'one') {
+    await first(childrenRange(area.node.id), asFilter(translated), 's');
+    return;
+  }
+  if (area.scope === 'sub') {
+    const done = run.fetch(area.node.id, 's', NO_KEY);
+    if (isPromise(done)) await done;
+  }
+  const wide = orContainer(translated);
+  const pending = (await first(childrenRange(area.node.id), wide, 's')).reverse();
+  await descend(run, pending, wide);
+}
+
+/** Goes on behind the key `last`, where a page ended. */
+export async function resumeArea(run: SearchRun, area: Area, kind: 's' | 't', last: Buffer): Promise<void> {
+  const translated = mayBeTrue(run.filter);
+  if (translated === 'none') return;
+  if (kind === 't') {
+    await scanRange(run, { from: keyAfter(last) }, asFilter(translated), 't');
+    return;
+  }
+  if (area.scope === 'one') {
+    const { to } = childrenRange(area.node.id);
+    await scanRange(run, { from: keyAfter(last), to }, asFilter(translated), 's');
+    return;
+  }
+  const wide = orContainer(translated);
+  const pending = last.length > 0 ? await resumed(run, area.node, wide, last) : [area.node.id];
+  await descend(run, pending, wide);
+}
+
+/** Rows that have children are looked at too, to go down into them. */
+function orContainer(translated: Translated): StoreFilter | undefined {
+  const filter = asFilter(translated);
+  return filter && { op: 'or', of: [filter, HAS_CHILDREN] };
+}
+
+function asFilter(translated: Translated): StoreFilter | undefined {
+  return typeof translated === 'string' ? undefined : translated;
+}
+
+/**
+ * A parent's children first, then below each of them that has children, in key order; `pending` is taken from its end.
+ */
+async function descend(run: SearchRun, pending: Buffer[], wide: StoreFilter | undefined): Promise<void> {
+  while (pending.length > 0 && !run.ended) {
+    const { containers } = await scanRange(run, childrenRange(pending.pop()!), wide, 's');
+    pending.push(...containers.reverse());
+  }
+}
+
+/** Stands for the base entry, which comes before everything below it. */
+const NO_KEY = Buffer.alloc(0);
+
+/**
+ * Goes on behind the tree key `last`: finishes its parent's children and gives what is then still to be descended into.
+ */
+async function resumed(run: SearchRun, base: Node, wide: StoreFilter | undefined, last: Buffer): Promise<Buffer[]> {
+  const found = run.context.nodes.byId(Buffer.from(last.subarray(0, UUID_BYTES)));
+  const parent = isPromise(found) ? await found : found;
+  if (!parent || !isWithin(parent, base)) {
+    throw new LdapError(
+      'unwillingToPerform',
+      'the entry below which this paged search would go on is gone; start the search again',
+    );
+  }
+  const chain: Node[] = [];
+  for (let node: Node | undefined = parent; node && !node.id.equals(base.id); node = node.parent) chain.unshift(node);
+  const pending: Buffer[] = [];
+  for (const node of chain) {
+    const { to } = childrenRange(node.parent!.id);
+    const after = await containersIn(run, { from: keyAfter(nodeTreeKey(node)), to });
+    pending.push(...after.reverse());
+  }
+  const { from, to } = childrenRange(parent.id);
+  const before = await containersIn(run, { from, to: keyAfter(last) });
+  const after = await scanRange(run, { from: keyAfter(last), to }, wide, 's');
+  pending.push(...[...before, ...after.containers].reverse());
+  return pending;
+}
+
+/** Ids of the entries in the range that have others below them. */
+async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> {
+  const ids: Buffer[] = [];
+  const scan = run.reader.scan(TREE_TABLE.name, range, { filter: HAS_CHILDREN });
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) return ids;
+      for (const row of batch.rows) ids.push(Buffer.from(idOf(row!)));
+      const pause = run.breathe();
+      if (isPromise(pause)) await pause;
+    }
+  } finally {
+    scan.close();
+  }
+}
+
+/** The id of the entry of a tree row. */
+export function idOf(treeRow: Buffer): Buffer {
+  return cellValue(treeRow, TREE.treeInfo, Q.id)!;
+}
+
+/** Some tree rows. */
+export type Rows = Pick<Batch, 'keys' | 'rows'>;
+
+/** What a scan of a range has found. */
+interface Scanned {
+  /** Ids of entries that have children. */
+  readonly containers: Buffer[];
+  /** Rows looked at. */
+  readonly met: number;
+}
+
+/** Looks at the tree rows of a range and considers their entries. */
+export async function scanRange(
+  run: SearchRun,
+  range: KeyRange,
+  filter: StoreFilter | undefined,
+  kind: PlanKind,
+): Promise<Scanned> {
+  const containers: Buffer[] = [];
+  let met = 0;
+  const scan = run.reader.scan(TREE_TABLE.name, range, { filter });
+  try {
+    while (!run.ended) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) break;
+      run.looked += batch.scanned;
+      met += batch.scanned;
+      containers.push(...(await lookAt(run, batch, kind)));
+      const pause = run.breathe();
+      if (isPromise(pause)) await pause;
+    }
+  } finally {
+    scan.close();
+  }
+  return { containers, met };
+}
+
+/** Considers the entries of tree rows; gives the ids of those that have children. */
+export async function lookAt(run: SearchRun, { keys, rows }: Rows, kind: PlanKind): Promise<Buffer[]> {
+  const containers: Buffer[] = [];
+  const ids = rows.map((row) => idOf(row!));
+  const read = run.reader.getMany(MASTER_TABLE.name, ids);
+  const entries = isPromise(read) ? await read : read;
+  for (let i = 0; i < ids.length; i++) {
+    if (kind === 's' && cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(ids[i]!);
+    const entry = entries[i];
+    if (!entry) {
+      run.lacks(ids[i]!);
+      continue;
+    }
+    const done = run.consider(ids[i]!, entry, kind, keys[i]!);
+    const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? run.lookUp() : undefined;
+    if (isPromise(pause)) await pause;
+  }
+  return containers;
+}

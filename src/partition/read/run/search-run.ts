@@ -1,0 +1,356 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { Maybe, Reader } from '../../../store/contract.js';
+import { chain, isPromise } from '../../../store/maybe.js';
+import { EMPTY } from '../../../store/row.js';
+import { isReplaced, largeCellsOf, readAllLarge } from '../../model/large.js';
+import { LongWork, leaveLong } from '../../model/long-work.js';
+import { MASTER_TABLE } from '../../model/tables.js';
+import { isWhole } from '../../model/wide.js';
+import { isSameVersion } from '../../model/wide-read.js';
+import { childCount, dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
+import type { Node } from '../../tree/nodes.js';
+import type { Places } from '../../tree/specials.js';
+import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../filter/compiled-filter.js';
+import { IdSet } from '../plan/id-set.js';
+import type { Asking } from '../plan/index-plan.js';
+import type { SearchParams, SearchPlan } from '../search-params.js';
+import type { SearchSink } from '../sink.js';
+import { seenRow } from '../viewer/seen-row.js';
+import type { Sight } from '../viewer/viewer.js';
+import { Areas } from './area.js';
+import { Found } from './hit.js';
+import { lostRow, requireDeleted } from './lost-rows.js';
+import { formatResume, type PlanKind, type Resume } from './page.js';
+import type { Prepared, SearchContext } from './search-context.js';
+import { firstTurn, Turns } from './turns.js';
+import { partForFilter, returnsWide } from './wide-part.js';
+
+/** Between two looks at the clock: one may cost a filter of thousands of terms a millisecond. */
+export const LOOK_ENTRIES = 4;
+
+/** Candidates of an index that take some milliseconds. */
+const MANY = 256;
+
+/** Searches with many candidates that are under way in this thread. */
+let manyHere = 0;
+
+/**
+ * One search under way: each candidate is checked against scope and filter, and what matches is handed out, as far as
+ * the limits allow. Where candidates come from is said in `search.ts`.
+ */
+export class SearchRun {
+  readonly context: SearchContext;
+  readonly params: SearchParams;
+  readonly filter: CompiledFilter;
+  readonly places: Places | undefined;
+  readonly #sink: SearchSink;
+  readonly needs: Needs;
+  #reader: Reader;
+  readonly areas: Areas;
+  /** Which of `areas` is searched; what lies in one before it was looked at there. */
+  area = 0;
+  /** Aliases that are followed and referrals that become references are not entries of the result. */
+  hides: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
+  /**
+   * Where a page search meets an entry once under each of several index keys: whether this is the one that counts.
+   * Asked of entries that match.
+   */
+  counts: ((candidate: Candidate, key: Buffer) => boolean) | undefined;
+  /** What comes before the key in `resume`. */
+  resumeHead: Buffer = EMPTY;
+  /** How candidates were found. */
+  plan: SearchPlan = 'index';
+  entries = 0;
+  looked = 0;
+  #resume: Buffer | undefined;
+  /** The entry given last. */
+  #last: Resume | undefined;
+  #referred = false;
+  #given: IdSet | undefined;
+  readonly #turns: Turns;
+  readonly #candidate: Candidate = {
+    row: EMPTY,
+    dn: EMPTY,
+    hasSubordinates: false,
+    numSubordinates: 0,
+    sight: undefined,
+    large: undefined,
+  };
+
+  constructor(
+    context: SearchContext,
+    params: SearchParams,
+    sink: SearchSink,
+    { filter, needs, places, base }: Prepared,
+  ) {
+    this.context = context;
+    this.params = params;
+    this.#turns = new Turns(params.asker);
+    this.#sink = sink;
+    this.filter = filter;
+    this.needs = needs;
+    this.places = places;
+    this.#reader = context.store;
+    this.areas = new Areas({ node: base.node, row: base.row, scope: params.scope });
+    if (params.scope === 'base') this.plan = 'base';
+  }
+
+  /** Whether the sink has got anything. */
+  get gave(): boolean {
+    return this.entries > 0 || this.#referred;
+  }
+
+  /** Where the next page goes on; undefined unless this one is full. */
+  get resume(): Buffer | undefined {
+    return this.#resume;
+  }
+
+  get ended(): boolean {
+    return this.#resume !== undefined;
+  }
+
+  /** Whether aliases are followed. */
+  get followsAliases(): boolean {
+    const { scope, deref } = this.params;
+    return scope !== 'base' && (deref === 'searching' || deref === 'always');
+  }
+
+  get reader(): Reader {
+    return this.#reader;
+  }
+
+  /** What it reads from now on. */
+  readFrom(reader: Reader): void {
+    this.#reader = reader;
+  }
+
+  /** Long searches read one state, where the engine offers it. */
+  async withSnapshot(work: () => Promise<void>): Promise<void> {
+    const turn = firstTurn(this.params.asker);
+    if (isPromise(turn)) await turn;
+    this.#turns.begin();
+    const snapshot = this.context.store.snapshot();
+    this.#reader = snapshot;
+    try {
+      await work();
+    } finally {
+      this.#reader = this.context.store;
+      snapshot.close();
+    }
+  }
+
+  /** Does the work of a search, or throws `LongWork` where it has many candidates and somebody has time for it. */
+  async doOrLeave(candidates: number, work: () => Promise<void>): Promise<void> {
+    // Where rows are spread over servers, they are what a search waits for.
+    if (candidates < MANY || this.context.store.supports.spread) return work();
+    if (!this.gave && this.params.leaveMany?.hasTime(manyHere)) throw new LongWork();
+    manyHere++;
+    try {
+      await work();
+    } finally {
+      manyHere--;
+    }
+  }
+
+  /** What its index plans are made with. */
+  asking(ranges?: Asking['ranges']): Asking {
+    return { ranges, indexes: this.context.shared.indexes, reader: this.#reader, pause: () => this.lookUp() };
+  }
+
+  /** Hands out a continuation reference. */
+  giveReference(urls: readonly string[]): Maybe<void> {
+    this.#referred = true;
+    return this.#sink.reference(urls);
+  }
+
+  /** Reads an entry and considers it. */
+  fetch(id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
+    this.looked++;
+    const head = this.#reader.getHead(MASTER_TABLE.name, id);
+    return isPromise(head)
+      ? head.then((h) => (h ? this.considerHead(id, h, kind, key) : this.#isGone(id, kind)))
+      : head
+        ? this.considerHead(id, head, kind, key)
+        : this.#isGone(id, kind);
+  }
+
+  /** An entry that an index names is not there. */
+  #isGone(id: Buffer, kind: PlanKind): Maybe<void> {
+    return kind === 'i' || kind === 'r' ? requireDeleted(this.context, id) : undefined;
+  }
+
+  /**
+   * An entry that a tree row names is not there, in the state that the row was read from where the engine offers
+   * states.
+   */
+  lacks(id: Buffer): void {
+    if (this.context.store.supports.snapshot) throw lostRow(id, 'a tree row names its entry');
+  }
+
+  /** Reads entries together and considers one after the other. */
+  async fetchMany(ids: readonly Buffer[], kind: PlanKind, keys = ids): Promise<void> {
+    const rows = await this.#reader.getMany(MASTER_TABLE.name, ids);
+    for (let i = 0; i < ids.length && !this.ended; i++) {
+      this.looked++;
+      const row = rows[i];
+      const done = row ? this.consider(ids[i]!, row, kind, keys[i]!) : this.#isGone(ids[i]!, kind);
+      const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? this.lookUp() : undefined;
+      if (isPromise(pause)) await pause;
+    }
+  }
+
+  /** As `consider`, but of a long row the head alone has come. */
+  considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+    if (isWhole(head)) return this.consider(id, head, kind, key);
+    const lacking = returnsWide(this.context, head, this.params.selects);
+    return chain(partForFilter(this.context, this.#reader, id, head, this.filter), (part) =>
+      part ? this.consider(id, part, kind, key, lacking) : this.#considerWhole(id, head, kind, key),
+    );
+  }
+
+  /** Where the filter needs more of a long row than a part of it. */
+  #considerWhole(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+    leaveLong(this.params.leaveLong && !this.gave, head);
+    return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => row && this.consider(id, row, kind, key));
+  }
+
+  /**
+   * Checks one candidate against scope and filter and hands it out; `key` is where a page that ends here goes on. A row
+   * that is `lacking` has all that the filter needs and not all that is to be returned.
+   */
+  consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer, lacking = false): Maybe<void> {
+    const parent = this.context.nodes.byIdAt(row, parentIdOffset(row));
+    return isPromise(parent)
+      ? parent.then((p) => this.#inScope(id, row, p, kind, key, lacking))
+      : this.#inScope(id, row, parent, kind, key, lacking);
+  }
+
+  #inScope(
+    id: Buffer,
+    row: Buffer,
+    parent: Node | undefined,
+    kind: PlanKind,
+    key: Buffer,
+    lacking: boolean,
+  ): Maybe<void> {
+    if (!parent || this.#resume) return;
+    if (!this.areas.isOf(this.area, id, parent)) return;
+    if (this.hides && isOfClass(this.context, row, this.hides.aliases, this.hides.referrals)) return;
+    const { sightOf } = this.params.viewer;
+    const sight = sightOf?.({ id, dn: dnOf(row, parent), row });
+    if (sightOf && !sight) return;
+    const candidate = this.#candidate;
+    candidate.row = seenRow(this.context.descriptions, row, sight, 'search');
+    candidate.sight = sight;
+    const needs = this.needs;
+    if (needs.dn) candidate.dn = dnOf(row, parent);
+    if (needs.subordinates || largeCellsOf(this.context.descriptions, candidate.row, needs.values).length > 0)
+      return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
+    candidate.large = undefined;
+    if (evaluate(this.filter, candidate) !== TRUE || this.counts?.(candidate, key) === false) return;
+    return lacking ? this.#giveWhole(id, row, parent, kind, key, sight) : this.#give(id, row, parent, kind, key, sight);
+  }
+
+  /** Reads the row of which a part has matched. One that has changed since is looked at anew. */
+  #giveWhole(
+    id: Buffer,
+    part: Buffer,
+    parent: Node,
+    kind: PlanKind,
+    key: Buffer,
+    sight: Sight | undefined,
+  ): Maybe<void> {
+    return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => {
+      if (!row) return;
+      return isSameVersion(row, part)
+        ? this.#give(id, row, parent, kind, key, sight)
+        : this.consider(id, row, kind, key);
+    });
+  }
+
+  /** With what has to be read first; a candidate of its own, as others may be looked at meanwhile. */
+  async #prepared(
+    candidate: Candidate,
+    id: Buffer,
+    row: Buffer,
+    parent: Node,
+    kind: PlanKind,
+    key: Buffer,
+    lacking: boolean,
+  ): Promise<void> {
+    try {
+      await this.#complete(candidate, id, row, parent);
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
+      return this.fetch(id, kind, key);
+    }
+    if (evaluate(this.filter, candidate) !== TRUE || this.counts?.(candidate, key) === false) return;
+    const { sight } = candidate;
+    await (lacking
+      ? this.#giveWhole(id, row, parent, kind, key, sight)
+      : this.#give(id, row, parent, kind, key, sight));
+  }
+
+  async #complete(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Promise<void> {
+    const cells = largeCellsOf(this.context.descriptions, candidate.row, this.needs.values);
+    candidate.large = await readAllLarge(this.#reader, MASTER_TABLE.name, id, candidate.row, cells);
+    const count = this.needs.subordinates ? childCount(this.#reader, row) : 0;
+    candidate.numSubordinates = isPromise(count) ? await count : count;
+    candidate.hasSubordinates = candidate.numSubordinates > 0;
+    candidate.dn = dnOf(row, parent);
+  }
+
+  #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, sight: Sight | undefined): Maybe<void> {
+    const { params } = this;
+    if ((kind === 's' || kind === 't') && this.#wasGiven(id)) return;
+    if (params.sizeLimit > 0 && this.entries >= params.sizeLimit) {
+      throw new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
+    }
+    if (params.pageSize !== undefined && this.entries >= params.pageSize) {
+      this.#endPage();
+      return;
+    }
+    this.entries++;
+    if (params.pageSize !== undefined)
+      this.#last = { area: this.area, kind, key: Buffer.concat([this.resumeHead, key]) };
+    const seen = seenRow(this.context.descriptions, row, sight, 'read');
+    return this.#sink.entry(new Found(this.context.store, id, seen, dnOf(row, parent), sight));
+  }
+
+  /** Where a scan does not read one state, an entry that is moved meanwhile is met again at its new place. */
+  #wasGiven(id: Buffer): boolean {
+    if (this.context.store.supports.snapshot) return false;
+    this.#given ??= new IdSet();
+    return !this.#given.add(id, 0);
+  }
+
+  /** The page is full and one more entry is known to follow: goes on behind the last one given. */
+  #endPage(): void {
+    this.#resume = formatResume(this.#last ?? { area: 0, kind: 'b', key: Buffer.alloc(0) });
+  }
+
+  /** Between candidates: as `breathe`, but that it does nothing before the turn is over. */
+  lookUp(): Maybe<void> {
+    if (this.#turns.isOver) return this.breathe();
+  }
+
+  /** Between batches: checks the limits and, when this search has had its turn, lets others through. */
+  breathe(): Maybe<void> {
+    this.checkLimits();
+    return this.#turns.pass();
+  }
+
+  /** Throws what ends the search before its end. */
+  checkLimits(): void {
+    const { params } = this;
+    if (params.signal?.aborted) throw new LdapError('canceled', 'the search was ended');
+    if (this.looked > params.lookLimit) {
+      throw new LdapError(
+        'adminLimitExceeded',
+        `the search looked at ${this.looked} entries without an index that helps; ask for less, or have an index added`,
+      );
+    }
+    if (performance.now() > params.deadline)
+      throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
+  }
+}

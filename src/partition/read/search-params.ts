@@ -1,0 +1,85 @@
+import type { DerefAliases, Filter, Scope } from '../../ldap/types.js';
+import type { Dn } from '../../schema/types.js';
+import type { Maybe } from '../../store/contract.js';
+import type { StoredDescription } from '../model/descriptions.js';
+import type { Order } from './order/order.js';
+import type { Viewer } from './viewer/viewer.js';
+
+/** What a search returns of an entry. */
+export interface Selects {
+  takes(stored: StoredDescription): boolean;
+}
+
+/** Who asks for searches: long ones take turns by who asks. */
+export interface Asker {
+  /** A promise while what was found already cannot be sent: no search of the asker goes on until it resolves. */
+  room(): Maybe<void>;
+}
+
+export interface SearchParams {
+  readonly base: Dn;
+  readonly scope: Scope;
+  readonly deref: DerefAliases;
+  readonly filter: Filter;
+  readonly viewer: Viewer;
+  /** What the sink looks at of an entry: the row that it gets may lack other attributes. Absent: all. */
+  readonly selects?: Selects | undefined;
+  readonly manageDsaIT: boolean;
+  /** Absent: the sink gets entries as they are found. */
+  readonly order?: Order | undefined;
+  /** Throws `LongWork` where the filter looks into the values of a long entry, unless something was found before. */
+  readonly leaveLong?: boolean;
+  /**
+   * Asked where an index names many candidates, with the number of such searches that are under way in this thread:
+   * where it has time `LongWork` is thrown, before anything was found.
+   */
+  readonly leaveMany?: { hasTime(here: number): boolean } | undefined;
+  /** Entries at most, 0: no limit. */
+  readonly sizeLimit: number;
+  /** `performance.now()` after which it ends with timeLimitExceeded; Infinity: none. */
+  readonly deadline: number;
+  /** Rows looked at, at most; Infinity: none. */
+  readonly lookLimit: number;
+  /** Ends the search with `canceled` at the next batch. */
+  readonly signal?: { readonly aborted: boolean } | undefined;
+  /** Whose turns it takes; absent: its own. */
+  readonly asker?: Asker | undefined;
+  /** Where an earlier page ended; from `SearchOutcome.resume`. */
+  readonly resume?: Buffer | undefined;
+  /** Ends the page after so many entries. */
+  readonly pageSize?: number | undefined;
+}
+
+/** How candidates were found: `base`: the one entry; `index`; `scope`: by a scan of its rows; `table`: of all rows. */
+export type SearchPlan = 'base' | 'index' | 'scope' | 'table';
+
+export interface SearchOutcome {
+  /** Entries handed to the sink. */
+  readonly entries: number;
+  /** Rows looked at. */
+  readonly looked: number;
+  /** Set when the page is full and there may be more. */
+  readonly resume: Buffer | undefined;
+  readonly plan: SearchPlan;
+  /** Such as "rowan index add employeeNumber": what would have helped a search that looked at many rows in vain. */
+  advice(): string | undefined;
+}
+
+export interface Explanation {
+  /** `base`, `index`, `scope` or `table`. */
+  readonly plan: string;
+  /** One line a considered term: its text, its (capped) count, and whether it was taken. */
+  readonly terms: readonly {
+    readonly term: string;
+    readonly count: number | undefined;
+    readonly taken: boolean;
+    readonly why: string;
+  }[];
+  /** Store filter as text where rows are scanned. */
+  readonly storeFilter: string | undefined;
+  readonly candidates: number;
+  readonly looked: number;
+  readonly entries: number;
+  /** Such as "rowan index add employeeNumber"; undefined when an index was used. */
+  readonly advice: string | undefined;
+}

@@ -1,0 +1,119 @@
+import { LdapError } from '../ldap/error.js';
+import type { Filter } from '../ldap/types.js';
+import type { Schema } from '../schema/index.js';
+import type { AttributeType, ObjectClass } from '../schema/types.js';
+import { search } from './read/run/search.js';
+import { UNRESTRICTED } from './read/viewer/viewer.js';
+import { findEntry } from './tree/locate.js';
+import type { WriteContext } from './write/context.js';
+
+type Context = Parameters<typeof search>[0] & WriteContext;
+
+export interface SchemaChange {
+  /** Attribute types and object classes that `next` has besides, lacks, and defines otherwise. */
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: number;
+}
+
+type Defined = Pick<AttributeType | ObjectClass, 'oid' | 'name' | 'definition'>;
+
+function removedFrom<T extends Defined>(before: Iterable<T>, after: ReadonlyMap<string, Defined>): T[] {
+  return [...before].filter(({ oid }) => !after.has(oid));
+}
+
+function byOid(schema: Schema): Map<string, Defined> {
+  return new Map([...schema.attributes(), ...schema.objectClasses()].map((one) => [one.oid, one]));
+}
+
+/** Gives the directory another schema, unless something in it would no longer be understood. */
+export async function changeSchema(context: Context, next: Schema): Promise<SchemaChange> {
+  await context.shared.refresh();
+  const before = byOid(context.schema);
+  const after = byOid(next);
+  const types = removedFrom(context.schema.attributes(), after);
+  const classes = removedFrom(context.schema.objectClasses(), after);
+  refuseNames(context, next);
+  refuseIndexed(context, types);
+  await refuseUsed(context, types, classes);
+  await context.shared.setSchema(next.source);
+  let changed = 0;
+  for (const { oid, definition } of after.values()) {
+    const known = before.get(oid);
+    if (known && known.definition !== definition) changed++;
+  }
+  const removed = types.length + classes.length;
+  return { added: after.size - (before.size - removed), removed, changed };
+}
+
+/** The suffixes and the administrator keep their names. */
+function refuseNames({ shared: { settings } }: Context, next: Schema): void {
+  for (const dn of [...settings.suffixes, settings.adminDn]) {
+    try {
+      next.parseDn(dn);
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      throw new LdapError('unwillingToPerform', `'${dn}' would be no name any more: ${error.message}`);
+    }
+  }
+}
+
+function refuseIndexed(context: Context, types: readonly AttributeType[]): void {
+  for (const { oid, name } of types) {
+    if (!context.shared.indexes.info().some((index) => index.oid === oid)) continue;
+    throw new LdapError(
+      'unwillingToPerform',
+      `attribute '${name}' has an index and would not be defined any more; drop it first: rowan index drop ${name}`,
+    );
+  }
+}
+
+async function refuseUsed(
+  context: Context,
+  types: readonly AttributeType[],
+  classes: readonly ObjectClass[],
+): Promise<void> {
+  for (const { oid, name } of classes) {
+    const dn = await firstWith(context, { type: 'equal', attribute: 'objectClass', value: Buffer.from(oid) });
+    if (dn !== undefined) refuseUse(`object class '${name}'`, dn);
+  }
+  const present = types.map(({ oid }) => ({ type: 'present', attribute: oid }) as const);
+  if (present.length === 0) return;
+  const dn = await firstWith(context, { type: 'or', filters: present });
+  if (dn !== undefined) refuseUse(types.map(({ name }) => `attribute '${name}'`).join(' or '), dn);
+}
+
+function refuseUse(what: string, dn: string): never {
+  throw new LdapError(
+    'unwillingToPerform',
+    `${what} would not be defined any more, and '${dn}' has it; change such entries first`,
+  );
+}
+
+/** An entry that matches, deleted ones aside. */
+async function firstWith(context: Context, filter: Filter): Promise<string | undefined> {
+  let found: string | undefined;
+  for (const base of context.shared.suffixes) {
+    if (!(await findEntry(context, context.store, base))) continue;
+    const params = {
+      base,
+      scope: 'sub',
+      deref: 'never',
+      filter,
+      viewer: UNRESTRICTED,
+      manageDsaIT: true,
+      sizeLimit: 0,
+      pageSize: 1,
+      deadline: Number.POSITIVE_INFINITY,
+      lookLimit: Number.POSITIVE_INFINITY,
+    } as const;
+    await search(context, params, {
+      entry: ({ dn }) => {
+        found ??= dn.toString();
+      },
+      reference: () => undefined,
+    });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

@@ -1,0 +1,44 @@
+import type { Maybe, Reader } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { chain } from '../../store/maybe.js';
+import { CELL_HEADER, cellCounter } from '../../store/row.js';
+import { attributeValues } from '../model/entry-cells.js';
+import { normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
+import { type Context, specialValue } from './locate.js';
+import { joinDnAt, type Node } from './nodes.js';
+
+/** What the search path reads out of a packed master row, by offsets. */
+
+/**
+ * Offset of the parentId's 16 bytes: treeInfo's cells come first, `normRdn` (after `large`, if any) right before it.
+ */
+export function parentIdOffset(row: Buffer): number {
+  let at = 0;
+  while (row[at + CELL_HEADER] !== Q.parentId[0]) {
+    if (at + CELL_HEADER >= row.length) throw new StoreError('corrupt', 'a master row has no parentId');
+    at += CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + row.readUInt32BE(at + 3);
+  }
+  return at + CELL_HEADER + Q.parentId.length;
+}
+
+export function dnOf(row: Buffer, parent: Node): Buffer {
+  const at = parentIdOffset(row) + UUID_BYTES;
+  const start = at + CELL_HEADER + Q.upRdn.length;
+  return joinDnAt(row, start, start + row.readUInt32BE(at + 3), parent.dn);
+}
+
+export function isOfClass(context: Context, row: Buffer, alias: boolean, referral: boolean): boolean {
+  return attributeValues(context, row, 'objectClass').some((value) => {
+    const special = specialValue(value);
+    return (alias && special === 'alias') || (referral && special === 'referral');
+  });
+}
+
+export function childCount(reader: Reader, row: Buffer): Maybe<number> {
+  const at = parentIdOffset(row);
+  const parentId = row.subarray(at, at + UUID_BYTES);
+  const normRdn = normRdnOf(row);
+  return chain(reader.getHead(TREE_TABLE.name, treeKey(parentId, normRdn), true), (r) =>
+    Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)),
+  );
+}

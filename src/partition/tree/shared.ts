@@ -1,0 +1,341 @@
+import { randomBytes } from 'node:crypto';
+import { LdapError } from '../../ldap/error.js';
+import type { Schema } from '../../schema/schema.js';
+import type { SchemaSource } from '../../schema/source.js';
+import type { Dn } from '../../schema/types.js';
+import type { Guard, Maybe, Reader, RowStep, Store } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
+import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
+import type { DirectorySettings } from '../model/directory.js';
+import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
+import { schemaDigest, schemaStep } from '../model/schema-row.js';
+import { refuseSecretNames } from '../model/secrets.js';
+import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
+
+/** The one row of table `meta` that every front end reads. */
+export const SHARED_KEY = Buffer.from('shared');
+const F = 0;
+const q = (text: string) => Buffer.from(text);
+const CELL = {
+  format: q('format'),
+  suffixes: q('suffixes'),
+  adminDn: q('adminDn'),
+  adminPassword: q('adminPassword'),
+  cookieKey: q('cookieKey'),
+  indexes: q('indexes'),
+  treeVersion: q('treeVersion'),
+  schema: q('schema'),
+} as const;
+
+/** Format of the tables; a directory of a higher one is refused. */
+export const FORMAT = 1n;
+
+/** Creates the tables and the shared row; `entryAlreadyExists` when the store already holds a directory. */
+export async function initDirectory(
+  store: Store,
+  settings: { readonly suffixes: readonly string[]; readonly adminDn: string; readonly adminPassword: Buffer },
+  schema: Schema,
+): Promise<void> {
+  const { suffixes, admin } = parseNames(settings, schema);
+  for (const table of FIXED_TABLES) await store.createTable(table);
+  const records: IndexRecord[] = [];
+  for (const name of DEFAULT_INDEXES) {
+    const type = schema.attribute(name);
+    if (!type) continue;
+    await store.createTable(indexTable(type.oid));
+    records.push({ oid: type.oid, substring: false, ready: true });
+  }
+  const put = [
+    { family: F, qualifier: CELL.format, value: counterBytes(FORMAT) },
+    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes.map(({ text }) => text))) },
+    { family: F, qualifier: CELL.adminDn, value: Buffer.from(admin.text) },
+    { family: F, qualifier: CELL.adminPassword, value: settings.adminPassword },
+    { family: F, qualifier: CELL.cookieKey, value: randomBytes(32) },
+    { family: F, qualifier: CELL.indexes, value: formatRecords(records) },
+    { family: F, qualifier: CELL.schema, value: schemaDigest(schema.source) },
+  ];
+  const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
+  try {
+    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
+    await store.commit({ steps: [shared, schemaStep(schema.source)], decisive: 0 });
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'guard') {
+      throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
+    }
+    throw error;
+  }
+}
+
+/** The DNs of a new directory; throws when they cannot be those of one. */
+export function parseNames(
+  { suffixes, adminDn }: { readonly suffixes: readonly string[]; readonly adminDn: string },
+  schema: Schema,
+): { suffixes: Dn[]; admin: Dn } {
+  const admin = schema.parseDn(adminDn);
+  if (admin.rdns.length === 0) throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
+  return { suffixes: parseSuffixes(suffixes, schema), admin };
+}
+
+function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
+  if (texts.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
+  const suffixes: Dn[] = [];
+  for (const text of texts) {
+    const dn = schema.parseDn(text);
+    checkSuffix(dn, suffixes);
+    dn.rdns.forEach(refuseSecretNames);
+    suffixes.push(dn);
+  }
+  return suffixes;
+}
+
+/**
+ * A suffix is not empty and apart from all others: an entry below one belongs to it, and needs no suffix of its own.
+ */
+function checkSuffix(dn: Dn, others: readonly Dn[]): void {
+  if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
+  for (const other of others) {
+    if (other.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
+    const [inner, outer] = dn.rdns.length > other.rdns.length ? [dn, other] : [other, dn];
+    const from = inner.rdns.length - outer.rdns.length;
+    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[from + i]!.norm))) {
+      throw new LdapError(
+        'unwillingToPerform',
+        `'${inner.text}' lies below '${outer.text}'; both cannot be suffixes: keep one, and make the other an entry`,
+      );
+    }
+  }
+}
+
+/**
+ * What all front ends share, as the `shared` row has it. `fresh` reads the row at most once a turn of the event loop
+ * (for an embedded store, as often as its read snapshot moves on) and, when another writer has changed it, parses it
+ * anew and calls `onChange`, which drops the caches that depend on it.
+ */
+export class SharedState {
+  readonly #store: Store;
+  readonly #schema: Schema;
+  readonly #onChange: () => void;
+  #row: Buffer | undefined;
+  #checked = false;
+  /** The read that was asked for in this turn, until its answer or the turn's end. */
+  #asking: Promise<void> | undefined;
+  /** Reads of the row asked for, the last one of them whose answer was taken, and the last before `expire`. */
+  #asked = 0;
+  #taken = 0;
+  #expired = 0;
+  #settings!: DirectorySettings;
+  #suffixes!: readonly Dn[];
+  #suffixNorms!: ReadonlySet<string>;
+  #indexes!: IndexSet;
+  #schemaDigest: Buffer | undefined;
+  #generation = 0;
+
+  constructor(store: Store, schema: Schema, onChange: () => void) {
+    this.#store = store;
+    this.#schema = schema;
+    this.#onChange = onChange;
+  }
+
+  get settings(): DirectorySettings {
+    return this.#settings;
+  }
+  get suffixes(): readonly Dn[] {
+    return this.#suffixes;
+  }
+  /** Normalized DNs as latin-1 text. */
+  get suffixNorms(): ReadonlySet<string> {
+    return this.#suffixNorms;
+  }
+  isSuffix(dn: Dn): boolean {
+    for (const suffix of this.#suffixes)
+      if (suffix.rdns.length === dn.rdns.length && suffix.norm.equals(dn.norm)) return true;
+    return false;
+  }
+  get indexes(): IndexSet {
+    return this.#indexes;
+  }
+  /** How often another row was taken. */
+  get generation(): number {
+    return this.#generation;
+  }
+  /** The directory's schema is the one that this process works with, as far as the directory says. */
+  get schemaIsCurrent(): boolean {
+    return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
+  }
+
+  /** Call first in every operation. */
+  fresh(): Maybe<void> {
+    if (this.#checked) return;
+    if (this.#asking) return this.#asking;
+    const asked = ++this.#asked;
+    const row = this.#store.get(META_TABLE.name, SHARED_KEY);
+    return isPromise(row) ? this.#share(row.then((r) => this.#take(r, asked))) : this.#take(row, asked);
+  }
+
+  /** All who ask in this turn wait for one answer. */
+  #share(asking: Promise<void>): Promise<void> {
+    this.#asking = asking;
+    setImmediate(() => {
+      if (this.#asking === asking) this.#asking = undefined;
+    });
+    return asking;
+  }
+
+  /**
+   * `fresh`, then `work`, which only reads. Where the store answers late, it is done at once (`early`) on what is
+   * known, and again if the row turns out to have changed: one wait instead of two.
+   */
+  ahead<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
+    const fresh = this.fresh();
+    if (!isPromise(fresh)) return work(false);
+    const known = this.#row;
+    const early = awaitedLater(new Promise<T>((resolve) => resolve(work(true))));
+    return fresh.then(() => (this.#row === known ? early : work(false)));
+  }
+
+  /** A plan was committed: what was read in this turn may be older. */
+  expire(): void {
+    this.#checked = false;
+    this.#asking = undefined;
+    this.#expired = this.#asked;
+  }
+
+  /** Reads the row whatever was read in this turn: after a failed guard. */
+  refresh(): Maybe<void> {
+    this.expire();
+    return this.fresh();
+  }
+
+  /** Answers may overtake each other: one that comes after a later one's is dropped. */
+  #take(row: Buffer | undefined, asked: number): void {
+    if (asked < this.#taken) return;
+    this.#taken = asked;
+    if (!this.#checked && asked > this.#expired) {
+      this.#checked = true;
+      setImmediate(() => {
+        this.#checked = false;
+      });
+    }
+    if (row && this.#row?.equals(row)) return;
+    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
+    const format = cellCounter(row, F, CELL.format);
+    if (format > FORMAT)
+      throw new StoreError(
+        'format',
+        `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`,
+      );
+    this.#settings = {
+      suffixes: JSON.parse(need(row, CELL.suffixes).toString()) as string[],
+      adminDn: need(row, CELL.adminDn).toString(),
+      adminPassword: need(row, CELL.adminPassword),
+      cookieKey: need(row, CELL.cookieKey),
+    };
+    this.#suffixes = this.#settings.suffixes.map((s) => this.#schema.parseDn(s));
+    this.#suffixNorms = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
+    this.#schemaDigest = cellValue(row, F, CELL.schema);
+    const indexes = need(row, CELL.indexes);
+    if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
+    this.#row = row;
+    this.#generation++;
+    this.#onChange();
+  }
+
+  /**
+   * Step of a write plan: the index list is still the one that the plan was made for; `moved` marks the tree as
+   * changed.
+   */
+  guardStep(moved: boolean): RowStep {
+    return sharedGuard(this.#indexes.bytes, moved);
+  }
+
+  /** Marks the tree as changed, for what rewrites it as a whole. */
+  async bumpTreeVersion(): Promise<void> {
+    await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
+  }
+
+  /**
+   * Replaces the list that `indexes` is, together with the steps that go with it; `StoreError` `guard` when it has
+   * changed.
+   */
+  async setIndexes(records: readonly IndexRecord[], more: readonly RowStep[] = []): Promise<void> {
+    const put = [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }];
+    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
+    await this.refresh();
+  }
+
+  /** `StoreError` `guard` when the directory's schema has changed since it was read. */
+  async setSchema(source: SchemaSource): Promise<void> {
+    const known = this.#schemaDigest;
+    const guard: Guard = known
+      ? { op: 'equals', family: F, qualifier: CELL.schema, value: known }
+      : { op: 'absent', family: F, qualifier: CELL.schema };
+    const put = [{ family: F, qualifier: CELL.schema, value: schemaDigest(source) }];
+    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards: [guard], put };
+    await this.#store.commit({ steps: [shared, schemaStep(source)], decisive: 0 });
+    await this.refresh();
+  }
+
+  async setAdminPassword(stored: Buffer): Promise<void> {
+    await this.#commit([], [{ family: F, qualifier: CELL.adminPassword, value: stored }]);
+  }
+
+  async addSuffix(text: string): Promise<void> {
+    const dn = this.#schema.parseDn(text);
+    checkSuffix(dn, this.#suffixes);
+    dn.rdns.forEach(refuseSecretNames);
+    const before = Buffer.from(JSON.stringify(this.#settings.suffixes));
+    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: before }];
+    const value = Buffer.from(JSON.stringify([...this.#settings.suffixes, dn.text]));
+    await this.#commit(guards, [{ family: F, qualifier: CELL.suffixes, value }]);
+  }
+
+  async #commit(
+    guards: readonly Guard[],
+    put: NonNullable<RowStep['put']>,
+    add: NonNullable<RowStep['add']> = [],
+  ): Promise<void> {
+    await this.#store.commit({ steps: [{ table: META_TABLE.name, key: SHARED_KEY, guards, put, add }], decisive: 0 });
+    await this.refresh();
+  }
+}
+
+type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
+
+/** Step that gives the directory's settings other names, if they still are those. */
+export function settingsStep(before: Names, after: Names): RowStep {
+  const cells = ({ suffixes, adminDn }: Names) => [
+    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
+    { family: F, qualifier: CELL.adminDn, value: Buffer.from(adminDn) },
+  ];
+  const guards = cells(before).map((cell) => ({ op: 'equals', ...cell }) as const);
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
+}
+
+/** `SharedState.guardStep` for any list of indexes. */
+export function sharedGuard(indexes: Buffer, moved: boolean): RowStep {
+  const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: indexes }];
+  if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+}
+
+/** What the shared row of a snapshot says about indexes and suffixes (normalized, latin-1). */
+export function readShared(
+  reader: Reader,
+  schema: Schema,
+): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
+  return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
+    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
+    const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];
+    return {
+      indexes: new IndexSet(schema, need(row, CELL.indexes)),
+      suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
+    };
+  });
+}
+
+function need(row: Buffer, qualifier: Buffer): Buffer {
+  const value = cellValue(row, F, qualifier);
+  if (!value) throw new StoreError('corrupt', `the shared row has no ${qualifier.toString()}`);
+  return value;
+}

@@ -1,0 +1,165 @@
+import type { Maybe, Reader } from '../../store/contract.js';
+import { chain, isPromise } from '../../store/maybe.js';
+import { attributeValues } from '../model/entry-cells.js';
+import { OBJECT_CLASS_OID } from '../model/index-set.js';
+import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
+import { type Context, specialValue } from './locate.js';
+import { makeNode, type Node, type NodeCache } from './nodes.js';
+
+export type SpecialKind = 'alias' | 'referral';
+
+const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
+/** Ids that are read in one go. */
+const BATCH = 256;
+/** With more aliases and referrals than this, each search that needs their places looks for them itself. */
+const MOST_KEPT = 50_000;
+
+/** Index rows of the entries of an object class. */
+function classPrefix(context: Context, name: SpecialKind): Buffer {
+  return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
+}
+
+/**
+ * The aliases and referrals of one tree version. Most directories have none; where there are some, only those searches
+ * pay for them that meet one.
+ */
+export class Specials {
+  readonly aliases: boolean;
+  readonly referrals: boolean;
+  #places: Places | undefined;
+  #loading: Promise<Places> | undefined;
+
+  constructor(aliases: boolean, referrals: boolean) {
+    this.aliases = aliases;
+    this.referrals = referrals;
+  }
+
+  get none(): boolean {
+    return !this.aliases && !this.referrals;
+  }
+
+  /** Where they are. `pass` is called again and again while they are looked for: it lets others through. */
+  places(context: Context, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
+    return this.#places ?? this.#loaded(context, reader, pass);
+  }
+
+  async #loaded(context: Context, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
+    this.#loading ??= findPlaces(context, reader, this, pass).finally(() => {
+      this.#loading = undefined;
+    });
+    const places = await this.#loading;
+    if (places.size <= MOST_KEPT) this.#places = places;
+    return places;
+  }
+}
+
+/** What is known of the tree version that a cache of nodes is of. */
+const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
+
+/** Asks, once a tree version, whether there are any. */
+export function specialsOf(context: Context, reader: Reader): Maybe<Specials> {
+  const { nodes } = context;
+  const { era } = nodes;
+  const before = known.get(nodes);
+  if (before?.era === era) return before.specials;
+  const count = (name: SpecialKind): Maybe<number> =>
+    reader.postingCount(OBJECT_CLASS_TABLE, classPrefix(context, name), 1);
+  const aliases = count('alias');
+  const referrals = count('referral');
+  const learn = (a: number, r: number): Specials => {
+    const specials = new Specials(a > 0, r > 0);
+    if (era === nodes.era) known.set(nodes, { era, specials });
+    return specials;
+  };
+  if (isPromise(aliases) || isPromise(referrals))
+    return Promise.all([aliases, referrals]).then(([a, r]) => learn(a, r));
+  return learn(aliases, referrals);
+}
+
+/** Places of aliases and referrals. Where an alias leads and what a referral says is in their rows. */
+export class Places {
+  readonly #ids = new Set<string>();
+  readonly #lists = {
+    alias: { children: new Map<string, Node[]>(), below: new Map<string, Node[]>() },
+    referral: { children: new Map<string, Node[]>(), below: new Map<string, Node[]>() },
+  };
+
+  get size(): number {
+    return this.#ids.size;
+  }
+
+  add(kind: SpecialKind, node: Node): void {
+    const { children, below } = this.#lists[kind];
+    this.#ids.add(keyOf(node.id));
+    push(children, node.parent!, node);
+    for (let above = node.parent; above; above = above.parent) push(below, above, node);
+  }
+
+  /** Whether the entry is one of them. */
+  has(id: Buffer): boolean {
+    return this.#ids.has(keyOf(id));
+  }
+
+  /** Those right below the entry, or all below it; itself not. */
+  below(kind: SpecialKind, node: Node, children: boolean): readonly Node[] {
+    const { [kind]: lists } = this.#lists;
+    return (children ? lists.children : lists.below).get(keyOf(node.id)) ?? NONE;
+  }
+}
+
+const NONE: readonly Node[] = [];
+
+function keyOf(id: Buffer): string {
+  return id.toString('latin1');
+}
+
+function push(lists: Map<string, Node[]>, at: Node, node: Node): void {
+  const key = keyOf(at.id);
+  const list = lists.get(key);
+  if (list) list.push(node);
+  else lists.set(key, [node]);
+}
+
+async function findPlaces(
+  context: Context,
+  reader: Reader,
+  specials: Specials,
+  pass: () => Maybe<void>,
+): Promise<Places> {
+  const places = new Places();
+  if (specials.aliases) await findKind(context, reader, 'alias', places, pass);
+  if (specials.referrals) await findKind(context, reader, 'referral', places, pass);
+  return places;
+}
+
+async function findKind(
+  context: Context,
+  reader: Reader,
+  kind: SpecialKind,
+  places: Places,
+  pass: () => Maybe<void>,
+): Promise<void> {
+  const prefix = classPrefix(context, kind);
+  let after: Buffer | undefined;
+  for (;;) {
+    const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, BATCH, after);
+    for (let at = 0; at < ids.length; at += UUID_BYTES) {
+      const found = placeOf(context, reader, kind, Buffer.from(ids.subarray(at, at + UUID_BYTES)));
+      const node = isPromise(found) ? await found : found;
+      if (node) places.add(kind, node);
+      const pause = pass();
+      if (isPromise(pause)) await pause;
+    }
+    if (ids.length < BATCH * UUID_BYTES) return;
+    after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
+  }
+}
+
+/** Undefined for an entry that has been deleted meanwhile or is of the class no more. */
+function placeOf(context: Context, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
+  return chain(reader.get(MASTER_TABLE.name, id), (row) => {
+    const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);
+    if (!row || !isKind) return undefined;
+    return chain(context.nodes.byId(Buffer.from(parentIdOf(row))), (parent) => parent && makeNode(id, row, parent));
+  });
+}

@@ -1,0 +1,113 @@
+import type { PlanStep } from '../../../store/contract.js';
+import { StoreError } from '../../../store/errors.js';
+import { cellValue, MARK } from '../../../store/row.js';
+import { checkRow } from '../../../store/row-edit.js';
+import {
+  CHANGES_TABLE,
+  DELETED,
+  DELETED_TABLE,
+  DELETION,
+  PURGE_TABLE,
+  purgeKey,
+  UUID_BYTES,
+} from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
+import { checkLarge } from './large-values.js';
+import type { Survey } from './survey.js';
+
+/** Deleted entries and their order of purge agree; change records can be read. */
+export async function checkHistory(survey: Survey): Promise<void> {
+  let matched = 0;
+  await survey.each(DELETED_TABLE.name, false, async (keys, rows) => {
+    for (const [i, key] of keys.entries()) if (await checkDeleted(survey, key, rows[i]!)) matched++;
+  });
+  if ((await survey.count(PURGE_TABLE.name)) !== matched) await checkPurge(survey);
+  await survey.each(CHANGES_TABLE.name, false, async (keys, rows) => {
+    for (const [i, key] of keys.entries()) {
+      const problem = problemOf(rows[i]!);
+      if (problem)
+        await survey.report('change', `change ${key.toString('hex')}`, `${problem}; repair removes it`, [
+          { table: CHANGES_TABLE.name, key, deleteRow: true },
+        ]);
+    }
+  });
+}
+
+/** Whether the deleted entry has its purge row. */
+async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
+  const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+  const problem = problemOf(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
+  if (problem) {
+    await survey.report('deleted', where, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
+      { table: DELETED_TABLE.name, key, deleteRow: true },
+    ]);
+    return false;
+  }
+  const time = cellValue(row, DELETED.deletion, DELETION.time);
+  if (time?.length !== 8 || !cellValue(row, DELETED.deletion, DELETION.dn)) {
+    await survey.report(
+      'deleted',
+      where,
+      'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored',
+      setTime(key),
+    );
+    return false;
+  }
+  const same: PlanStep = {
+    table: DELETED_TABLE.name,
+    key,
+    guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
+  };
+  await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
+  const purge = purgeKey(time, key);
+  if (await survey.get(PURGE_TABLE.name, purge)) return true;
+  await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
+    same,
+    { table: PURGE_TABLE.name, key: purge, put: [MARK] },
+  ]);
+  return false;
+}
+
+function setTime(key: Buffer): PlanStep[] {
+  const time = Buffer.allocUnsafe(8);
+  time.writeBigUInt64BE(BigInt(Date.now()));
+  return [
+    {
+      table: DELETED_TABLE.name,
+      key,
+      put: [
+        { family: DELETED.deletion, qualifier: DELETION.time, value: time },
+        { family: DELETED.deletion, qualifier: DELETION.dn, value: Buffer.from(`entryUUID=${uuidText(key)}`) },
+      ],
+    },
+    { table: PURGE_TABLE.name, key: purgeKey(time, key), put: [MARK] },
+  ];
+}
+
+async function checkPurge(survey: Survey): Promise<void> {
+  await survey.each(PURGE_TABLE.name, true, async (keys) => {
+    const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
+    const rows = await survey.getMany(DELETED_TABLE.name, ids);
+    for (const [i, key] of keys.entries()) {
+      const row = rows[i];
+      const time = row && !problemOf(row) ? cellValue(row, DELETED.deletion, DELETION.time) : undefined;
+      if (time && purgeKey(time, ids[i]!).equals(key)) continue;
+      await survey.report(
+        'purge',
+        uuidText(ids[i]!),
+        'a purge row belongs to no deleted entry of its time; repair removes it',
+        [{ table: PURGE_TABLE.name, key, deleteRow: true }],
+      );
+    }
+  });
+}
+
+function problemOf(row: Buffer): string | undefined {
+  try {
+    checkRow(row);
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'corrupt') return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,288 @@
+import type { Cell, PlanStep } from '../../../store/contract.js';
+import { StoreError } from '../../../store/errors.js';
+import { cellValue, unpackRow } from '../../../store/row.js';
+import { checkRow } from '../../../store/row-edit.js';
+import { INDEX_BYTES } from '../../model/descriptions.js';
+import type { Draft } from '../../model/draft.js';
+import { attributeValues, valueQualifier } from '../../model/entry-cells.js';
+import { formRule, Implied, implyEntry } from '../../model/implied.js';
+import { draftWithLarge } from '../../model/large-draft.js';
+import {
+  MASTER,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  Q,
+  ROOT_ID,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+  UUID_BYTES,
+  upRdnOf,
+} from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
+import { normCellChanges } from '../../write/differences.js';
+import { checkLarge } from './large-values.js';
+import { nameOf, placeSteps, uniqueRdn } from './place.js';
+import { checkSecrets } from './secrets.js';
+import { checkComputed, checkForms } from './stored-values.js';
+import { nextVersion, type Survey, shown } from './survey.js';
+import { checkWide } from './wide-attributes.js';
+
+/** An entry whose master row can be read. */
+interface EntryRow {
+  readonly number: number;
+  readonly id: Buffer;
+  readonly row: Buffer;
+  readonly version: Buffer;
+  readonly treeKey: Buffer;
+  /** Undefined when a large value is lost: what the entry implies is not known. */
+  readonly implied: Implied | undefined;
+}
+
+/** Rows looked at together: their tree and index rows are read in one go a table. */
+const GROUP = 64;
+
+/** Every master row and its own tree row; the index rows that it implies are added up. */
+export async function checkEntries(survey: Survey): Promise<void> {
+  await survey.each(MASTER_TABLE.name, false, async (keys, rows) => {
+    for (let from = 0; from < keys.length; from += GROUP) {
+      const entries: EntryRow[] = [];
+      for (let i = from; i < Math.min(from + GROUP, keys.length); i++) {
+        const entry = await readSound(survey, keys[i]!, rows[i]!);
+        if (entry) entries.push(entry);
+      }
+      const treeRows = await survey.getMany(
+        TREE_TABLE.name,
+        entries.map((entry) => entry.treeKey),
+      );
+      for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
+      for (const { id, implied } of entries)
+        for (const { index, prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
+      await survey.breathe(0);
+    }
+  });
+}
+
+/** As `readEntry`; where what belongs to the row is damaged, that is told. */
+async function readSound(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
+  try {
+    return await readEntry(survey, key, row);
+  } catch (error) {
+    await survey.tellDamage(error);
+    survey.unreadable.add(key.toString('latin1'));
+    return undefined;
+  }
+}
+
+async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
+  const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+  if (key.length !== UUID_BYTES) {
+    await survey.report('row', where, 'a key of table master is not an entryUUID; nothing can be made of it');
+    return undefined;
+  }
+  const problem = unreadableWhy(survey, row);
+  if (problem) {
+    // It still stands where it says, so that what is below it is not taken for lost.
+    const parentId = problem.parentId ?? ROOT_ID;
+    survey.unreadable.add(key.toString('latin1'));
+    survey.oneLevel[survey.ids.push(key, parentId)] = Number.NaN;
+    await survey.report(
+      'row',
+      where,
+      `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`,
+    );
+    return undefined;
+  }
+  const number = survey.ids.push(key, parentIdOf(row));
+  survey.oneLevel[number] = Number.NaN;
+  const version = cellValue(row, MASTER.treeInfo, Q.version)!;
+  await checkName(survey, key, row);
+  const { descriptions } = survey.context;
+  const implies = (qualifier: Buffer): boolean =>
+    formRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
+  const large = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), implies);
+  if (large?.broken) survey.unreadable.add(key.toString('latin1'));
+  const draft = draftWithLarge(survey.context, row, large?.values);
+  await checkUuid(survey, key, row, version, draft);
+  await checkSecrets(survey, key, row, version, draft.attributes);
+  await checkWide(survey, key, row, version, draft);
+  await checkComputed(survey, key, version, draft);
+  await checkForms(survey, key, version, draft);
+  const implied = large?.broken ? undefined : impliedBy(survey, draft);
+  return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), implied };
+}
+
+export function impliedBy(survey: Survey, draft: Draft): Implied {
+  const implied = new Implied();
+  implyEntry(draft, survey.indexes, implied);
+  return implied;
+}
+
+function unreadableWhy(survey: Survey, row: Buffer): { why: string; parentId: Buffer | undefined } | undefined {
+  let parentId: Buffer | undefined;
+  try {
+    checkRow(row);
+    parentId = cellValue(row, MASTER.treeInfo, Q.parentId);
+    if (parentId?.length !== UUID_BYTES)
+      return { why: 'the master row has no parentId of 16 bytes', parentId: undefined };
+    if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8)
+      return { why: 'the master row has no version of 8 bytes', parentId };
+    for (const cell of unpackRow(row)) {
+      if (cell.family === MASTER.upAttributes && cell.qualifier.length <= 4)
+        return { why: `cell ${shown(cell.qualifier)} names no attribute`, parentId };
+    }
+    draftWithLarge(survey.context, row, undefined);
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'corrupt') return { why: error.message, parentId };
+    throw error;
+  }
+}
+
+/** The entry's name is what its `upRdn` says, and at the root only suffixes stand. */
+async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void> {
+  const parentId = parentIdOf(row);
+  const upRdn = upRdnOf(row);
+  const name = nameOf(survey, parentId, upRdn);
+  if (name === undefined) {
+    if (parentId.equals(ROOT_ID))
+      return survey.report(
+        'parent',
+        uuidText(id),
+        `the entry stands at the root under '${shown(upRdn)}', which is no name; add the suffix it belongs to and import it`,
+      );
+    const rdn = uniqueRdn(survey, id, row);
+    const fix = placeSteps(survey, id, row, parentId, Buffer.from(rdn.text), rdn.norm);
+    return survey.report(
+      'name',
+      uuidText(id),
+      `'${shown(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`,
+      fix,
+    );
+  }
+  const written = Buffer.from(name.text);
+  const fix = () => placeSteps(survey, id, row, parentId, written, name.norm);
+  if (!name.norm.equals(normRdnOf(row))) {
+    const message = `normRdn ${shown(normRdnOf(row))} is not the normal form of '${shown(upRdn)}'; repair sets it`;
+    await survey.report('name', uuidText(id), message, fix());
+  } else if (!written.equals(upRdn)) {
+    const message = `'${shown(upRdn)}' is not written as RFC 4514 does; repair writes '${name.text}'`;
+    await survey.report('spelling', uuidText(id), message, fix());
+  }
+}
+
+/** The attribute entryUUID says what the key says. */
+async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
+  const text = uuidText(id);
+  const found = attributeValues(survey.context, row, 'entryUUID');
+  if (found.length === 1 && found[0]!.toString('latin1').toLowerCase() === text) return;
+  const description = survey.context.schema.requireDescription('entryUUID');
+  const old = draft.get(description);
+  const gone = (old?.values ?? []).map((v) => ({
+    family: MASTER.upAttributes,
+    qualifier: valueQualifier(old!.text, v.index),
+  }));
+  const put: Cell[] = [
+    {
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(old?.text ?? description.text, 0),
+      value: Buffer.from(text),
+    },
+    { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) },
+  ];
+  await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', [
+    ...survey.guards(id, version),
+    { table: MASTER_TABLE.name, key: id, delete: gone, put },
+  ]);
+}
+
+async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
+  const { id, treeKey: key } = entry;
+  const where = uuidText(id);
+  if (!row)
+    return survey.report(
+      'treeRow',
+      where,
+      'the entry has no tree row, so its name does not find it; repair makes it',
+      rebuilt(survey, entry),
+    );
+  const problem = rowProblem(row);
+  if (problem) survey.foreign.add(key.toString('latin1'));
+  if (problem)
+    return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuilt(survey, entry));
+  const owner = cellValue(row, TREE.treeInfo, Q.id);
+  if (!owner?.equals(id)) return checkForeign(survey, entry, owner);
+  survey.treeRows++;
+  survey.oneLevel[entry.number] = counter(row, Q.oneLevelCount);
+  survey.subLevel[entry.number] = counter(row, Q.subLevelCount);
+  if (!entry.implied) return;
+  const { gone, come } = normDifference(row, entry.implied);
+  if (gone.length + come.length === 0) return;
+  const example = [...come, ...gone][0]!;
+  const what = `${come.length} cells of normAttributes are missing or wrong and ${gone.length} are too many, the first is ${shown(example.qualifier)}`;
+  await survey.report('normAttributes', where, `${what}; repair sets them as the entry implies`, [
+    ...survey.guards(id, entry.version),
+    {
+      table: TREE_TABLE.name,
+      key,
+      guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }],
+      delete: gone,
+      put: come,
+    },
+  ]);
+}
+
+/** The tree row of the entry's name leads to another id: that entry's name too, or nobody's. */
+async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
+  const where = uuidText(entry.id);
+  const other = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
+  if (!other || !treeKey(parentIdOf(other), normRdnOf(other)).equals(entry.treeKey)) {
+    survey.foreign.add(entry.treeKey.toString('latin1'));
+    return survey.report(
+      'id',
+      where,
+      `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`,
+      rebuilt(survey, entry),
+    );
+  }
+  const parentId = parentIdOf(entry.row);
+  const message = `the entry has the same name as entry ${uuidText(owner!)}, which its name leads to`;
+  if (parentId.equals(ROOT_ID))
+    return survey.report('name', where, `${message}; a suffix has only one entry: repair cannot rename it`);
+  const rdn = uniqueRdn(survey, entry.id, entry.row);
+  const fix = placeSteps(survey, entry.id, entry.row, parentId, Buffer.from(rdn.text), rdn.norm);
+  await survey.report('name', where, `${message}; repair renames it to '${rdn.text}'`, fix);
+}
+
+function rowProblem(row: Buffer): string | undefined {
+  try {
+    checkRow(row);
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'corrupt') return error.message;
+    throw error;
+  }
+}
+
+/** -1 for a counter that is none. */
+function counter(row: Buffer, qualifier: Buffer): number {
+  const value = cellValue(row, TREE.treeInfo, qualifier);
+  if (!value) return 0;
+  return value.length === 8 ? Number(value.readBigInt64BE()) : -1;
+}
+
+/** The tree row from the entry alone; its counters follow in the next pass. */
+function rebuilt(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
+  if (!entry.implied) return undefined;
+  const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells];
+  return [
+    ...survey.guards(entry.id, entry.version, true),
+    { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
+  ];
+}
+
+function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: readonly Cell[] } {
+  const there = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
+  return normCellChanges(there, implied.cells);
+}

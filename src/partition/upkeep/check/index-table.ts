@@ -1,0 +1,101 @@
+import { cellValue, MARK } from '../../../store/row.js';
+import { Implied, implyType } from '../../model/implied.js';
+import { type Index, isComplete } from '../../model/index-set.js';
+import { readAllLarge, untilStill } from '../../model/large.js';
+import { draftWithLarge } from '../../model/large-draft.js';
+import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
+import { Fingerprint } from './fingerprint.js';
+import { type Survey, shown } from './survey.js';
+
+/**
+ * The rows of every index are those that the entries imply. Their fingerprint tells, so a row is looked up only where
+ * something is wrong. An index that is being built may lack some.
+ */
+export async function checkIndexRows(survey: Survey): Promise<void> {
+  for (const [index, expected] of survey.expected) {
+    if (isComplete(index) && (await fingerprint(survey, index)).equals(expected)) continue;
+    // What a damaged list has is not known: it is neither missing nor too many.
+    if (survey.damaged.has(index.table)) continue;
+    if (isComplete(index)) await checkMissing(survey, index);
+    await checkExtra(survey, index);
+  }
+}
+
+async function fingerprint(survey: Survey, index: Index): Promise<Fingerprint> {
+  const found = new Fingerprint();
+  await survey.each(index.table, true, async (keys) => {
+    for (const key of keys) {
+      if (survey.unreadable.size === 0 || !survey.unreadable.has(key.toString('latin1', key.length - UUID_BYTES)))
+        found.add(key);
+    }
+  });
+  return found;
+}
+
+async function checkMissing(survey: Survey, index: Index): Promise<void> {
+  await survey.each(MASTER_TABLE.name, false, async (ids, rows) => {
+    const wanted: { readonly id: Buffer; readonly row: Buffer; readonly prefix: Buffer }[] = [];
+    for (const [i, id] of ids.entries()) {
+      if (id.length !== UUID_BYTES || survey.unreadable.has(id.toString('latin1'))) continue;
+      const row = rows[i]!;
+      for (const prefix of await prefixesOf(survey, index, id, row)) wanted.push({ id, row, prefix });
+    }
+    const found = await survey.getMany(
+      index.table,
+      wanted.map(({ prefix, id }) => Buffer.concat([prefix, id])),
+    );
+    for (const [i, { id, row, prefix }] of wanted.entries()) {
+      if (found[i]) continue;
+      await survey.report(
+        'index',
+        uuidText(id),
+        `row ${shown(prefix)} of the index of ${index.type.name} is missing; repair puts it`,
+        [
+          ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
+          { table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] },
+        ],
+      );
+    }
+  });
+}
+
+async function checkExtra(survey: Survey, index: Index): Promise<void> {
+  await survey.each(index.table, true, async (keys) => {
+    const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
+    const masters = await survey.getMany(MASTER_TABLE.name, ids);
+    for (const [i, key] of keys.entries()) {
+      const id = ids[i]!;
+      const master = masters[i];
+      if (survey.unreadable.has(id.toString('latin1'))) continue;
+      const prefix = key.subarray(0, key.length - UUID_BYTES);
+      if (master && (await prefixesOf(survey, index, id, master)).some((wanted) => wanted.equals(prefix))) continue;
+      const what = master ? 'the entry does not imply it' : 'there is no such entry';
+      await survey.report(
+        'index',
+        uuidText(id),
+        `row ${shown(prefix)} of the index of ${index.type.name} is too many: ${what}; repair removes it`,
+        [
+          ...survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version)),
+          { table: index.table, key, deleteRow: true },
+        ],
+      );
+    }
+  });
+}
+
+/** Prefixes of the rows that an entry implies in one index. */
+async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
+  return untilStill(async (again) => {
+    const now = again ? await survey.get(MASTER_TABLE.name, id) : row;
+    return now ? rowPrefixes(survey, index, id, now) : [];
+  });
+}
+
+async function rowPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
+  const large = await readAllLarge(survey.reader, MASTER_TABLE.name, id, row);
+  const attributes = draftWithLarge(survey.context, row, large).ofType(index.type);
+  const implied = new Implied();
+  implyType(index.type, attributes, index, implied);
+  return implied.rows.map(({ prefix }) => prefix);
+}

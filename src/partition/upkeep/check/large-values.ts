@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto';
+import type { Guard, PlanStep } from '../../../store/contract.js';
+import { isPromise } from '../../../store/maybe.js';
+import { cellValue } from '../../../store/row.js';
+import { chunkCount, chunkNames, largeLength, NAME_BYTES, POINTER_BYTES, readAsThere } from '../../model/large.js';
+import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
+import { isBeingWritten, isMark } from '../../write/large-ahead.js';
+import { type Survey, shown } from './survey.js';
+
+export interface LargeValues {
+  /** By latin-1 qualifier those values that are wanted. */
+  readonly values: ReadonlyMap<string, Buffer>;
+  /** A value is lost, so what the entry implies is not known. */
+  readonly broken: boolean;
+}
+
+/**
+ * Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. Only the
+ * values that are `wanted` are joined.
+ */
+export async function checkLarge(
+  survey: Survey,
+  table: string,
+  id: Buffer,
+  row: Buffer,
+  guards: readonly PlanStep[],
+  wanted: (qualifier: Buffer) => boolean = () => false,
+): Promise<LargeValues | undefined> {
+  const qualifiers = largeQualifiers(row);
+  const read = survey.reader.namesOfCells(table, id, MASTER.largeValues);
+  const found = isPromise(read) ? await read : read;
+  if (!qualifiers && found.length === 0) return undefined;
+  const where = uuidText(id);
+  const names = new Set(found.map((name) => name.toString('latin1')));
+  const values = new Map<string, Buffer>();
+  let broken = false;
+  for (const name of qualifiers ?? []) {
+    const qualifier = Buffer.from(name, 'latin1');
+    const pointer = cellValue(row, MASTER.upAttributes, qualifier);
+    const large: Large | undefined = pointer && { table, id, qualifier, pointer };
+    const value = large && takeNames(names, large) && (await verified(survey, large, wanted(qualifier)));
+    if (value) {
+      if (value !== true) values.set(name, value);
+      continue;
+    }
+    broken = true;
+    const what = pointer
+      ? 'chunks are missing, too many, or not what its SHA-256 says'
+      : 'it is listed and has no cell';
+    await survey.report(
+      'large',
+      where,
+      `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
+    );
+  }
+  if (names.size > 0) await leaveBeingWritten(survey, table, id, names);
+  if (names.size > 0 && !broken) {
+    const gone = [...names].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
+    await survey.report(
+      'large',
+      where,
+      `${names.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`,
+      [...guards, { table, key: id, delete: gone }],
+    );
+  }
+  return { values, broken };
+}
+
+/** Takes out of `names` what is being written at this moment: it will belong to values, or be taken away. */
+async function leaveBeingWritten(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
+  const cells = Array.from(names, (name) => Buffer.from(name, 'latin1'));
+  for (const mark of await marksOfWriters(survey, table, id, cells)) {
+    const name = mark.toString('latin1');
+    for (const other of names) if (other === name || other.slice(-4 - NAME_BYTES, -4) === name) names.delete(other);
+  }
+}
+
+/** The marks among the names of cells beside which values are being written at this moment. */
+async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: readonly Buffer[]): Promise<Buffer[]> {
+  const marks: Buffer[] = [];
+  for (const mark of names.filter(isMark))
+    if (isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) marks.push(mark);
+  return marks;
+}
+
+/** Rows looked up together. */
+const TOGETHER = 500;
+
+/** Chunks whose row is gone: nothing leads to them. */
+export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
+  let after: Buffer | undefined;
+  for (;;) {
+    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, TOGETHER, after);
+    const rows = await survey.getMany(table, keys);
+    for (const [i, key] of keys.entries()) {
+      if (rows[i] || (await isComing(survey, table, key))) continue;
+      const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
+      const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
+      await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [
+        { table, key, guards, deleteRow: true },
+      ]);
+    }
+    if (keys.length < TOGETHER) return;
+    after = keys.at(-1);
+    await survey.breathe(keys.length);
+  }
+}
+
+/** Whether an entry is being written whose large values are there already. */
+async function isComing(survey: Survey, table: string, key: Buffer): Promise<boolean> {
+  const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
+  return (await marksOfWriters(survey, table, key, names)).length > 0;
+}
+
+/** Where a value is. */
+interface Large {
+  readonly table: string;
+  readonly id: Buffer;
+  readonly qualifier: Buffer;
+  readonly pointer: Buffer;
+}
+
+/** Takes the chunks of one value out of `names`; false when they are not all there. */
+function takeNames(names: Set<string>, { qualifier, pointer }: Large): boolean {
+  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + NAME_BYTES) return false;
+  if (chunkCount(pointer) > names.size) return false;
+  return chunkNames(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
+}
+
+/** The value, or `true` where it is not `wanted`; undefined when its chunks are not what the pointer says. */
+async function verified(
+  survey: Survey,
+  { table, id, qualifier, pointer }: Large,
+  wanted: boolean,
+): Promise<Buffer | true | undefined> {
+  const sum = createHash('sha256');
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of readAsThere(survey.reader, table, id, chunkNames(qualifier, pointer))) {
+    if (!part) return undefined;
+    sum.update(part);
+    bytes += part.length;
+    if (wanted) parts.push(part);
+    await survey.breathe(0);
+  }
+  if (bytes !== largeLength(pointer) || !sum.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
+  return wanted ? Buffer.concat(parts) : true;
+}

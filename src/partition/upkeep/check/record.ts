@@ -1,0 +1,28 @@
+import type { AppendStep, Cell } from '../../../store/contract.js';
+import { compareCells, unpackRow } from '../../../store/row.js';
+import { cellChanges } from '../../../store/row-edit.js';
+import { encodeBefore } from '../../model/before-image.js';
+import { changeCells, changeTime } from '../../model/change-record.js';
+import { CHANGES_TABLE, upRdnOf } from '../../model/tables.js';
+import type { Survey } from './survey.js';
+
+/** The change record of a master row that repair has changed to `after`, cells in the order of their names. */
+export function repairRecord(
+  survey: Survey,
+  id: Buffer,
+  row: Buffer,
+  after: readonly Cell[],
+  what: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
+): AppendStep {
+  const { csn, descriptions } = survey.context;
+  const before = encodeBefore(descriptions, row, cellChanges(row, after));
+  const record = { ...what, id, dn: upRdnOf(row), by: '', csn: csn.next(), time: changeTime(), before };
+  return { table: CHANGES_TABLE.name, append: changeCells(record) };
+}
+
+/** The cells of a row without some, and with others in place of its own. */
+export function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
+  const replaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
+  const kept = unpackRow(row).filter((cell) => !isGone(cell) && !replaced(cell));
+  return [...kept, ...put].sort(compareCells);
+}

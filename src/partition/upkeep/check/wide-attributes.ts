@@ -1,0 +1,35 @@
+import { cellValue } from '../../../store/row.js';
+import { asWide, type Draft, sortedByText } from '../../model/draft.js';
+import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
+import { WIDE_VALUES } from '../../model/thresholds.js';
+import { uuidText } from '../../model/uuid.js';
+import { type WideAttribute, wideAttributes, wideList } from '../../model/wide.js';
+import { nextVersion, type Survey } from './survey.js';
+
+/**
+ * What the row says of its wide attributes is so: their number of values, and that new ones get indexes of their own.
+ */
+export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
+  const cell = cellValue(row, MASTER.treeInfo, Q.wide);
+  if (!cell) return;
+  const there = new Map(sortedByText(draft).map((attribute) => [attribute.text, asWide(attribute)]));
+  const listed = wideAttributes(row);
+  const right = ({ text, next, count }: WideAttribute) => {
+    const attribute = there.get(text);
+    return attribute?.count === count && attribute.next <= next;
+  };
+  if (listed.every(right) && wideList(listed).equals(cell)) return;
+  const wide = [...there.values()].filter(({ count }) => count > WIDE_VALUES);
+  const family = MASTER.treeInfo;
+  const put = [{ family, qualifier: Q.version, value: nextVersion(version) }];
+  if (wide.length > 0) put.push({ family, qualifier: Q.wide, value: wideList(wide) });
+  await survey.report(
+    'wide',
+    uuidText(id),
+    'the list of attributes with very many values is not what the entry has; repair sets it',
+    [
+      ...survey.guards(id, version),
+      { table: MASTER_TABLE.name, key: id, delete: [{ family, qualifier: Q.wide }], put },
+    ],
+  );
+}

@@ -1,0 +1,38 @@
+import type { TableSpec } from '../../store/contract.js';
+import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
+
+/** First characters of normal forms, rising: what equality rows of an index are spread over. */
+const FORM_STARTS = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+/**
+ * Keys at which a new table is best cut into about `regions` parts, for an engine whose tables are spread over servers:
+ * rising, none for tables whose rows are few or written at the end. It is a beginning; such engines split on as they
+ * grow.
+ */
+export function splitKeys(spec: TableSpec, regions: number): Buffer[] {
+  if (spec.name === MASTER_TABLE.name || spec.name === DELETED_TABLE.name || spec.name === TREE_TABLE.name) {
+    return uuidSplits(regions);
+  }
+  return spec.name.startsWith('index_') ? indexSplits(regions) : [];
+}
+
+/** Keys that begin with a random entryUUID. */
+function uuidSplits(regions: number): Buffer[] {
+  const keys: Buffer[] = [];
+  for (let i = 1; i < regions; i++) {
+    const key = Buffer.allocUnsafe(2);
+    key.writeUInt16BE(Math.floor((0x10000 * i) / regions));
+    keys.push(key);
+  }
+  return keys;
+}
+
+/** Presence rows (`*`), equality rows (`=`) by their first characters, substring rows (`~`). */
+function indexSplits(regions: number): Buffer[] {
+  const keys: string[] = [];
+  if (regions > 1) keys.push('=');
+  const parts = Math.min(regions - 2, FORM_STARTS.length);
+  for (let i = 1; i < parts; i++) keys.push(`=${FORM_STARTS[Math.floor((FORM_STARTS.length * i) / parts)]}`);
+  if (regions > 2) keys.push('~');
+  return keys.map((key) => Buffer.from(key, 'latin1'));
+}

@@ -1,0 +1,41 @@
+import type { Store, StoreFilter } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import type { IndexSet } from '../model/index-set.js';
+import { MASTER, MASTER_TABLE } from '../model/tables.js';
+
+/** What `warm` reads. */
+export interface Warmed {
+  /** Rows of entries. */
+  readonly entries: number;
+  /** Rows of indexes. */
+  readonly indexed: number;
+}
+
+/** No row has it: each is looked at, none is handed out. */
+const NOTHING: StoreFilter = { op: 'hasColumn', family: MASTER.treeInfo, qualifier: Buffer.alloc(0) };
+
+/**
+ * Reads what searches with an index read, the indexes and the entries, so that the system has it in its cache.
+ * `onProgress` gets what is being read and how many entries were.
+ */
+export async function warm(
+  store: Store,
+  indexes: IndexSet,
+  onProgress: (what: string, entries: number) => void,
+): Promise<Warmed> {
+  let indexed = 0;
+  for (const { table, type } of indexes.list) {
+    onProgress(`index of ${type.name}`, 0);
+    const count = store.count(table, {}, Number.MAX_SAFE_INTEGER);
+    indexed += isPromise(count) ? await count : count;
+  }
+  let entries = 0;
+  const scan = store.scan(MASTER_TABLE.name, {}, { filter: NOTHING });
+  for (;;) {
+    const next = scan.next();
+    const batch = isPromise(next) ? await next : next;
+    if (!batch) return { entries, indexed };
+    entries += batch.scanned;
+    onProgress('entries', entries);
+  }
+}

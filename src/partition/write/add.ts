@@ -1,0 +1,134 @@
+import { LdapError } from '../../ldap/error.js';
+import { utf8Bytes } from '../../ldap/text.js';
+import type { PartialAttribute } from '../../ldap/types.js';
+import type { Dn } from '../../schema/types.js';
+import { isPromise } from '../../store/maybe.js';
+import type { Actor, Asked, WriteOptions } from '../model/directory.js';
+import { type Draft, draftFromAttributes } from '../model/draft.js';
+import { cutNorm, MASTER_TABLE, ROOT_ID } from '../model/tables.js';
+import { isUuid, newUuid, parseUuid } from '../model/uuid.js';
+import { findEntry, specialClass, tail, throwNoSuchObject } from '../tree/locate.js';
+import { joinDn, type Node, ROOT } from '../tree/nodes.js';
+import { write } from './attempt.js';
+import type { Change } from './change.js';
+import { completeClasses, completeRdn } from './complete.js';
+import type { Target, WriteContext } from './context.js';
+import { LargeAhead } from './large-ahead.js';
+
+/** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
+export async function add(
+  context: WriteContext,
+  dn: Dn,
+  given: readonly PartialAttribute[],
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<Buffer> {
+  if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
+  const draft = draftFromAttributes(context.schema, given);
+  const types = draft.attributes.map(({ description }) => description);
+  return addDraft(context, draft, dn, { op: 'add', actor, types, rdn: dn.rdns[0]! }, options);
+}
+
+/** Adds the entry that the draft is. */
+export async function addDraft(
+  context: WriteContext,
+  draft: Draft,
+  dn: Dn,
+  asked: Asked,
+  options: WriteOptions = {},
+): Promise<Buffer> {
+  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  let id: Buffer | undefined;
+  const change = await write(context, {
+    asked,
+    ahead,
+    find: () => placeFor(context, dn, options),
+    async change({ node, obstacle }) {
+      const again = id !== undefined;
+      id ??= completeEntry(context, draft, dn);
+      const taken = again && !obstacle ? await takenId(context, id) : obstacle;
+      return addition(draft.copy(), dn, node, id, asked.actor, taken);
+    },
+  });
+  return change.id;
+}
+
+/** Adds what follows from the rest: superclasses, the RDN's values, an entryUUID. Gives the entryUUID. */
+export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buffer {
+  completeClasses(context.schema, draft);
+  completeRdn(draft, context.schema, dn.rdns[0]!);
+  draft.id ??= givenId(draft) ?? newUuid(context.store.supports.spread);
+  return draft.id;
+}
+
+/** The entryUUID that a privileged writer brings. */
+function givenId(draft: Draft): Buffer | undefined {
+  const text = draft.text('entryUUID');
+  if (text === undefined) return undefined;
+  const id = isUuid(text) ? parseUuid(text) : undefined;
+  if (!id) throw new LdapError('invalidAttributeSyntax', `a value of 'entryUUID' is not a UUID`);
+  if (id.equals(ROOT_ID)) throw new LdapError('constraintViolation', 'the nil UUID cannot be an entryUUID');
+  return id;
+}
+
+/** The change that adds the entry below `parent`. */
+export function addition(
+  after: Draft,
+  dn: Dn,
+  parent: Node,
+  id: Buffer,
+  actor: Actor,
+  obstacle: LdapError | undefined,
+): Change {
+  const rdn = dn.rdns[0]!;
+  const isSuffix = parent === ROOT;
+  const upRdn = utf8Bytes(isSuffix ? dn.text : rdn.text);
+  const to = { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) };
+  const place = { from: undefined, to, upRdn, rdn };
+  return { op: 'add', id, actor, before: undefined, after, place, obstacle };
+}
+
+/** A guard failed: is the entryUUID, which a privileged writer may bring, another entry's? */
+async function takenId(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
+  const row = context.store.get(MASTER_TABLE.name, id);
+  return (isPromise(row) ? await row : row)
+    ? new LdapError('entryAlreadyExists', 'there is an entry with this entryUUID already')
+    : undefined;
+}
+
+/** Where an entry may come: the one above it, and what is said where the name is taken. */
+interface NewPlace extends Target {
+  readonly stored: undefined;
+  readonly obstacle: LdapError | undefined;
+}
+
+/** Refuses a name that has no parent. */
+async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): Promise<NewPlace> {
+  const { store, shared } = context;
+  const found = findEntry(context, store, dn);
+  const existing = isPromise(found) ? await found : found;
+  if (existing) {
+    const obstacle = new LdapError('entryAlreadyExists', 'there is an entry with this name already');
+    return { node: existing.node.parent!, stored: undefined, obstacle };
+  }
+  const node = shared.isSuffix(dn) ? ROOT : await parentOf(context, dn, options);
+  return { node, stored: undefined, obstacle: undefined };
+}
+
+async function parentOf(context: WriteContext, dn: Dn, options: WriteOptions): Promise<Node> {
+  const { store } = context;
+  const found = findEntry(context, store, tail(dn, 1));
+  const parent = isPromise(found) ? await found : found;
+  if (!parent) {
+    const message = `the entry above it, '${tail(dn, 1).text}', does not exist; add it first`;
+    return throwNoSuchObject(context, store, dn, options.manageDsaIT, message);
+  }
+  const special = specialClass(context, parent.row);
+  if (special === 'alias')
+    throw new LdapError('namingViolation', 'an alias entry has no entries below it', {
+      matchedDN: parent.node.dn.toString(),
+    });
+  // A referral object takes the place of what would be below it (RFC 3296 §5.3).
+  if (special === 'referral' && !options.manageDsaIT) return throwNoSuchObject(context, store, dn);
+  return parent.node;
+}

@@ -1,0 +1,94 @@
+import { LdapError } from '../../ldap/error.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import type { Asked } from '../model/directory.js';
+import type { Change } from './change.js';
+import type { Target, WriteContext } from './context.js';
+import { type LargeAhead, newLarge } from './large-ahead.js';
+import { planOf } from './plan.js';
+import { applyRules, missingError, refuseAsked, refuseFound } from './rules/apply.js';
+
+/** One write, as an operation describes it. */
+export interface Write<F extends Target> {
+  readonly asked: Asked;
+  /** Where large values are written before the plan that makes them visible. */
+  readonly ahead: LargeAhead;
+  /** Reads the entry that the plan will guard. */
+  find(): Promise<F>;
+  /** What is done to it. */
+  change(found: F): Promise<Change>;
+}
+
+/**
+ * Every write of one entry, stage by stage. All but the first are an attempt, which is made again from the start when a
+ * guard of its plan did not hold. Gives the change that was made.
+ */
+export async function write<F extends Target>(
+  context: WriteContext,
+  { asked, ahead, ...work }: Write<F>,
+): Promise<Change> {
+  refuseAsked(context, asked);
+  return retrying(
+    context,
+    async () => {
+      const found = await findTarget(context, asked, work.find);
+      refuseFound(context, asked, found);
+      const change = await work.change(found);
+      const added = applyRules(context, change);
+      const steps = isPromise(added) ? await added : added;
+      if (change.obstacle) throw change.obstacle;
+      const large = change.after && newLarge(change.after);
+      const written = large && (await ahead.write(change.id, large));
+      await context.store.commit(planOf(context, [{ change, written }], steps));
+      context.shared.expire();
+      return change;
+    },
+    ahead,
+  );
+}
+
+async function findTarget<F>(context: WriteContext, asked: Asked, find: () => Promise<F>): Promise<F> {
+  try {
+    return await find();
+  } catch (error) {
+    if (!(error instanceof LdapError)) throw error;
+    throw missingError(context, asked, error);
+  }
+}
+
+/** Times a plan whose guard failed is made again before the operation answers `busy`. */
+const MAX_TRIES = 200;
+
+/**
+ * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
+ * it is run again on what is there now. What was written ahead of a write that fails is taken away.
+ */
+export async function retrying<T>(context: WriteContext, attempt: () => Promise<T>, ahead?: LargeAhead): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const fresh = context.shared.fresh();
+    if (isPromise(fresh)) await fresh;
+    try {
+      return await attempt();
+    } catch (error) {
+      const isGuard = error instanceof StoreError && error.code === 'guard';
+      if (!isGuard || tries === MAX_TRIES) await ahead?.tidy();
+      if (!isGuard) throw error;
+      if (tries === MAX_TRIES)
+        throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+      const again = context.shared.refresh();
+      if (isPromise(again)) await again;
+      // A parent that was removed meanwhile shows only when it is read again: the 2nd, 4th, 8th … time, as all names
+      // go.
+      if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
+      await pause(tries);
+    }
+  }
+}
+
+/** Others go on before a write is tried again; the more often it failed, the longer it waits. */
+function pause(tries: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (tries <= 3) setImmediate(resolve);
+    else setTimeout(resolve, Math.random() * Math.min(tries, 20));
+  });
+}

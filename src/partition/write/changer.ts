@@ -1,0 +1,123 @@
+import { LdapError } from '../../ldap/error.js';
+import type { Change as Modification } from '../../ldap/types.js';
+import type { AttributeDescription } from '../../schema/types.js';
+import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
+import { ValueSet, valueName } from '../model/value-set.js';
+import type { WriteContext } from './context.js';
+
+/** The changes of a modify request on a draft. */
+export class Changer {
+  readonly #context: WriteContext;
+  readonly #draft: Draft;
+  /** Attributes whose values are being changed one by one, by `attributeKey`. */
+  readonly #open = new Map<string, ValueSet>();
+
+  constructor(context: WriteContext, draft: Draft) {
+    this.#context = context;
+    this.#draft = draft;
+  }
+
+  apply({ operation, attribute: { type, values: given } }: Modification): void {
+    const description = this.#context.schema.requireDescription(type);
+    const values = operation === 'delete' ? given : storedValues(description.type, given);
+    if (operation === 'add') this.#add(description, type, values);
+    else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
+    else {
+      this.#close(attributeKey(description));
+      if (operation !== 'increment') this.#dropUnderOptions(description);
+      if (operation === 'replace') this.#draft.replace(description, type, values);
+      else if (operation === 'increment') increment(this.#draft, description, type, values);
+      else this.#remove(description, type);
+    }
+  }
+
+  #add(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    if (values.length === 0) throw new LdapError('protocolError', `adding to '${text}' needs a value`);
+    const set = this.#set(description) ?? this.#begin({ description, text, values: [] });
+    for (const value of values) {
+      if (!set.add(valueName(description.type, value), value))
+        throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
+    }
+  }
+
+  #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    const set = this.#set(description);
+    if (!set) throw absent(text);
+    for (const name of new Set(values.map((value) => valueName(description.type, value)))) {
+      if (!set.delete(name)) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
+    }
+    if (!set.isEmpty) return;
+    this.#open.delete(attributeKey(description));
+    this.#draft.remove(description);
+  }
+
+  #remove(description: AttributeDescription, text: string): void {
+    if (!this.#draft.get(description)) throw absent(text);
+    this.#draft.remove(description);
+  }
+
+  /** Secrets under options, which older versions took, go with the secret itself. */
+  #dropUnderOptions({ type, options }: AttributeDescription): void {
+    if (!type.secret || options.length > 0) return;
+    for (const other of this.#draft.ofType(type)) {
+      if (other.description.options.length === 0) continue;
+      this.#open.delete(attributeKey(other.description));
+      this.#draft.remove(other.description);
+    }
+  }
+
+  #set(description: AttributeDescription): ValueSet | undefined {
+    const known = this.#open.get(attributeKey(description));
+    if (known) return known;
+    const attribute = this.#draft.get(description);
+    return attribute && this.#begin(attribute);
+  }
+
+  #begin(attribute: DraftAttribute): ValueSet {
+    const set = new ValueSet(attribute);
+    this.#open.set(attributeKey(attribute.description), set);
+    return set;
+  }
+
+  #close(key: string): void {
+    const set = this.#open.get(key);
+    if (set) this.#draft.set(set.close());
+    this.#open.delete(key);
+  }
+
+  /** To be called behind the last change. */
+  close(): void {
+    for (const key of [...this.#open.keys()]) this.#close(key);
+  }
+}
+
+function absent(text: string): LdapError {
+  return new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
+}
+
+/** RFC 4525: adds an integer to every value. */
+function increment(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+  if (values.length !== 1) throw new LdapError('protocolError', `incrementing '${text}' needs exactly one value`);
+  if (description.type.syntax.oid !== INTEGER_SYNTAX)
+    throw new LdapError(
+      'constraintViolation',
+      `attribute '${text}' is not of the syntax Integer and cannot be incremented`,
+    );
+  const attribute = draft.get(description);
+  if (!attribute) throw absent(text);
+  const by = integer(values[0]!, text);
+  const sums = attribute.values.map((v) => ({
+    bytes: Buffer.from(String(integer(v.bytes, text) + by)),
+    index: v.index,
+  }));
+  draft.set({ ...attribute, values: sums });
+}
+
+const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
+
+function integer(value: Buffer, text: string): bigint {
+  const digits = value.length <= 1000 ? value.toString('latin1') : '';
+  if (!/^-?\d+$/.test(digits))
+    throw new LdapError('invalidAttributeSyntax', `a value of '${text}' is not an integer of up to 1,000 digits`);
+  return BigInt(digits);
+}

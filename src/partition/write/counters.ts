@@ -1,0 +1,37 @@
+import type { RowStep } from '../../store/contract.js';
+import { Q, TREE, TREE_TABLE } from '../model/tables.js';
+import { type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+
+/** Adds to the counters of `parent` and of every entry above it; each is guarded to be still the same entry. */
+export function countSteps(parent: Node, one: bigint, sub: bigint): RowStep[] {
+  const steps: RowStep[] = [];
+  for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent)
+    steps.push(countStep(node, node === parent ? one : 0n, sub));
+  return steps;
+}
+
+function countStep(node: Node, one: bigint, sub: bigint): RowStep {
+  const add = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: sub }];
+  if (one !== 0n) add.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: one });
+  return {
+    table: TREE_TABLE.name,
+    key: nodeTreeKey(node),
+    guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id }],
+    add,
+  };
+}
+
+/** The steps for many entries that come below the nodes: one for each entry that counts, with the sum. */
+export function sumSteps(counts: ReadonlyMap<Node, number>): RowStep[] {
+  const sums = new Map<string, { readonly node: Node; one: number; sub: number }>();
+  for (const [parent, count] of counts) {
+    for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent) {
+      const id = node.id.toString('latin1');
+      const sum = sums.get(id) ?? { node, one: 0, sub: 0 };
+      if (node === parent) sum.one += count;
+      sum.sub += count;
+      sums.set(id, sum);
+    }
+  }
+  return [...sums.values()].map(({ node, one, sub }) => countStep(node, BigInt(one), BigInt(sub)));
+}

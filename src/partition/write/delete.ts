@@ -1,0 +1,59 @@
+import { LdapError } from '../../ldap/error.js';
+import type { AttributeType, Dn } from '../../schema/types.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellCounter } from '../../store/row.js';
+import type { Actor, WriteOptions } from '../model/directory.js';
+import { formRule } from '../model/implied.js';
+import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';
+import { type Node, nodeTreeKey } from '../tree/nodes.js';
+import { write } from './attempt.js';
+import type { Aside, Change, Stored } from './change.js';
+import type { WriteContext } from './context.js';
+import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
+import { findWhole, loadLarge } from './open.js';
+
+/** Deletes a leaf entry (RFC 4511 §4.8). Its rows are kept in table `deleted` until they are restored or purged. */
+export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
+  if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
+  const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
+  await write(context, {
+    asked: { op: 'delete', actor, types: [] },
+    ahead,
+    find: () => findWhole(context, dn, options),
+    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
+  });
+}
+
+async function deletion(
+  context: WriteContext,
+  dn: Dn,
+  node: Node,
+  { row, draft }: Stored,
+  actor: Actor,
+  ahead: LargeAhead,
+  leave?: boolean,
+): Promise<Change> {
+  const obstacle = await nonLeafError(context, node);
+  const isNormalized = (type: AttributeType): boolean => formRule(type) !== undefined;
+  const loaded = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, isNormalized, leave);
+  const before = { row, draft: await loaded };
+  const aside = obstacle ? { row: undefined, carried: NOTHING_CARRIED } : await asideOf(context, node.id, row, ahead);
+  const place = { from: node, to: undefined, upRdn: upRdnOf(row), rdn: dn.rdns[0]! };
+  return { op: 'delete', id: node.id, actor, before, after: undefined, place, aside, obstacle };
+}
+
+async function nonLeafError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
+  const read = context.store.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
+  const count = cellCounter(isPromise(read) ? await read : read, TREE.treeInfo, Q.oneLevelCount);
+  if (count <= 0n) return undefined;
+  return new LdapError('notAllowedOnNonLeaf', `right below the entry there are others (${count}); delete them first`);
+}
+
+/** What the deletion needs to know of table `deleted`. */
+async function asideOf(context: WriteContext, id: Buffer, row: Buffer, ahead: LargeAhead): Promise<Aside> {
+  const carried = largeQualifiers(row)
+    ? await carryLarge(context.store, ahead, MASTER_TABLE.name, id, row)
+    : NOTHING_CARRIED;
+  const read = context.store.get(DELETED_TABLE.name, id);
+  return { row: isPromise(read) ? await read : read, carried };
+}

@@ -1,0 +1,241 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Cell, CellName, Guard, RowStep, Store } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { cellValue, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
+import type { Draft } from '../model/draft.js';
+import { valueQualifier } from '../model/entry-cells.js';
+import {
+  chunkNames,
+  chunkQualifier,
+  chunksOf,
+  largeCells,
+  largeLength,
+  NAME_BYTES,
+  POINTER_BYTES,
+  pointerOf,
+  readAsThere,
+  storedChunks,
+} from '../model/large.js';
+import { MASTER } from '../model/tables.js';
+import { AHEAD, LARGE_VALUE, PORTION } from '../model/thresholds.js';
+
+/** No chunk of a value in a plan has a qualifier that goes on so: their numbers begin with 0. */
+const NAME_BIT = 0x80;
+
+/** A value that is to be written in chunks. */
+export interface LargeSource {
+  readonly qualifier: Buffer;
+  /** The value, or the pointer of one that stands elsewhere. */
+  readonly of: Buffer;
+  readonly stored: boolean;
+  /** In order; undefined for one that is lost. */
+  chunks(): Iterable<Buffer> | AsyncIterable<Buffer | undefined>;
+}
+
+/** What the plan's step for the row says of values that were written ahead. */
+export interface WrittenAhead {
+  /** Nobody has taken the chunks for left over. */
+  readonly guard: Guard;
+  /** Goes with the plan: the chunks belong to values from then on. */
+  readonly mark: CellName;
+  /** By latin-1 qualifier. */
+  readonly pointers: ReadonlyMap<string, Buffer>;
+}
+
+interface Writing extends WrittenAhead {
+  readonly id: Buffer;
+  readonly sources: readonly LargeSource[];
+  readonly mark: Cell;
+  readonly pointers: Map<string, Buffer>;
+  /** Every chunk that may be there. */
+  readonly chunks: CellName[];
+  /** All of them are. */
+  whole: boolean;
+}
+
+/**
+ * Writes large values into a row before the plan that makes them visible, some chunks at a time, under a name of their
+ * own, so that no chunk that anybody reads is written over. A mark, the cell of that name, stands beside them until the
+ * plan takes it away: it guards that nobody has swept them. What a process that ended leaves behind is found by the
+ * check.
+ */
+export class LargeAhead {
+  readonly #store: Store;
+  readonly #table: string;
+  #writing: Writing | undefined;
+
+  constructor(store: Store, table: string) {
+    this.#store = store;
+    this.#table = table;
+  }
+
+  /** Has the values in the row `id`; the same values of an earlier try are not written again. */
+  async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenAhead> {
+    const known = this.#writing;
+    if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#stands(known)))
+      return known;
+    await this.discard();
+    const name = randomBytes(NAME_BYTES);
+    name[0]! |= NAME_BIT;
+    const mark: Cell = { family: MASTER.largeValues, qualifier: name, value: timeNow() };
+    const guard = { op: 'equals', ...mark } as const;
+    const writing: Writing = { id, sources, guard, mark, pointers: new Map(), chunks: [], whole: false };
+    this.#writing = writing;
+    await this.#commit({ table: this.#table, key: id, put: [mark] });
+    for (const source of sources) await this.#writeValue(writing, name, source);
+    writing.whole = true;
+    return writing;
+  }
+
+  async #stands({ id, mark: { family, qualifier, value } }: Writing): Promise<boolean> {
+    const cells = await this.#store.getCells(this.#table, id, family, qualifier);
+    return cells !== undefined && cellValue(cells, family, qualifier)?.equals(value) === true;
+  }
+
+  async #writeValue(writing: Writing, name: Buffer, { qualifier, of, stored, chunks }: LargeSource): Promise<void> {
+    const sum = stored ? undefined : createHash('sha256');
+    let portion: Cell[] = [];
+    let n = 0;
+    for await (const value of chunks()) {
+      const cell = { family: MASTER.largeValues, qualifier: chunkQualifier(qualifier, n++, name) };
+      if (!value) continue;
+      sum?.update(value);
+      portion.push({ ...cell, value });
+      if (portion.length < PORTION) continue;
+      await this.#put(writing, portion);
+      portion = [];
+    }
+    if (portion.length > 0) await this.#put(writing, portion);
+    const pointer = sum ? pointerOf(of.length, sum.digest()) : of.subarray(0, POINTER_BYTES);
+    writing.pointers.set(qualifier.toString('latin1'), Buffer.concat([pointer, name]));
+  }
+
+  async #put({ id, guard, chunks }: Writing, put: readonly Cell[]): Promise<void> {
+    for (const { family, qualifier } of put) chunks.push({ family, qualifier });
+    await this.#commit({ table: this.#table, key: id, guards: [guard], put });
+  }
+
+  /** Takes away what no plan has made visible. */
+  async discard(): Promise<void> {
+    const writing = this.#writing;
+    if (!writing) return;
+    this.#writing = undefined;
+    const { id, guard, mark, chunks } = writing;
+    try {
+      await this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] });
+    } catch (error) {
+      // They belong to values, or were swept.
+      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+    }
+  }
+
+  /** `discard` after a failure: where the store has failed too, the chunks stay, for the check to find. */
+  tidy(): Promise<void> {
+    return this.discard().catch(() => undefined);
+  }
+
+  #commit(step: RowStep): Promise<void> {
+    return this.#store.commit({ steps: [step], decisive: 0 });
+  }
+}
+
+function isSame(some: readonly LargeSource[], others: readonly LargeSource[]): boolean {
+  return (
+    some.length === others.length &&
+    some.every(({ qualifier, of, stored }, i) => {
+      const other = others[i]!;
+      if (!other.qualifier.equals(qualifier) || other.stored !== stored) return false;
+      return stored ? other.of.equals(of) : other.of === of;
+    })
+  );
+}
+
+function timeNow(): Buffer {
+  const time = Buffer.allocUnsafe(8);
+  time.writeBigUInt64BE(BigInt(Date.now()));
+  return time;
+}
+
+/** The new large values of an entry where they are to be written ahead; undefined for nearly every entry. */
+export function newLarge(draft: Draft): LargeSource[] | undefined {
+  let bytes = 0;
+  const { attributes } = draft;
+  for (let i = 0; i < attributes.length; i++) {
+    const { values } = attributes[i]!;
+    for (let k = 0; k < values.length; k++) bytes += values[k]!.bytes.length;
+  }
+  if (bytes <= AHEAD) return undefined;
+  const sources: LargeSource[] = [];
+  for (const { text, values } of attributes) {
+    for (const { bytes: value, index, pointer } of values)
+      if (!pointer && value.length > LARGE_VALUE) sources.push(sourceOf(valueQualifier(text, index), value));
+  }
+  return ofAll(sources) > AHEAD ? sources : undefined;
+}
+
+function ofAll(sources: readonly LargeSource[]): number {
+  return sources.reduce((sum, { of, stored }) => sum + (stored ? largeLength(of) : of.length), 0);
+}
+
+function sourceOf(qualifier: Buffer, of: Buffer): LargeSource {
+  return { qualifier, of, stored: false, chunks: () => chunksOf(of) };
+}
+
+/** The large values of a row as they are put into another table. */
+export interface Carried {
+  /** Chunks that go with the plan. */
+  readonly separate: readonly Cell[];
+  /** Or those that are there already. */
+  readonly ahead: WrittenAhead | undefined;
+}
+
+/** Of a row that has none. */
+export const NOTHING_CARRIED: Carried = { separate: [], ahead: undefined };
+
+/**
+ * Brings the large values of the row `id` from one table to another, where `ahead` writes. The plan has to guard that
+ * the row is still the same. Chunks that are lost stay so.
+ */
+export async function carryLarge(
+  store: Store,
+  ahead: LargeAhead,
+  from: string,
+  id: Buffer,
+  row: Buffer,
+): Promise<Carried> {
+  const sources = largeCells(row).map((at): LargeSource => {
+    const start = valueStart(row, at);
+    const qualifier = row.subarray(qualifierStart(at), start);
+    const of = row.subarray(start, nextCell(row, at));
+    return { qualifier, of, stored: true, chunks: () => readAsThere(store, from, id, chunkNames(qualifier, of)) };
+  });
+  if (ofAll(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
+  const separate: Cell[] = [];
+  for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
+  return { separate, ahead: undefined };
+}
+
+/** The cells of the row with the pointers that its values have in the other table. */
+export function carriedCells(row: Buffer, { ahead }: Carried): Cell[] {
+  const cells = unpackRow(row);
+  if (!ahead) return cells;
+  return cells.map((cell) => {
+    const pointer =
+      cell.family === MASTER.upAttributes ? ahead.pointers.get(cell.qualifier.toString('latin1')) : undefined;
+    return pointer ? { ...cell, value: pointer } : cell;
+  });
+}
+
+/** Whether the qualifier of a cell of `largeValues` is that of a mark. */
+export function isMark(qualifier: Buffer): boolean {
+  return qualifier.length === NAME_BYTES && (qualifier[0]! & NAME_BIT) !== 0;
+}
+
+/** A mark that is older was left by a process that ended, ms. */
+const ABANDONED_MS = 10 * 60_000;
+
+/** Whether values are perhaps being written at this moment: `cells` are those of their mark. */
+export function isBeingWritten(cells: Buffer | undefined, mark: Buffer): boolean {
+  const time = cells && cellValue(cells, MASTER.largeValues, mark);
+  return time?.length === 8 && Math.abs(Date.now() - Number(time.readBigUInt64BE())) < ABANDONED_MS;
+}

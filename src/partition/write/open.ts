@@ -1,0 +1,89 @@
+import type { AttributeType, Dn } from '../../schema/types.js';
+import type { Reader } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import type { WriteOptions } from '../model/directory.js';
+import type { Draft, DraftAttribute, DraftValue } from '../model/draft.js';
+import { draftFromRow, valueQualifier } from '../model/entry-cells.js';
+import { largeLength, readLarge } from '../model/large.js';
+import { LongWork, leaveLong } from '../model/long-work.js';
+import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
+import { LONG_ROW } from '../model/thresholds.js';
+import { isWhole } from '../model/wide.js';
+import { type Located, refuseReferral, requireHead } from '../tree/locate.js';
+import type { Node } from '../tree/nodes.js';
+import type { Stored } from './change.js';
+import type { WriteContext } from './context.js';
+
+/** The entry at `dn`, whole; referrals and names that are not there are refused. */
+export async function findWhole(
+  context: WriteContext,
+  dn: Dn,
+  { manageDsaIT = false, leaveLong: leave = false }: WriteOptions,
+): Promise<{ node: Node; stored: Stored }> {
+  const found = await requireHead(context, context.store, dn, manageDsaIT);
+  const stored = await openWhole(context, found, leave);
+  if (!manageDsaIT) refuseReferral(context, { node: found.node, row: stored.row }, dn);
+  return { node: found.node, stored };
+}
+
+/** Reads an entry whole, of which perhaps the head alone was read; with `leave`, `LongWork` where it is long. */
+export async function openWhole(context: WriteContext, { node, row: found }: Located, leave: boolean): Promise<Stored> {
+  leaveLong(leave, found);
+  const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
+  const row = isPromise(read) ? await read : read;
+  if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
+  if (row !== found) leaveLong(leave, row);
+  return { row, draft: draftFromRow(context.descriptions, row, largeQualifiers(row)) };
+}
+
+/**
+ * The draft with the large values of these types read, which are compared and normalized: itself where it has none.
+ * With `leave`, `LongWork` where they are long together.
+ */
+export async function loadLarge(
+  store: Reader,
+  table: string,
+  id: Buffer,
+  draft: Draft,
+  wanted: (type: AttributeType) => boolean,
+  leave = false,
+): Promise<Draft> {
+  if (leave && largeBytes(draft, wanted) > LONG_ROW) throw new LongWork();
+  let loaded: Draft | undefined;
+  for (const attribute of draft.attributes) {
+    if (!hasStored(attribute) || !wanted(attribute.description.type)) continue;
+    loaded ??= draft.copy();
+    const values: DraftValue[] = [];
+    for (const value of attribute.values)
+      values.push(value.stored ? await loadValue(store, table, id, attribute, value) : value);
+    loaded.set({ ...attribute, values });
+  }
+  return loaded ?? draft;
+}
+
+/** Bytes of the large values that are not read. */
+function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): number {
+  let bytes = 0;
+  for (const attribute of draft.attributes)
+    if (hasStored(attribute) && wanted(attribute.description.type))
+      for (const { stored, bytes: pointer } of attribute.values) if (stored) bytes += largeLength(pointer);
+  return bytes;
+}
+
+function hasStored({ values }: DraftAttribute): boolean {
+  for (let i = 0; i < values.length; i++) if (values[i]!.stored) return true;
+  return false;
+}
+
+async function loadValue(
+  store: Reader,
+  table: string,
+  id: Buffer,
+  attribute: DraftAttribute,
+  value: DraftValue,
+): Promise<DraftValue> {
+  const qualifier = valueQualifier(attribute.text, value.index);
+  const bytes = await readLarge(store, table, id, qualifier, value.bytes);
+  return { bytes, index: value.index, pointer: value.bytes };
+}

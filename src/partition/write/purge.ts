@@ -1,0 +1,86 @@
+import type { PlanStep, Store } from '../../store/contract.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import type { DeletedEntry } from '../model/directory.js';
+import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, UUID_BYTES } from '../model/tables.js';
+import { uuidText } from '../model/uuid.js';
+import type { WriteContext } from './context.js';
+
+/** What can be restored, in the order of entryUUIDs. */
+export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry> {
+  const scan = store.scan(DELETED_TABLE.name, {});
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) return;
+      for (const [i, id] of batch.keys.entries()) yield toDeleted(id, batch.rows[i]!);
+    }
+  } finally {
+    scan.close();
+  }
+}
+
+function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
+  const about = (qualifier: Buffer) => cellValue(row, DELETED.deletion, qualifier);
+  const time = about(DELETION.time);
+  if (time?.length !== 8)
+    throw new StoreError('corrupt', `deleted entry ${uuidText(id)} has no time; run \`rowan check\``);
+  return {
+    id,
+    dn: about(DELETION.dn)?.toString() ?? '',
+    time: Number(time.readBigUInt64BE()),
+    by: about(DELETION.by)?.toString() ?? '',
+  };
+}
+
+/** Deleted entries forgotten in one plan. */
+const PURGED_TOGETHER = 128;
+
+/** Forgets the entries deleted before `before` (ms since 1970) for good; resolves with their number. */
+export async function purge(context: WriteContext, before: number): Promise<number> {
+  const to = Buffer.allocUnsafe(8);
+  to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
+  const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
+  let purged = 0;
+  try {
+    for (;;) {
+      const next = scan.next();
+      const batch = isPromise(next) ? await next : next;
+      if (!batch) return purged;
+      for (let at = 0; at < batch.keys.length; at += PURGED_TOGETHER)
+        purged += await purgeKeys(context, batch.keys.slice(at, at + PURGED_TOGETHER));
+    }
+  } finally {
+    scan.close();
+  }
+}
+
+/** All in one plan, or one by one when an entry of them was restored meanwhile. */
+async function purgeKeys(context: WriteContext, keys: readonly Buffer[]): Promise<number> {
+  try {
+    await context.store.commit({ steps: keys.flatMap(purgeSteps), decisive: 0 });
+    return keys.length;
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+    if (keys.length === 1) return 0;
+    let purged = 0;
+    for (const key of keys) purged += await purgeKeys(context, [key]);
+    return purged;
+  }
+}
+
+function purgeSteps(key: Buffer): PlanStep[] {
+  const time = key.subarray(0, key.length - UUID_BYTES);
+  const id = key.subarray(key.length - UUID_BYTES);
+  return [
+    {
+      table: DELETED_TABLE.name,
+      key: id,
+      guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
+      deleteRow: true,
+    },
+    { table: PURGE_TABLE.name, key, deleteRow: true },
+  ];
+}

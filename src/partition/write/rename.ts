@@ -1,0 +1,167 @@
+import { LdapError } from '../../ldap/error.js';
+import { MAX_DN, MAX_RDNS } from '../../schema/dn.js';
+import type { AttributeType, Dn, Rdn } from '../../schema/types.js';
+import { StoreError } from '../../store/errors.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import type { Actor, WriteOptions } from '../model/directory.js';
+import type { Draft } from '../model/draft.js';
+import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';
+import { findEntry, specialClass, throwNoSuchObject } from '../tree/locate.js';
+import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+import { write } from './attempt.js';
+import type { Change, Stored } from './change.js';
+import { completeRdn } from './complete.js';
+import type { WriteContext } from './context.js';
+import { LargeAhead } from './large-ahead.js';
+import { findWhole, loadLarge } from './open.js';
+
+export interface RenameTarget {
+  readonly newRdn: string;
+  readonly deleteOldRdn: boolean;
+  readonly newSuperior: string | undefined;
+}
+
+/**
+ * Renames or moves an entry with all that is below it (RFC 4511 §4.9). Children hang on the entryUUID, so the cost does
+ * not grow with the subtree: one tree row, one master row and the counters of two ancestor chains.
+ */
+export async function rename(
+  context: WriteContext,
+  dn: Dn,
+  to: RenameTarget,
+  actor: Actor,
+  options: WriteOptions = {},
+): Promise<void> {
+  const { schema, shared } = context;
+  if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be renamed');
+  const rdn = schema.parseRdn(to.newRdn);
+  refuseNoName(rdn);
+  const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
+  if (superior && superior.rdns.length >= MAX_RDNS)
+    throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
+  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  await write(context, {
+    asked: { op: 'rename', actor, types: [], rdn },
+    ahead,
+    find: () => findWhole(context, dn, options),
+    async change({ node, stored }) {
+      if (shared.isSuffix(dn)) {
+        throw new LdapError(
+          'unwillingToPerform',
+          'a suffix cannot be renamed; export it and import it under the new name',
+        );
+      }
+      const parent = superior ? await requireSuperior(context, superior, options.manageDsaIT ?? false) : node.parent!;
+      refuseMove(node, node.parent!, parent);
+      const { before, after } = await renamed(context, node, stored, dn.rdns[0]!, rdn, to.deleteOldRdn);
+      return renaming(context, node, before, after, parent, rdn, actor);
+    },
+  });
+  context.nodes.clear();
+}
+
+/** What cannot name any entry. */
+function refuseNoName(rdn: Rdn): void {
+  for (const { type, value } of rdn.avas) {
+    if (value.length === 0) throw new LdapError('invalidDNSyntax', `the new RDN gives '${type.name}' an empty value`);
+    if (!type.equality)
+      throw new LdapError('namingViolation', `attribute '${type.name}' has no equality rule and cannot name an entry`);
+  }
+}
+
+async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT: boolean): Promise<Node> {
+  if (superior.rdns.length === 0)
+    throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
+  const found = findEntry(context, context.store, superior);
+  const parent = isPromise(found) ? await found : found;
+  if (!parent) return throwNoSuchObject(context, context.store, superior, false, 'the new superior does not exist');
+  const special = specialClass(context, parent.row);
+  if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it');
+  if (special === 'referral' && !manageDsaIT)
+    throw new LdapError('affectsMultipleDSAs', 'the new superior is held by another server');
+  return parent.node;
+}
+
+function refuseMove(node: Node, oldParent: Node, parent: Node): void {
+  if (isWithin(parent, node)) throw new LdapError('unwillingToPerform', 'an entry cannot be moved below itself');
+  if (suffixOf(oldParent) !== suffixOf(parent) && !suffixOf(oldParent).id.equals(suffixOf(parent).id)) {
+    throw new LdapError(
+      'affectsMultipleDSAs',
+      'an entry cannot be moved to another suffix; export it and import it there',
+    );
+  }
+}
+
+function suffixOf(node: Node): Node {
+  let top = node;
+  while (top.parent && top.parent !== ROOT) top = top.parent;
+  return top;
+}
+
+/** The entry without the old RDN's values, when asked to, and with the new one's. */
+async function renamed(
+  context: WriteContext,
+  node: Node,
+  { row, draft }: Stored,
+  oldRdn: Rdn,
+  newRdn: Rdn,
+  deleteOld: boolean,
+): Promise<{ before: Stored; after: Draft }> {
+  const touched = new Set<AttributeType>();
+  for (const ava of [...oldRdn.avas, ...newRdn.avas]) touched.add(ava.type);
+  const loaded = await loadLarge(context.store, MASTER_TABLE.name, node.id, draft, (type) => touched.has(type));
+  const after = loaded.copy();
+  if (deleteOld) dropRdn(context, after, oldRdn);
+  completeRdn(after, context.schema, newRdn);
+  return { before: { row, draft: loaded }, after };
+}
+
+function dropRdn(context: WriteContext, draft: Draft, rdn: Rdn): void {
+  for (const ava of rdn.avas) {
+    // What the server keeps stays with the entry (a repaired entry may be named by its entryUUID).
+    if (ava.type.noUserModification) continue;
+    const attribute = draft.get(context.schema.requireDescription(ava.type.name));
+    if (!attribute) continue;
+    const values = attribute.values.filter((v) => !ava.type.equality?.normalize(v.bytes)?.equals(ava.norm));
+    if (values.length === 0) draft.remove(attribute.description);
+    else draft.set({ ...attribute, values });
+  }
+}
+
+/** The change that gives the entry its new place. */
+async function renaming(
+  context: WriteContext,
+  from: Node,
+  before: Stored,
+  after: Draft,
+  parent: Node,
+  rdn: Rdn,
+  actor: Actor,
+): Promise<Change> {
+  const upRdn = Buffer.from(rdn.text);
+  const to: Node = { id: from.id, parent, normRdn: cutNorm(rdn.norm), dn: joinDn(upRdn, parent.dn) };
+  if (to.dn.length > MAX_DN)
+    throw new LdapError('invalidDNSyntax', `the new DN has ${to.dn.length} bytes; at most ${MAX_DN} are allowed`);
+  const { treeRow, obstacle } = await treeRowOf(context, from, to);
+  const place = { from, to, upRdn, rdn, treeRow };
+  return { op: 'rename', id: from.id, actor, before, after, place, obstacle };
+}
+
+/** The entry's tree row, where it is to have another, and what is said where the new name is taken. */
+async function treeRowOf(
+  context: WriteContext,
+  from: Node,
+  to: Node,
+): Promise<{ treeRow?: Buffer; obstacle?: LdapError }> {
+  const key = nodeTreeKey(from);
+  const newKey = treeKey(to.parent!.id, to.normRdn);
+  if (key.equals(newKey)) return {};
+  const read = context.store.get(TREE_TABLE.name, key);
+  const treeRow = isPromise(read) ? await read : read;
+  if (!treeRow || !cellValue(treeRow, TREE.treeInfo, Q.id)?.equals(from.id))
+    throw new StoreError('guard', 'the entry has been renamed meanwhile');
+  const taken = context.store.get(TREE_TABLE.name, newKey);
+  if (!(isPromise(taken) ? await taken : taken)) return { treeRow };
+  return { treeRow, obstacle: new LdapError('entryAlreadyExists', 'there is an entry with the new name already') };
+}

@@ -1,0 +1,107 @@
+import { LdapError } from '../../ldap/error.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import type { Actor } from '../model/directory.js';
+import { draftFromRow } from '../model/entry-cells.js';
+import { formRule } from '../model/implied.js';
+import {
+  DELETED,
+  DELETED_TABLE,
+  DELETION,
+  largeQualifiers,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  ROOT_ID,
+  TREE_TABLE,
+  upRdnOf,
+} from '../model/tables.js';
+import { uuidText } from '../model/uuid.js';
+import { joinDn, type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+import { write } from './attempt.js';
+import type { Change } from './change.js';
+import type { Target, WriteContext } from './context.js';
+import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
+import { loadLarge } from './open.js';
+
+/**
+ * Brings a deleted entry back with its entryUUID and all its values, under the parent it had, wherever that is now;
+ * resolves with its DN. Refused with `noSuchObject` when it or its parent is not there, `entryAlreadyExists` when its
+ * name or its entryUUID is taken.
+ */
+export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
+  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const change = await write(context, {
+    asked: { op: 'restore', actor, types: [] },
+    ahead,
+    find: () => findDeleted(context, id),
+    change: ({ node, row }) => restoration(context, id, node, row, actor, ahead),
+  });
+  return change.place.to!.dn.toString();
+}
+
+/** The deleted entry's row, and where it comes back. */
+async function findDeleted(context: WriteContext, id: Buffer): Promise<Target & { readonly row: Buffer }> {
+  const read = context.store.get(DELETED_TABLE.name, id);
+  const row = isPromise(read) ? await read : read;
+  if (!row)
+    throw new LdapError(
+      'noSuchObject',
+      'no deleted entry has this entryUUID; it was purged, restored or never deleted',
+    );
+  return { node: await parentFor(context, row), stored: undefined, row };
+}
+
+async function restoration(
+  context: WriteContext,
+  id: Buffer,
+  parent: Node,
+  row: Buffer,
+  actor: Actor,
+  ahead: LargeAhead,
+): Promise<Change> {
+  const upRdn = upRdnOf(row);
+  const to: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
+  const obstacle = await takenError(context, to);
+  const stored = draftFromRow(context.descriptions, row, largeQualifiers(row));
+  const after = await loadLarge(context.store, DELETED_TABLE.name, id, stored, (type) => formRule(type) !== undefined);
+  const carried = obstacle ? NOTHING_CARRIED : await carryLarge(context.store, ahead, DELETED_TABLE.name, id, row);
+  const rdn = context.schema.parseDnBytes(upRdn).rdns[0]!;
+  const place = { from: undefined, to, upRdn, rdn };
+  return { op: 'restore', id, actor, before: undefined, after, place, aside: { row, carried }, obstacle };
+}
+
+/** The parent by its entryUUID; a suffix stands at the root while it is one. */
+async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
+  const parentId = Buffer.from(parentIdOf(row));
+  const was = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
+  if (parentId.equals(ROOT_ID)) {
+    if (context.shared.suffixNorms.has(normRdnOf(row).toString('latin1'))) return ROOT;
+    throw new LdapError(
+      'unwillingToPerform',
+      `'${was}' is not a suffix of this directory any more; add the suffix first`,
+    );
+  }
+  const read = context.store.get(MASTER_TABLE.name, parentId);
+  const found = (isPromise(read) ? await read : read) ? context.nodes.byId(parentId) : undefined;
+  const parent = isPromise(found) ? await found : found;
+  if (parent) return parent;
+  throw new LdapError(
+    'noSuchObject',
+    `the parent of '${was}' (entryUUID ${uuidText(parentId)}) is gone; restore it first`,
+  );
+}
+
+/** What is said where the name or the entryUUID is another entry's. */
+async function takenError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
+  const tree = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
+  if (isPromise(tree) ? await tree : tree)
+    return new LdapError(
+      'entryAlreadyExists',
+      `there is an entry '${node.dn.toString()}' already; rename or delete it first`,
+    );
+  const master = context.store.get(MASTER_TABLE.name, node.id);
+  if (isPromise(master) ? await master : master)
+    return new LdapError('entryAlreadyExists', 'an entry with this entryUUID exists already');
+  return undefined;
+}

@@ -1,0 +1,61 @@
+import type { LdapError } from '../../../ldap/error.js';
+import type { Maybe, PlanStep } from '../../../store/contract.js';
+import { isPromise } from '../../../store/maybe.js';
+import type { Asked } from '../../model/directory.js';
+import type { Change } from '../change.js';
+import type { Target, Verdict, WriteContext } from '../context.js';
+
+/** Throws what the first rule says that refuses the request. */
+export function refuseAsked(context: WriteContext, asked: Asked): void {
+  const { rules } = context;
+  for (let i = 0; i < rules.length; i++) {
+    const refusal = rules[i]!.asked?.(context, asked);
+    if (refusal) throw refusal;
+  }
+}
+
+/** The same when the entry is there. */
+export function refuseFound(context: WriteContext, asked: Asked, target: Target): void {
+  const { rules } = context;
+  for (let i = 0; i < rules.length; i++) {
+    const refusal = rules[i]!.found?.(context, asked, target);
+    if (refusal) throw refusal;
+  }
+}
+
+/** The error that the rules let be told. */
+export function missingError(context: WriteContext, asked: Asked, error: LdapError): LdapError {
+  for (const rule of context.rules) {
+    const other = rule.missing?.(context, asked, error);
+    if (other) return other;
+  }
+  return error;
+}
+
+/** Runs the rules in their order; gives the steps that they add, and throws what the first one says that refuses. */
+export function applyRules(context: WriteContext, change: Change): Maybe<PlanStep[]> {
+  return applyFrom(context, change, 0, []);
+}
+
+function applyFrom(context: WriteContext, change: Change, first: number, steps: PlanStep[]): Maybe<PlanStep[]> {
+  const { rules } = context;
+  for (let i = first; i < rules.length; i++) {
+    const verdict = rules[i]!.change?.(context, change);
+    if (!verdict) continue;
+    if (isPromise(verdict)) {
+      return verdict.then((known) => {
+        take(change, known, steps);
+        return applyFrom(context, change, i + 1, steps);
+      });
+    }
+    take(change, verdict, steps);
+  }
+  return steps;
+}
+
+function take({ after }: Change, verdict: Verdict, steps: PlanStep[]): void {
+  if (!verdict) return;
+  if ('refuse' in verdict) throw verdict.refuse;
+  if (after) verdict.amend?.(after);
+  if (verdict.steps) steps.push(...verdict.steps);
+}

@@ -1,0 +1,11 @@
+import type { Rule } from '../context.js';
+import { ACCESS } from './access.js';
+import { SCHEMA } from './schema.js';
+import { SECRETS } from './secrets.js';
+import { SERVER_KEPT } from './server-kept.js';
+
+/**
+ * The rules of every directory. Who may not write learns nothing of the others; what the server keeps is made of what
+ * they leave.
+ */
+export const RULES: readonly Rule[] = [ACCESS, SECRETS, SCHEMA, SERVER_KEPT];

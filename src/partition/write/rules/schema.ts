@@ -1,0 +1,48 @@
+import type { CheckedAttribute, Rdn } from '../../../schema/index.js';
+import type { Draft, DraftAttribute } from '../../model/draft.js';
+import { textBytes } from '../../model/texts.js';
+import type { Rule, WriteContext } from '../context.js';
+
+/**
+ * The entry as it will be obeys the schema; keeps structuralObjectClass. What comes back from table `deleted` comes as
+ * it was.
+ */
+export const SCHEMA: Rule = {
+  name: 'schema',
+
+  change(context, { op, before, after, place }) {
+    if (!after || op === 'restore') return undefined;
+    const structural = checkDraft(context, after, place.rdn, before?.draft);
+    const known = before?.draft.value('structuralObjectClass');
+    const was = known && context.schema.objectClass(known.toString('latin1'));
+    if (was) context.schema.checkObjectClassChange(was, structural);
+    if (known?.equals(textBytes(structural.name))) return undefined;
+    return { amend: (draft) => keep(context, draft, structural.name) };
+  },
+};
+
+function keep({ schema }: WriteContext, draft: Draft, structural: string): void {
+  const name = 'structuralObjectClass';
+  draft.replace(schema.requireDescription(name), name, [textBytes(structural)]);
+}
+
+/** Every check on the whole entry. Values that are as in `before`, the stored entry, were checked when they came. */
+function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: Draft) {
+  const attributes: CheckedAttribute[] = [];
+  for (const attribute of draft.attributes)
+    attributes.push(checked(attribute, before?.get(attribute.description) === attribute));
+  return schema.checkEntry(attributes, rdn, { system: true });
+}
+
+function checked({ description, values, rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
+  if (values.length === 1)
+    return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.stored === true };
+  const bytes: Buffer[] = [];
+  // Large values, or the values of a wide attribute, that were not read: the attribute was not touched.
+  let unchanged = asBefore || (rest !== undefined && values.length === 0);
+  for (let i = 0; i < values.length; i++) {
+    bytes.push(values[i]!.bytes);
+    if (values[i]!.stored) unchanged = true;
+  }
+  return { description, values: bytes, unchanged };
+}

@@ -1,0 +1,70 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { AttributeType } from '../../../schema/types.js';
+import { isComputed } from '../../model/computed.js';
+import { generalizedTime } from '../../model/csn.js';
+import type { Actor } from '../../model/directory.js';
+import type { Draft } from '../../model/draft.js';
+import { ENTRY_UUID_OID } from '../../model/index-set.js';
+import { textBytes } from '../../model/texts.js';
+import { uuidTextBytes } from '../../model/uuid.js';
+import type { Rule, WriteContext } from '../context.js';
+
+/**
+ * Attributes that only the server writes are refused from others (RFC 4512 §4.1.2 NO-USER-MODIFICATION), also where a
+ * name would bring the value; and the server writes them: entryUUID, entryCSN, times, who it was.
+ */
+export const SERVER_KEPT: Rule = {
+  name: 'server-kept attributes',
+
+  asked(_, { op, actor, types, rdn }) {
+    for (const { type } of types) {
+      if (isKept(type, actor)) return kept(type.name, 'be written');
+      if (op === 'modify' && type.oid === ENTRY_UUID_OID)
+        return new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
+    }
+    const ava = rdn?.avas.find(({ type }) => isKept(type, actor));
+    return ava && kept(ava.type.name, 'be chosen by a name');
+  },
+
+  change(context, { id, actor, before, after, op }) {
+    if (!after) return undefined;
+    return { amend: (draft) => (before || op === 'restore' ? stampModified : stampNew)(context, draft, actor, id) };
+  },
+};
+
+/** Some are never stored, whoever writes. */
+function isKept(type: AttributeType, actor: Actor): boolean {
+  return type.noUserModification && (!actor.system || isComputed(type));
+}
+
+function kept(name: string, what: string): LdapError {
+  return new LdapError('constraintViolation', `attribute '${name}' is kept by the server and cannot ${what}`);
+}
+
+function stampModified(context: WriteContext, draft: Draft, actor: Actor): void {
+  set(context, draft, 'entryCSN', context.csn.nextBytes(draft.text('entryCSN')));
+  set(context, draft, 'modifyTimestamp', textBytes(generalizedTime(Date.now())));
+  if (actor.dn) set(context, draft, 'modifiersName', textBytes(actor.dn));
+}
+
+function set({ schema }: WriteContext, draft: Draft, name: string, value: Buffer): void {
+  draft.replace(schema.requireDescription(name), name, [value]);
+}
+
+/** What a privileged writer brought stays. */
+function stampNew(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
+  const now = textBytes(generalizedTime(Date.now()));
+  setDefault(context, draft, 'entryUUID', uuidTextBytes(id));
+  setDefault(context, draft, 'entryCSN', context.csn.nextBytes());
+  setDefault(context, draft, 'createTimestamp', now);
+  setDefault(context, draft, 'modifyTimestamp', now);
+  if (actor.dn) {
+    const by = textBytes(actor.dn);
+    setDefault(context, draft, 'creatorsName', by);
+    setDefault(context, draft, 'modifiersName', by);
+  }
+}
+
+function setDefault({ schema }: WriteContext, draft: Draft, name: string, value: Buffer): void {
+  draft.setDefault(schema.requireDescription(name), name, value);
+}

@@ -1,0 +1,54 @@
+import { SHA_CRYPT_ROUNDS } from './crypt/forms.js';
+import { bodyStart, knownScheme } from './schemes.js';
+
+/**
+ * What verifying a stored value costs, in units of one KiB of argon2 memory written once. The factors of other schemes
+ * are processor time beside argon2's, measured on one machine: they are right within some fifth elsewhere.
+ */
+
+/** Taking the memory costs as much as so many passes over it. */
+const ARGON2_START = 0.6;
+/** OWASP's minimum for argon2id (19 MiB, two passes), about 20 ms of one core. */
+export const ONE_COST = argon2Cost(19_456, 2);
+
+const PBKDF2_ITERATION: Readonly<Record<string, number>> = { sha1: 1.2, sha256: 1.2, sha512: 3.1 };
+const SHA_CRYPT_ROUND: Readonly<Record<string, number>> = { '5': 8, '6': 9.5 };
+const MD5_CRYPT = 15_000;
+const DES_CRYPT = 2000;
+const BCRYPT_ROUND = 280;
+
+export function argon2Cost(memoryKiB: number, timeCost: number): number {
+  return memoryKiB * (timeCost + ARGON2_START);
+}
+
+/** Parameters of an argon2 computation of that cost, in at most `memoryKiB`. */
+export function argon2Spending(
+  cost: number,
+  memoryKiB: number,
+): { memoryKiB: number; timeCost: number; parallelism: 1 } {
+  const timeCost = Math.max(1, Math.ceil(cost / memoryKiB - ARGON2_START));
+  return { memoryKiB: Math.max(8, Math.round(cost / (timeCost + ARGON2_START))), timeCost, parallelism: 1 };
+}
+
+/** Of what the value asks for, whether or not it is sound: 0 where it is verified at once or never. */
+export function costOf(stored: Buffer): number {
+  const scheme = knownScheme(stored);
+  if (scheme === undefined) return 0;
+  const text = (): string => stored.toString('latin1', bodyStart(stored));
+  if (scheme.kind === 'argon2') return askedOfArgon2(text());
+  if (scheme.kind === 'pbkdf2') return (Number(/^\d+/.exec(text())?.[0]) || 0) * PBKDF2_ITERATION[scheme.digest]!;
+  return scheme.kind === 'crypt' ? askedOfCrypt(text()) : 0;
+}
+
+function askedOfArgon2(text: string): number {
+  const asked = /\$m=(\d+),t=(\d+)/.exec(text);
+  return asked ? argon2Cost(Number(asked[1]), Number(asked[2])) : 0;
+}
+
+function askedOfCrypt(text: string): number {
+  const sha = /^\$([56])\$(?:rounds=(\d+)\$)?/.exec(text);
+  if (sha) return Number(sha[2] ?? SHA_CRYPT_ROUNDS) * SHA_CRYPT_ROUND[sha[1]!]!;
+  const bcrypt = /^\$2[aby]\$(\d\d)/.exec(text);
+  if (bcrypt) return BCRYPT_ROUND * 2 ** Number(bcrypt[1]);
+  return text.startsWith('$1$') ? MD5_CRYPT : DES_CRYPT;
+}

@@ -1,0 +1,93 @@
+import { isUtf8 } from 'node:buffer';
+
+/**
+ * DNs as this server writes them: RFC 4514, without the spaces, quotes, semicolons and `OID.` that older writers add,
+ * and with the escapes that every reader asks for. What is written so already is kept byte for byte.
+ */
+
+const SPACE = 0x20;
+const EQUALS = 0x3d;
+const BACKSLASH = 0x5c;
+
+/**
+ * Of a value's byte: 0 stands as it is, 1 is escaped with a backslash, 2 in hexadecimal, 3 ends the value, 4 space, 5
+ * backslash.
+ */
+const VALUE = new Uint8Array(256);
+for (const byte of Buffer.from('"#;<=>')) VALUE[byte] = 1;
+for (let byte = 0; byte < SPACE; byte++) VALUE[byte] = 2;
+VALUE[0x7f] = 2;
+for (const byte of Buffer.from('+,')) VALUE[byte] = 3;
+VALUE[SPACE] = 4;
+VALUE[BACKSLASH] = 5;
+
+/** 1: a digit or hyphen of an attribute type's name, 2: a letter. */
+const NAME = new Uint8Array(256);
+for (const byte of Buffer.from('-0123456789')) NAME[byte] = 1;
+for (let i = 0; i < 26; i++) NAME[0x41 + i] = NAME[0x61 + i] = 2;
+
+const HEX = new Uint8Array(256);
+for (const byte of Buffer.from('0123456789abcdefABCDEF')) HEX[byte] = 1;
+
+/** Offset after the escape whose backslash is at `at`; -1 when it is none that RFC 4514 knows. */
+function afterEscape(bytes: Buffer, at: number, end: number): number {
+  if (at + 2 < end && HEX[bytes[at + 1]!] === 1 && HEX[bytes[at + 2]!] === 1) return at + 3;
+  const kind = at + 1 < end ? VALUE[bytes[at + 1]!]! : 0;
+  return kind === 0 || kind === 2 ? -1 : at + 2;
+}
+
+/** Offset after the value that begins at `from`; -1 when it is not written as this server does. */
+function afterValue(bytes: Buffer, from: number, end: number): number {
+  let at = from;
+  let space = -1;
+  while (at < end) {
+    const kind = VALUE[bytes[at]!]!;
+    if (kind === 3) break;
+    if (kind === 5) {
+      at = afterEscape(bytes, at, end);
+      if (at < 0) return -1;
+    } else if (kind === 1 || kind === 2 || (kind === 4 && at === from)) return -1;
+    else {
+      if (kind === 4) space = at;
+      at++;
+    }
+  }
+  return at === from || space === at - 1 ? -1 : at;
+}
+
+/** Whether the RDNs from `from` to `end` are written as this server does. UTF-8 is not looked at. */
+export function isProper(bytes: Buffer, from: number, end: number): boolean {
+  let at = from;
+  for (;;) {
+    if (NAME[bytes[at]!] !== 2) return false;
+    while (at < end && NAME[bytes[at]!] !== 0) at++;
+    if (at >= end || bytes[at] !== EQUALS) return false;
+    at = afterValue(bytes, at + 1, end);
+    if (at < 0) return false;
+    if (at === end) return true;
+    at++;
+  }
+}
+
+function hex(byte: number): string {
+  return `\\${byte.toString(16).padStart(2, '0')}`;
+}
+
+/** A value's bytes in a DN. */
+export function formatDnValue(value: Buffer): string {
+  const isText = isUtf8(value);
+  let text = '';
+  let kept = 0;
+  const put = (at: number, as: string): void => {
+    text += value.toString('utf8', kept, at) + as;
+    kept = at + 1;
+  };
+  for (let at = 0; at < value.length; at++) {
+    const byte = value[at]!;
+    const kind = VALUE[byte]!;
+    const atEdge = at === 0 || at === value.length - 1;
+    if (kind === 2 || (byte >= 0x80 && !isText)) put(at, hex(byte));
+    else if (kind !== 0 && (kind !== 4 || atEdge)) put(at, `\\${String.fromCharCode(byte)}`);
+  }
+  return text + value.toString('utf8', kept);
+}

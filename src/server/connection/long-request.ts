@@ -1,0 +1,85 @@
+import { decodeRequest, peekRequest } from '../../protocol/decode.js';
+import { encodeRequest } from '../../protocol/encode-request.js';
+import type { Frame } from '../../protocol/framing.js';
+import type { DecodeLimits } from '../../protocol/limits.js';
+import type { AddRequest, ModifyRequest, Request, RequestMessage } from '../../protocol/messages.js';
+import type { AnsweredRequest } from '../operations/perform.js';
+import type { Errand } from '../processes/long-worker.js';
+import type { Context } from '../request/context.js';
+
+/** A request that is done elsewhere. */
+export interface LongRequest {
+  readonly id: number;
+  readonly op: AnsweredRequest['op'];
+  /** The message, in memory of its own. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Changes longer than this are long work whatever is in them: they are not even decoded here. */
+const LONG_MESSAGE = 256 * 1024;
+/** Filters, lists of attributes and assertions of more bytes are worked on for long, from the decoding on. */
+const LONG_QUESTION = 8 * 1024;
+/** A shorter request never has so many values. */
+const SHORT_CHANGE = 2 * 1024;
+const MANY_VALUES = 500;
+
+/**
+ * The message in the frame; as it is where its size says that it holds the event loop for longer than others should
+ * wait.
+ */
+export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMessage | LongRequest {
+  const { buffer, start, end } = frame;
+  const length = end - start;
+  if (length > LONG_QUESTION) {
+    const peeked = peekRequest(buffer, start, end);
+    if (peeked && isLongMessage(peeked.op, length)) return { id: peeked.id, op: peeked.op, bytes: bytesOf(frame) };
+  }
+  const message = decodeRequest(buffer, start, end, limits);
+  const { id, request } = message;
+  return isManyChanges(request, length) ? { id, op: request.op, bytes: bytesOf(frame) } : message;
+}
+
+/** One that turned out to be long work. */
+export function longRequestOf(message: RequestMessage): LongRequest {
+  return {
+    id: message.id,
+    op: message.request.op as AnsweredRequest['op'],
+    bytes: new Uint8Array(encodeRequest(message)),
+  };
+}
+
+/** What is to be known of the operation where it is done; `connection`: the number of the one that it came through. */
+export function errandOf(
+  { op, session, transport }: Context & { readonly op: Request['op'] },
+  connection: number,
+  bytes: Uint8Array<ArrayBuffer>,
+): Errand {
+  const { encrypted, confidential } = transport;
+  const changes = op !== 'search' && op !== 'compare';
+  return { bytes, changes, identity: session.identity, connection, encrypted, confidential };
+}
+
+/** A message of many pieces has memory of its own, which is given away: it is not in memory twice. */
+function bytesOf({ buffer, start, end }: Frame): Uint8Array<ArrayBuffer> {
+  const memory = buffer.buffer as ArrayBuffer;
+  if (start === 0 && buffer.byteOffset === 0 && end === memory.byteLength) return new Uint8Array(memory);
+  return new Uint8Array(buffer.subarray(start, end));
+}
+
+/** By its size alone. */
+function isLongMessage(op: Request['op'], bytes: number): op is 'add' | 'modify' | 'search' | 'compare' {
+  if (op === 'search' || op === 'compare') return bytes > LONG_QUESTION;
+  return (op === 'add' || op === 'modify') && bytes > LONG_MESSAGE;
+}
+
+function isManyChanges(request: Request, bytes: number): request is AddRequest | ModifyRequest {
+  if (bytes <= SHORT_CHANGE) return false;
+  if (request.op === 'add') return isMany(request.attributes, ({ values }) => values.length);
+  return request.op === 'modify' && isMany(request.changes, ({ attribute }) => attribute.values.length);
+}
+
+function isMany<T>(list: readonly T[], values: (one: T) => number): boolean {
+  let count = list.length;
+  for (const one of list) count += values(one);
+  return count > MANY_VALUES;
+}

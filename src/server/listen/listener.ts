@@ -1,0 +1,116 @@
+import { chmod, unlink } from 'node:fs/promises';
+import { connect, type Server as NetServer } from 'node:net';
+import type { Logger } from 'pino';
+import type { Config } from '../settings/index.js';
+import { type ListenAddress, shownUrl } from './listen-url.js';
+
+/** Handshakes and refusals that may be under way above the configured number of connections. */
+export const SPARE_CONNECTIONS = 256;
+
+interface ListenOptions {
+  /** Connections at most, TLS handshakes that are not finished included; the system's backlog holds what is above. */
+  readonly maxConnections: number;
+  /** Permissions of an ldapi socket. */
+  readonly socketMode: number;
+  readonly log: Logger;
+}
+
+/** A URL that is listened on. */
+export interface Listener {
+  readonly url: string;
+  /** Stops accepting. Connections live on. */
+  close(): void;
+}
+
+/** Listens on all the addresses, or on none, with the server of the same index. */
+export async function openListeners(
+  addresses: readonly ListenAddress[],
+  nets: readonly NetServer[],
+  { limits, ldapi }: Config,
+  log: Logger,
+): Promise<Listener[]> {
+  const options = {
+    maxConnections: limits.connections + SPARE_CONNECTIONS,
+    socketMode: Number.parseInt(ldapi.mode, 8),
+    log,
+  };
+  const listeners: Listener[] = [];
+  try {
+    for (const [i, address] of addresses.entries()) listeners.push(await openListener(address, nets[i]!, options));
+  } catch (error) {
+    for (const listener of listeners) listener.close();
+    throw error;
+  }
+  return listeners;
+}
+
+/** Listens with `net`. Rejects with an error that names the URL. */
+async function openListener(address: ListenAddress, net: NetServer, options: ListenOptions): Promise<Listener> {
+  net.maxConnections = options.maxConnections;
+  try {
+    await listen(net, address);
+  } catch (error) {
+    if (!(await removeStaleSocket(address, error as NodeJS.ErrnoException))) throw cannotListen(address, error);
+    await listen(net, address);
+  }
+  net.on('error', (error) => warnRarely(options.log, address, error));
+  if (address.scheme === 'ldapi') await chmod(address.path, options.socketMode);
+  const bound = net.address();
+  const url = shownUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
+  return { url, close: () => void net.close() };
+}
+
+function listen(net: NetServer, address: ListenAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    net.once('error', reject);
+    const listening = (): void => {
+      net.off('error', reject);
+      resolve();
+    };
+    if (address.scheme === 'ldapi') net.listen(address.path, listening);
+    else net.listen({ host: address.host, port: address.port, backlog: 1024 }, listening);
+  });
+}
+
+/** A socket file whose server is gone is in the way of the next one. True when it was removed. */
+async function removeStaleSocket(address: ListenAddress, error: NodeJS.ErrnoException): Promise<boolean> {
+  if (address.scheme !== 'ldapi' || error.code !== 'EADDRINUSE') return false;
+  const answered = await new Promise<boolean>((resolve) => {
+    const probe = connect(address.path, () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once('error', (e: NodeJS.ErrnoException) => resolve(e.code !== 'ECONNREFUSED'));
+  });
+  if (answered) return false;
+  await unlink(address.path);
+  return true;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the address is in use by another program',
+  EACCES: 'permission denied (ports below 1024 need a privilege)',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'the host name is unknown',
+};
+
+function cannotListen(address: ListenAddress, error: unknown): Error {
+  const { code, message } = error as NodeJS.ErrnoException;
+  // libuv says EACCES where it means ENOENT, too.
+  const folder =
+    address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
+  const reason = folder ?? (code && REASONS[code]) ?? message;
+  return new Error(`cannot listen on '${address.url}': ${reason}`, { cause: error });
+}
+
+let warnedAt = Number.NEGATIVE_INFINITY;
+
+/**
+ * No file descriptor for a new connection (EMFILE) and the like: it is refused, the others go on, accepting goes on.
+ */
+function warnRarely(log: Logger, address: ListenAddress, error: NodeJS.ErrnoException): void {
+  const now = performance.now();
+  if (now - warnedAt < 1000) return;
+  warnedAt = now;
+  log.warn({ url: address.url, code: error.code }, 'a connection could not be accepted');
+}

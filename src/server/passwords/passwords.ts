@@ -1,0 +1,304 @@
+import type { Logger } from 'pino';
+import { BoundedMap } from '../../cache/bounded-map.js';
+import { LdapError } from '../../ldap/error.js';
+import type { Change, PartialAttribute } from '../../ldap/types.js';
+import { isPassword, MAX_PASSWORDS, type Partition, type Target } from '../../partition/index.js';
+import {
+  CredentialCache,
+  clearText,
+  costOf,
+  givenAs,
+  hashPassword,
+  isAffordable,
+  isHashed,
+  MAX_STORED_BYTES,
+  Matches,
+  needsUpgrade,
+  ONE_COST,
+  type PasswordPolicy,
+  PasswordVerifier,
+  type Source,
+  slowWork,
+} from '../../password/index.js';
+import type { Config } from '../settings/index.js';
+import { isCredential } from './credentials.js';
+
+const MAX_WAITING_UPGRADES = 1000;
+const MAX_REMEMBERED_UPGRADES = 10_000;
+
+/** What the settings say of passwords. */
+export function policyOf({ passwords }: Config): PasswordPolicy {
+  return { scheme: passwords.scheme, argon2: passwords.argon2, maxCost: passwords.maxCost * ONE_COST };
+}
+
+/** Stored passwords: those given in the clear are hashed, weak ones are replaced when their owner binds. */
+export class Passwords {
+  readonly policy: PasswordPolicy;
+  readonly verifier: PasswordVerifier;
+  readonly #partition: Partition;
+  readonly #upgradeAtBind: boolean;
+  readonly #log: Logger;
+  readonly #waiting = new Map<string, Upgrade>();
+  /** What this process has replaced by what, so that it does not end the binds of the same user. */
+  readonly #upgraded = new BoundedMap<string, Buffer>(MAX_REMEMBERED_UPGRADES, 'oldest');
+  #upgrading: Promise<void> | undefined;
+  #warned = false;
+
+  constructor(partition: Partition, config: Config, log: Logger) {
+    this.#partition = partition;
+    this.#log = log;
+    this.policy = policyOf(config);
+    this.#upgradeAtBind = config.passwords.upgradeAtBind;
+    const { enabled, seconds, entries } = config.credentialCache;
+    this.verifier = new PasswordVerifier(this.policy, enabled ? new CredentialCache({ seconds, entries }) : undefined);
+  }
+
+  /**
+   * The value to store for one that a client gave, beside the others that its entry has. `constraintViolation` where it
+   * may not be.
+   */
+  async #toStore(value: Buffer, beside: readonly Buffer[], source: Source): Promise<Buffer> {
+    const given = givenAs(value);
+    if (given === 'clear') return this.hash(clearText(value), beside, source);
+    refuseUnfit(value, this.policy);
+    if (given === 'foreign') this.#warnOfForeign();
+    return value;
+  }
+
+  /**
+   * Once: whoever writes such values writes many. The name is not told: it may be part of what was meant as clear text.
+   */
+  #warnOfForeign(): void {
+    if (this.#warned) return;
+    this.#warned = true;
+    this.#log.warn(
+      'a password was stored as it came, under a {SCHEME} that is not verified here: no bind will succeed',
+    );
+  }
+
+  /** The value to store for a clear password, whatever it looks like. */
+  async hash(clear: Buffer, beside: readonly Buffer[], source: Source): Promise<Buffer> {
+    try {
+      if (this.policy.scheme === 'ssha512') return await hashPassword(clear, this.policy);
+      return await slowWork.run(() => hashPassword(clear, this.policy, beside), source);
+    } catch (error) {
+      if (error instanceof RangeError) throw new LdapError('constraintViolation', error.message);
+      throw error;
+    }
+  }
+
+  /** For verifying values one by one, as work of `source`. */
+  matches(source: Source): Matches {
+    return new Matches(this.policy, source);
+  }
+
+  /**
+   * The attributes with their clear passwords hashed, those that hold none as they are. `beside`: the passwords that
+   * the entry has. Too many are refused before any is hashed.
+   */
+  async protect(
+    attributes: readonly PartialAttribute[],
+    beside: readonly Buffer[],
+    source: Source,
+  ): Promise<readonly PartialAttribute[]> {
+    const given = attributes.reduce(
+      (sum, { type, values }) => sum + (this.holdsPasswords(type) ? values.length : 0),
+      0,
+    );
+    refuseMany(given);
+    const made: PartialAttribute[] = [];
+    const known = [...beside];
+    for (const attribute of attributes) {
+      const { type, values } = attribute;
+      if (!this.holdsPasswords(type)) made.push(attribute);
+      else {
+        refuseTwice(attribute);
+        const stored: Buffer[] = [];
+        for (const value of values) {
+          stored.push(await this.#toStore(value, known, source));
+          known.push(stored.at(-1)!);
+        }
+        made.push({ type, values: stored });
+      }
+    }
+    return made;
+  }
+
+  holdsPasswords(description: string): boolean {
+    const known = this.#partition.schema.describe(description);
+    return known !== undefined && isPassword(known.type);
+  }
+
+  /** The changes with the clear passwords that they bring hashed: as `protect`. */
+  async protectChanges(
+    changes: readonly Change[],
+    beside: readonly Buffer[],
+    source: Source,
+  ): Promise<readonly Change[]> {
+    const brings = changes.filter(({ operation }) => operation !== 'delete');
+    const attributes = await this.protect(
+      brings.map(({ attribute }) => attribute),
+      beside,
+      source,
+    );
+    const gone = changes.filter(
+      ({ operation, attribute: { type } }) => operation === 'delete' && this.holdsPasswords(type),
+    );
+    refuseMany(gone.reduce((sum, { attribute }) => sum + attribute.values.length, 0));
+    return changes.map((change) => {
+      const at = brings.indexOf(change);
+      return at < 0 ? change : { operation: change.operation, attribute: attributes[at]! };
+    });
+  }
+
+  /**
+   * The changes as they are to be made to an entry that has the credentials `stored`: a clear password that is to be
+   * deleted becomes the stored value that it verifies against.
+   */
+  async resolveDeleted(changes: readonly Change[], stored: readonly Buffer[], matches: Matches): Promise<Change[]> {
+    const made: Change[] = [];
+    for (const change of changes) {
+      const { operation, attribute } = change;
+      if (operation !== 'delete' || !this.holdsPasswords(attribute.type)) made.push(change);
+      else {
+        const values: Buffer[] = [];
+        for (const value of attribute.values) values.push(await storedFor(value, stored, matches));
+        made.push({ operation, attribute: { type: attribute.type, values } });
+      }
+    }
+    return made;
+  }
+
+  /** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
+  credentialsAfter(stored: readonly Buffer[], changes: readonly Change[]): readonly Buffer[] {
+    let after = stored;
+    for (const { operation, attribute } of changes) {
+      if (!isCredential(this.#partition.schema.requireDescription(attribute.type))) continue;
+      const { values } = attribute;
+      if (operation === 'replace') after = values;
+      else if (operation === 'add') after = [...after, ...values];
+      else after = values.length === 0 ? [] : after.filter((value) => !values.some((gone) => gone.equals(value)));
+    }
+    return after.map((value) => Buffer.from(value));
+  }
+
+  /**
+   * After a bind with `clear`: when `stored` is weaker than the policy, it is replaced, later and in the background.
+   */
+  considerUpgrade(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
+    if (!this.#upgradeAtBind) return;
+    const beside = all.length === 1 ? [] : all.filter((value) => !value.equals(stored));
+    if (!needsUpgrade(stored, this.policy, beside)) return;
+    const key = keyOf(id, stored);
+    if (this.#waiting.has(key) || this.#waiting.size >= MAX_WAITING_UPGRADES) return;
+    this.#waiting.set(key, {
+      dn,
+      id: Buffer.from(id),
+      stored: Buffer.from(stored),
+      clear: Buffer.from(clear),
+      beside: beside.map((value) => Buffer.from(value)),
+    });
+    this.#upgrading ??= this.#upgradeAll();
+  }
+
+  /** The value that this process has put in place of `stored`, or `stored`. */
+  upgraded(id: Buffer, stored: Buffer): Buffer {
+    return (this.#upgraded.size > 0 && this.#upgraded.get(keyOf(id, stored))) || stored;
+  }
+
+  /** Resolves when no upgrade is running or waiting. */
+  async settled(): Promise<void> {
+    while (this.#upgrading) await this.#upgrading;
+  }
+
+  async #upgradeAll(): Promise<void> {
+    for (const [key, upgrade] of this.#waiting) {
+      try {
+        await this.#upgrade(key, upgrade);
+      } catch (error) {
+        this.#upgraded.delete(key);
+        const reason = error instanceof LdapError ? error.result : 'error';
+        if (!OVERTAKEN.has(reason))
+          this.#log.info({ reason }, 'a password was not upgraded; its next bind tries again');
+      }
+      upgrade.clear.fill(0);
+      this.#waiting.delete(key);
+    }
+    this.#upgrading = undefined;
+  }
+
+  /** Takes the place of the very value that was verified; where its owner has changed it meanwhile, nothing is done. */
+  async #upgrade(key: string, { dn, id, stored, clear, beside }: Upgrade): Promise<void> {
+    const value = await this.hash(clear, beside, UPGRADES);
+    const entry = await this.#partition.readById(id);
+    if (!entry) return;
+    this.#remember(key, value);
+    const type = 'userPassword';
+    const changes = [
+      { operation: 'delete', attribute: { type, values: [stored] } },
+      { operation: 'add', attribute: { type, values: [value] } },
+    ] as const;
+    const onlyHis = (target: Target): readonly Change[] => {
+      if (target.id.equals(id)) return changes;
+      throw new LdapError('noSuchObject', 'the entry has been renamed meanwhile');
+    };
+    await this.#partition.modify(this.#partition.schema.parseDn(entry.dn), onlyHis, { dn: '' });
+    this.#log.debug({ dn }, 'password upgraded');
+  }
+
+  #remember(key: string, value: Buffer): void {
+    this.#upgraded.set(key, value);
+  }
+}
+
+/**
+ * The stored value that a client means by `given`: the same bytes, or the hash that the clear text verifies against.
+ */
+async function storedFor(given: Buffer, stored: readonly Buffer[], matches: Matches): Promise<Buffer> {
+  if (stored.some((value) => value.equals(given)) || isHashed(given)) return given;
+  return (await matches.find(clearText(given), stored)) ?? given;
+}
+
+/** Upgrades wait behind nobody and before nobody. */
+const UPGRADES: Source = { network: 'upgrades', identity: '' };
+
+function refuseMany(values: number): void {
+  if (values > MAX_PASSWORDS)
+    throw new LdapError('constraintViolation', `${values} passwords are given; an entry has ${MAX_PASSWORDS} at most`);
+}
+
+function refuseTwice({ type, values }: PartialAttribute): void {
+  if (values.some((value, i) => values.findIndex((other) => other.equals(value)) < i))
+    throw new LdapError('attributeOrValueExists', `attribute '${type}' is given the same value twice`);
+}
+
+/** Hashed values that cost too much or are too long are not stored: nobody could bind with them. */
+function refuseUnfit(value: Buffer, policy: PasswordPolicy): void {
+  if (value.length > MAX_STORED_BYTES)
+    throw new LdapError(
+      'constraintViolation',
+      `a stored password of ${value.length} bytes is too long; ${MAX_STORED_BYTES} is the most`,
+    );
+  if (isAffordable(value, policy)) return;
+  const times = Math.ceil(costOf(value) / ONE_COST);
+  throw new LdapError(
+    'constraintViolation',
+    `verifying this password hash costs ${times} times what a hash should (see passwords.maxCost); give the password itself, or a cheaper hash`,
+  );
+}
+
+/** How an upgrade ends when the password or the entry has changed meanwhile. */
+const OVERTAKEN: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSuchObject']);
+
+interface Upgrade {
+  readonly dn: string;
+  readonly id: Buffer;
+  readonly stored: Buffer;
+  readonly clear: Buffer;
+  /** The entry's other passwords. */
+  readonly beside: readonly Buffer[];
+}
+
+function keyOf(id: Buffer, stored: Buffer): string {
+  return id.toString('latin1') + stored.toString('latin1');
+}

@@ -1,0 +1,103 @@
+import type { Logger } from 'pino';
+import type { Partition } from '../../partition/index.js';
+import type { Access, Actor } from '../../partition/model/directory.js';
+import type { Schema } from '../../schema/schema.js';
+import type { Dn } from '../../schema/types.js';
+import { EntryEncoder } from '../entry/encode-entry.js';
+import { Selections } from '../entry/selection.js';
+import { Credentials } from '../passwords/credentials.js';
+import { Passwords } from '../passwords/passwords.js';
+import type { LongWorker } from '../processes/long-worker.js';
+import type { Siblings } from '../processes/siblings.js';
+import { Statistics } from '../processes/statistics.js';
+import type { Config } from '../settings/index.js';
+import { VirtualEntries } from '../virtual/virtual-entries.js';
+import { PageCookies } from './page-cookies.js';
+import { SlowSearches } from './slow-searches.js';
+
+/** One whose rights are decided in each attempt of a write. */
+export type ServedActor = Actor & { readonly access: Access };
+
+/**
+ * The directory as operations have it: what writes entries takes nobody without rights of his own, and what maintains
+ * the directory is not there.
+ */
+export type ServedDirectory = Pick<
+  Partition,
+  | 'adminPassword'
+  | 'compare'
+  | 'descriptions'
+  | 'findRow'
+  | 'findVirtual'
+  | 'readById'
+  | 'renewReads'
+  | 'schema'
+  | 'search'
+  | 'setAdminPassword'
+  | 'settings'
+  | 'suffixes'
+  | 'treeGeneration'
+  | 'versionOf'
+> & { readonly store: Pick<Partition['store'], 'holdWrites'> } & {
+  [Write in 'add' | 'modify' | 'rename' | 'delete']: (
+    ...given: WithServed<Parameters<Partition[Write]>>
+  ) => ReturnType<Partition[Write]>;
+};
+
+type WithServed<Given extends unknown[]> = { [I in keyof Given]: Given[I] extends Actor ? ServedActor : Given[I] };
+
+/** What the operations of a server share. */
+export interface Services {
+  readonly partition: ServedDirectory;
+  readonly schema: Schema;
+  /** The administrator's DN. */
+  readonly admin: Dn;
+  readonly config: Config;
+  readonly log: Logger;
+  readonly statistics: Statistics;
+  /** The other processes of this server, where it has some. */
+  readonly siblings: Siblings | undefined;
+  /** Who does what would hold the event loop for long; without it that is done here. */
+  readonly long: LongWorker | undefined;
+  readonly selections: Selections;
+  readonly encoder: EntryEncoder;
+  readonly credentials: Credentials;
+  readonly passwords: Passwords;
+  readonly pages: PageCookies;
+  readonly slowSearches: SlowSearches;
+  readonly virtual: VirtualEntries;
+}
+
+/** What stands beside the process that serves. */
+export interface Helpers {
+  readonly siblings?: Siblings | undefined;
+  readonly long?: LongWorker | undefined;
+}
+
+export function createServices(
+  partition: Partition,
+  config: Config,
+  log: Logger,
+  { siblings, long }: Helpers = {},
+): Services {
+  const { schema } = partition;
+  const statistics = new Statistics(siblings?.worker);
+  const encoder = new EntryEncoder(partition.descriptions, partition);
+  return {
+    partition,
+    schema,
+    admin: schema.parseDn(partition.settings.adminDn),
+    config,
+    log,
+    statistics,
+    siblings,
+    long,
+    selections: new Selections(schema),
+    encoder,
+    credentials: new Credentials(encoder.table),
+    passwords: new Passwords(partition, config, log),
+    pages: new PageCookies(partition, config.limits.pageCookieSeconds),
+    slowSearches: new SlowSearches(config.log.slowSearchRows, log),
+    virtual: new VirtualEntries(partition, config, statistics, siblings),
+  };
+}

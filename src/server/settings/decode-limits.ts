@@ -1,0 +1,12 @@
+import { type DecodeLimits, defaultLimits } from '../../protocol/limits.js';
+import type { Config } from './index.js';
+
+/** What the configuration says of the size of requests. */
+export function decodeLimits({ limits }: Config): DecodeLimits {
+  return {
+    ...defaultLimits,
+    maxFilterDepth: limits.filterDepth,
+    maxFilterNodes: limits.filterNodes,
+    maxControls: limits.controls,
+  };
+}

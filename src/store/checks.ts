@@ -1,0 +1,57 @@
+import type { ColumnRange, ScanOptions, TableSpec } from './contract.js';
+import { StoreError } from './errors.js';
+
+/*
+ * What every engine refuses, in one place. Lengths that depend on data give `limit`; what no caller may ever ask gives
+ * a TypeError.
+ */
+
+/**
+ * A key's length must suit the engine, and a key of a table with `suffixBytes` is a non-empty prefix and the suffix.
+ */
+export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
+  if (key.length > maxKey) {
+    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name}; ${maxKey} are the most`);
+  }
+  if (key.length <= (spec.suffixBytes ?? 0)) {
+    throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name} is too short`);
+  }
+}
+
+/** Whether a row can have this key: others are not there. */
+export function isKey(key: Buffer, maxKey: number): boolean {
+  return key.length > 0 && key.length <= maxKey;
+}
+
+export function checkFamilies(names: readonly { readonly family: number }[] | undefined, spec: TableSpec): void {
+  if (!names) return;
+  for (let i = 0; i < names.length; i++) {
+    const { family } = names[i]!;
+    if (!(family < spec.families.length)) throw new TypeError(`table ${spec.name} has no family ${family}`);
+  }
+}
+
+/** Ranges that name a separate family, or none that the table has, are a programming mistake. */
+export function checkRanges(ranges: readonly ColumnRange[], spec: TableSpec): void {
+  for (const { family } of ranges) {
+    const found = spec.families[family];
+    if (!found || found.separate) throw new TypeError(`family ${family} of table ${spec.name} is not kept in its rows`);
+  }
+}
+
+export function checkSeparate(spec: TableSpec, family: number): void {
+  if (!spec.families[family]?.separate) throw new TypeError(`family ${family} of table ${spec.name} is not separate`);
+}
+
+export function checkScan(spec: TableSpec, options: ScanOptions): void {
+  if (options.reverse && spec.suffixBytes !== undefined)
+    throw new TypeError(`table ${spec.name} has suffixes: it is not scanned from its end`);
+}
+
+/** `suffixBytes` of a table that has it; `after` is a suffix. */
+export function suffixOf({ name, suffixBytes }: TableSpec, after?: Buffer): number {
+  if (suffixBytes === undefined) throw new TypeError(`table ${name} has no suffixBytes`);
+  if (after && after.length !== suffixBytes)
+    throw new TypeError(`after is ${after.length} bytes; a suffix is ${suffixBytes}`);
+  return suffixBytes;
+}

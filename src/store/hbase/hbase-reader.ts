@@ -1,0 +1,205 @@
+import { checkRanges, checkSeparate, isKey, suffixOf } from '../checks.js';
+import { selectColumns } from '../columns.js';
+import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '../contract.js';
+import { isPromise } from '../maybe.js';
+import { unpackRow } from '../row.js';
+import { afterPrefix } from '../tables.js';
+import type { Cluster, OpenTable } from './cluster.js';
+import { EngineScan } from './engine-scan.js';
+import { columnPrefixFilter } from './filter/index.js';
+import { boundsOf } from './hbase-bounds.js';
+import { MAX_KEY } from './journal/groups.js';
+import type { Overlay } from './overlay.js';
+import { KEY_ONLY } from './rpc/requests.js';
+
+/** Up to so many keys are looked up together with other callers' ranges; more are scanned. */
+const LOOKUP = 1000;
+/** Keys given at once where all are asked for. */
+const PAGE = 5000;
+
+/** Reads rows as they are, each by itself; `getMany`, `get` and look-ups of all callers of one turn travel together. */
+export class HBaseReader implements Reader {
+  protected readonly cluster: Cluster;
+  readonly #overlay: Overlay;
+
+  constructor(cluster: Cluster, overlay: Overlay) {
+    this.cluster = cluster;
+    this.#overlay = overlay;
+  }
+
+  get(name: string, key: Buffer): Maybe<Buffer | undefined> {
+    return this.#get(name, key, false);
+  }
+
+  #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      if (!isKey(key, MAX_KEY)) return undefined;
+      const options = head ? table.heads : table.rows;
+      const since = this.#overlay.moment();
+      const row = await this.cluster.client.get(table.handle, key, options);
+      return this.#overlay.settled(this.cluster, table, key, options, row, since);
+    });
+  }
+
+  getHead(name: string, key: Buffer, only = false): Maybe<Buffer | undefined> {
+    return this.#get(name, key, only);
+  }
+
+  getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      checkRanges(ranges, table.spec);
+      const row = await this.get(name, key);
+      return row && selectColumns(row, row.length, ranges);
+    });
+  }
+
+  getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
+    return this.#with(name, async (table) => {
+      if (!keys.every((key) => isKey(key, MAX_KEY))) return Promise.all(keys.map((key) => this.get(name, key)));
+      const since = this.#overlay.moment();
+      const rows = await this.cluster.client.getMany(table.handle, keys, table.rows);
+      return this.#overlay.settledRows(this.cluster, table, keys, rows, since);
+    });
+  }
+
+  getCells(name: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table.spec, family);
+      if (!isKey(key, MAX_KEY)) return undefined;
+      const filter = prefix.length > 0 ? columnPrefixFilter(prefix) : undefined;
+      return this.cluster.client.get(table.handle, key, { families: [family], filter });
+    });
+  }
+
+  namesOfCells(name: string, key: Buffer, family: number): Maybe<Buffer[]> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table.spec, family);
+      if (!isKey(key, MAX_KEY)) return [];
+      const row = await this.cluster.client.get(table.handle, key, { families: [family], filter: KEY_ONLY });
+      return row ? unpackRow(row).map(({ qualifier }) => qualifier) : [];
+    });
+  }
+
+  keysOfCells(name: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#with(name, async (table) => {
+      checkSeparate(table.spec, family);
+      const range = { from: after && Buffer.concat([after, Buffer.alloc(1)]) };
+      const keys: Buffer[] = [];
+      const scan = this.cluster.client.scan(table.handle, range, { families: [family], keysOnly: true, limit });
+      try {
+        for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
+      } finally {
+        scan.close();
+      }
+      return keys;
+    });
+  }
+
+  scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
+    return new EngineScan(this.cluster, name, range, options, this.#overlay);
+  }
+
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
+    return this.#with(name, async (table) => {
+      const suffix = suffixOf(table.spec, after);
+      const found: Buffer[] = [];
+      await this.#postingKeys(table, prefix, limit, after, (key) => found.push(key.subarray(prefix.length)));
+      return Buffer.concat(found, found.length * suffix);
+    });
+  }
+
+  postingCount(name: string, prefix: Buffer, cap: number): Maybe<number> {
+    return this.#with(name, async (table) => {
+      suffixOf(table.spec);
+      let count = 0;
+      await this.#postingKeys(table, prefix, cap, undefined, () => count++);
+      return count;
+    });
+  }
+
+  /**
+   * Gives the keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them.
+   */
+  async #postingKeys(
+    table: OpenTable,
+    prefix: Buffer,
+    limit: number,
+    after: Buffer | undefined,
+    give: (key: Buffer) => void,
+  ): Promise<void> {
+    const length = prefix.length + suffixOf(table.spec);
+    const to = afterPrefix(prefix);
+    let from = after ? Buffer.concat([prefix, after, Buffer.alloc(1)]) : prefix;
+    for (let left = limit; left > 0; ) {
+      const wanted = Math.min(left, PAGE);
+      const keys = await this.#keys(table, { from, to }, wanted);
+      for (const key of keys) {
+        if (key.length !== length) continue;
+        left--;
+        give(key);
+      }
+      if (keys.length < wanted) return;
+      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+    }
+  }
+
+  rangePostings(name: string, range: KeyRange, limit: number): Maybe<Buffer> {
+    return this.#with(name, async (table) => {
+      const suffix = suffixOf(table.spec);
+      const found: Buffer[] = [];
+      await this.#eachPage(table, range, limit, (keys) => {
+        for (const key of keys) found.push(key.subarray(key.length - suffix));
+      });
+      return Buffer.concat(found, found.length * suffix);
+    });
+  }
+
+  count(name: string, range: KeyRange, cap: number): Maybe<number> {
+    return this.#with(name, async (table) => {
+      let count = 0;
+      await this.#eachPage(table, range, cap, (keys) => {
+        count += keys.length;
+      });
+      return count;
+    });
+  }
+
+  /** Gives the keys of a range, at most `limit`, some at a time. */
+  async #eachPage(table: OpenTable, range: KeyRange, limit: number, give: (keys: Buffer[]) => void): Promise<void> {
+    let { from } = range;
+    for (let left = limit; left > 0; ) {
+      const wanted = Math.min(left, PAGE);
+      const keys = await this.#keys(table, { from, to: range.to }, wanted);
+      give(keys);
+      left -= keys.length;
+      if (keys.length < wanted) return;
+      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+    }
+  }
+
+  /** The first `limit` keys of a range. */
+  async #keys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
+    const bounds = boundsOf(range);
+    if (!bounds || limit <= 0) return [];
+    const { client } = this.cluster;
+    if (limit <= LOOKUP && table.spec.suffixBytes !== undefined)
+      return client.lookup(table.handle, bounds, limit, table.rows);
+    const keys: Buffer[] = [];
+    const scan = client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit });
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
+    } finally {
+      scan.close();
+    }
+    return keys;
+  }
+
+  async #with<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {
+    try {
+      const table = this.cluster.table(name);
+      return await work(isPromise(table) ? await table : table);
+    } catch (error) {
+      return this.cluster.failed(name, error);
+    }
+  }
+}

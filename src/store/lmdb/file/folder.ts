@@ -1,0 +1,115 @@
+import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoreError } from '../../errors.js';
+import { checkDataFile, DATA_FILE } from './data-file.js';
+
+const MARKER = 'rowan.json';
+const FORMAT = 4;
+const LOCK = 'lock.mdb';
+
+interface Marker {
+  readonly format: number;
+  readonly store: 'lmdb';
+}
+
+const CURRENT: Marker = { format: FORMAT, store: 'lmdb' };
+
+/** Makes the folder ready for LMDB, or says why it cannot be: LMDB itself crashes on files that are not its own. */
+export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
+  if (!(await hasMarker(folder))) await createMarker(folder, create);
+  await checkAccess(folder, readOnly);
+  await checkDataFile(join(folder, DATA_FILE));
+}
+
+const READ = constants.R_OK;
+const WRITE = constants.R_OK | constants.W_OK;
+
+/**
+ * What LMDB opens for reading and writing. It crashes when it may not have its lock file, which readers write to as
+ * well.
+ */
+async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
+  await access(folder, (readOnly ? READ : WRITE) | constants.X_OK);
+  await accessIfThere(join(folder, DATA_FILE), readOnly ? READ : WRITE);
+  try {
+    const locked = await accessIfThere(join(folder, LOCK), WRITE);
+    if (!locked) await access(folder, WRITE);
+  } catch (error) {
+    // Nobody writes to a file system that cannot be written to: LMDB reads there without a lock.
+    if (!readOnly || (error as NodeJS.ErrnoException).code !== 'EROFS') throw error;
+  }
+}
+
+/** Whether the file exists; throws when it does and may not be used. */
+async function accessIfThere(path: string, mode: number): Promise<boolean> {
+  try {
+    await access(path, mode);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Whether the folder has a marker, of the format that this Rowan reads; throws for any other. */
+async function hasMarker(folder: string): Promise<boolean> {
+  try {
+    checkMarker(folder, await readFile(join(folder, MARKER), 'utf8'));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+function checkMarker(folder: string, text: string): void {
+  let marker: { format?: unknown; store?: unknown };
+  try {
+    marker = JSON.parse(text) as typeof marker;
+  } catch (error) {
+    throw new StoreError('corrupt', `${join(folder, MARKER)} is damaged; restore it from a backup`, { cause: error });
+  }
+  const { format, store } = marker;
+  if (store !== 'lmdb' || typeof format !== 'number') {
+    throw new StoreError('format', `${folder} holds another kind of store; choose another folder`);
+  }
+  if (format === FORMAT) return;
+  const known = `format ${format}, this one reads ${FORMAT}`;
+  throw new StoreError(
+    'format',
+    format > FORMAT
+      ? `${folder} was written by a newer Rowan (${known}); upgrade Rowan`
+      : `${folder} was written by an older Rowan (${known}); with the version that wrote it run "rowan export --data ${folder} > all.ldif", with this one "rowan init" for an empty folder, and import all.ldif there`,
+  );
+}
+
+async function createMarker(folder: string, create: boolean): Promise<void> {
+  if (!create) {
+    throw new StoreError('format', `${folder} holds no Rowan store; create one with "rowan init --data ${folder}"`);
+  }
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const others = (await readdir(folder)).filter((name) => !name.startsWith('rowan') && !name.startsWith('.'));
+  if (others.length) {
+    throw new StoreError('format', `${folder} is not a Rowan store: it holds ${others[0]}; choose an empty folder`);
+  }
+  await writeMarker(folder, CURRENT);
+}
+
+/** Written whole or not at all, and durable before there is any data. */
+async function writeMarker(folder: string, marker: Marker): Promise<void> {
+  const temporary = join(folder, `${MARKER}.${process.pid}`);
+  const file = await open(temporary, 'w', 0o600);
+  try {
+    await file.writeFile(JSON.stringify(marker) + '\n');
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, join(folder, MARKER));
+  const directory = await open(folder, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

@@ -1,0 +1,93 @@
+import { statfsSync } from 'node:fs';
+import { StoreError } from '../../errors.js';
+
+/** LMDB's own codes, as `lmdb` puts them on its errors; positive ones are the system's errno. */
+const CORRUPT = new Set([-30797, -30796, -30793]); // page not found, corrupted, not an LMDB file
+const PANIC = -30795;
+const VERSION = -30794;
+const MAP_FULL = -30792;
+const DBS_FULL = -30791;
+const READERS_FULL = -30790;
+const EPERM = 1;
+const EIO = 5;
+const EACCES = 13;
+const ENOSPC = 28;
+const EFBIG = 27;
+const EROFS = 30;
+const EDQUOT = 122;
+
+const FULL = new Set([ENOSPC, EFBIG, EDQUOT, MAP_FULL]);
+
+function codeOf(error: unknown): number | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === 'number' ? code : undefined;
+}
+
+/** Says of an error from LMDB or the file system what it means for the store in `folder`, and what helps. */
+export function toStoreError(error: unknown, folder: string, applied: 'no' | 'unknown' = 'no'): unknown {
+  if (error instanceof StoreError || error instanceof TypeError) return error;
+  const code = errno(error);
+  const options = { cause: error, applied };
+  if (code === undefined) {
+    return new StoreError('unavailable', `store in ${folder} failed: ${messageOf(error)}`, options);
+  }
+  if (FULL.has(code) || (code === EIO && isNearlyFull(folder))) {
+    return new StoreError(
+      'full',
+      `no room left to write to ${folder}; free space on its device and try again`,
+      options,
+    );
+  }
+  if (code === EACCES || code === EPERM || code === EROFS) {
+    return new StoreError(
+      'permission',
+      `${(error as NodeJS.ErrnoException).path ?? folder} may not be read and written by this user; change its owner or mode`,
+      options,
+    );
+  }
+  if (CORRUPT.has(code)) {
+    return new StoreError('damaged', `data in ${folder} is damaged: ${messageOf(error)}`, options);
+  }
+  if (code === VERSION) {
+    return new StoreError(
+      'format',
+      `data in ${folder} was written by another version of the store; upgrade Rowan`,
+      options,
+    );
+  }
+  if (code === READERS_FULL) {
+    return new StoreError('unavailable', `too many readers have ${folder} open; stop some`, options);
+  }
+  if (code === PANIC) {
+    return new StoreError(
+      'unavailable',
+      `LMDB takes nothing more for ${folder} after a write that failed midway; end all processes that have it open, and start again`,
+      options,
+    );
+  }
+  if (code === DBS_FULL) return new StoreError('limit', `too many tables in ${folder}`, options);
+  if (code === EIO) {
+    return new StoreError('unavailable', `input/output error in ${folder}; check its device and limits`, options);
+  }
+  return new StoreError('unavailable', `store in ${folder} failed: ${messageOf(error)}`, options);
+}
+
+/** A device with less room than this is taken for full when LMDB reports an I/O error, bytes. */
+const NEARLY_FULL = 4 << 20;
+
+/** LMDB calls a write that was cut short an I/O error, which on a full device it nearly always is. */
+function isNearlyFull(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize < NEARLY_FULL;
+}
+
+const NAMES: Record<string, number> = { EPERM, EIO, EACCES, ENOSPC, EFBIG, EROFS, EDQUOT };
+
+function errno(error: unknown): number | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? NAMES[code] : codeOf(error);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,35 @@
+import type { Guard, LoadTable, Plan, PlanStep } from '../../contract.js';
+import { PackedRows } from '../../load.js';
+
+/** How a bulk batch travels to the thread that writes it: packed rows, whose memory is handed over. */
+export interface PackedTable {
+  readonly table: string;
+  readonly absent: boolean;
+  readonly append: boolean;
+  readonly bytes: ArrayBuffer;
+  readonly offsets: Uint32Array;
+}
+
+export function packedRows(rows: LoadTable['rows']): PackedRows {
+  return rows instanceof PackedRows ? rows : PackedRows.of(rows);
+}
+
+export function packTable({ table, absent, append }: LoadTable, { bytes, offsets }: PackedRows): PackedTable {
+  return { table, absent: absent ?? false, append: append ?? false, bytes: bytes.buffer as ArrayBuffer, offsets };
+}
+
+export function rowsOf({ bytes, offsets }: PackedTable): PackedRows {
+  return new PackedRows(Buffer.from(bytes), offsets);
+}
+
+/** A message brings buffers as plain byte arrays; the plan is small, so they are wrapped again. */
+export function revivePlan(plan: Plan): Plan {
+  return { steps: plan.steps.map((step) => revive(step) as PlanStep), decisive: plan.decisive };
+}
+
+function revive(value: unknown): unknown {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  if (Array.isArray(value)) return value.map(revive);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value as Record<string, Guard>).map(([name, part]) => [name, revive(part)]));
+}

@@ -1,0 +1,122 @@
+import type { Transaction } from 'lmdb';
+import type { KeyRange } from '../../contract.js';
+import { MARK_ROW } from '../../tables.js';
+import type { LmdbTable } from '../file/lmdb-table.js';
+import type { RangeSink } from '../file/scanner.js';
+import { allocate } from '../record/room.js';
+import { boundsOf } from '../rows/key-bounds.js';
+import { Collector, type ScanShape } from '../rows/row-scan.js';
+import { firstAt } from './lists.js';
+import { isPrefix, Prefixes } from './prefixes.js';
+
+/**
+ * One batch of a table with `suffixBytes`: the rows of one prefix after another, in the order of prefixes. Returns the
+ * key to resume after, which is the last one of the batch, or undefined at the end of the range.
+ */
+export function scanLists(
+  table: LmdbTable,
+  range: KeyRange,
+  after: Buffer | undefined,
+  shape: ScanShape,
+  limit: number,
+  transaction: Transaction | undefined,
+  maxKey: number,
+): { collector: Collector; resume: Buffer | undefined } {
+  const collector = new Collector(table.records, { ...shape, test: undefined, longTest: undefined }, limit);
+  if (!boundsOf(range, maxKey + table.spec.suffixBytes!)) return { collector, resume: undefined };
+  const scan = new ListScan(new Prefixes(table, transaction), range, collector);
+  return { collector, resume: scan.run(after) };
+}
+
+class ListScan implements RangeSink {
+  /** Ends a run through records: enough is collected, or the rows of a list have to be walked. */
+  full = false;
+  readonly #collector: Collector;
+  readonly #prefixes: Prefixes;
+  readonly #from: Buffer | undefined;
+  readonly #to: Buffer | undefined;
+  readonly #suffix: number;
+  /** A prefix whose record alone was met: its list is long, or only some of its rows lie in the range. */
+  #pending: Buffer | undefined;
+  #last: Buffer | undefined;
+  readonly #mark = Buffer.from(MARK_ROW);
+
+  constructor(prefixes: Prefixes, { from, to }: KeyRange, collector: Collector) {
+    this.#prefixes = prefixes;
+    this.#from = from?.length ? from : undefined;
+    this.#to = to;
+    this.#suffix = prefixes.lists.suffix;
+    this.#collector = collector;
+  }
+
+  run(after: Buffer | undefined): Buffer | undefined {
+    const from = this.#from;
+    const resumed = after?.subarray(0, after.length - this.#suffix);
+    if (resumed) this.#walk(resumed, after!.subarray(resumed.length));
+    if (from && !after) this.#prefixes.requireBefore(from);
+    // Rows of a prefix with which the start begins: it stands before the start.
+    if (from && (!resumed || Buffer.compare(resumed, from) < 0)) {
+      for (const prefix of this.#prefixes.ancestors(from).reverse()) {
+        const done = resumed && Buffer.compare(prefix, resumed) <= 0;
+        if (!this.full && !done && prefix.length < from.length) this.#walk(prefix, undefined);
+      }
+    }
+    let start = resumed && (!from || Buffer.compare(resumed, from) >= 0) ? resumed : from;
+    let exclusiveStart = start !== undefined && start === resumed;
+    while (!this.full) {
+      this.#prefixes.hand({ start, end: this.#to, exclusiveStart }, this);
+      const prefix = this.#pending;
+      if (!prefix) break;
+      this.#pending = undefined;
+      this.full = false;
+      this.#walk(prefix, undefined);
+      start = prefix;
+      exclusiveStart = true;
+    }
+    return this.full ? this.#last : undefined;
+  }
+
+  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    const prefix = allocate(to - from);
+    keys.copy(prefix, 0, from, to);
+    const end = this.#to;
+    if (length % this.#suffix === 0 && !(end && isPrefix(prefix, end))) {
+      this.#emit(prefix, record, 0, length);
+    } else {
+      this.#pending = prefix;
+      this.full = true;
+    }
+  }
+
+  /** The rows of a prefix that lie in the range, behind the suffix `after`. */
+  #walk(prefix: Buffer, after: Buffer | undefined): void {
+    const n = this.#suffix;
+    const from = this.#from;
+    const low = from && isPrefix(prefix, from) ? from.subarray(prefix.length) : undefined;
+    const to = this.#to;
+    const high = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
+    this.#prefixes.lists.walk(prefix, after ?? low, (run, begin, end) => {
+      const first = after ? firstAt(run, begin, end, n, after, true) : low ? firstAt(run, begin, end, n, low) : begin;
+      const stop = high ? firstAt(run, begin, end, n, high) : end;
+      this.#emit(prefix, run, first, stop);
+      return !this.full && stop === end;
+    });
+  }
+
+  #emit(prefix: Buffer, run: Buffer, from: number, to: number): void {
+    const n = this.#suffix;
+    const { length } = prefix;
+    for (let at = from; at < to; at += n) {
+      const key = allocate(length + n);
+      // Shorter than what a call of `copy` is worth.
+      for (let i = 0; i < length; i++) key[i] = prefix[i]!;
+      for (let i = 0; i < n; i++) key[length + i] = run[at + i]!;
+      this.#collector.own(key, this.#mark);
+      this.#last = key;
+      if (this.#collector.full) {
+        this.full = true;
+        return;
+      }
+    }
+  }
+}

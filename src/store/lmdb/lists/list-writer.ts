@@ -1,0 +1,233 @@
+import { compareRuns } from '../../../bytes/compare.js';
+import { EMPTY } from '../../row.js';
+import type { Db } from '../file/database.js';
+import { getSound, type LmdbTable } from '../file/lmdb-table.js';
+import { copyOf, viewOf } from '../file/read-buffer.js';
+import { sealed } from '../record/check.js';
+import { firstSegmentKey } from '../rows/segments.js';
+import { blockKey, blockRoom, firstAt, hasBlocks, headIn, headLength, inBlocks, Lists, recordRoom } from './lists.js';
+
+const SCRATCH = 4096;
+/** Copied here; what is longer by the runtime, whose call costs as much. */
+const SHORT = 128;
+
+/** Two runs of rising suffixes that are to be in a list, and not. */
+interface Changes {
+  readonly added: Buffer;
+  readonly removed: Buffer;
+}
+
+/** A long list while it is changed: its record, parted, and what its blocks are found by. */
+interface LongList {
+  readonly first: Buffer;
+  count: number;
+  tail: Buffer;
+}
+
+/** Changes the lists of one table, inside write transactions. */
+export class ListWriter {
+  readonly #table: LmdbTable;
+  readonly #suffix: number;
+  readonly #room: number;
+  readonly #maxKey: number;
+  readonly #lists: Lists;
+  readonly #records: Db;
+  readonly #blocks: Db;
+  /** For records that only grow: the usual way, which leaves nothing to the garbage collector. */
+  readonly #scratch = Buffer.allocUnsafe(SCRATCH);
+
+  constructor(table: LmdbTable, maxKey: number) {
+    this.#table = table;
+    this.#lists = new Lists(table, undefined);
+    this.#suffix = this.#lists.suffix;
+    this.#room = blockRoom(this.#suffix);
+    this.#maxKey = maxKey;
+    this.#records = table.rows;
+    this.#blocks = table.blocks!.rows;
+  }
+
+  /**
+   * Takes the suffixes `removed` out of the prefix's list and puts `added` in; both rise, and have none in common.
+   * Tells whether there was a list.
+   */
+  change(prefix: Buffer, added: Buffer, removed: Buffer): boolean {
+    const n = this.#suffix;
+    const found = this.#lists.record(prefix);
+    if (found && removed.length === 0 && this.#append(prefix, found, added)) return true;
+    const record = found ? copyOf(found, found.length) : EMPTY;
+    const head = headIn(record.length, n);
+    const list = {
+      first: firstSegmentKey(prefix),
+      count: head ? inBlocks(record) : 0,
+      tail: record.subarray(head),
+    };
+    let changes: Changes = { added, removed };
+    if (head) {
+      const lower = this.#below(changes, list.tail);
+      this.#changeBlocks(list, lower);
+      changes = behind(changes, lower);
+    }
+    list.tail = merge(list.tail, changes, n);
+    if (list.count > 0 && list.tail.length < record.length - head) this.#refill(list);
+    this.#write(prefix, list, found !== undefined);
+    return found !== undefined;
+  }
+
+  /**
+   * Writes suffixes behind those of the record, long or not, where they rise above them and there is room; else false.
+   */
+  #append(prefix: Buffer, record: Buffer, added: Buffer): boolean {
+    const n = this.#suffix;
+    const { length } = record;
+    const scratch = this.#scratch;
+    if (length + added.length > scratch.length || length + added.length > recordRoom(prefix.length, n)) return false;
+    if (compareRuns(record, length - n, length, added, 0, n) >= 0) return false;
+    if (length > SHORT) viewOf(record).copy(scratch, 0, 0, length);
+    else for (let i = 0; i < length; i++) scratch[i] = record[i]!;
+    added.copy(scratch, length);
+    this.#put(this.#records, prefix, scratch.subarray(0, length + added.length));
+    return true;
+  }
+
+  #write(prefix: Buffer, list: LongList, before: boolean): void {
+    const n = this.#suffix;
+    const room = recordRoom(prefix.length, n) - headLength(n);
+    if (list.tail.length > room && hasBlocks(prefix.length, n, this.#maxKey)) this.#spill(list);
+    const { count, tail } = list;
+    if (count > 0) this.#put(this.#records, prefix, Buffer.concat([headOf(count, n), tail]));
+    else if (tail.length > 0) this.#put(this.#records, prefix, tail);
+    else if (before) this.#records.removeSync(prefix);
+  }
+
+  /** All of the record's suffixes but the last go behind the last block's, into full blocks. */
+  #spill(list: LongList): void {
+    const end = list.tail.length - this.#suffix;
+    const run = list.tail.subarray(0, end);
+    const key = list.count > 0 ? this.#lastBlock(list) : list.first;
+    const block = this.#block(key);
+    this.#putBlocks(list, key, block ? Buffer.concat([block, run]) : run, this.#room);
+    list.count += run.length / this.#suffix;
+    list.tail = list.tail.subarray(end);
+  }
+
+  /** Takes the last block into the record where both are small, or nothing is left there. */
+  #refill(list: LongList): void {
+    const { tail } = list;
+    if (list.count === 0 || tail.length >= this.#room >> 3) return;
+    const key = this.#lastBlock(list);
+    const block = this.#block(key)!;
+    if (tail.length > 0 && block.length + tail.length > this.#room >> 2) return;
+    this.#blocks.removeSync(key);
+    list.count -= block.length / this.#suffix;
+    list.tail = Buffer.concat([block, tail]);
+  }
+
+  #put(db: Db, key: Buffer, run: Buffer): void {
+    db.putSync(key, sealed(key, run));
+  }
+
+  #block(key: Buffer): Buffer | undefined {
+    const block = getSound(this.#table, this.#blocks, key);
+    return block && copyOf(block, block.length);
+  }
+
+  #lastBlock({ first }: LongList): Buffer {
+    const key = this.#lists.lastBlock(first);
+    if (!key) throw this.#lists.damaged(first.subarray(2));
+    return key;
+  }
+
+  /** The changes that belong to blocks: before the first suffix of the record. */
+  #below({ added, removed }: Changes, tail: Buffer): Changes {
+    const n = this.#suffix;
+    const bound = tail.subarray(0, n);
+    return {
+      added: added.subarray(0, firstAt(added, 0, added.length, n, bound)),
+      removed: removed.subarray(0, firstAt(removed, 0, removed.length, n, bound)),
+    };
+  }
+
+  #changeBlocks(list: LongList, all: Changes): void {
+    const n = this.#suffix;
+    let left = all;
+    while (left.added.length + left.removed.length > 0) {
+      const key = this.#lists.blockOf(list.first, lowest(left, n)) ?? list.first;
+      const next = this.#lists.nextBlock(list.first, key);
+      const here = next ? this.#below(left, next.subarray(list.first.length)) : left;
+      this.#changeBlock(list, key, next, here);
+      left = behind(left, here);
+    }
+  }
+
+  #changeBlock(list: LongList, key: Buffer, next: Buffer | undefined, changes: Changes): void {
+    const n = this.#suffix;
+    const room = this.#room;
+    const before = this.#block(key) ?? EMPTY;
+    let after = merge(before, changes, n);
+    list.count += (after.length - before.length) / n;
+    if (next && after.length < before.length && after.length < room >> 2) after = this.#joined(after, next);
+    const parts = Math.ceil(after.length / room);
+    if (parts === 0) this.#blocks.removeSync(key);
+    else this.#putBlocks(list, key, after, Math.ceil(after.length / n / parts) * n);
+  }
+
+  /** The run, and that of the next block behind it where both are small. */
+  #joined(run: Buffer, next: Buffer): Buffer {
+    const neighbour = this.#block(next)!;
+    if (run.length + neighbour.length > this.#room >> 1) return run;
+    this.#blocks.removeSync(next);
+    return Buffer.concat([run, neighbour]);
+  }
+
+  /** In blocks of `size` bytes, the first under `key`, the others under the names of their first suffixes. */
+  #putBlocks({ first }: LongList, key: Buffer, run: Buffer, size: number): void {
+    const n = this.#suffix;
+    for (let at = 0; at < run.length; at += size) {
+      const name = at === 0 ? key : blockKey(first, run.subarray(at, at + n), n);
+      this.#put(this.#blocks, name, run.subarray(at, at + size));
+    }
+  }
+}
+
+function headOf(count: number, suffix: number): Buffer {
+  const head = Buffer.alloc(headLength(suffix));
+  head.writeUInt32BE(count);
+  return head;
+}
+
+function lowest({ added, removed }: Changes, n: number): Buffer {
+  const a = added.subarray(0, n);
+  const b = removed.subarray(0, n);
+  if (a.length === 0) return b;
+  return b.length === 0 || Buffer.compare(a, b) < 0 ? a : b;
+}
+
+function behind(all: Changes, done: Changes): Changes {
+  return { added: all.added.subarray(done.added.length), removed: all.removed.subarray(done.removed.length) };
+}
+
+/** The run with the changes made. */
+function merge(run: Buffer, { added, removed }: Changes, n: number): Buffer {
+  const end = run.length;
+  if (removed.length === 0) {
+    if (added.length === 0) return run;
+    if (end === 0) return added;
+    if (run.compare(added, 0, n, end - n, end) < 0) return Buffer.concat([run, added]);
+  }
+  const out = Buffer.allocUnsafe(end + added.length);
+  let at = 0;
+  let to = 0;
+  for (let a = 0, r = 0; a < added.length || r < removed.length; ) {
+    const adds = r === removed.length || (a < added.length && added.compare(removed, r, r + n, a, a + n) < 0);
+    const suffix = adds ? added.subarray(a, a + n) : removed.subarray(r, r + n);
+    const place = firstAt(run, at, end, n, suffix);
+    to += run.copy(out, to, at, place);
+    at = place < end && run.compare(suffix, 0, n, place, place + n) === 0 ? place + n : place;
+    if (adds) {
+      to += suffix.copy(out, to);
+      a += n;
+    } else r += n;
+  }
+  to += run.copy(out, to, at, end);
+  return out.subarray(0, to);
+}

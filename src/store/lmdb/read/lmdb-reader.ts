@@ -1,0 +1,235 @@
+import type { Transaction } from 'lmdb';
+import { checkRanges, isKey } from '../../checks.js';
+import { selectColumns } from '../../columns.js';
+import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../../contract.js';
+import { EMPTY, packSorted } from '../../row.js';
+import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
+import type { Environment } from '../file/environment.js';
+import { getSound, type LmdbTable, separateOf } from '../file/lmdb-table.js';
+import { viewOf } from '../file/read-buffer.js';
+import { Lists } from '../lists/lists.js';
+import { Prefixes } from '../lists/prefixes.js';
+import { UnknownWord } from '../record/decode.js';
+import { countRows } from '../rows/row-scan.js';
+import { isLong, lengthIn, Segments } from '../rows/segments.js';
+import { LmdbScan } from './lmdb-scan.js';
+
+const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
+
+/** Reads at once, from the state of this tick or, with a transaction, from that of its snapshot. */
+export class LmdbReader implements Reader {
+  protected readonly env: Environment;
+  readonly #transaction: Transaction | undefined;
+  readonly #options: { transaction: Transaction } | undefined;
+
+  constructor(env: Environment, transaction?: Transaction) {
+    this.env = env;
+    this.#transaction = transaction;
+    this.#options = transaction && { transaction };
+  }
+
+  /** Throws `closed` when reading is over. */
+  protected checkOpen(): void {
+    this.env.checkOpen();
+  }
+
+  get(name: string, key: Buffer): Buffer | undefined {
+    const table = this.env.table(name);
+    for (;;) {
+      try {
+        return this.#get(table, key);
+      } catch (error) {
+        this.#learnOrThrow(table, error);
+      }
+    }
+  }
+
+  /** After it the row is read again: it has words that are new. Else it throws. */
+  #learnOrThrow(table: LmdbTable, error: unknown): void {
+    if (!(error instanceof UnknownWord)) throw this.env.failure(error);
+    table.records.learn(this.#transaction);
+  }
+
+  #get(table: LmdbTable, key: Buffer): Buffer | undefined {
+    if (!isKey(key, this.env.maxKey)) return undefined;
+    const suffix = table.spec.suffixBytes;
+    if (suffix !== undefined) return this.#mark(table, key, suffix);
+    const bytes = getSound(table, table.rows, key, this.#transaction);
+    if (bytes && isLong(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
+    if (bytes) return decodedRow(table, key, bytes, false);
+    this.env.recheck(table);
+    return undefined;
+  }
+
+  #segments(table: LmdbTable, key: Buffer): Segments {
+    return new Segments(table, key, this.env.maxKey, this.#transaction);
+  }
+
+  getHead(name: string, key: Buffer, only = false): Buffer | undefined {
+    return this.#some(this.env.table(name), key, undefined, only);
+  }
+
+  getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
+    const table = this.env.table(name);
+    checkRanges(ranges, table.spec);
+    return this.#some(table, key, ranges, false);
+  }
+
+  /** Without ranges the row, or its first family: of a long one, and where `only` that is wanted. */
+  #some(table: LmdbTable, key: Buffer, ranges: readonly ColumnRange[] | undefined, only: boolean): Buffer | undefined {
+    for (;;) {
+      try {
+        if (table.spec.suffixBytes !== undefined || !isKey(key, this.env.maxKey)) {
+          const row = this.#get(table, key);
+          return row && ranges ? selectColumns(row, row.length, ranges) : row;
+        }
+        const bytes = getSound(table, table.rows, key, this.#transaction);
+        if (bytes && isLong(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
+        if (bytes) {
+          const row = decodedRow(table, key, bytes, only);
+          return row && ranges ? selectColumns(row, row.length, ranges) : row;
+        }
+        this.env.recheck(table);
+        return undefined;
+      } catch (error) {
+        this.#learnOrThrow(table, error);
+      }
+    }
+  }
+
+  #mark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
+    const cut = key.length - suffix;
+    if (cut < 1) return undefined;
+    if (new Lists(table, this.#transaction).has(key.subarray(0, cut), key.subarray(cut))) return Buffer.from(MARK_ROW);
+    this.env.recheck(table);
+    return undefined;
+  }
+
+  getMany(name: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const table = this.env.table(name);
+    const rows = new Array<Buffer | undefined>(keys.length);
+    for (let i = 0; i < keys.length; ) {
+      try {
+        for (; i < keys.length; i++) rows[i] = this.#get(table, keys[i]!);
+      } catch (error) {
+        this.#learnOrThrow(table, error);
+      }
+    }
+    return rows;
+  }
+
+  getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
+    const table = this.env.table(name);
+    const db = separateOf(table, family);
+    const start = cellKey(key, prefix);
+    if (start.length > this.env.maxKey) return undefined;
+    const cells: Cell[] = [];
+    try {
+      const end = afterPrefix(start)!;
+      for (const { key: found, value } of db.getRange({ start, end, ...this.#options })) {
+        const end = table.records.verify(found, 0, found.length, value, value.length);
+        cells.push({ family, qualifier: found.subarray(2 + key.length), value: value.subarray(0, end) });
+      }
+      if (cells.length === 0) this.env.recheck(table);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+    return cells.length ? packSorted(cells) : undefined;
+  }
+
+  namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
+    const table = this.env.table(name);
+    const db = separateOf(table, family);
+    const start = cellKey(key, EMPTY);
+    try {
+      const names: Buffer[] = [];
+      for (const found of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
+        names.push(Buffer.from(found.subarray(start.length)));
+      if (names.length === 0) this.env.recheck(table);
+      return names;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
+    const table = this.env.table(name);
+    const db = separateOf(table, family);
+    const keys: Buffer[] = [];
+    let last = after;
+    try {
+      // One seek a row: it may have thousands of cells.
+      while (keys.length < limit) {
+        const start = last && afterPrefix(cellKey(last, EMPTY));
+        const [found] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
+        if (!found) break;
+        last = Buffer.from(rowKeyOf(found));
+        keys.push(last);
+      }
+      if (keys.length === 0) this.env.recheck(table);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+    return keys;
+  }
+
+  scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
+    return new LmdbScan(this.env, () => this.checkOpen(), this.env.table(name), range, options, this.#transaction);
+  }
+
+  postings(name: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Buffer {
+    const table = this.env.table(name);
+    const lists = new Lists(table, this.#transaction);
+    if (!isKey(prefix, this.env.maxKey)) return EMPTY;
+    try {
+      const found = lists.postings(prefix, limit, after, into);
+      if (found.length === 0) this.env.recheck(table);
+      return found;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  rangePostings(name: string, range: KeyRange, limit: number): Buffer {
+    const table = this.env.table(name);
+    const prefixes = new Prefixes(table, this.#transaction);
+    try {
+      const found = prefixes.collect(range, limit);
+      if (found.length === 0) this.env.recheck(table);
+      return found;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  postingCount(name: string, prefix: Buffer, cap: number): number {
+    const table = this.env.table(name);
+    const lists = new Lists(table, this.#transaction);
+    if (!isKey(prefix, this.env.maxKey)) return 0;
+    try {
+      const size = lists.size(prefix);
+      if (size === 0) this.env.recheck(table);
+      return Math.min(size, cap);
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
+  count(name: string, range: KeyRange, cap: number): number {
+    const table = this.env.table(name);
+    try {
+      const count =
+        table.spec.suffixBytes === undefined
+          ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
+          : new Prefixes(table, this.#transaction).count(range, cap);
+      if (count === 0) this.env.recheck(table);
+      return count;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+}
+
+function decodedRow({ records }: LmdbTable, key: Buffer, bytes: Buffer, first: boolean): Buffer | undefined {
+  return records.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length), first);
+}

@@ -1,0 +1,171 @@
+import type { QualifierMatch, StoreFilter } from '../../contract.js';
+import { CELL_HEADER } from '../../row.js';
+import { compileFilter, type RowTest } from '../../row-filter.js';
+import { noteHoles, offsetBehind, putHoled, putSpelled, type RecordAt, UnknownWord, varint } from './decode.js';
+import { newRoom } from './room.js';
+import { IN_VALUE, NOWHERE, ONE_BYTE, type Word, type Words } from './words.js';
+
+/** Tells whether the row of the record, whose cells begin at `at`, matches; `packed` is the row's length. */
+export type RecordTest = (words: Words, record: RecordAt, at: number, packed: number) => boolean;
+
+/**
+ * Compiles a filter once per scan into a test of records: most cells are told by their word's number alone, and no row
+ * is decoded that does not match. Right for the words of one table.
+ */
+export function compileRecordFilter(filter: StoreFilter): RecordTest {
+  switch (filter.op) {
+    case 'hasColumn':
+    case 'columnEquals':
+    case 'anyColumn':
+      return someCell(filter);
+    case 'and': {
+      const tests = filter.of.map(compileRecordFilter);
+      return (words, record, at, packed) => {
+        for (let i = 0; i < tests.length; i++) if (!tests[i]!(words, record, at, packed)) return false;
+        return true;
+      };
+    }
+    case 'or':
+      return compileOr(filter.of);
+    case 'not': {
+      const test = compileRecordFilter(filter.of);
+      return (words, record, at, packed) => !test(words, record, at, packed);
+    }
+  }
+}
+
+/** Parts that ask for a cell, each for one, are answered by one walk. */
+function compileOr(of: readonly StoreFilter[]): RecordTest {
+  const cells = of.filter(asksForCell);
+  const tests = of.filter((part) => !asksForCell(part)).map(compileRecordFilter);
+  if (cells.length > 0) tests.unshift(someCell({ op: 'or', of: cells }));
+  if (tests.length === 1) return tests[0]!;
+  return (words, record, at, packed) => {
+    for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, at, packed)) return true;
+    return false;
+  };
+}
+
+function asksForCell(filter: StoreFilter): boolean {
+  return filter.op === 'or' ? filter.of.every(asksForCell) : filter.op !== 'and' && filter.op !== 'not';
+}
+
+/** Whether a cell with this word passes: it does not, it does, or its hole decides. 0: not found out yet. */
+const NO = 1;
+const YES = 2;
+const MAYBE = 3;
+
+/** Of a filter that asks for a cell. A cell that is put together is tested as a row of one cell. */
+function someCell(filter: StoreFilter): RecordTest {
+  const asked = askedOf(filter);
+  const { test } = asked;
+  let verdicts = new Uint8Array(64);
+  let room = newRoom(256);
+  const decide = (words: Words, number: number): number => {
+    if (number > words.count) throw new UnknownWord();
+    if (number >= verdicts.length) {
+      const more = new Uint8Array(number * 2);
+      more.set(verdicts);
+      verdicts = more;
+    }
+    const verdict = verdictOf(asked, words.list[number - 1]!);
+    verdicts[number] = verdict;
+    return verdict;
+  };
+  return (words, record, from, packed) => {
+    const { bytes, end } = record;
+    const { holes } = words;
+    if (packed > room.bytes.length) room = newRoom(packed);
+    for (let at = from; at < end; ) {
+      const start = at;
+      let number = bytes[at++]!;
+      if (number >= ONE_BYTE) number = ONE_BYTE + ((number - ONE_BYTE) << 8) + bytes[at++]!;
+      if (number === 0) {
+        const length = putSpelled(record, at, room, 0, packed);
+        at = offsetBehind();
+        if (test(room.bytes, length)) return true;
+        continue;
+      }
+      const verdict = verdicts[number] || decide(words, number);
+      if (verdict === YES) return true;
+      if (holes[number] === NOWHERE) continue;
+      let n = bytes[at]!;
+      if (verdict === MAYBE) {
+        if ((n & 1) === 1) noteHoles(words, record, from, start);
+        if (test(room.bytes, putHoled(words, number, record, at, room, 0, packed))) return true;
+        at = offsetBehind();
+        continue;
+      }
+      if (n < 0x80) at++;
+      else {
+        n = varint(bytes, at);
+        at = offsetBehind();
+      }
+      if ((n & 1) === 0) at += n >> 1;
+    }
+    return false;
+  };
+}
+
+/** A filter that asks for a cell, compiled once for all words. */
+interface Asked {
+  readonly filter: StoreFilter;
+  readonly test: RowTest;
+  /** What of the filter can be told without values. */
+  readonly names: RowTest;
+  readonly looksAtValues: boolean;
+}
+
+function askedOf(filter: StoreFilter): Asked {
+  const test = compileFilter(filter);
+  const values = looksAtValues(filter);
+  return { filter, test, names: values ? compileFilter(namesOnly(filter)) : test, looksAtValues: values };
+}
+
+function verdictOf({ filter, test, names, looksAtValues }: Asked, { hole, at, cell }: Word): number {
+  if (hole === NOWHERE) return test(cell) ? YES : NO;
+  if (hole === IN_VALUE) {
+    if (!names(cell)) return NO;
+    return looksAtValues ? MAYBE : YES;
+  }
+  return mayBegin(filter, cell[0]!, cell.subarray(CELL_HEADER, at)) ? MAYBE : NO;
+}
+
+function namesOnly(filter: StoreFilter): StoreFilter {
+  if (filter.op === 'or') return { op: 'or', of: filter.of.map(namesOnly) };
+  return filter.op === 'columnEquals'
+    ? { op: 'hasColumn', family: filter.family, qualifier: filter.qualifier }
+    : filter;
+}
+
+function looksAtValues(filter: StoreFilter): boolean {
+  return filter.op === 'or' ? filter.of.some(looksAtValues) : filter.op === 'columnEquals';
+}
+
+/** Whether the filter asks for a cell whose qualifier may begin with these bytes. */
+function mayBegin(filter: StoreFilter, family: number, start: Buffer): boolean {
+  switch (filter.op) {
+    case 'hasColumn':
+    case 'columnEquals':
+      return filter.family === family && beginsWith(filter.qualifier, start);
+    case 'anyColumn':
+      return filter.family === family && mayMatch(filter.match, start);
+    default:
+      return filter.op === 'or' && filter.of.some((part) => mayBegin(part, family, start));
+  }
+}
+
+function mayMatch(match: QualifierMatch, start: Buffer): boolean {
+  if ('from' in match) {
+    // The names that begin so are those from `start` to the first one that does not.
+    return (
+      Buffer.compare(match.to, start) > 0 && (Buffer.compare(match.from, start) <= 0 || beginsWith(match.from, start))
+    );
+  }
+  const head = 'any' in match && match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
+  return beginsWith(head, start) || beginsWith(start, head);
+}
+
+function beginsWith(bytes: Buffer, start: Buffer): boolean {
+  return bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0;
+}

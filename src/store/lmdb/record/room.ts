@@ -1,0 +1,44 @@
+/** Copies up to a quarter of a slab share one: an allocation costs more than the copy. */
+const SLAB = 32 * 1024;
+
+/** Memory that is being filled. Up to three bytes behind what was asked for may be written. */
+export interface Room {
+  bytes: Buffer;
+  view: DataView;
+  /** Where in `bytes` and in `view` it begins. */
+  start: number;
+}
+
+const EXCESS = 3;
+
+/** Room for `length` bytes, of its own. */
+export function newRoom(length: number): Room {
+  const bytes = Buffer.allocUnsafeSlow(length + EXCESS);
+  return { bytes, view: new DataView(bytes.buffer), start: 0 };
+}
+
+const slab = newRoom(SLAB);
+
+/** Room for `length` bytes. `taken` makes them, or as many as were needed, the caller's own, before the next call. */
+export function reserve(length: number): Room {
+  if (length > SLAB >> 2) return newRoom(length);
+  if (slab.start + length > SLAB) {
+    const { bytes, view } = newRoom(SLAB);
+    slab.bytes = bytes;
+    slab.view = view;
+    slab.start = 0;
+  }
+  return slab;
+}
+
+export function taken(room: Room, length: number): Buffer {
+  // Half the time of `subarray`, which asks for the memory each time.
+  const out = Buffer.from(room.bytes.buffer as ArrayBuffer, room.start, length);
+  room.start += (length + 7) & ~7;
+  return out;
+}
+
+/** A Buffer of the caller's own; its bytes are anything. */
+export function allocate(length: number): Buffer {
+  return taken(reserve(length), length);
+}

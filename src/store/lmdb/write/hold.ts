@@ -1,0 +1,69 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoreError } from '../../errors.js';
+
+/** In the folder of a store whose data was found damaged; for people as well (docs/formats/lmdb.md). */
+const MARKER = 'rowan-damaged.json';
+/** How long another process may go on writing, ms. */
+const AGE_MS = 100;
+
+/**
+ * Whether writes to a folder are held because its data is damaged. A file says so, to every process and after a
+ * restart.
+ */
+export class WriteHold {
+  readonly #path: string;
+  #held = false;
+  #looked = Number.NEGATIVE_INFINITY;
+
+  constructor(folder: string) {
+    this.#path = join(folder, MARKER);
+  }
+
+  /** The first reason stays. Where the file cannot be made, this process alone holds. */
+  hold(why: string): void {
+    if (this.#held) return;
+    this.#held = true;
+    this.#looked = performance.now();
+    try {
+      writeFileSync(this.#path, `${JSON.stringify({ found: new Date().toISOString(), why })}\n`, {
+        flag: 'wx',
+        mode: 0o600,
+      });
+    } catch (error) {
+      if (!['EEXIST', 'EACCES', 'EROFS', 'ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? ''))
+        throw error;
+    }
+  }
+
+  /** Throws `held`. */
+  check(): void {
+    const now = performance.now();
+    if (now - this.#looked > AGE_MS) {
+      this.#looked = now;
+      this.#held = existsSync(this.#path);
+    }
+    if (this.#held) {
+      throw new StoreError(
+        'held',
+        `nothing is written, because the data is damaged: ${this.#why()}; see ${this.#path}, run "rowan check"`,
+      );
+    }
+  }
+
+  #why(): string {
+    try {
+      return String((JSON.parse(readFileSync(this.#path, 'utf8')) as { why?: unknown }).why);
+    } catch {
+      return 'it cannot be read where';
+    }
+  }
+
+  async release(): Promise<boolean> {
+    const held = this.#held || existsSync(this.#path);
+    await rm(this.#path, { force: true });
+    this.#held = false;
+    return held;
+  }
+}

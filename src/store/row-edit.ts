@@ -1,0 +1,210 @@
+import { sameBytes } from '../bytes/compare.js';
+import type { Cell, CellName, Guard, Increment, RowStep } from './contract.js';
+import { StoreError } from './errors.js';
+import {
+  CELL_HEADER,
+  compareCells,
+  compareQualifier,
+  counterBytes,
+  MAX_QUALIFIER,
+  nextCell,
+  packSorted,
+  qualifierStart,
+  valueStart,
+} from './row.js';
+
+/** One cell of a row after a step: its new value, or `undefined` when it goes. */
+export interface Edit {
+  readonly family: number;
+  readonly qualifier: Buffer;
+  readonly value: Buffer | undefined;
+}
+
+/** Whether `value`, the cell's present value or undefined, satisfies the guard. */
+export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
+  switch (guard.op) {
+    case 'absent':
+      return value === undefined;
+    case 'equals':
+      return value?.equals(guard.value) ?? false;
+    case 'counterEquals':
+      return counterOf(value) === guard.value;
+  }
+}
+
+/** The number in a counter cell; 0 when absent; `corrupt` when it is not 8 bytes. */
+export function counterOf(value: Buffer | undefined): bigint {
+  if (!value) return 0n;
+  if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
+  return value.readBigInt64BE();
+}
+
+/** The value of an increment's cell afterwards; `limit` beyond 64 bits. */
+export function incremented(add: Increment, value: Buffer | undefined): Buffer {
+  const sum = counterOf(value) + add.by;
+  if (BigInt.asIntN(64, sum) !== sum) throw new StoreError('limit', 'counter beyond 64 bits');
+  return counterBytes(sum);
+}
+
+/**
+ * What the step does to the cells of a row that are stored in it (`stored` tells by family number), sorted by name,
+ * each name once: deletes, then puts, then increments. `present` gives a cell's value as it is. `deleteRow` is the
+ * caller's.
+ */
+export function editsOf(
+  step: RowStep,
+  present: (name: CellName) => Buffer | undefined,
+  stored: (family: number) => boolean,
+): readonly Edit[] {
+  if (!step.delete?.length && !step.add?.length) return lastOfEachName(putsOf(step, stored));
+  const edits: Edit[] = [];
+  for (const name of step.delete ?? []) {
+    if (stored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
+  }
+  for (const cell of putsOf(step, stored)) edits.push(cell);
+  for (const add of step.add ?? []) {
+    if (!stored(add.family)) throw new TypeError('a counter cannot live in a separate family');
+    const before = edits.findLast((e) => compareCells(e, add) === 0);
+    const value = before ? before.value : present(add);
+    edits.push({ family: add.family, qualifier: add.qualifier, value: incremented(add, value) });
+  }
+  return lastOfEachName(edits);
+}
+
+function putsOf({ put = [] }: RowStep, stored: (family: number) => boolean): readonly Edit[] {
+  return put.every(({ family }) => stored(family)) ? put : put.filter(({ family }) => stored(family));
+}
+
+function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
+  let sorted = true;
+  for (let i = 1; i < edits.length && sorted; i++) sorted = compareCells(edits[i - 1]!, edits[i]!) < 0;
+  if (sorted) return edits;
+  const unique: Edit[] = [];
+  for (const edit of [...edits].sort(compareCells)) {
+    const last = unique[unique.length - 1];
+    if (last && compareCells(last, edit) === 0) unique[unique.length - 1] = edit;
+    else unique.push(edit);
+  }
+  return unique;
+}
+
+/** The row with the edits in it, always a buffer of its own; undefined when no cell is left. */
+export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer | undefined {
+  if (!row) return newRow(edits);
+  const old = row;
+  let length = old.length;
+  for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
+  const out = Buffer.allocUnsafe(length);
+  // The old row goes to the end first: from there its parts move forward, which takes no object for each of them.
+  const end = length - old.length;
+  out.set(old, end);
+  let to = 0;
+  let from = 0;
+  for (const edit of edits) {
+    const at = seek(old, from, edit);
+    out.copyWithin(to, end + from, end + at);
+    to += at - from;
+    from = at < old.length && isCell(old, at, edit) ? nextCell(old, at) : at;
+    if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
+  }
+  out.copyWithin(to, end + from, length);
+  to += old.length - from;
+  if (to === 0) return undefined;
+  return to === length ? out : Buffer.from(out.subarray(0, to));
+}
+
+function isPut(edit: Edit): edit is Cell {
+  return edit.value !== undefined;
+}
+
+function newRow(edits: readonly Edit[]): Buffer | undefined {
+  const cells = edits.every(isPut) ? edits : edits.filter(isPut);
+  return cells.length > 0 ? packSorted(cells) : undefined;
+}
+
+/** Offset of the first cell from `at` on that is not before `name`. */
+function seek(row: Buffer, at: number, name: CellName): number {
+  while (at < row.length) {
+    const family = row[at]!;
+    if (family > name.family || (family === name.family && compareQualifier(row, at, name.qualifier) >= 0)) break;
+    at = nextCell(row, at);
+  }
+  return at;
+}
+
+/** By what a row that is to be differs from the packed row that is. All in the order of names. */
+export interface CellChanges {
+  /** Cells that go, as they are. */
+  readonly gone: readonly Cell[];
+  /** Cells that are new, or get another value. */
+  readonly come: readonly Cell[];
+  /** What is in the place of each of `come`; undefined: nothing. */
+  readonly was: readonly (Buffer | undefined)[];
+}
+
+/** By what cells that rise by name differ from a packed row. */
+export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
+  const gone: Cell[] = [];
+  const come: Cell[] = [];
+  const was: (Buffer | undefined)[] = [];
+  let at = 0;
+  for (const cell of cells) {
+    for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) gone.push(cellAt(row, at));
+    const there = at < row.length && isCell(row, at, cell);
+    const start = there ? valueStart(row, at) : 0;
+    const next = there ? nextCell(row, at) : at;
+    if (!there || !sameBytes(cell.value, row, start, next)) {
+      come.push(cell);
+      was.push(there ? row.subarray(start, next) : undefined);
+    }
+    at = next;
+  }
+  for (; at < row.length; at = nextCell(row, at)) gone.push(cellAt(row, at));
+  return { gone, come, was };
+}
+
+function cellAt(row: Buffer, at: number): Cell {
+  const start = valueStart(row, at);
+  return {
+    family: row[at]!,
+    qualifier: row.subarray(qualifierStart(at), start),
+    value: row.subarray(start, nextCell(row, at)),
+  };
+}
+
+function isCell(row: Buffer, at: number, name: CellName): boolean {
+  return row[at] === name.family && compareQualifier(row, at, name.qualifier) === 0;
+}
+
+function writeCell(out: Buffer, at: number, family: number, qualifier: Buffer, value: Buffer): number {
+  const q = qualifier.length;
+  if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
+  out[at] = family;
+  out.writeUInt16BE(q, at + 1);
+  out.writeUInt32BE(value.length, at + 3);
+  out.set(qualifier, at + CELL_HEADER);
+  out.set(value, at + CELL_HEADER + q);
+  return at + CELL_HEADER + q + value.length;
+}
+
+/** Checks that every length in a packed row stays inside it and that the cells rise; `corrupt` otherwise. */
+export function checkRow(row: Buffer): void {
+  let last = -1;
+  for (let at = 0; at < row.length; ) {
+    if (at + CELL_HEADER > row.length)
+      throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
+    const next = nextCell(row, at);
+    if (last >= 0 && !rises(row, last, at)) {
+      throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${at}`);
+    }
+    last = at;
+    at = next;
+  }
+}
+
+function rises(row: Buffer, a: number, b: number): boolean {
+  if (row[a]! !== row[b]!) return row[a]! < row[b]!;
+  const start = b + CELL_HEADER;
+  const qualifier = row.subarray(start, start + row.readUInt16BE(b + 1));
+  return compareQualifier(row, a, qualifier) < 0;
+}

@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { LAUNCHER, MAIN, rowan, run, Sandbox, startProgram, until } from './rowan.js';
+import { lives } from './workers.js';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const LISTEN = ['--listen', 'ldap://127.0.0.1:0'];
+
+/** Runs the program in the project until a server has said its pid in its log or its line; that pid. */
+async function serverOf(
+  program: string,
+  args: readonly string[],
+  env: Record<string, string>,
+): Promise<[number, number]> {
+  const child = startProgram(program, args, { cwd: root, env });
+  let said = '';
+  child.stdout?.on('data', (data: Buffer) => (said += data));
+  child.stderr?.on('data', (data: Buffer) => (said += data));
+  const pid = (): number => Number(/ pid (\d+)/.exec(said)?.[1] ?? 0);
+  try {
+    await until(child, () => pid() > 0);
+  } catch (error) {
+    throw new Error(`${program} ${args.join(' ')}: ${said}`, { cause: error });
+  }
+  return [child.pid!, pid()];
+}
+
+async function ends(pid: number): Promise<void> {
+  while (lives(pid)) await sleep(10);
+}
+
+describe('cli: started by npm', () => {
+  const sandbox = new Sandbox();
+  const env = (): Record<string, string> => ({ npm_config_cache: sandbox.path('npm') });
+
+  before(() => sandbox.initSample());
+  after(() => sandbox.remove());
+
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+    it(`npx rowan serve, ended by ${signal}, ends the server`, async () => {
+      const args = ['--offline', 'rowan', 'serve', '--data', sandbox.data, ...LISTEN];
+      const [npx, server] = await serverOf('npx', args, env());
+      expect(server).not.to.equal(npx);
+      process.kill(npx, signal);
+      await ends(server);
+    });
+
+  it('a server in the background of a script outlives it', async () => {
+    const script = '"$0" "$1" serve --data "$2" --listen ldap://127.0.0.1:0 & while read line; do :; done';
+    const child = spawn('sh', ['-c', script, process.execPath, MAIN, sandbox.data], {
+      stdio: 'pipe',
+      env: { ...process.env, npm_lifecycle_script: 'rowan serve --data data & wait-for-it' },
+    });
+    let said = '';
+    child.stdout.on('data', (data: Buffer) => (said += data));
+    while (!/ pid \d+ /.test(said)) await sleep(10);
+    const server = Number(/ pid (\d+) /.exec(said)?.[1]);
+    child.stdin.end();
+    await new Promise((resolve) => child.once('exit', resolve));
+    // A server that watched would have looked by the time that this command has ended.
+    expect((await rowan(['check', '--data', sandbox.data])).code).to.equal(0);
+    await sleep(700);
+    expect(lives(server)).to.equal(true);
+    process.kill(server, 'SIGTERM');
+    await ends(server);
+  });
+});
+
+describe('cli: the launcher', () => {
+  const { engines } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { engines: { node: string } };
+
+  it('says in one line that Node is too old', async () => {
+    const pretend = (version: string): string => {
+      const code = `Object.defineProperty(process.versions, 'node', { value: '${version}' })`;
+      return `data:text/javascript,${encodeURIComponent(code)}`;
+    };
+    for (const version of ['12.22.12', '20.11.1']) {
+      const ended = await run(process.execPath, ['--import', pretend(version), LAUNCHER, '--version']);
+      expect(ended).to.deep.equal({
+        code: 1,
+        stdout: '',
+        stderr: `rowan: Rowan needs Node.js ${engines.node.replace('>=', '')} or later; this is ${version}\n`,
+      });
+    }
+    for (const version of ['20.12.0', '22.1.0'])
+      expect((await run(process.execPath, ['--import', pretend(version), LAUNCHER, '--version'])).code).to.equal(0);
+  });
+
+  it('has no syntax that Node 12 cannot parse', () => {
+    const text = readFileSync(LAUNCHER, 'utf8');
+    // Optional chaining, defaults of null, assignments by logic, private names, awaits and imports of a module.
+    expect(text).not.to.match(/\?\.|\?\?|\|\|=|&&=|this\.#|^\s*await |^import |^export /m);
+    expect(text.indexOf('isOldNode()')).to.be.lessThan(text.indexOf("require('node:"));
+  });
+});

@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+import { LdapError } from '../../src/ldap/error.js';
+import { damageOf, Partition } from '../../src/partition/index.js';
+import { StoreError } from '../../src/store/errors.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { Fixture, testSchema } from './fixture.js';
+
+/** What one search came to: entries and what they hold, or why it ended. */
+export interface Answer {
+  readonly entries?: number;
+  readonly digest?: string;
+  readonly error?: string;
+  /** Table of the damage, where that ended it. */
+  readonly table?: string | undefined;
+}
+
+/**
+ * Searches a directory that may be damaged: `damaged-pages-child.js FOLDER FILTER…`, each filter with the suffix as its
+ * base. Says a line of JSON for each filter.
+ */
+const [, , folder, ...filters] = process.argv as [string, string, string, ...string[]];
+
+function tell(answer: Answer): void {
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+
+function failure(error: unknown): Answer {
+  if (!(error instanceof LdapError || error instanceof StoreError)) throw error;
+  return { error: error.message, table: damageOf(error)?.table };
+}
+
+async function answer(fixture: Fixture, filter: string): Promise<Answer> {
+  const lines: string[] = [];
+  try {
+    await fixture.partition.search(fixture.params({ filter }), {
+      entry: ({ dn, row }) => void lines.push(`${dn} ${row.toString('base64')}`),
+      reference: () => undefined,
+    });
+  } catch (error) {
+    return failure(error);
+  }
+  return { entries: lines.length, digest: createHash('sha256').update(lines.sort().join('\n')).digest('hex') };
+}
+
+try {
+  const store = await openLmdbStore(folder, { readOnly: true });
+  const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+  for (const filter of filters) tell(await answer(fixture, filter));
+  await store.close();
+} catch (error) {
+  // It cannot even be opened: each search ends so.
+  for (const _ of filters) tell(failure(error));
+}

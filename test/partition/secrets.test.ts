@@ -1,0 +1,173 @@
+import { expect } from 'chai';
+import { initDirectory } from '../../src/partition/index.js';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
+import { MASTER, MASTER_TABLE, Q } from '../../src/partition/model/tables.js';
+import { openMemoryStore } from '../../src/store/memory/index.js';
+import {
+  ACTOR,
+  attributes,
+  change,
+  ENGINES,
+  type Fixture,
+  openFixture,
+  refused,
+  SUFFIX,
+  SYSTEM,
+  testSchema,
+  uuidText,
+} from './fixture.js';
+
+const CLASSES = ['inetOrgPerson', 'authPasswordObject'];
+const ANN = `cn=ann,${SUFFIX}`;
+const OPTIONED = ['userPassword;x-hid', '2.5.4.35;x-hid', 'userpassword;lang-de;x-hid', 'authPassword;x-hid'];
+
+for (const engine of ENGINES) {
+  describe(`secrets (${engine})`, () => {
+    let fixture: Fixture;
+    let ann: Buffer;
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      ann = await fixture.person('ann', SUFFIX, { objectClass: CLASSES, userPassword: '{SSHA}one' });
+    });
+    afterEach(() => fixture.close());
+
+    /** Stores values behind the partition's back. */
+    async function store(description: string, ...values: string[]): Promise<void> {
+      const put = values.map((value, i) => ({
+        family: MASTER.upAttributes,
+        qualifier: valueQualifier(description, i),
+        value: Buffer.from(value),
+      }));
+      await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key: ann, put }], decisive: 0 });
+    }
+
+    /** Descriptions of the stored secrets. */
+    async function secrets(): Promise<string[]> {
+      const { attributes: found } = await fixture.read(ANN);
+      return found.filter(({ type }) => type.secret).map(({ description }) => description);
+    }
+
+    /** Loads one entry in bulk; why it was refused. */
+    async function load(dn: string, values: Readonly<Record<string, string | string[]>>): Promise<string[]> {
+      const reasons: string[] = [];
+      async function* chunks() {
+        yield [{ line: 1, dn, attributes: attributes({ objectClass: CLASSES, cn: 'x', sn: 'x', ...values }) }];
+      }
+      await fixture.partition.load(chunks(), SYSTEM, {
+        continue: true,
+        onReject: ({ reason }) => void reasons.push(reason),
+      });
+      return reasons;
+    }
+
+    for (const description of OPTIONED) {
+      it(`${description} is refused, whoever brings it`, async () => {
+        const why = /holds secrets and takes no options/;
+        for (const actor of [ACTOR, SYSTEM]) {
+          const values = { objectClass: CLASSES, cn: 'x', sn: 'x', [description]: 's' };
+          await refused('constraintViolation', fixture.add(`cn=x,${SUFFIX}`, values, actor), why);
+          for (const operation of ['add', 'replace'] as const) {
+            const changes = [change('delete', 'userPassword'), change(operation, description, 's')];
+            const made = fixture.partition.modify(fixture.dn(ANN), changes, actor);
+            await refused('constraintViolation', made, why);
+          }
+        }
+        expect(await load(`cn=x,${SUFFIX}`, { [description]: 's' }))
+          .to.have.length(1)
+          .and.to.match(why);
+        expect(await secrets()).to.deep.equal(['userPassword']);
+      });
+    }
+
+    it('stored under options go with the secret, and keep no other change from being made', async () => {
+      for (const last of [change('replace', 'userPassword', '{SSHA}two'), change('delete', 'userPassword')]) {
+        await fixture.modify(ANN, change('replace', 'userPassword', '{SSHA}one'));
+        await store('userPassword;x-hid', 'hidden', 'more');
+        await store('userPassword;x-other', 'other');
+        await fixture.modify(ANN, change('replace', 'description', 'x'));
+        expect(await secrets()).to.have.length(3);
+        await fixture.modify(ANN, last);
+        expect(await secrets()).to.deep.equal(last.operation === 'delete' ? [] : ['userPassword']);
+        await fixture.expectClean();
+      }
+    });
+
+    it('stored under options are found by check and removed by repair', async () => {
+      await store('userPassword;x-hid', 'hidden', 'more');
+      const [breach, ...more] = await fixture.breaches();
+      expect(more).to.deep.equal([]);
+      expect(breach).to.include({ invariant: 'secret', where: uuidText(ann) });
+      expect(breach!.message).to.match(/'userPassword;x-hid': secrets take no options; repair removes the values/);
+      const before = (await fixture.read(ANN)).version;
+      expect(await fixture.partition.repair()).to.equal(1);
+      expect(await secrets()).to.deep.equal(['userPassword']);
+      expect((await fixture.read(ANN)).version > before).to.equal(true);
+      await fixture.expectClean();
+    });
+
+    it('passwords are eight at most, however they come', async () => {
+      const many = Array.from({ length: 9 }, (_, n) => `{SSHA}${n}`);
+      const why = /would have 9 values; an entry has 8 passwords at most/;
+      const values = { objectClass: CLASSES, cn: 'x', sn: 'x', userPassword: many };
+      for (const actor of [ACTOR, SYSTEM])
+        await refused('constraintViolation', fixture.add(`cn=x,${SUFFIX}`, values, actor), why);
+      expect(await load(`cn=x,${SUFFIX}`, { userPassword: many }))
+        .to.have.length(1)
+        .and.to.match(why);
+      await fixture.modify(ANN, change('replace', 'userPassword', ...many.slice(1)));
+      await refused('constraintViolation', fixture.modify(ANN, change('add', 'userPassword', many[0]!)), why);
+      // Those that are stored already hinder no other change, and are taken away as others are.
+      await store('userPassword', ...Array.from({ length: 12 }, (_, n) => `{SSHA}more ${n}`));
+      await fixture.modify(ANN, change('replace', 'description', 'x'));
+      await fixture.modify(ANN, change('replace', 'userPassword', '{SSHA}one'));
+      expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(['{SSHA}one']);
+      await fixture.expectClean();
+    });
+
+    it('name no entry', async () => {
+      const why = /'userPassword' holds secrets and cannot name an entry/;
+      const values = { objectClass: CLASSES, cn: 'x', sn: 'x' };
+      for (const rdn of ['userPassword=s3cr3t', 'cn=x+userPassword=s3cr3t', '2.5.4.35=s3cr3t']) {
+        for (const actor of [ACTOR, SYSTEM]) {
+          await refused('namingViolation', fixture.add(`${rdn},${SUFFIX}`, values, actor), why);
+          const to = { newRdn: rdn, deleteOldRdn: false, newSuperior: undefined };
+          await refused('namingViolation', fixture.partition.rename(fixture.dn(ANN), to, actor), why);
+        }
+        expect(await load(`${rdn},${SUFFIX}`, {}))
+          .to.have.length(1)
+          .and.to.match(why);
+        await refused('namingViolation', fixture.partition.addSuffix(`${rdn},o=new`), why);
+      }
+      expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(['{SSHA}one']);
+      await fixture.expectClean();
+    });
+
+    it('that name an entry are told by check, which does not repeat them', async () => {
+      const put = [
+        { family: MASTER.treeInfo, qualifier: Q.upRdn, value: Buffer.from('userPassword=s3cr3t') },
+        { family: MASTER.treeInfo, qualifier: Q.normRdn, value: Buffer.from('2.5.4.35=s3cr3t') },
+      ];
+      await store('userPassword', 's3cr3t');
+      await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key: ann, put }], decisive: 0 });
+      await fixture.partition.repair();
+      const breaches = await fixture.breaches();
+      expect(breaches.map(({ invariant, where }) => [invariant, where])).to.deep.equal([['secret', uuidText(ann)]]);
+      expect(breaches[0]!.message).to.match(/'userPassword', which holds secrets, names the entry/);
+      expect(breaches[0]!.message).not.to.contain('s3cr3t');
+      await fixture.rename(`userPassword=s3cr3t,${SUFFIX}`, 'cn=ann');
+      expect(await fixture.values(ANN, 'userPassword')).to.deep.equal([]);
+      await fixture.expectClean();
+    });
+  });
+}
+
+describe('secrets', () => {
+  it('name no suffix', async () => {
+    const settings = { adminDn: 'cn=admin', adminPassword: Buffer.from('{SSHA}x') };
+    for (const suffix of ['userPassword=s3cr3t', 'o=x,userPassword=s3cr3t'])
+      await refused(
+        'namingViolation',
+        initDirectory(openMemoryStore(), { ...settings, suffixes: [suffix] }, testSchema()),
+      );
+  });
+});

@@ -1,0 +1,115 @@
+import { expect } from 'chai';
+import {
+  costOf,
+  failureCost,
+  hashPassword,
+  isAffordable,
+  needsUpgrade,
+  ONE_COST,
+  type PasswordPolicy,
+  PasswordVerifier,
+  policyCost,
+  slowWork,
+} from '../../src/password/index.js';
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+const policy: PasswordPolicy = {
+  scheme: 'argon2id',
+  argon2: { memoryKiB: 8192, timeCost: 2, parallelism: 1 },
+  maxCost: 32 * ONE_COST,
+};
+const id = Buffer.alloc(24, 1);
+const base64 = (length: number): string => Buffer.alloc(length, 7).toString('base64').replace(/=+$/, '');
+const argon2 = (m: number, t: number): Buffer =>
+  bytes(`{ARGON2}$argon2id$v=19$m=${m},t=${t},p=1$${base64(16)}$${base64(32)}`);
+const pbkdf2 = (iterations: number): Buffer =>
+  bytes(`{PBKDF2-SHA256}${iterations}$${base64(16)}$${base64(32)}`.replaceAll('+', '.'));
+const SHA512_CRYPT =
+  '$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFdcbYEdFCoEOfaS35inz1.';
+
+describe('what a bind that fails costs', () => {
+  /** Work that is done for one, in units of `costOf`. */
+  async function spentOn(stored: readonly Buffer[], clear = bytes('wrong')): Promise<number> {
+    const before = slowWork.spent;
+    expect(await new PasswordVerifier(policy).verify(id, stored, clear)).to.equal(undefined);
+    return slowWork.spent - before;
+  }
+
+  it('is the same whoever is named and whatever is stored', async () => {
+    const first = await hashPassword(bytes('a'), policy);
+    const second = await hashPassword(bytes('b'), policy, [first]);
+    const third = await hashPassword(bytes('c'), policy, [first, second]);
+    for (const [name, stored] of Object.entries({
+      'no entry, or none': [],
+      'a foreign scheme': [bytes('{SASL}x@Y')],
+      'no hash': [bytes('{ARGON2}broken')],
+      'in the clear': [bytes('right')],
+      SSHA: [bytes('{SSHA}MDMxPOJ0RRnnLx0ABLNr2PozekikvkUa')],
+      'DES crypt': [bytes('{CRYPT}abhfCpXqd4GrI')],
+      'SHA-crypt': [bytes(`{CRYPT}$6$rounds=1000${SHA512_CRYPT}`)],
+      PBKDF2: [pbkdf2(4000)],
+      'cheap argon2': [argon2(512, 1)],
+      'several cheap ones': [argon2(512, 1), pbkdf2(1000), bytes('{CRYPT}abhfCpXqd4GrI')],
+      'the policy’s own': [first],
+      'three of the policy’s own': [first, second, third],
+      'one that costs more than may be': [argon2(262_144, 16)],
+    })) {
+      expect(await spentOn(stored), name).to.be.closeTo(policyCost(policy), 1);
+      expect(failureCost(stored, policy), name).to.be.closeTo(policyCost(policy), 1);
+    }
+    for (const odd of [bytes('with \0 inside'), Buffer.from([0xff, 0xfe])])
+      expect(
+        await spentOn([bytes('{CRYPT}$2a$04$abcdefghijklmnopqrstuu2l6KOA9D/61qJO06UBoSQCzHabcdeab')], odd),
+      ).to.be.closeTo(policyCost(policy), 1);
+  });
+
+  it('is more only where what is stored costs more, which asks for an upgrade', async () => {
+    const alone = await hashPassword(bytes('a'), policy);
+    for (const stored of [[argon2(8192, 4)], [alone, await hashPassword(bytes('b'), policy)]]) {
+      const cost = await spentOn(stored);
+      expect(cost).to.be.greaterThan(policyCost(policy));
+      expect(failureCost(stored, policy)).to.be.closeTo(cost, 1);
+      expect(needsUpgrade(stored[0]!, policy, stored.slice(1))).to.equal(true);
+    }
+    expect(needsUpgrade(alone, policy, [])).to.equal(false);
+    expect(needsUpgrade(alone, policy, [await hashPassword(bytes('b'), policy, [alone])])).to.equal(false);
+  });
+
+  it('never is that of a hash above the bound, which verifies nothing', async () => {
+    const dear = await hashPassword(bytes('right'), { ...policy, argon2: { ...policy.argon2, timeCost: 8 } });
+    const strict = { ...policy, maxCost: ONE_COST };
+    expect(isAffordable(dear, policy)).to.equal(true);
+    expect(isAffordable(dear, strict)).to.equal(false);
+    expect(await new PasswordVerifier(policy).verify(id, [dear], bytes('right'))).to.equal(dear);
+    const before = slowWork.spent;
+    expect(await new PasswordVerifier(strict).verify(id, [dear], bytes('right'))).to.equal(undefined);
+    expect(slowWork.spent - before).to.be.closeTo(policyCost(policy), 1);
+    // What the policy itself stores is never too dear.
+    expect(isAffordable(dear, { ...strict, argon2: { ...policy.argon2, timeCost: 8 } })).to.equal(true);
+  });
+
+  it('is known of a text without working on it', () => {
+    expect(costOf(argon2(19_456, 2))).to.equal(ONE_COST);
+    for (const huge of [
+      '{ARGON2}$argon2id$v=19$m=4294967295,t=4294967295,p=1$c2FsdHNhbHQ$aGFzaA',
+      '{PBKDF2-SHA512}1000000000$c2FsdA$aGFzaA',
+      `{CRYPT}$6$rounds=999999999${SHA512_CRYPT}`,
+      '{CRYPT}$2b$31$abcdefghijklmnopqrstuu2l6KOA9D/61qJO06UBoSQCzHabcdeab',
+    ])
+      expect(isAffordable(bytes(huge), policy), huge).to.equal(false);
+    for (const none of ['', 'clear', '{SSHA}x', '{SASL}x', '{ARGON2}x', '{PBKDF2}x', '{NOSUCH}$m=9999999,t=99'])
+      expect(costOf(bytes(none)), none).to.equal(0);
+  });
+
+  it('several passwords of one entry share a salt, and each is told from the others', async () => {
+    const values: Buffer[] = [];
+    for (const word of ['one', 'two', 'three']) values.push(await hashPassword(bytes(word), policy, values));
+    expect(new Set(values.map((value) => value.toString().split('$')[4])).size).to.equal(1);
+    expect(new Set(values.map(String)).size).to.equal(3);
+    const verifier = new PasswordVerifier(policy);
+    for (const [i, word] of ['one', 'two', 'three'].entries())
+      expect(await verifier.verify(id, values, bytes(word))).to.equal(values[i]);
+    const other = await hashPassword(bytes('four'), { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 } }, values);
+    expect(other.toString().split('$')[4]).not.to.equal(values[0]!.toString().split('$')[4]);
+  });
+});

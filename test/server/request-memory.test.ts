@@ -1,0 +1,171 @@
+import { once } from 'node:events';
+import { expect } from 'chai';
+import { encodeRequest } from '../../src/protocol/encode-request.js';
+import type { Request } from '../../src/protocol/messages.js';
+import { Budget } from '../../src/server/connection/budget.js';
+import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, SUFFIX, start } from './directory.js';
+import { RawClient } from './raw-client.js';
+
+const MIB = 1024 * 1024;
+const USER = { dn: personDn('p0'), password: 'secret-0' };
+
+function bytesOf(request: Request, id: number): Buffer {
+  return encodeRequest({ id, request, controls: [] });
+}
+
+function addOf(uid: string, bytes: number): Request {
+  return { op: 'add', dn: personDn(uid), attributes: personAttributes(uid, { description: 'x'.repeat(bytes) }) };
+}
+
+/** Writes as fast as the other side reads. */
+async function pour(client: RawClient, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; at += 64 * 1024)
+    if (!client.socket.write(bytes.subarray(at, at + 64 * 1024))) await once(client.socket, 'drain');
+}
+
+describe('server: memory for requests', () => {
+  let running: Running | undefined;
+  const clients: RawClient[] = [];
+
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close();
+    await running?.stop();
+    running = undefined;
+  });
+
+  async function open(who?: { readonly dn: string; readonly password: string }): Promise<RawClient> {
+    const client = await RawClient.open(running!.port);
+    clients.push(client);
+    if (who) expect(await client.bind(who.dn, who.password)).to.equal(0);
+    return client;
+  }
+
+  it('a write that its kind refuses is answered when its first bytes are there; the rest is passed over', async () => {
+    running = await start({}, 2);
+    const rdn = 'x'.repeat(200_000);
+    const long = 'x'.repeat(100_000);
+    const writes: Request[] = [
+      addOf('new', 6 * MIB),
+      { op: 'delete', dn: `cn=${rdn},${SUFFIX}` },
+      { op: 'modifyDN', dn: personDn('p1'), newRdn: `cn=${rdn}`, deleteOldRdn: false, newSuperior: undefined },
+      {
+        op: 'modify',
+        dn: personDn('p1'),
+        changes: [{ operation: 'replace', attribute: attributes({ description: long })[0]! }],
+      },
+    ];
+    for (const who of [undefined, USER]) {
+      const client = await open(who);
+      for (const request of writes) {
+        const id = client.nextId();
+        const bytes = bytesOf(request, id);
+        const told = who && request.op === 'modify' ? bytes.length : 100;
+        client.write(bytes.subarray(0, told));
+        expect((await client.answer(id)).code, request.op).to.equal(50);
+        await pour(client, bytes.subarray(told));
+        expect((await client.search('')).code).to.equal(0);
+      }
+    }
+  });
+
+  it('sixty refused adds of 6.5 MiB, one connection or sixty, take no memory', async () => {
+    running = await start({}, 1);
+    const bytes = bytesOf(addOf('new', 6.5 * MIB), 7);
+    const floods = [await open()];
+    for (let i = 0; i < 60; i++) await pour(floods[0]!, bytes);
+    for (let i = 0; i < 60; i++) floods.push(await open());
+    const memory = (): number => process.memoryUsage().arrayBuffers;
+    const before = memory();
+    let most = 0;
+    const sampler = setInterval(() => (most = Math.max(most, memory() - before)), 1);
+    await Promise.all(floods.map((client) => pour(client, bytes)));
+    for (const client of floods) expect((await client.answer(7)).code).to.equal(50);
+    clearInterval(sampler);
+    // 400 MiB have come. What was read lies about until it is collected.
+    expect(most).to.be.lessThan(64 * MIB);
+    expect(running.server.requestBudget.used).to.equal(0);
+  }).timeout(20_000);
+
+  it('a client that has not bound may send limits.unboundMessageBytes, a bound one limits.messageBytes', async () => {
+    running = await start({ 'access.anonymous': 'read' }, 1);
+    const terms = Array.from({ length: 3000 }, (_, i) => ({
+      type: 'equal' as const,
+      attribute: 'description',
+      value: Buffer.from(`some longer value ${i}`),
+    }));
+    const wide = { scope: 'one', filter: { type: 'or', filters: terms } } as const;
+    const client = await open();
+    const refused = await client.search(PEOPLE, wide);
+    expect(refused.code).to.equal(11);
+    expect(refused.final.message).to.contain('before a bind (limits.unboundMessageBytes)');
+    expect((await client.search(PEOPLE)).code).to.equal(0);
+    expect(await client.bind(USER.dn, USER.password)).to.equal(0);
+    expect((await client.search(PEOPLE, wide)).code).to.equal(0);
+    const binding = await open();
+    const answer = await binding.request({
+      op: 'bind',
+      version: 3,
+      name: '',
+      authentication: { method: 'simple', password: Buffer.alloc(100_000) },
+    });
+    expect(answer.code).to.equal(11);
+  });
+
+  it('large requests share one budget: they wait for room, one after another, and all are answered', async () => {
+    running = await start({ 'limits.requestBytes': 16 * MIB, 'limits.messageBytes': 16 * MIB }, 0);
+    const { requestBudget } = running.server;
+    let most = 0;
+    const sampler = setInterval(() => (most = Math.max(most, requestBudget.used)), 1);
+    const senders = await Promise.all(Array.from({ length: 6 }, () => open(ADMIN)));
+    await Promise.all(
+      senders.map(async (client, c) => {
+        for (let i = 0; i < 3; i++) await pour(client, bytesOf(addOf(`big${c}-${i}`, 5 * MIB), 100 + i));
+        for (let i = 0; i < 3; i++) expect((await client.answer(100 + i)).code).to.equal(0);
+      }),
+    );
+    clearInterval(sampler);
+    expect(most).to.be.greaterThan(5 * MIB);
+    expect(most).to.be.lessThan(12.1 * MIB);
+    expect(requestBudget.used).to.equal(0);
+  }).timeout(20_000);
+
+  it('who sends large requests slowly keeps no others waiting; what he had is free when he is gone', async () => {
+    running = await start({ 'limits.requestBytes': 16 * MIB }, 2);
+    const { requestBudget } = running.server;
+    const modify = (dn: string): Request => ({
+      op: 'modify',
+      dn,
+      changes: [{ operation: 'replace', attribute: attributes({ userPassword: `{SSHA}${'x'.repeat(5 * MIB)}` })[0]! }],
+    });
+    const slow = await Promise.all(Array.from({ length: 10 }, () => open(USER)));
+    for (const client of slow) client.write(bytesOf(modify(USER.dn), 50).subarray(0, 1000));
+    while (requestBudget.used < 5 * MIB) await new Promise(setImmediate);
+    // Half a budget of 16 MiB has room for one of these.
+    const admin = await open(ADMIN);
+    expect((await admin.request(addOf('big', 5 * MIB))).code).to.equal(0);
+    for (const client of slow) client.close();
+    while (requestBudget.used > 0) await new Promise(setImmediate);
+  }).timeout(10_000);
+
+  it('a budget: claims in turn, shares, small amounts beside them', () => {
+    const woken: string[] = [];
+    const budget = new Budget(100);
+    const claimant = (name: string) => ({ wake: () => void woken.push(name) });
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
+    expect(budget.claim(a!, 'ann', 50)).to.equal(true);
+    expect(budget.claim(b!, 'ann', 10), 'over her share').to.equal(false);
+    expect(budget.claim(c!, 'bob', 40), 'over three quarters').to.equal(false);
+    expect(budget.claim(d!, 'bob', 5), 'behind c').to.equal(false);
+    budget.take(60);
+    expect(budget.full).to.equal(true);
+    budget.give(60);
+    budget.giveBack('ann', 50);
+    return new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+      expect(woken).to.deep.equal(['b']);
+      expect(budget.claim(b!, 'ann', 10)).to.equal(true);
+      budget.forget(c!);
+      expect(budget.claim(d!, 'bob', 5)).to.equal(true);
+      expect(budget.used).to.equal(15);
+    });
+  });
+});

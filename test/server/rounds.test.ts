@@ -1,0 +1,30 @@
+import { expect } from 'chai';
+import { Rounds } from '../../src/server/connection/rounds.js';
+
+const round = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('server: rounds of requests', () => {
+  it('senders have their turns one after another, some in a round, and none is forgotten', async () => {
+    const rounds = new Rounds();
+    const begun: string[] = [];
+    const sender = (name: string, turns: number) => ({
+      begin(): void {
+        begun.push(name);
+        if (--turns > 0) rounds.wait(this, 3);
+      },
+    });
+    const all = ['a', 'b', 'c', 'd'].map((name) => sender(name, 3));
+    expect(rounds.left).to.equal(4);
+    for (const one of all) rounds.wait(one, 1);
+    expect(rounds.left, 'who comes now begins one request').to.equal(0);
+    await round();
+    expect(begun).to.deep.equal(['a', 'b']);
+    expect(rounds.left).to.be.below(0);
+    await round();
+    expect(begun.slice(2)).to.deep.equal(['c', 'd']);
+    while (begun.length < 12) await round();
+    expect(begun.join('')).to.equal('abcdabcdabcd');
+    await round();
+    expect(rounds.left).to.equal(4);
+  });
+});

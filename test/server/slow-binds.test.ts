@@ -1,0 +1,136 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { expect } from 'chai';
+import { ONE_COST, slowWork } from '../../src/password/index.js';
+import { networkOf } from '../../src/server/words/network.js';
+import { ADMIN, addPerson, attributes, personAttributes, personDn, type Running, start } from './directory.js';
+import { RawClient } from './raw-client.js';
+
+const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
+const WRONG = 200;
+
+describe('server: slow binds', () => {
+  let running: Running;
+  const clients: RawClient[] = [];
+  beforeEach(async () => {
+    running = await start({ ...CHEAP, 'credentialCache.enabled': false }, 1);
+  });
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close();
+    await running.stop();
+  });
+
+  async function open(localAddress = '127.0.0.1'): Promise<RawClient> {
+    const socket = connect({ port: running.port, host: '127.0.0.1', localAddress });
+    await once(socket, 'connect');
+    const client = new RawClient(socket);
+    clients.push(client);
+    return client;
+  }
+
+  /** Keeps all slow work waiting until what it gives is called. */
+  function hold(): () => void {
+    let go!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    while (slowWork.waiting === 0) void slowWork.run(() => gate);
+    return go;
+  }
+
+  /** The place of the right bind among the answers, when it is sent behind all the wrong ones. */
+  async function placeOf(right: RawClient, dn: string, wrong: (n: number) => [RawClient, string]): Promise<number> {
+    const go = hold();
+    const waiting = slowWork.waiting;
+    const order: string[] = [];
+    const answers = Array.from({ length: WRONG }, async (_, n) => {
+      const [client, name] = wrong(n);
+      expect(await client.bind(name, 'wrong')).to.equal(49);
+      order.push('wrong');
+    });
+    while (slowWork.waiting < waiting + WRONG) await new Promise((resolve) => setImmediate(resolve));
+    const own = right.bind(dn, 'right').then((code) => {
+      expect(code).to.equal(0);
+      order.push('right');
+    });
+    while (slowWork.waiting < waiting + WRONG + 1) await new Promise((resolve) => setImmediate(resolve));
+    go();
+    await Promise.all([...answers, own]);
+    return order.indexOf('right');
+  }
+
+  it('a right one does not wait for 200 wrong ones', async () => {
+    const admin = await open();
+    await admin.bind(ADMIN.dn, ADMIN.password);
+    for (const uid of ['ann', 'bob'])
+      expect(
+        (
+          await admin.request({
+            op: 'add',
+            dn: personDn(uid),
+            attributes: personAttributes(uid, { userPassword: 'right' }),
+          })
+        ).code,
+      ).to.equal(0);
+    const many = await Promise.all(Array.from({ length: WRONG }, () => open()));
+    const [right, elsewhere] = [await open(), await open('127.0.0.2')];
+    const few = 10;
+    const toAnn = (n: number): [RawClient, string] => [many[n]!, personDn('ann')];
+    expect(await placeOf(elsewhere, personDn('ann'), toAnn), 'from another network').to.be.at.most(few);
+    expect(await placeOf(right, personDn('bob'), toAnn), 'for another identity').to.be.at.most(few);
+    const toMany = (n: number): [RawClient, string] => [many[n]!, personDn(`nobody${n}`)];
+    expect(await placeOf(right, personDn('bob'), toMany), 'of one who succeeded before').to.be.at.most(few);
+  });
+
+  it('passwords are few, and their hashes not dear', async () => {
+    const admin = await open();
+    await admin.bind(ADMIN.dn, ADMIN.password);
+    const add = async (uid: string, userPassword: string | string[]) =>
+      admin.request({ op: 'add', dn: personDn(uid), attributes: personAttributes(uid, { userPassword }) });
+    const words = Array.from({ length: 9 }, (_, n) => `word ${n}`);
+    const before = slowWork.spent;
+    const many = await add('many', words);
+    expect([many.code, many.final.message]).to.deep.equal([19, '9 passwords are given; an entry has 8 at most']);
+    expect(slowWork.spent, 'nothing is hashed').to.equal(before);
+    expect((await add('many', words.slice(1))).code).to.equal(0);
+    const modify = (operation: 'add' | 'delete' | 'replace', ...values: string[]) =>
+      admin.request({
+        op: 'modify',
+        dn: personDn('many'),
+        changes: [{ operation, attribute: attributes({ userPassword: values })[0]! }],
+      });
+    expect((await modify('add', 'one more')).code).to.equal(19);
+    expect((await modify('delete', ...words)).code).to.equal(19);
+    expect((await modify('delete', ...words.slice(1))).code).to.equal(0);
+    const dear = '{PBKDF2-SHA512}1000000$c2FsdA$aGFzaA';
+    const refused = await modify('add', dear);
+    expect(refused.code).to.equal(19);
+    expect(refused.final.message).to.match(/costs \d\d times what a hash should \(see passwords.maxCost\)/);
+    expect((await add('dear', dear)).code).to.equal(19);
+    expect((await modify('add', `{X-LONG}${'x'.repeat(2100)}`)).code).to.equal(19);
+    expect((await modify('add', '{PBKDF2-SHA512}10000$c2FsdA$aGFzaA')).code).to.equal(0);
+  });
+
+  it('a hash above the bound that is stored all the same costs nothing and binds nobody', async () => {
+    const dear = `{ARGON2}$argon2id$v=19$m=262144,t=16,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`;
+    await addPerson(running.partition, 'dear', { userPassword: dear });
+    const client = await open();
+    const before = slowWork.spent;
+    expect(await client.bind(personDn('dear'), 'x')).to.equal(49);
+    expect(slowWork.spent - before).to.be.below(ONE_COST);
+  });
+
+  it('a network is an address of IPv4, and a /64 of IPv6', () => {
+    for (const [address, network] of [
+      ['10.1.2.3', '10.1.2.3'],
+      ['::ffff:10.1.2.3', '10.1.2.3'],
+      ['::1', '0:0:0:0::/64'],
+      ['2001:db8::5', '2001:db8:0:0::/64'],
+      ['2001:DB8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+      ['2001:db8:1:2::', '2001:db8:1:2::/64'],
+      ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+      [undefined, 'local'],
+    ] as const)
+      expect(networkOf(address), address).to.equal(network);
+  });
+});
