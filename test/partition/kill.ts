@@ -23,6 +23,9 @@ import { readEntries } from './kill-read.js';
 
 const CHILD = fileURLToPath(new URL('./kill-child.js', import.meta.url));
 
+/** A line that tells that an operation is done. */
+const DONE = /^\{"writer":\d+\}$/m;
+
 /** What was said before the kill. */
 export interface Heard {
   readonly acknowledged: { readonly writer: number; readonly operation: Operation }[];
@@ -64,8 +67,11 @@ export async function prepare(store: Store): Promise<void> {
 export class Front {
   readonly #child = spawn(process.execPath, [CHILD], { stdio: ['pipe', 'pipe', 'pipe'] });
 
-  /** Lets it write and kills it `after` ms behind the first thing it says; `args` are those of kill-child.js. */
-  killed(args: readonly string[], after: number): Promise<Heard> {
+  /**
+   * Lets it write and kills it `after` ms behind the first thing it says, or behind the first that is `done`; `args`
+   * are those of kill-child.js.
+   */
+  killed(args: readonly string[], after: number, done = false): Promise<Heard> {
     const child = this.#child;
     child.stdin.write(`${JSON.stringify(args)}\n`);
     return new Promise((resolve, reject) => {
@@ -74,7 +80,7 @@ export class Front {
       let timer: NodeJS.Timeout | undefined;
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
         out += text;
-        timer ??= setTimeout(() => child.kill('SIGKILL'), after);
+        if (!done || DONE.test(out)) timer ??= setTimeout(() => child.kill('SIGKILL'), after);
       });
       child.stderr.setEncoding('utf8').on('data', (text: string) => {
         errors += text;
@@ -174,7 +180,9 @@ export async function killRounds(
     await prepare(await openLmdbStore(folder));
     const ledger = new Ledger();
     for (let round = 1; round <= rounds; round++) {
-      const heard = await front.killed([folder, String(random.int(2 ** 31))], random.int(250));
+      // How much is done in some milliseconds is the machine's: each second kill waits for the first that is.
+      const done = round % 2 === 0;
+      const heard = await front.killed([folder, String(random.int(2 ** 31))], random.int(250), done);
       front = new Front();
       const fixture = await open(folder);
       await fixture.expectClean();
@@ -182,7 +190,7 @@ export async function killRounds(
       await fixture.close();
       tell(round, ledger.acknowledged);
     }
-    expect(ledger.acknowledged, 'the writers were let work').to.be.greaterThan(rounds);
+    expect(ledger.acknowledged, 'the writers were let work').to.be.at.least(Math.floor(rounds / 2));
   } finally {
     front.end();
     rmSync(folder, { recursive: true, force: true });

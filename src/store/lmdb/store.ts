@@ -104,9 +104,7 @@ export class LmdbStore extends LmdbReader implements Store {
 
   snapshot(): Snapshot {
     this.checkOpen();
-    // A database opened after the snapshot is unknown to it, so all are opened before.
-    if (!this.env.isCurrent()) this.env.refresh();
-    const snapshot = new LmdbSnapshot(this.env, this.env.root.useReadTransaction(), () => {
+    const snapshot = new LmdbSnapshot(this.env, this.env.held(), () => {
       this.#snapshots.delete(snapshot);
     });
     this.#snapshots.add(snapshot);

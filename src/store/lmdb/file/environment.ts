@@ -1,10 +1,10 @@
-import { open, type RootDatabase } from 'lmdb';
+import { open, type RootDatabase, type Transaction } from 'lmdb';
 import type { TableSpec } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { noTable } from '../../tables.js';
 import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';
-import { toStoreError } from './lmdb-errors.js';
+import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
 import { PAGE } from './pages.js';
 import { memoryLimit, outgrows } from './read-ahead.js';
@@ -72,6 +72,8 @@ export class Environment {
   /** What went wrong in a read, for the caller to throw. */
   failure(error: unknown): unknown {
     if (this.closed) return new StoreError('closed', `store in ${this.folder} is closed`);
+    // LMDB answers nothing more in a transaction that met a damaged page: those who read next take another.
+    if (isLmdbError(error)) this.root.resetReadTxn();
     return toStoreError(error, this.folder);
   }
 
@@ -139,6 +141,17 @@ export class Environment {
       this.tables.set(name, this.openTable(entry.spec, entry.id));
     }
     this.#generation = generation;
+  }
+
+  /** The read transaction of this tick, held until `done()` is called on it. */
+  held(): Transaction {
+    try {
+      // A database that is opened later is unknown to the transaction, so all are opened before.
+      if (!this.isCurrent()) this.refresh();
+      return this.root.useReadTransaction();
+    } catch (error) {
+      throw this.failure(error);
+    }
   }
 
   openTable(spec: TableSpec, id: number): LmdbTable {

@@ -23,6 +23,11 @@ function codeOf(error: unknown): number | undefined {
   return typeof code === 'number' ? code : undefined;
 }
 
+/** Whether LMDB itself reports it, and not what reads its rows. */
+export function isLmdbError(error: unknown): boolean {
+  return codeOf(error) !== undefined;
+}
+
 /** Says of an error from LMDB or the file system what it means for the store in `folder`, and what helps. */
 export function toStoreError(error: unknown, folder: string, applied: 'no' | 'unknown' = 'no'): unknown {
   if (error instanceof StoreError || error instanceof TypeError) return error;

@@ -40,6 +40,14 @@ function isBeyond({ end, reverse = false, inclusiveEnd }: RowRange, keys: Buffer
   return order === 0 ? !inclusiveEnd : order > 0 !== reverse;
 }
 
+/** `md_entries` of a database's record: LMDB keeps a 64-bit count 32 bytes in. */
+const ENTRIES_AT = 32;
+
+/** Undefined where there is no record. */
+function entriesIn(record: Buffer | undefined): number | undefined {
+  return record && Number(record.readBigUInt64LE(ENTRIES_AT));
+}
+
 /** Compares the key of one row with another. */
 class Comparison implements RangeSink {
   full = false;
@@ -58,6 +66,9 @@ class Comparison implements RangeSink {
 
 /** Reads ranges of a database by handing each row on unbuilt: half the time a row of a scan takes is its copy. */
 export class Scanner {
+  readonly #root: RootDatabase;
+  /** The key of the database's record in LMDB's list of databases. */
+  readonly #record: Buffer;
   readonly #db: Db;
   readonly #table: string;
   #run: Run | undefined;
@@ -67,6 +78,8 @@ export class Scanner {
   #to = 0;
 
   constructor(root: RootDatabase, name: string, records: Records, table: string) {
+    this.#root = root;
+    this.#record = Buffer.from(`${name}\0`);
     this.#table = table;
     const writeKey = (key: Buffer, target: Buffer, start: number): number => {
       target.set(key, start);
@@ -124,6 +137,16 @@ export class Scanner {
     return sink.full ? sink.order : undefined;
   }
 
+  /** By LMDB's own count, which lies apart from the pages of the rows. */
+  isEmpty(transaction: Transaction | undefined): boolean {
+    return (transaction ? entriesIn(this.#root.get(this.#record, { transaction })) : this.#entries()) === 0;
+  }
+
+  /** In the transaction of this tick, or in the one that writes. */
+  #entries(): number {
+    return (this.#db as unknown as { db: { stat(): { entryCount: number } } }).db.stat().entryCount;
+  }
+
   /** False when the sink is full. */
   #walk(run: Run, transaction: Transaction | undefined): boolean {
     const outer = this.#run;
@@ -151,7 +174,7 @@ export class Scanner {
     const known = started ? this.lastKey : start;
     const last = { start: undefined, end: undefined, reverse: !reverse };
     const order = this.orderOfFirst(last, known, transaction);
-    if (order === undefined ? !started : this.#isLast(order, range, started)) return;
+    if (order === undefined ? !started && this.isEmpty(transaction) : this.#isLast(order, range, started)) return;
     throw damaged(this.#table, known, 'the rows behind it are lost');
   }
 

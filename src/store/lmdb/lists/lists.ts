@@ -4,13 +4,13 @@ import { suffixOf } from '../../checks.js';
 import { damaged, type StoreError } from '../../errors.js';
 import { EMPTY } from '../../row.js';
 import { afterPrefix } from '../../tables.js';
+import { requireAbsent } from '../file/absent.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';
 import { roomIn } from '../file/pages.js';
 import { copyOf, viewOf } from '../file/read-buffer.js';
 import type { RowRange } from '../file/scanner.js';
 import { CHECK_BYTES } from '../record/check.js';
 import { firstSegmentKey } from '../rows/segments.js';
-import { requireAbsent } from './absent.js';
 
 /**
  * Lists of a table with `suffixBytes`: the suffixes of the rows under one prefix, rising, one after another.

@@ -1,9 +1,9 @@
 import type { Transaction } from 'lmdb';
 import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
+import { requireBefore } from '../file/absent.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
-import { requireBefore } from './absent.js';
 import { firstAt, Lists, type Take } from './lists.js';
 
 /** Prefixes up to so many bytes are looked up one by one. */

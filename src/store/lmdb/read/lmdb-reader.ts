@@ -4,6 +4,7 @@ import { selectColumns } from '../../columns.js';
 import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../../contract.js';
 import { EMPTY, packSorted } from '../../row.js';
 import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
+import { requireAbsent } from '../file/absent.js';
 import type { Environment } from '../file/environment.js';
 import { getSound, type LmdbTable, separateOf } from '../file/lmdb-table.js';
 import { viewOf } from '../file/read-buffer.js';
@@ -57,8 +58,12 @@ export class LmdbReader implements Reader {
     const bytes = getSound(table, table.rows, key, this.#transaction);
     if (bytes && isLong(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
     if (bytes) return decodedRow(table, key, bytes, false);
+    return this.#absent(table, key);
+  }
+
+  #absent(table: LmdbTable, key: Buffer): undefined {
+    requireAbsent(table, key, this.#transaction);
     this.env.recheck(table);
-    return undefined;
   }
 
   #segments(table: LmdbTable, key: Buffer): Segments {
@@ -89,8 +94,7 @@ export class LmdbReader implements Reader {
           const row = decodedRow(table, key, bytes, only);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
-        this.env.recheck(table);
-        return undefined;
+        return this.#absent(table, key);
       } catch (error) {
         this.#learnOrThrow(table, error);
       }

@@ -1,6 +1,6 @@
 import type { Transaction } from 'lmdb';
 import { damaged } from '../../errors.js';
-import type { LmdbTable } from '../file/lmdb-table.js';
+import type { LmdbTable } from './lmdb-table.js';
 
 /**
  * After nothing was found under the key: LMDB compared it with others, and stopped between two. Where one of those is
@@ -24,14 +24,11 @@ export function requireBefore(table: LmdbTable, key: Buffer, transaction: Transa
   if (!smaller) throw astray(table, key);
 }
 
-/** How the key of the table's last row, or of its first, compares with the key; 0 where there is none. */
-function outermost(
-  { scanner }: LmdbTable,
-  key: Buffer,
-  reverse: boolean,
-  transaction: Transaction | undefined,
-): number {
-  return scanner.orderOfFirst({ start: undefined, end: undefined, reverse }, key, transaction) ?? 0;
+/** How the key of the table's last row, or of its first, compares with the key; 0 where the table is empty. */
+function outermost(table: LmdbTable, key: Buffer, reverse: boolean, transaction: Transaction | undefined): number {
+  const order = table.scanner.orderOfFirst({ start: undefined, end: undefined, reverse }, key, transaction);
+  if (order === undefined && !table.scanner.isEmpty(transaction)) throw astray(table, key);
+  return order ?? 0;
 }
 
 function astray({ spec }: LmdbTable, key: Buffer): Error {
