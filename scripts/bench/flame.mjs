@@ -11,7 +11,7 @@ const USAGE = `npm run bench -- flame [options]
   --seconds N      length of the load (5)
   --profile FILE   draw this V8 profile instead of making one
   --out FILE       the picture (docs/lab/flamegraph-search.svg)
-Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
+Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.cjs.
 `;
 
 const DEPTH = 16;

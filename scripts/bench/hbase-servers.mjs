@@ -64,7 +64,7 @@ export class FrontEnd extends Server {
     super(folder);
     this.url = url;
     this.dist = dist ?? join(root, 'dist');
-    this.program = dist === undefined ? join(root, 'scripts/rowan') : join(dist, 'src/cli/main.js');
+    this.program = dist === undefined ? join(root, 'scripts/rowan.cjs') : join(dist, 'src/cli/main.js');
     this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
   }
 

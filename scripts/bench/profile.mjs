@@ -16,7 +16,7 @@ const USAGE = `npm run bench -- profile [options]
   --seconds N      length of each load (5)
   --only ROW,ROW   only these: ${names.join(', ')}
   --record         append to docs/lab/runs.md
-Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
+Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.cjs.
 `;
 
 const HEADS = ['work', 'in flight', 'busy', 'µs', ...PARTS];

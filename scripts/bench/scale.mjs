@@ -25,7 +25,7 @@ const USAGE = `npm run bench -- scale [options]
   --seconds N      length of each measurement (3)
   --folder DIR     where the directories are made (${tmpdir()})
   --record         append the table to docs/lab/runs.md
-Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.
+Environment: ROWAN_BENCH_PROGRAM is measured instead of scripts/rowan.cjs.
 `;
 
 function readOptions(args) {

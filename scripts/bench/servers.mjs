@@ -103,7 +103,7 @@ export class Rowan extends Server {
   constructor(folder, root, workers = 1) {
     super(folder);
     this.workers = workers;
-    this.rowan = join(root, 'scripts/rowan');
+    this.rowan = join(root, 'scripts/rowan.cjs');
     this.data = join(folder, 'data');
     this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
   }

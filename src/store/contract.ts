@@ -117,6 +117,12 @@ export interface Reader {
    */
   getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;
   /**
+   * As `getHead`, of an engine that answers at once and has memory to lend: the row is good until the next call of any
+   * `lendHead` of the process, or for as long as its holder likes where `keepLent` is called before that.
+   */
+  lendHead?(table: string, key: Buffer): Buffer | undefined;
+  keepLent?(): void;
+  /**
    * Some cells of one row, in order, as a packed row; undefined when there are none. `ranges` rise and do not overlap;
    * separate families are not among them. Costs what it gives, not what the row holds, where rows are kept in parts.
    */

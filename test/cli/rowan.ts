@@ -17,7 +17,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** What the launcher runs with Node. */
 export const MAIN = fileURLToPath(new URL('../../bundle/cli/main.js', import.meta.url));
 export const SAMPLE = join(root, 'scripts/sample.ldif');
-export const LAUNCHER = join(root, 'scripts/rowan');
+export const LAUNCHER = join(root, 'scripts/rowan.cjs');
 /** Writes LDIF of so many people below the suffix. */
 export const PEOPLE_SCRIPT = join(root, 'scripts/people.mjs');
 

@@ -276,7 +276,7 @@ describe('cli: npm start and the launcher', () => {
     expect(await say()).not.to.match(/Created|this once/);
   });
 
-  it('scripts/rowan starts it from any folder', async () => {
+  it('scripts/rowan.cjs starts it from any folder', async () => {
     const ended = await run(process.execPath, [LAUNCHER, '--version'], { cwd: sandbox.folder });
     const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
       version: string;

@@ -13,8 +13,8 @@ import { needs } from '../require.js';
 import { moveRegion } from './move.js';
 
 /**
- * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with the run
- * (or with its process, however that ends). Tests keep apart by a prefix of their own for their tables.
+ * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with its
+ * process, however that ends. Tests keep apart by a prefix of their own for their tables.
  */
 const script = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
 const START_MS = 600_000;
@@ -73,14 +73,6 @@ export function freshPrefix(): string {
   lastPrefix++;
   return `t${lastPrefix}`;
 }
-
-/** For a process that has to have its own HBase gone when it ends: the run's root hook does it for tests. */
-export async function stopHBase(): Promise<void> {
-  await (await started?.catch(() => undefined))?.end();
-  started = undefined;
-}
-
-after(stopHBase);
 
 /**
  * Below the ports that systems give to outgoing connections: one of those may take the port of an HBase that was
@@ -174,7 +166,7 @@ class OwnServer implements HBaseServer {
     const data = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`));
     const [master, region, rest, zookeeper] = [await freePort(), await freePair(), await freePort(), await freePort()];
     const server = new OwnServer(data, { master, region, rest, zookeeper });
-    // Should the process end without its hooks; a kill -9 is what --while is for.
+    // A kill -9 is what --while is for.
     process.once('exit', () => server.#endNow());
     await server.restart();
     return server;
@@ -226,12 +218,6 @@ class OwnServer implements HBaseServer {
     } finally {
       await client.close();
     }
-  }
-
-  /** Ends it for good, with its data. */
-  async end(): Promise<void> {
-    await this.kill();
-    rmSync(this.#data, { recursive: true, force: true });
   }
 
   #endNow(): void {

@@ -33,6 +33,33 @@ for (const engine of ENGINES) {
       await fixture.close();
     });
 
+    it('leaves each entry as it is until its sink has taken it, while others search', async () => {
+      const fixture = await openFixture(engine);
+      const people = Array.from({ length: 40 }, (_, n) => `p${n}`);
+      for (const cn of people) await fixture.person(cn, SUFFIX, { description: cn.repeat(20 + 30 * (cn.length % 3)) });
+      const rows = new Map<string, Buffer>();
+      for (const cn of people)
+        rows.set(`cn=${cn},${SUFFIX}`, (await fixture.partition.findRow(fixture.dn(`cn=${cn},${SUFFIX}`)))!.row);
+      const searches = Array.from({ length: 6 }, async (_, n) => {
+        let seen = 0;
+        await fixture.partition.search(fixture.params({ filter: n % 2 ? '(cn=p*)' : '(description=*p*)' }), {
+          entry: ({ dn, row }) => {
+            const check = () => {
+              seen++;
+              expect(row).to.deep.equal(rows.get(dn.toString()));
+            };
+            // Every search answers some at once, and some late.
+            if ((seen + n) % 3 === 0) return check();
+            return new Promise<void>((resolve) => setImmediate(resolve)).then(check);
+          },
+          reference: () => undefined,
+        });
+        return seen;
+      });
+      expect(await Promise.all(searches)).to.deep.equal(searches.map(() => people.length));
+      await fixture.close();
+    });
+
     describe('scopes and bases', () => {
       let fixture: Fixture;
       beforeEach(async () => {

@@ -1,7 +1,8 @@
 import { sameRun } from '../../bytes/compare.js';
 import { StoreError } from '../../store/errors.js';
+import { LAID_OUT_CELLS, laidOut } from '../../store/laid-out.js';
 import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../store/row.js';
-import { type DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
+import { DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
 import { MASTER } from './tables.js';
 
 const ATTRIBUTES = MASTER.upAttributes;
@@ -26,6 +27,9 @@ export class EntryReader {
   #values = 0;
   /** Bytes of the qualifier of the value read last. */
   #qualifier = 0;
+  /** By the names of `laidOut`. */
+  readonly #byName: (StoredDescription | undefined)[] = [];
+  #numbering: object | undefined;
 
   constructor(table: DescriptionTable) {
     this.#table = table;
@@ -33,6 +37,7 @@ export class EntryReader {
 
   /** Reads a whole row. */
   read(row: Buffer): this {
+    if (laidOut.row === row && laidOut.count <= LAID_OUT_CELLS) return this.#readLaidOut(row);
     this.open(row);
     this.readOn(0x7fffffff);
     return this;
@@ -82,6 +87,50 @@ export class EntryReader {
     return at < length && row[at] === ATTRIBUTES;
   }
 
+  #readLaidOut(row: Buffer): this {
+    const { count: cells, names, begins, numbering } = laidOut;
+    if (numbering !== this.#numbering) {
+      this.#numbering = numbering;
+      this.#byName.length = 0;
+    }
+    while (this.starts.length < cells) {
+      this.starts = doubled(this.starts);
+      this.ends = doubled(this.ends);
+    }
+    const { starts, ends, stored } = this;
+    const byName = this.#byName;
+    this.row = row;
+    this.count = 0;
+    let cell = 0;
+    while (cell < cells && row[begins[cell]!]! < ATTRIBUTES) cell++;
+    let values = 0;
+    let last: StoredDescription | undefined;
+    for (; cell < cells; cell++) {
+      const at = begins[cell]!;
+      if (row[at] !== ATTRIBUTES) break;
+      const value = at + CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!);
+      const name = names[cell]!;
+      const found = byName[name] ?? this.#nameOf(name, row, at + CELL_HEADER, value - INDEX_BYTES);
+      if (found !== last && !isSame(found, last)) {
+        if (this.count + 2 > this.firsts.length) this.firsts = doubled(this.firsts);
+        this.firsts[this.count] = values;
+        stored[this.count++] = found;
+        last = found;
+      }
+      starts[values] = value;
+      ends[values++] = cell + 1 < cells ? begins[cell + 1]! : row.length;
+    }
+    this.firsts[this.count] = values;
+    return this;
+  }
+
+  /** 0 is no name. */
+  #nameOf(name: number, row: Buffer, start: number, end: number): StoredDescription {
+    const found = this.#table.intern(row, start, end);
+    if (name > 0) this.#byName[name] = found;
+    return found;
+  }
+
   #addAttribute(value: number, name: number, end: number): void {
     const { count, stored } = this;
     stored[count] = this.#table.internNext(count > 0 ? stored[count - 1] : undefined, this.row, name, end);
@@ -100,6 +149,11 @@ export class EntryReader {
   value(v: number): Buffer {
     return this.row.subarray(this.starts[v], this.ends[v]);
   }
+}
+
+/** Descriptions that the table does not keep are others each time. */
+function isSame(found: StoredDescription, last: StoredDescription | undefined): boolean {
+  return found.number >= DescriptionTable.MAX && last !== undefined && last.text.equals(found.text);
 }
 
 function doubled(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {

@@ -6,7 +6,10 @@ export interface Order {
   stage(sink: SearchSink): OrderStage;
 }
 
-/** Between a search and its sink: takes the entries as they are found and gives them on in another order. */
+/**
+ * Between a search and its sink: takes the entries as they are found and gives them on in another order. It may keep
+ * them until then.
+ */
 export interface OrderStage extends SearchSink {
   /** All have been found: gives on what is still here. Not called where the search fails. */
   end(): Maybe<void>;

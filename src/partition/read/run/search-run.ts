@@ -163,15 +163,17 @@ export class SearchRun {
     return this.#sink.reference(urls);
   }
 
-  /** Reads an entry and considers it. */
+  /** Reads an entry and considers it. Whoever gets its row has it until it was considered (`Hit`). */
   fetch(id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
     this.looked++;
-    const head = this.#reader.getHead(MASTER_TABLE.name, id);
-    return isPromise(head)
-      ? head.then((h) => (h ? this.considerHead(id, h, kind, key) : this.#isGone(id, kind)))
-      : head
-        ? this.considerHead(id, head, kind, key)
-        : this.#isGone(id, kind);
+    const reader = this.#reader;
+    const lends = reader.lendHead && !this.params.order;
+    const head = lends ? reader.lendHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
+    if (isPromise(head)) return head.then((h) => (h ? this.considerHead(id, h, kind, key) : this.#isGone(id, kind)));
+    if (!head) return this.#isGone(id, kind);
+    const done = this.considerHead(id, head, kind, key);
+    if (lends && isPromise(done)) reader.keepLent!();
+    return done;
   }
 
   /** An entry that an index names is not there. */

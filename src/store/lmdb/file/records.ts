@@ -51,11 +51,12 @@ export class Records {
 
   /**
    * The packed row; with `first` its first family alone, undefined where that has no cell. Throws `UnknownWord` where
-   * the row has a word that is new: it is to be read again after `learn`, which uses LMDB's buffers.
+   * the row has a word that is new: it is to be read again after `learn`, which uses LMDB's buffers. `lends`: see
+   * `lendHead` of the contract.
    */
-  row(at: RecordAt, first = false): Buffer | undefined {
+  row(at: RecordAt, first = false, lends = false): Buffer | undefined {
     try {
-      return decodedRow(this.#words, at, first);
+      return decodedRow(this.#words, at, first, lends);
     } catch (error) {
       throw this.#failure(at, error);
     }

@@ -11,6 +11,7 @@ import { viewOf } from '../file/read-buffer.js';
 import { Lists } from '../lists/lists.js';
 import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';
+import { keepLent } from '../record/room.js';
 import { countRows } from '../rows/row-scan.js';
 import { isLong, lengthIn, Segments } from '../rows/segments.js';
 import { LmdbScan } from './lmdb-scan.js';
@@ -72,6 +73,24 @@ export class LmdbReader implements Reader {
 
   getHead(name: string, key: Buffer, only = false): Buffer | undefined {
     return this.#some(this.env.table(name), key, undefined, only);
+  }
+
+  lendHead(name: string, key: Buffer): Buffer | undefined {
+    const table = this.env.table(name);
+    if (table.spec.suffixBytes !== undefined || !isKey(key, this.env.maxKey)) return this.getHead(name, key);
+    for (;;) {
+      try {
+        const bytes = getSound(table, table.rows, key, this.#transaction);
+        if (!bytes || isLong(bytes)) return this.getHead(name, key);
+        return decodedRow(table, key, bytes, false, true);
+      } catch (error) {
+        this.#learnOrThrow(table, error);
+      }
+    }
+  }
+
+  keepLent(): void {
+    keepLent();
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
@@ -234,6 +253,12 @@ export class LmdbReader implements Reader {
   }
 }
 
-function decodedRow({ records }: LmdbTable, key: Buffer, bytes: Buffer, first: boolean): Buffer | undefined {
-  return records.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length), first);
+function decodedRow(
+  { records }: LmdbTable,
+  key: Buffer,
+  bytes: Buffer,
+  first: boolean,
+  lends = false,
+): Buffer | undefined {
+  return records.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length), first, lends);
 }

@@ -1,6 +1,7 @@
 import { StoreError } from '../../errors.js';
+import { laidOut } from '../../laid-out.js';
 import { CELL_HEADER, MAX_QUALIFIER } from '../../row.js';
-import { type Room, reserve, taken } from './room.js';
+import { lend, lentPart, type Room, reserve, taken } from './room.js';
 import { IN_QUALIFIER, NOWHERE, ONE_BYTE, type Words } from './words.js';
 
 /**
@@ -82,13 +83,20 @@ export function wordNumber(bytes: Buffer, at: number): number {
   return ONE_BYTE + ((byte - ONE_BYTE) << 8) + bytes[at + 1]!;
 }
 
-/** The packed row of a record; with `first` its first family alone, undefined where that has no cell. */
-export function decodedRow(words: Words, at: RecordAt, first: boolean): Buffer | undefined {
+/**
+ * The packed row of a record; with `first` its first family alone, undefined where that has no cell. A row that is lent
+ * is good until another is (`room.ts`).
+ */
+export function decodedRow(words: Words, at: RecordAt, first: boolean, lends = false): Buffer | undefined {
   const length = varint(at.bytes, 0);
   const start = behind;
-  const room = reserve(length);
+  const room = lends ? lend(length) : reserve(length);
   const written = decodeCells(words, at, start, room, length, first);
-  return written > 0 ? taken(room, written) : undefined;
+  if (written === 0) return undefined;
+  const row = lends ? lentPart(room, written) : taken(room, written);
+  laidOut.row = row;
+  laidOut.numbering = words.numbering;
+  return row;
 }
 
 /**
@@ -98,6 +106,9 @@ export function decodedRow(words: Words, at: RecordAt, first: boolean): Buffer |
 function decodeCells(words: Words, record: RecordAt, at: number, room: Room, length: number, first: boolean): number {
   const { bytes, end } = record;
   const { count, families, holes: kinds, pool, heads, headLengths, tails, tailLengths, fixedLengths } = words;
+  const { names, begins } = laidOut;
+  const origin = room.start;
+  let cells = 0;
   const { view, bytes: out } = room;
   const limit = room.start + length;
   let to = room.start;
@@ -107,6 +118,8 @@ function decodeCells(words: Words, record: RecordAt, at: number, room: Room, len
     if (number >= ONE_BYTE) number = ONE_BYTE + ((number - ONE_BYTE) << 8) + bytes[at++]!;
     if (number > count) throw new UnknownWord();
     if (first && (number === 0 ? bytes[at] : families[number]) !== 0) break;
+    begins[cells] = to - origin;
+    names[cells++] = number;
     if (number === 0) {
       to = putSpelled(record, at, room, to, limit);
       at = behind;
@@ -142,8 +155,10 @@ function decodeCells(words: Words, record: RecordAt, at: number, room: Room, len
     }
     to += size;
     size += fixedLengths[number]!;
-    if (kind === IN_QUALIFIER) view.setUint16(cell + QUALIFIER_LENGTH, size);
-    else view.setInt32(cell + VALUE_LENGTH, size);
+    if (kind === IN_QUALIFIER) {
+      view.setUint16(cell + QUALIFIER_LENGTH, size);
+      names[cells - 1] = 0;
+    } else view.setInt32(cell + VALUE_LENGTH, size);
     const tail = tailLengths[number]!;
     if (tail === 0) continue;
     from = tails[number]!;
@@ -152,6 +167,7 @@ function decodeCells(words: Words, record: RecordAt, at: number, room: Room, len
     if (to > limit) throw broken();
     for (let i = start; i < to; i += 4) view.setInt32(i, pool[from++]!);
   }
+  laidOut.count = cells;
   if (!first && to !== limit) throw broken();
   return to - room.start;
 }

@@ -13,8 +13,8 @@ const MOST_WORDS = 4096;
 const MOST_CELLS = 2048;
 
 /**
- * What was met lately and is no word yet, by hash; a power of two. What comes later takes the place of what came
- * before.
+ * What was met lately and is no word yet, by hash; a power of two. Each hash has two of them, and what comes later
+ * takes the place of the one that was less worth: two that come in every row do not drive each other out.
  */
 const SLOTS = 16384;
 
@@ -64,12 +64,20 @@ export class Learner {
 
   #isWorth(hash: number, gain: number): boolean {
     if (gain <= 0) return false;
-    const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
+    const slot = this.#slotOf(hash);
     const before = this.#hashes[slot] === hash ? this.#gains[slot]! : 0;
     const sum = before + Math.min(gain, AT_ONCE);
     this.#hashes[slot] = hash;
     this.#gains[slot] = sum >= WORTH ? 0 : sum;
     return sum >= WORTH;
+  }
+
+  #slotOf(hash: number): number {
+    const first = (hash ^ (hash >>> 15)) & (SLOTS - 1);
+    const second = first ^ 1;
+    if (this.#hashes[first] === hash) return first;
+    if (this.#hashes[second] === hash) return second;
+    return this.#gains[first]! <= this.#gains[second]! ? first : second;
   }
 }
 

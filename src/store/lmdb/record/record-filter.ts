@@ -34,10 +34,11 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
   }
 }
 
-/** Parts that ask for a cell, each for one, are answered by one walk. */
+/** Parts that ask for a cell, each for one, are answered by one walk; the same part twice counts once. */
 function compileOr(of: readonly StoreFilter[]): RecordTest {
-  const cells = of.filter(asksForCell);
-  const tests = of.filter((part) => !asksForCell(part)).map(compileRecordFilter);
+  const parts = [...new Set(of.flatMap(alternatives))];
+  const cells = parts.filter(asksForCell);
+  const tests = parts.filter((part) => !asksForCell(part)).map(compileRecordFilter);
   if (cells.length > 0) tests.unshift(someCell({ op: 'or', of: cells }));
   if (tests.length === 1) return tests[0]!;
   return (words, record, at, packed) => {
@@ -46,14 +47,24 @@ function compileOr(of: readonly StoreFilter[]): RecordTest {
   };
 }
 
+/** Of ORs within ORs. */
+function alternatives(filter: StoreFilter): readonly StoreFilter[] {
+  return filter.op === 'or' ? filter.of.flatMap(alternatives) : [filter];
+}
+
 function asksForCell(filter: StoreFilter): boolean {
   return filter.op === 'or' ? filter.of.every(asksForCell) : filter.op !== 'and' && filter.op !== 'not';
 }
 
-/** Whether a cell with this word passes: it does not, it does, or its hole decides. 0: not found out yet. */
+/**
+ * Whether a cell with this word passes: it does not (and what fills its hole is behind it, or it has no hole), it does,
+ * its hole decides, or neither it nor one behind it. 0: not found out yet.
+ */
 const NO = 1;
-const YES = 2;
-const MAYBE = 3;
+const NO_HOLE = 2;
+const YES = 3;
+const MAYBE = 4;
+const NONE = 5;
 
 /** Of a filter that asks for a cell. A cell that is put together is tested as a row of one cell. */
 function someCell(filter: StoreFilter): RecordTest {
@@ -74,7 +85,7 @@ function someCell(filter: StoreFilter): RecordTest {
   };
   return (words, record, from, packed) => {
     const { bytes, end } = record;
-    const { holes } = words;
+    let known = verdicts;
     if (packed > room.bytes.length) room = newRoom(packed);
     for (let at = from; at < end; ) {
       const start = at;
@@ -86,9 +97,12 @@ function someCell(filter: StoreFilter): RecordTest {
         if (test(room.bytes, length)) return true;
         continue;
       }
-      const verdict = verdicts[number] || decide(words, number);
-      if (verdict === YES) return true;
-      if (holes[number] === NOWHERE) continue;
+      let verdict = known[number];
+      if (!verdict) {
+        verdict = decide(words, number);
+        known = verdicts;
+      }
+      if (verdict === NO_HOLE) continue;
       let n = bytes[at]!;
       if (verdict === MAYBE) {
         if ((n & 1) === 1) noteHoles(words, record, from, start);
@@ -96,6 +110,7 @@ function someCell(filter: StoreFilter): RecordTest {
         at = offsetBehind();
         continue;
       }
+      if (verdict !== NO) return verdict === YES;
       if (n < 0x80) at++;
       else {
         n = varint(bytes, at);
@@ -123,7 +138,10 @@ function askedOf(filter: StoreFilter): Asked {
 }
 
 function verdictOf({ filter, test, names, looksAtValues }: Asked, { hole, at, cell }: Word): number {
-  if (hole === NOWHERE) return test(cell) ? YES : NO;
+  const stop = Math.min(hole === NOWHERE ? cell.length : at, CELL_HEADER + cell.readUInt16BE(1));
+  // Cells lie in the order of their families and qualifiers.
+  if (isBehind(filter, cell[0]!, cell.subarray(CELL_HEADER, stop))) return NONE;
+  if (hole === NOWHERE) return test(cell) ? YES : NO_HOLE;
   if (hole === IN_VALUE) {
     if (!names(cell)) return NO;
     return looksAtValues ? MAYBE : YES;
@@ -153,6 +171,17 @@ function mayBegin(filter: StoreFilter, family: number, start: Buffer): boolean {
     default:
       return filter.op === 'or' && filter.of.some((part) => mayBegin(part, family, start));
   }
+}
+
+/** Whether the filter asks for cells only that lie before one whose qualifier begins with these bytes. */
+function isBehind(filter: StoreFilter, family: number, start: Buffer): boolean {
+  if (filter.op === 'or') return filter.of.every((part) => isBehind(part, family, start));
+  if (!('family' in filter) || filter.family > family) return false;
+  if (filter.family < family) return true;
+  if (filter.op !== 'anyColumn') return Buffer.compare(start, filter.qualifier) > 0;
+  const { match } = filter;
+  if ('from' in match) return Buffer.compare(start, match.to) > 0;
+  return Buffer.compare(start, match.prefix) > 0 && !beginsWith(start, match.prefix);
 }
 
 function mayMatch(match: QualifierMatch, start: Buffer): boolean {

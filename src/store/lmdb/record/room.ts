@@ -42,3 +42,31 @@ export function taken(room: Room, length: number): Buffer {
 export function allocate(length: number): Buffer {
   return taken(reserve(length), length);
 }
+
+/** Memory that is written again and again stays in the processor's caches, and leaves nothing to collect. */
+const lent = newRoom(SLAB);
+let lentLength = 0;
+
+/** Room for `length` bytes that are good until it is called again, or for ever where `keepLent` is called before. */
+export function lend(length: number): Room {
+  if (length > SLAB >> 2) return newRoom(length);
+  if (lent.start + length > SLAB) {
+    const { bytes, view } = newRoom(SLAB);
+    lent.bytes = bytes;
+    lent.view = view;
+    lent.start = 0;
+  }
+  lentLength = length;
+  return lent;
+}
+
+/** The first `length` bytes of a room that was lent. */
+export function lentPart({ bytes, start }: Room, length: number): Buffer {
+  return Buffer.from(bytes.buffer as ArrayBuffer, start, length);
+}
+
+/** What was lent last is the caller's own. */
+export function keepLent(): void {
+  lent.start += (lentLength + 7) & ~7;
+  lentLength = 0;
+}

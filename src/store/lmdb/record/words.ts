@@ -37,6 +37,8 @@ export class Words {
   tailLengths = new Int32Array(64);
   /** Length of the part that the hole adds to, without it. */
   fixedLengths = new Int32Array(64);
+  /** Another object when numbers are given anew. */
+  numbering = {};
   pool = new Int32Array(1024);
   readonly list: Word[] = [];
   #used = 0;
@@ -63,6 +65,7 @@ export class Words {
 
   clear(): void {
     this.list.length = 0;
+    this.numbering = {};
     this.#used = 0;
   }
 
