@@ -107,7 +107,7 @@ export interface ColumnRange {
   readonly to?: Buffer | undefined;
 }
 
-/** What can be read. Buffers handed out are the caller's own. */
+/** What can be read. Buffers handed out are the caller's own, but for those that are lent. */
 export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { freshPrefix, hbase } from '../hbase/server.js';
+import { soakTest } from '../rounds.js';
 import { exited, heard, PEOPLE, rowan, rowanDoes, Sandbox, startRowan } from './rowan.js';
 
 const PHOTO = Buffer.alloc(300_000, 0xd8).toString('base64');
@@ -49,7 +50,7 @@ describe('cli: copy', function () {
     expect((await rowan(['copy', '--from', to, '--to', to])).code).to.equal(2);
   });
 
-  it('goes to HBase and back, also when it is killed', async function () {
+  soakTest('goes to HBase and back, also when it is killed', async function () {
     const server = await hbase(this);
     const url = server.url(freshPrefix());
     const copy = ['copy', '--from', sandbox.data, '--to', url, '--hbase-regions', '1'];

@@ -8,13 +8,13 @@ import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { change, type Fixture, type Random, seeded, testSchema } from '../partition/fixture.js';
 import { Ledger, openOver, prepare } from '../partition/kill.js';
 import { COUNTER } from '../partition/kill-model.js';
-import { rounds } from '../rounds.js';
+import { soakTest } from '../rounds.js';
 import { Load, patiently } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { amongStill, type Still, standStill, Watcher } from './watcher.js';
 
-const KILLS = rounds(1, 3);
+const KILLS = 3;
 /** Acknowledged before and after each fault. */
 const OPERATIONS = 10;
 /** Each search of a reader answered so many times: it did search; or one of them was begun after the fault. */
@@ -98,23 +98,26 @@ describe('HBase under two front ends that write and others that search throughou
   const comesThrough = (front: Fixture): Promise<void> =>
     patiently(() => front.modify(COUNTER, change('replace', 'l', 'here')));
 
-  it(`killed with -9 and started again ${KILLS} times: service resumes by itself, and nothing is lost, half done or wrongly seen`, () =>
-    seeded(async (random) => {
-      readers = [await open(USUAL, SHORT_LEASE), await open(HASTY, SHORT_LEASE)];
-      for (let n = 0; n < KILLS; n++) {
-        await openFronts(USUAL, SHORT_LEASE);
-        const work = new Work(random);
-        await work.getsOn(BEFORE);
-        expect(work.load.acknowledged, 'before the kill').to.be.at.least(OPERATIONS);
-        const refused = work.watchers[1]!.unavailable;
-        await server.kill();
-        await server.restart();
-        expect(work.watchers[1]!.unavailable, 'searches while there was no HBase').to.be.greaterThan(refused);
-        await work.getsOn(AFTER);
-        await Promise.all(fronts.map(comesThrough));
-        await work.expectKept();
-      }
-    }));
+  soakTest(
+    `killed with -9 and started again ${KILLS} times: service resumes by itself, and nothing is lost, half done or wrongly seen`,
+    () =>
+      seeded(async (random) => {
+        readers = [await open(USUAL, SHORT_LEASE), await open(HASTY, SHORT_LEASE)];
+        for (let n = 0; n < KILLS; n++) {
+          await openFronts(USUAL, SHORT_LEASE);
+          const work = new Work(random);
+          await work.getsOn(BEFORE);
+          expect(work.load.acknowledged, 'before the kill').to.be.at.least(OPERATIONS);
+          const refused = work.watchers[1]!.unavailable;
+          await server.kill();
+          await server.restart();
+          expect(work.watchers[1]!.unavailable, 'searches while there was no HBase').to.be.greaterThan(refused);
+          await work.getsOn(AFTER);
+          await Promise.all(fronts.map(comesThrough));
+          await work.expectKept();
+        }
+      }),
+  );
 
   it('with regions split and moved under load: nobody notices', () =>
     seeded(async (random) => {

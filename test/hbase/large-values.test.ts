@@ -2,6 +2,7 @@ import { closeSync, existsSync, openSync, writeSync } from 'node:fs';
 import { expect } from 'chai';
 import { MIB, manyBytes, memoryOf, peak, sha256 } from '../cli/memory.js';
 import { ADMIN, exited, PASSWORD, rowanDoes, Sandbox, SUFFIX, serve, startRowan } from '../cli/rowan.js';
+import { soakTest } from '../rounds.js';
 import { attributes } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';
 import { freshPrefix, hbase } from './server.js';
@@ -39,7 +40,7 @@ describe('a value of 48 MiB over HBase', function () {
     closeSync(fd);
   }
 
-  it('is imported, added and replaced with it in memory once, read and deleted with less', async () => {
+  soakTest('is imported, added and replaced with it in memory once, read and deleted with less', async () => {
     const file = sandbox.path('in.ldif');
     write(file);
     const child = startRowan(['import', '--store', url, file]);

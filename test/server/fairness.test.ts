@@ -1,4 +1,5 @@
 import { needs } from '../require.js';
+import { soakTest } from '../rounds.js';
 import { Arena, type Load } from './fairness/arena.js';
 import { connectionLoads } from './fairness/connection-loads.js';
 import { refusedMemory, unreadMemory } from './fairness/memory.js';
@@ -30,8 +31,9 @@ describe('server: others are answered beside', function () {
 
   it('60 adds of 6.5 MiB that are refused: memory stays where it was', () => refusedMemory(arena));
 
-  for (const [name, load] of Object.entries(loads))
-    it(name, async function () {
+  // Every other one is for `npm run soak` alone.
+  for (const [n, [name, load]] of Object.entries(loads).entries())
+    (n % 2 === 0 ? it : soakTest)(name, async function () {
       if (name.includes('StartTLS')) needs(this, 'openssl');
       await arena.beside(load);
     });

@@ -10,6 +10,7 @@ import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
 import { type LmdbStore, openLmdbStore } from '../../src/store/lmdb/index.js';
 import { cellCounter, unpackRow } from '../../src/store/row.js';
+import { rounds } from '../rounds.js';
 import { bytes, cell, codeOf, codeOfCall, random, scanAll } from './suite/fixture.js';
 
 const run = promisify(execFile);
@@ -168,7 +169,7 @@ describe('lmdb: durability and processes', function () {
         await sleep(10);
       }
     })();
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < rounds(3, 10); round++) {
       const child = writer(folder);
       try {
         await child.said(1);
