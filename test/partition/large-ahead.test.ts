@@ -6,6 +6,7 @@ import { AHEAD } from '../../src/partition/model/thresholds.js';
 import { isMark } from '../../src/partition/write/large-ahead.js';
 import type { Plan, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/errors.js';
+import { inSoak } from '../rounds.js';
 import { attributes, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
@@ -61,7 +62,7 @@ async function load(fixture: Fixture, values: readonly PartialAttribute[]): Prom
   await fixture.partition.load(entries(), SYSTEM, { continue: false, onReject });
 }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
   describe(`values written ahead of their plan (${engine})`, function () {
     this.timeout(60_000);
     const [first, second] = [photo(1), photo(2)];

@@ -7,6 +7,7 @@ import { TableRegistry } from '../../../src/store/hbase/schema/index.js';
 import { packRow } from '../../../src/store/row.js';
 import { compileFilter } from '../../../src/store/row-filter.js';
 import { freshPrefix, hbase } from '../../hbase/server.js';
+import { soakTest } from '../../rounds.js';
 import { random } from '../suite/fixture.js';
 
 const DATA = [0, 1];
@@ -181,7 +182,7 @@ describe('filters in the region servers', function () {
     return { table, rows };
   }
 
-  it('let only what matches come over the wire', async () => {
+  soakTest('let only what matches come over the wire', async () => {
     const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
     const has = (name: string): StoreFilter => ({ op: 'hasColumn', family: 1, qualifier: bytes(name) });
     const any = (match: QualifierMatch): StoreFilter => ({ op: 'anyColumn', family: 1, match });
