@@ -63,7 +63,8 @@ export function record(file, { machine, run, results }) {
 ## ${machine.date}, ${run.entries.toLocaleString('en-US')} entries, commit ${machine.commit}
 
 ${machine.cores} cores of ${machine.cpu}, ${machine.memoryGiB} GiB, Linux ${machine.kernel}, Node ${machine.node}, ${beside}.
-\`${run.command}\`: ${run.turns} turns of ${run.seconds} s, medians, 8 connections; a ratio above 1 means that Rowan is better.
+\`${run.command}\`:
+${run.turns} turns of ${run.seconds} s, medians, 8 connections; a ratio above 1 means that Rowan is better.
 
 ${formatTable(results, run.against === undefined ? 'slapd' : 'before')}
 `,

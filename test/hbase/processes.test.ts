@@ -17,7 +17,6 @@ import {
 import { addPerson, figures, lives, personDn, read, replace, TwoWorkers } from '../cli/workers.js';
 import type { Fixture } from '../partition/fixture.js';
 import { openOver } from '../partition/kill.js';
-import { soakTest } from '../rounds.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 
@@ -51,34 +50,31 @@ describe('rowan over HBase', function () {
     }
   }
 
-  soakTest(
-    'an import that is killed within a batch leaves all of a batch or nothing, and goes on with the same command',
-    async () => {
-      const file = sandbox.path('people.ldif');
-      const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, String(COUNT)]);
-      writeFileSync(file, stdout);
-      const importing = startRowan(['import', '--store', url, file]);
-      const settings = server.settings(prefix);
-      const looking = await openHBaseStore(settings);
-      // Rows of a batch come before what decides it: there are people, and nobody counts them yet.
-      for (let found = 0; found < 10; ) found = await looking.count('master', {}, 10);
-      importing.kill('SIGKILL');
-      expect(await exited(importing)).to.equal('SIGKILL');
-      await looking.close();
+  it('an import that is killed within a batch leaves all of a batch or nothing, and goes on with the same command', async () => {
+    const file = sandbox.path('people.ldif');
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, String(COUNT)]);
+    writeFileSync(file, stdout);
+    const importing = startRowan(['import', '--store', url, file]);
+    const settings = server.settings(prefix);
+    const looking = await openHBaseStore(settings);
+    // Rows of a batch come before what decides it: there are people, and nobody counts them yet.
+    for (let found = 0; found < 10; ) found = await looking.count('master', {}, 10);
+    importing.kill('SIGKILL');
+    expect(await exited(importing)).to.equal('SIGKILL');
+    await looking.close();
 
-      // One that gives others up so soon is not to be there while a command runs.
-      await looked(LEASE_MS, async (front, store) => {
-        await swept(store, settings, 1);
-        await front.expectClean();
-        expect(await store.count('master', {}, COUNT)).to.be.lessThan(COUNT);
-      });
-      await rowanDoes(['import', '--store', url, file]);
-      await looked(10 * LEASE_MS, async (front) => {
-        expect(await front.find('(uid=*)')).to.have.length(COUNT);
-        await front.expectClean();
-      });
-    },
-  );
+    // One that gives others up so soon is not to be there while a command runs.
+    await looked(LEASE_MS, async (front, store) => {
+      await swept(store, settings, 1);
+      await front.expectClean();
+      expect(await store.count('master', {}, COUNT)).to.be.lessThan(COUNT);
+    });
+    await rowanDoes(['import', '--store', url, file]);
+    await looked(10 * LEASE_MS, async (front) => {
+      expect(await front.find('(uid=*)')).to.have.length(COUNT);
+      await front.expectClean();
+    });
+  });
 
   it('serves with two workers; one that is killed loses nothing, and is replaced', async () => {
     const two = await TwoWorkers.over(url);
