@@ -1,5 +1,3 @@
-import { EMPTY } from './row.js';
-
 /** Of longer rows nothing is told. */
 export const LAID_OUT_CELLS = 512;
 
@@ -8,7 +6,7 @@ export const LAID_OUT_CELLS = 512;
  * cell. It speaks of `row` alone, by identity; an engine that knows nothing leaves it as it is.
  */
 export interface LaidOut {
-  row: Buffer;
+  row: Buffer | undefined;
   /** Number of cells. */
   count: number;
   /** Cells with the same number above 0 have the same name, as long as `numbering` is the same object. */
@@ -19,7 +17,7 @@ export interface LaidOut {
 }
 
 export const laidOut: LaidOut = {
-  row: EMPTY,
+  row: undefined,
   count: 0,
   names: new Int32Array(LAID_OUT_CELLS),
   numbering: {},

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { EntryReader } from '../../src/partition/model/entry-reader.js';
-import { MASTER_TABLE } from '../../src/partition/model/tables.js';
+import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { LAID_OUT_CELLS, laidOut } from '../../src/store/laid-out.js';
 import { ENGINES, type Fixture, openFixture, type Random, SUFFIX, seeded } from './fixture.js';
 
@@ -49,5 +50,18 @@ for (const engine of ENGINES) {
         }
         if (engine === 'lmdb') expect(laid).to.be.above(100);
       }));
+
+    it('does not take what was noted of another row for its own', async () => {
+      const id = await fixture.person('noted', SUFFIX, { description: ['one', 'two'] });
+      const key = Buffer.alloc(16, 0xee);
+      const value = { family: MASTER.upAttributes, qualifier: valueQualifier('cn', 0), value: Buffer.from('x') };
+      await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key, put: [value] }], decisive: 0 });
+      const row = (await fixture.store.get(MASTER_TABLE.name, id))!;
+      // It has nothing of the family that alone is asked for.
+      await fixture.store.getHead(MASTER_TABLE.name, key, true);
+      const { descriptions } = fixture.partition;
+      const found = told(new EntryReader(descriptions).read(row));
+      expect(found).to.deep.equal(told(new EntryReader(descriptions).read(Buffer.from(row))));
+    });
   });
 }

@@ -91,6 +91,8 @@ export function decodedRow(words: Words, at: RecordAt, first: boolean, lends = f
   const length = varint(at.bytes, 0);
   const start = behind;
   const room = lends ? lend(length) : reserve(length);
+  // It is no longer told of the row before, whatever comes of this one.
+  laidOut.row = undefined;
   const written = decodeCells(words, at, start, room, length, first);
   if (written === 0) return undefined;
   const row = lends ? lentPart(room, written) : taken(room, written);
