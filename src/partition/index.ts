@@ -12,6 +12,7 @@ export { LONG_ROW } from './model/thresholds.js';
 export { parseUuid, uuidText } from './model/uuid.js';
 export { Partition } from './partition.js';
 export { beforeTurns, Turns } from './read/run/turns.js';
+export { EVERYTHING } from './read/search-params.js';
 export { UNRESTRICTED } from './read/viewer/viewer.js';
 export type { SchemaChange } from './schema-change.js';
 export { initDirectory, parseNames } from './tree/shared.js';

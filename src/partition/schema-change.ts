@@ -3,7 +3,7 @@ import type { Filter } from '../ldap/types.js';
 import type { Schema } from '../schema/index.js';
 import type { AttributeType, ObjectClass } from '../schema/types.js';
 import { search } from './read/run/search.js';
-import { UNRESTRICTED } from './read/viewer/viewer.js';
+import { EVERYTHING } from './read/search-params.js';
 import { findEntry } from './tree/locate.js';
 import type { WriteContext } from './write/context.js';
 
@@ -95,18 +95,7 @@ async function firstWith(context: Context, filter: Filter): Promise<string | und
   let found: string | undefined;
   for (const base of context.shared.suffixes) {
     if (!(await findEntry(context, context.store, base))) continue;
-    const params = {
-      base,
-      scope: 'sub',
-      deref: 'never',
-      filter,
-      viewer: UNRESTRICTED,
-      manageDsaIT: true,
-      sizeLimit: 0,
-      pageSize: 1,
-      deadline: Number.POSITIVE_INFINITY,
-      lookLimit: Number.POSITIVE_INFINITY,
-    } as const;
+    const params = { ...EVERYTHING, base, scope: 'sub', filter, pageSize: 1 } as const;
     await search(context, params, {
       entry: ({ dn }) => {
         found ??= dn.toString();

@@ -24,22 +24,30 @@ interface Pattern {
   readonly match: QualifierMatch;
 }
 
-/** Takes ORs within ORs apart; the same filter twice counts once. */
+/** The parts of ORs within ORs; the same one twice counts once. */
+export function alternatives(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> {
+  const parts = new Set<StoreFilter>();
+  const visit = (filter: StoreFilter): void => {
+    if (filter.op === 'or') filter.of.forEach(visit);
+    else parts.add(filter);
+  };
+  of.forEach(visit);
+  return parts;
+}
+
 export function orParts(of: readonly StoreFilter[]): OrParts {
   const names = new Map<number, Buffer[]>();
   const prefixes = new Map<number, Buffer[]>();
   const patterns: Pattern[] = [];
-  const others = new Set<StoreFilter>();
-  const visit = (filter: StoreFilter): void => {
-    if (filter.op === 'or') filter.of.forEach(visit);
-    else if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
+  const others: StoreFilter[] = [];
+  for (const filter of alternatives(of)) {
+    if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
     else if (filter.op === 'anyColumn' && 'prefix' in filter.match) {
       if ('any' in filter.match) patterns.push({ family: filter.family, match: filter.match });
       else push(prefixes, filter.family, filter.match.prefix);
-    } else others.add(filter);
-  };
-  of.forEach(visit);
-  return { names, prefixes, patterns, others: [...others] };
+    } else others.push(filter);
+  }
+  return { names, prefixes, patterns, others };
 }
 
 function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void {

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/types.js';
-import { UNRESTRICTED } from '../../partition/index.js';
+import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
 import { askedDn, withDirectory } from '../directory.js';
 import { formatCount } from '../exit.js';
@@ -54,17 +54,8 @@ export function addExplain(program: Command): void {
       const parsed = readFilter(filter);
       return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
         requireAttributes(parsed, schema);
-        const explanation = await partition.explain({
-          base: askedDn(schema, options.base),
-          scope: options.scope,
-          deref: 'never',
-          filter: parsed,
-          viewer: UNRESTRICTED,
-          manageDsaIT: true,
-          sizeLimit: 0,
-          deadline: Number.POSITIVE_INFINITY,
-          lookLimit: Number.POSITIVE_INFINITY,
-        });
+        const base = askedDn(schema, options.base);
+        const explanation = await partition.explain({ ...EVERYTHING, base, scope: options.scope, filter: parsed });
         process.stdout.write(formatExplanation(explanation));
       });
     });

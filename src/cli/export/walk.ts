@@ -1,7 +1,6 @@
 import type { Filter, Scope } from '../../ldap/types.js';
 import type { Partition } from '../../partition/index.js';
-import { UNRESTRICTED } from '../../partition/index.js';
-import type { SearchParams } from '../../partition/read/search-params.js';
+import { EVERYTHING } from '../../partition/index.js';
 import type { Hit } from '../../partition/read/sink.js';
 import type { Dn } from '../../schema/types.js';
 import { isPromise } from '../../store/maybe.js';
@@ -12,18 +11,7 @@ const ANY: Filter = { type: 'present', attribute: 'objectClass' };
 export type Visit = (hit: Hit) => Promise<void>;
 
 async function search(partition: Partition, base: Dn, scope: Scope, filter: Filter, visit: Visit): Promise<void> {
-  const params: SearchParams = {
-    base,
-    scope,
-    deref: 'never',
-    filter,
-    viewer: UNRESTRICTED,
-    manageDsaIT: true,
-    sizeLimit: 0,
-    deadline: Number.POSITIVE_INFINITY,
-    lookLimit: Number.POSITIVE_INFINITY,
-  };
-  await partition.search(params, { entry: visit, reference: () => undefined });
+  await partition.search({ ...EVERYTHING, base, scope, filter }, { entry: visit, reference: () => undefined });
 }
 
 /** Every entry at and below `base`, a parent always before its children: level after level. */

@@ -8,12 +8,10 @@ import { renewCertificate } from '../certificate.js';
 import type { Settings } from '../options.js';
 import { Growth, type GrowthRules } from './growth.js';
 import { type Arrival, type Member, Members } from './members.js';
-import { type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** How often it is looked how busy the processes are, at the most, in milliseconds. */
 const LOOK_MS = 1000;
-/** What a worker may take longer than `shutdownSeconds`. */
-const LATE_MS = 5000;
 
 /** The server of this process, as one of those that are given connections. */
 class OwnServer implements Member {
@@ -67,7 +65,6 @@ export class GrowingServer implements WorkerOwner, Siblings {
   #lookedAt = performance.now();
   #looking: NodeJS.Timeout | undefined;
   #stopping = false;
-  #onEmpty: (() => void) | undefined;
   /** Ends the workers at once: an end without `close` leaves none behind. */
   readonly #kill = (): void => {
     for (const worker of this.#workers) worker.kill();
@@ -171,7 +168,6 @@ export class GrowingServer implements WorkerOwner, Siblings {
     if (worker.counts) this.#own.server.services.statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
-      if (this.#workers.size === 0) this.#onEmpty?.();
       return;
     }
     // What it has acknowledged is seen from here on, though nothing is renewed any more.
@@ -189,18 +185,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#stopping = true;
     clearInterval(this.#looking);
     this.#members.close();
-    await Promise.all([this.#own.server.close(), this.#end()]);
+    await Promise.all([this.#own.server.close(), endWorkers(this.#workers, this.#settings)]);
     process.off('exit', this.#kill);
-  }
-
-  async #end(): Promise<void> {
-    if (this.#workers.size === 0) return;
-    const empty = new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
-    });
-    for (const worker of this.#workers) worker.stop();
-    const late = setTimeout(this.#kill, this.#settings.config.shutdownSeconds * 1000 + LATE_MS);
-    await empty;
-    clearTimeout(late);
   }
 }

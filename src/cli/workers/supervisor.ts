@@ -4,7 +4,7 @@ import { Statistics } from '../../server/processes/statistics.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
 import { type Arrival, Members } from './members.js';
-import { type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** A worker that ends is started again after this time, which doubles up to the longest while they go on ending … */
 const FIRST_DELAY_MS = 100;
@@ -13,8 +13,6 @@ const LONGEST_DELAY_MS = 30_000;
 const STEADY_MS = 60_000;
 /** How often the counts of the workers are taken, in case one is killed. */
 const COUNT_MS = 1000;
-/** What a worker may take longer than `shutdownSeconds`. */
-const LATE_MS = 5000;
 
 /**
  * A given number of processes that serve one directory on the same URLs. This one accepts the connections, gives each
@@ -32,7 +30,6 @@ export class Supervisor implements WorkerOwner {
   readonly #timers = new Set<NodeJS.Timeout>();
   #started = false;
   #stopping = false;
-  #onEmpty: (() => void) | undefined;
   /** Ends the workers at once: an end without `close` leaves none behind. */
   readonly #kill = (): void => {
     for (const worker of this.#workers) worker.kill();
@@ -97,7 +94,6 @@ export class Supervisor implements WorkerOwner {
     if (worker.counts) this.#statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
-      if (this.#workers.size === 0) this.#onEmpty?.();
       return;
     }
     for (const arrival of arrivals) this.#workers.give(arrival);
@@ -119,17 +115,7 @@ export class Supervisor implements WorkerOwner {
     this.#stopping = true;
     this.#workers.close();
     for (const timer of [this.#counting, ...this.#timers]) clearTimeout(timer);
-    if (this.#workers.size > 0) await this.#end();
+    await endWorkers(this.#workers, this.#settings);
     process.off('exit', this.#kill);
-  }
-
-  async #end(): Promise<void> {
-    const empty = new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
-    });
-    for (const worker of this.#workers) worker.stop();
-    const late = setTimeout(this.#kill, this.#settings.config.shutdownSeconds * 1000 + LATE_MS);
-    await empty;
-    clearTimeout(late);
   }
 }

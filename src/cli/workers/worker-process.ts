@@ -11,6 +11,9 @@ const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** A worker that does not answer a question in this time is left out. */
 const ANSWER_MS = 1000;
 
+/** What a worker may take longer than `shutdownSeconds`. */
+const LATE_MS = 5000;
+
 /** What the supervisor hears of a worker. */
 export interface WorkerOwner {
   /** It has something to ask the others. */
@@ -26,6 +29,8 @@ export class WorkerProcess implements Member {
   readonly worker: number;
   /** Resolves when it serves, rejects when it ends before. */
   readonly ready: Promise<void>;
+  /** Resolves when it has ended, and its owner knows. */
+  readonly ended: Promise<void>;
   /** Sockets that it was given and that are not closed. */
   connections = 0;
   /** It is to be given no more connections, and to end with those that it has. */
@@ -39,6 +44,7 @@ export class WorkerProcess implements Member {
   readonly #asked = new Map<number, (answer: Answer | undefined) => void>();
   #ids = 0;
   #failure: string | undefined;
+  #tellEnd!: () => void;
   #settle!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
 
   constructor(worker: number, settings: Settings, owner: WorkerOwner) {
@@ -46,6 +52,9 @@ export class WorkerProcess implements Member {
     this.#owner = owner;
     this.ready = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
+    });
+    this.ended = new Promise((resolve) => {
+      this.#tellEnd = resolve;
     });
     this.#process = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     this.#process.on('message', (report: Report) => this.#heard(report));
@@ -147,5 +156,20 @@ export class WorkerProcess implements Member {
     const arrivals = [...this.#arriving.values()];
     this.#arriving.clear();
     this.#owner.ended(this, reason, arrivals);
+    this.#tellEnd();
   }
+}
+
+/** Lets them answer what they have begun, kills those that take too long, and resolves when all have ended. */
+export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: Settings): Promise<void> {
+  const all = [...workers];
+  for (const worker of all) worker.stop();
+  const late = setTimeout(
+    () => {
+      for (const worker of all) worker.kill();
+    },
+    config.shutdownSeconds * 1000 + LATE_MS,
+  );
+  await Promise.all(all.map((worker) => worker.ended));
+  clearTimeout(late);
 }

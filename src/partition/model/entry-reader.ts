@@ -1,7 +1,7 @@
 import { sameRun } from '../../bytes/compare.js';
 import { StoreError } from '../../store/errors.js';
 import { LAID_OUT_CELLS, laidOut } from '../../store/laid-out.js';
-import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../store/row.js';
+import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength, valueStart } from '../../store/row.js';
 import { DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
 import { MASTER } from './tables.js';
 
@@ -68,7 +68,7 @@ export class EntryReader {
       const end = start + valueLength(row, at);
       if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${at}`);
       if (name < 0 || qualifier !== named || !sameRun(row, name, row, at + CELL_HEADER, named - INDEX_BYTES)) {
-        this.#addAttribute(values, at + CELL_HEADER, start - INDEX_BYTES);
+        this.#addAttribute(values, this.#next(at + CELL_HEADER, start - INDEX_BYTES));
         name = at + CELL_HEADER;
         named = qualifier;
       }
@@ -97,7 +97,7 @@ export class EntryReader {
       this.starts = doubled(this.starts);
       this.ends = doubled(this.ends);
     }
-    const { starts, ends, stored } = this;
+    const { starts, ends } = this;
     const byName = this.#byName;
     this.row = row;
     this.count = 0;
@@ -108,16 +108,14 @@ export class EntryReader {
     for (; cell < cells; cell++) {
       const at = begins[cell]!;
       if (row[at] !== ATTRIBUTES) break;
-      const value = at + CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!);
+      const start = valueStart(row, at);
       const name = names[cell]!;
-      const found = byName[name] ?? this.#nameOf(name, row, at + CELL_HEADER, value - INDEX_BYTES);
+      const found = byName[name] ?? this.#nameOf(name, row, at + CELL_HEADER, start - INDEX_BYTES);
       if (found !== last && !isSame(found, last)) {
-        if (this.count + 2 > this.firsts.length) this.firsts = doubled(this.firsts);
-        this.firsts[this.count] = values;
-        stored[this.count++] = found;
+        this.#addAttribute(values, found);
         last = found;
       }
-      starts[values] = value;
+      starts[values] = start;
       ends[values++] = cell + 1 < cells ? begins[cell + 1]! : row.length;
     }
     this.firsts[this.count] = values;
@@ -131,9 +129,15 @@ export class EntryReader {
     return found;
   }
 
-  #addAttribute(value: number, name: number, end: number): void {
-    const { count, stored } = this;
-    stored[count] = this.#table.internNext(count > 0 ? stored[count - 1] : undefined, this.row, name, end);
+  /** The description in `row[start, end)`, which follows that of the last attribute. */
+  #next(start: number, end: number): StoredDescription {
+    return this.#table.internNext(this.count > 0 ? this.stored[this.count - 1] : undefined, this.row, start, end);
+  }
+
+  /** An attribute whose first value is `value`. */
+  #addAttribute(value: number, stored: StoredDescription): void {
+    const { count } = this;
+    this.stored[count] = stored;
     if (count + 2 > this.firsts.length) this.firsts = doubled(this.firsts);
     this.firsts[count] = value;
     this.count = count + 1;

@@ -3,7 +3,7 @@ import type { Dn } from '../../schema/types.js';
 import type { Maybe } from '../../store/contract.js';
 import type { StoredDescription } from '../model/descriptions.js';
 import type { Order } from './order/order.js';
-import type { Viewer } from './viewer/viewer.js';
+import { UNRESTRICTED, type Viewer } from './viewer/viewer.js';
 
 /** What a search returns of an entry. */
 export interface Selects {
@@ -49,6 +49,16 @@ export interface SearchParams {
   /** Ends the page after so many entries. */
   readonly pageSize?: number | undefined;
 }
+
+/** A search without limits that follows no alias and hides nothing but secrets; it lacks where and what for. */
+export const EVERYTHING = {
+  deref: 'never',
+  viewer: UNRESTRICTED,
+  manageDsaIT: true,
+  sizeLimit: 0,
+  deadline: Number.POSITIVE_INFINITY,
+  lookLimit: Number.POSITIVE_INFINITY,
+} as const satisfies Partial<SearchParams>;
 
 /** How candidates were found: `base`: the one entry; `index`; `scope`: by a scan of its rows; `table`: of all rows. */
 export type SearchPlan = 'base' | 'index' | 'scope' | 'table';

@@ -1,7 +1,5 @@
 import type { PlanStep } from '../../../store/contract.js';
-import { StoreError } from '../../../store/errors.js';
 import { cellValue, MARK } from '../../../store/row.js';
-import { checkRow } from '../../../store/row-edit.js';
 import {
   CHANGES_TABLE,
   DELETED,
@@ -13,6 +11,7 @@ import {
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { checkLarge } from './large-values.js';
+import { rowProblem } from './row-problem.js';
 import type { Survey } from './survey.js';
 
 /** Deleted entries and their order of purge agree; change records can be read. */
@@ -24,7 +23,7 @@ export async function checkHistory(survey: Survey): Promise<void> {
   if ((await survey.count(PURGE_TABLE.name)) !== matched) await checkPurge(survey);
   await survey.each(CHANGES_TABLE.name, false, async (keys, rows) => {
     for (const [i, key] of keys.entries()) {
-      const problem = problemOf(rows[i]!);
+      const problem = rowProblem(rows[i]!);
       if (problem)
         await survey.report('change', `change ${key.toString('hex')}`, `${problem}; repair removes it`, [
           { table: CHANGES_TABLE.name, key, deleteRow: true },
@@ -36,7 +35,7 @@ export async function checkHistory(survey: Survey): Promise<void> {
 /** Whether the deleted entry has its purge row. */
 async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
   const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
-  const problem = problemOf(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
+  const problem = rowProblem(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
   if (problem) {
     await survey.report('deleted', where, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
       { table: DELETED_TABLE.name, key, deleteRow: true },
@@ -90,7 +89,7 @@ async function checkPurge(survey: Survey): Promise<void> {
     const rows = await survey.getMany(DELETED_TABLE.name, ids);
     for (const [i, key] of keys.entries()) {
       const row = rows[i];
-      const time = row && !problemOf(row) ? cellValue(row, DELETED.deletion, DELETION.time) : undefined;
+      const time = row && !rowProblem(row) ? cellValue(row, DELETED.deletion, DELETION.time) : undefined;
       if (time && purgeKey(time, ids[i]!).equals(key)) continue;
       await survey.report(
         'purge',
@@ -100,14 +99,4 @@ async function checkPurge(survey: Survey): Promise<void> {
       );
     }
   });
-}
-
-function problemOf(row: Buffer): string | undefined {
-  try {
-    checkRow(row);
-    return undefined;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'corrupt') return error.message;
-    throw error;
-  }
 }

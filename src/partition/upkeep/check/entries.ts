@@ -24,6 +24,7 @@ import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
 import { nameOf, placeSteps, uniqueRdn } from './place.js';
+import { rowProblem } from './row-problem.js';
 import { checkSecrets } from './secrets.js';
 import { checkComputed, checkForms } from './stored-values.js';
 import { nextVersion, type Survey, shown } from './survey.js';
@@ -253,16 +254,6 @@ async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | und
   const rdn = uniqueRdn(survey, entry.id, entry.row);
   const fix = placeSteps(survey, entry.id, entry.row, parentId, Buffer.from(rdn.text), rdn.norm);
   await survey.report('name', where, `${message}; repair renames it to '${rdn.text}'`, fix);
-}
-
-function rowProblem(row: Buffer): string | undefined {
-  try {
-    checkRow(row);
-    return undefined;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'corrupt') return error.message;
-    throw error;
-  }
 }
 
 /** -1 for a counter that is none. */

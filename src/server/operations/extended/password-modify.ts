@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { LdapError } from '../../../ldap/error.js';
 import type { Target } from '../../../partition/index.js';
-import { UNRESTRICTED } from '../../../partition/index.js';
+import { EVERYTHING } from '../../../partition/index.js';
 import type { Matches } from '../../../password/index.js';
 import {
   decodePasswordModify,
@@ -92,17 +92,9 @@ async function findUser({ services }: Context, uid: string): Promise<Dn> {
   const found: string[] = [];
   for (const base of partition.suffixes) {
     const filter = { type: 'equal', attribute: 'uid', value: Buffer.from(uid) } as const;
-    const params = {
-      base,
-      scope: 'sub',
-      deref: 'never',
-      filter,
-      viewer: UNRESTRICTED,
-      manageDsaIT: true,
-      sizeLimit: 0,
-    } as const;
+    const params = { ...EVERYTHING, base, scope: 'sub', filter, pageSize: 2 } as const;
     await partition.search(
-      { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000, pageSize: 2 },
+      { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000 },
       { entry: (hit) => void found.push(hit.dn.toString()), reference: () => undefined },
     );
   }

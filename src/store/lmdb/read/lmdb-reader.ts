@@ -76,17 +76,7 @@ export class LmdbReader implements Reader {
   }
 
   lendHead(name: string, key: Buffer): Buffer | undefined {
-    const table = this.env.table(name);
-    if (table.spec.suffixBytes !== undefined || !isKey(key, this.env.maxKey)) return this.getHead(name, key);
-    for (;;) {
-      try {
-        const bytes = getSound(table, table.rows, key, this.#transaction);
-        if (!bytes || isLong(bytes)) return this.getHead(name, key);
-        return decodedRow(table, key, bytes, false, true);
-      } catch (error) {
-        this.#learnOrThrow(table, error);
-      }
-    }
+    return this.#some(this.env.table(name), key, undefined, false, true);
   }
 
   keepLent(): void {
@@ -100,7 +90,13 @@ export class LmdbReader implements Reader {
   }
 
   /** Without ranges the row, or its first family: of a long one, and where `only` that is wanted. */
-  #some(table: LmdbTable, key: Buffer, ranges: readonly ColumnRange[] | undefined, only: boolean): Buffer | undefined {
+  #some(
+    table: LmdbTable,
+    key: Buffer,
+    ranges: readonly ColumnRange[] | undefined,
+    only: boolean,
+    lends = false,
+  ): Buffer | undefined {
     for (;;) {
       try {
         if (table.spec.suffixBytes !== undefined || !isKey(key, this.env.maxKey)) {
@@ -110,7 +106,7 @@ export class LmdbReader implements Reader {
         const bytes = getSound(table, table.rows, key, this.#transaction);
         if (bytes && isLong(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
         if (bytes) {
-          const row = decodedRow(table, key, bytes, only);
+          const row = decodedRow(table, key, bytes, only, lends);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
         return this.#absent(table, key);

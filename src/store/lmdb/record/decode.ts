@@ -1,7 +1,7 @@
 import { StoreError } from '../../errors.js';
 import { laidOut } from '../../laid-out.js';
 import { CELL_HEADER, MAX_QUALIFIER } from '../../row.js';
-import { lend, lentPart, type Room, reserve, taken } from './room.js';
+import { lend, type Room, reserve, taken, written } from './room.js';
 import { IN_QUALIFIER, NOWHERE, ONE_BYTE, type Words } from './words.js';
 
 /**
@@ -93,9 +93,9 @@ export function decodedRow(words: Words, at: RecordAt, first: boolean, lends = f
   const room = lends ? lend(length) : reserve(length);
   // It is no longer told of the row before, whatever comes of this one.
   laidOut.row = undefined;
-  const written = decodeCells(words, at, start, room, length, first);
-  if (written === 0) return undefined;
-  const row = lends ? lentPart(room, written) : taken(room, written);
+  const size = decodeCells(words, at, start, room, length, first);
+  if (size === 0) return undefined;
+  const row = lends ? written(room, size) : taken(room, size);
   laidOut.row = row;
   laidOut.numbering = words.numbering;
   return row;

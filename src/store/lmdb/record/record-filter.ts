@@ -1,6 +1,7 @@
 import type { QualifierMatch, StoreFilter } from '../../contract.js';
 import { CELL_HEADER } from '../../row.js';
 import { compileFilter, type RowTest } from '../../row-filter.js';
+import { alternatives } from '../../row-filter-any.js';
 import { noteHoles, offsetBehind, putHoled, putSpelled, type RecordAt, UnknownWord, varint } from './decode.js';
 import { newRoom } from './room.js';
 import { IN_VALUE, NOWHERE, ONE_BYTE, type Word, type Words } from './words.js';
@@ -36,7 +37,7 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
 
 /** Parts that ask for a cell, each for one, are answered by one walk; the same part twice counts once. */
 function compileOr(of: readonly StoreFilter[]): RecordTest {
-  const parts = [...new Set(of.flatMap(alternatives))];
+  const parts = [...alternatives(of)];
   const cells = parts.filter(asksForCell);
   const tests = parts.filter((part) => !asksForCell(part)).map(compileRecordFilter);
   if (cells.length > 0) tests.unshift(someCell({ op: 'or', of: cells }));
@@ -47,18 +48,13 @@ function compileOr(of: readonly StoreFilter[]): RecordTest {
   };
 }
 
-/** Of ORs within ORs. */
-function alternatives(filter: StoreFilter): readonly StoreFilter[] {
-  return filter.op === 'or' ? filter.of.flatMap(alternatives) : [filter];
-}
-
-function asksForCell(filter: StoreFilter): boolean {
-  return filter.op === 'or' ? filter.of.every(asksForCell) : filter.op !== 'and' && filter.op !== 'not';
+function asksForCell({ op }: StoreFilter): boolean {
+  return op === 'hasColumn' || op === 'columnEquals' || op === 'anyColumn';
 }
 
 /**
  * Whether a cell with this word passes: it does not (and what fills its hole is behind it, or it has no hole), it does,
- * its hole decides, or neither it nor one behind it. 0: not found out yet.
+ * its hole decides, or neither it nor a later cell does. 0: not found out yet.
  */
 const NO = 1;
 const NO_HOLE = 2;
@@ -110,7 +106,8 @@ function someCell(filter: StoreFilter): RecordTest {
         at = offsetBehind();
         continue;
       }
-      if (verdict !== NO) return verdict === YES;
+      if (verdict === YES) return true;
+      if (verdict === NONE) return false;
       if (n < 0x80) at++;
       else {
         n = varint(bytes, at);
@@ -181,7 +178,8 @@ function isBehind(filter: StoreFilter, family: number, start: Buffer): boolean {
   if (filter.op !== 'anyColumn') return Buffer.compare(start, filter.qualifier) > 0;
   const { match } = filter;
   if ('from' in match) return Buffer.compare(start, match.to) > 0;
-  return Buffer.compare(start, match.prefix) > 0 && !beginsWith(start, match.prefix);
+  const head = headOf(match);
+  return Buffer.compare(start, head) > 0 && !beginsWith(start, head);
 }
 
 function mayMatch(match: QualifierMatch, start: Buffer): boolean {
@@ -191,8 +189,13 @@ function mayMatch(match: QualifierMatch, start: Buffer): boolean {
       Buffer.compare(match.to, start) > 0 && (Buffer.compare(match.from, start) <= 0 || beginsWith(match.from, start))
     );
   }
-  const head = 'any' in match && match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
+  const head = headOf(match);
   return beginsWith(head, start) || beginsWith(start, head);
+}
+
+/** What the qualifiers of a pattern begin with. */
+function headOf(match: Exclude<QualifierMatch, { readonly from: Buffer }>): Buffer {
+  return 'any' in match && match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
 }
 
 function beginsWith(bytes: Buffer, start: Buffer): boolean {

@@ -18,55 +18,56 @@ export function newRoom(length: number): Room {
 }
 
 const slab = newRoom(SLAB);
+/** Memory that is written again and again stays in the processor's caches, and leaves nothing to collect. */
+const lent = newRoom(SLAB);
+/** Bytes that were lent last. */
+let lentLength = 0;
 
 /** Room for `length` bytes. `taken` makes them, or as many as were needed, the caller's own, before the next call. */
 export function reserve(length: number): Room {
+  return roomIn(slab, length);
+}
+
+/** Room for `length` bytes that are good until it is called again, or for ever where `keepLent` is called before. */
+export function lend(length: number): Room {
+  lentLength = length;
+  return roomIn(lent, length);
+}
+
+/** What was lent last is the caller's own. */
+export function keepLent(): void {
+  advance(lent, lentLength);
+  lentLength = 0;
+}
+
+function roomIn(shared: Room, length: number): Room {
   if (length > SLAB >> 2) return newRoom(length);
-  if (slab.start + length > SLAB) {
+  if (shared.start + length > SLAB) {
     const { bytes, view } = newRoom(SLAB);
-    slab.bytes = bytes;
-    slab.view = view;
-    slab.start = 0;
+    shared.bytes = bytes;
+    shared.view = view;
+    shared.start = 0;
   }
-  return slab;
+  return shared;
 }
 
 export function taken(room: Room, length: number): Buffer {
-  // Half the time of `subarray`, which asks for the memory each time.
-  const out = Buffer.from(room.bytes.buffer as ArrayBuffer, room.start, length);
-  room.start += (length + 7) & ~7;
+  const out = written(room, length);
+  advance(room, length);
   return out;
+}
+
+/** The first `length` bytes of a room. */
+export function written({ bytes, start }: Room, length: number): Buffer {
+  // Half the time of `subarray`, which asks for the memory each time.
+  return Buffer.from(bytes.buffer as ArrayBuffer, start, length);
+}
+
+function advance(room: Room, length: number): void {
+  room.start += (length + 7) & ~7;
 }
 
 /** A Buffer of the caller's own; its bytes are anything. */
 export function allocate(length: number): Buffer {
   return taken(reserve(length), length);
-}
-
-/** Memory that is written again and again stays in the processor's caches, and leaves nothing to collect. */
-const lent = newRoom(SLAB);
-let lentLength = 0;
-
-/** Room for `length` bytes that are good until it is called again, or for ever where `keepLent` is called before. */
-export function lend(length: number): Room {
-  if (length > SLAB >> 2) return newRoom(length);
-  if (lent.start + length > SLAB) {
-    const { bytes, view } = newRoom(SLAB);
-    lent.bytes = bytes;
-    lent.view = view;
-    lent.start = 0;
-  }
-  lentLength = length;
-  return lent;
-}
-
-/** The first `length` bytes of a room that was lent. */
-export function lentPart({ bytes, start }: Room, length: number): Buffer {
-  return Buffer.from(bytes.buffer as ArrayBuffer, start, length);
-}
-
-/** What was lent last is the caller's own. */
-export function keepLent(): void {
-  lent.start += (lentLength + 7) & ~7;
-  lentLength = 0;
 }

@@ -1,0 +1,13 @@
+import { StoreError } from '../../../store/errors.js';
+import { checkRow } from '../../../store/row-edit.js';
+
+/** Why the bytes are no packed row; undefined where they are one. */
+export function rowProblem(row: Buffer): string | undefined {
+  try {
+    checkRow(row);
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'corrupt') return error.message;
+    throw error;
+  }
+}
