@@ -7,10 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { prepare, Refusal } from './libraries.mjs';
 
 const HOST = '127.0.0.1';
-const START_MS = 300_000;
-/** A master that does not come up in time (conf/hbase-site.xml) ends the process; begun anew, it does. */
+/** Longer than a master waits before it ends the process (conf/hbase-site.xml). */
+const START_MS = 200_000;
+/** After a kill, on a busy machine, an HBase may end or stand still while it starts; begun anew, it comes up. */
 const STARTS = 3;
 const STOP_MS = 40_000;
+/** The last threads of a process that was killed, and with them its ports, go after its name. */
+const FREE_MS = 10_000;
 const POLL_MS = 100;
 const LOG_LINES = 40;
 
@@ -66,39 +69,41 @@ function isOurs(pid, data) {
   }
 }
 
-/**
- * Whether something of a process that was killed is left. Its command line goes before its last threads, with which the
- * ports are freed: on a busy machine a tenth of a second and more.
- */
-function isEnding(pid) {
-  try {
-    const line = execFileSync('ps', ['-o', 'stat=,command=', '-p', String(pid)], { encoding: 'utf8' }).trim();
-    return /^Z\S*l/.test(line) || /^[^Z]\S*\s+\[java\]/.test(line);
-  } catch {
-    return false;
-  }
-}
-
 /** The end of the log, for those who will not find it any more. */
 function logEnd(data) {
   const lines = readFileSync(logFile(data), 'utf8').trimEnd().split('\n');
   return lines.slice(-LOG_LINES).join('\n');
 }
 
-/**
- * Whether it ended because its master waited too long for what it needs: on a busy machine, after a kill, that happens.
- */
-function isStuck(data) {
-  return /Master not initialized after \d+ms/.test(logEnd(data));
+/** Waits until nobody listens on the ports. Throws `Refusal` for one that stays taken. */
+async function requireFree(ports) {
+  const end = Date.now() + FREE_MS;
+  await requireFreePort(ports.master, '--port', end);
+  for (const port of ports.region) await requireFreePort(port, '--region-port', end);
+  await requireFreePort(ports.rest, '--rest-port', end);
+  await requireFreePort(ports.zookeeper, '--zookeeper-port', end);
 }
 
-async function requireFree(port, option) {
+async function requireFreePort(port, option, end) {
+  for (;;) {
+    const problem = await listening(port);
+    if (!problem) return;
+    if (problem !== 'EADDRINUSE' || Date.now() > end)
+      throw new Refusal(`port ${port} cannot be used (${problem}): another HBase? Choose another with ${option}`);
+    await sleep(POLL_MS);
+  }
+}
+
+/** Listens for a moment; the code of the error where that fails. */
+async function listening(port) {
   const server = createServer();
-  await new Promise((resolve, reject) => {
-    server.once('error', reject).listen(port, HOST, resolve);
-  }).catch((error) => {
-    throw new Refusal(`port ${port} cannot be used (${error.code}): another HBase? Choose another with ${option}`);
-  });
+  try {
+    await new Promise((resolve, reject) => {
+      server.once('error', reject).listen(port, HOST, resolve);
+    });
+  } catch (error) {
+    return error.code;
+  }
   await new Promise((resolve) => server.close(resolve));
 }
 
@@ -156,13 +161,13 @@ async function isReady({ ports }) {
   }
 }
 
-/** Waits until the process answers ('ready') or has ended ('gone'). */
+/** Waits until the process answers (`ready`), has ended (`ended while it started`), or should have done either. */
 async function settled(record, data) {
   for (const end = Date.now() + START_MS; Date.now() < end; await sleep(POLL_MS)) {
     if (await isReady(record)) return 'ready';
-    if (!isOurs(record.pid, data)) return 'gone';
+    if (!isOurs(record.pid, data)) return 'ended while it started';
   }
-  throw new Refusal(`HBase (pid ${record.pid}) does not answer after ${START_MS / 1000} s; see ${logFile(data)}`);
+  return `did not answer in ${START_MS / 1000} s`;
 }
 
 /**
@@ -173,20 +178,20 @@ async function settled(record, data) {
 export async function start(options) {
   const { data, ports } = options;
   const before = running(data);
-  if (before && (await settled(before, data)) === 'ready') return { ...before, running: true };
-  await requireFree(ports.master, '--port');
-  for (const port of ports.region) await requireFree(port, '--region-port');
-  await requireFree(ports.rest, '--rest-port');
-  await requireFree(ports.zookeeper, '--zookeeper-port');
-  for (let n = 1; n <= STARTS; n++) {
-    const record = launch(options);
-    if ((await settled(record, data)) === 'ready') return { ...record, running: false };
-    if (n === STARTS || !isStuck(data)) break;
-    process.stderr.write('HBase did not get ready in time; it is started again\n');
-    while (isEnding(record.pid)) await sleep(POLL_MS);
+  if (before) {
+    const state = await settled(before, data);
+    if (state === 'ready') return { ...before, running: true };
+    if (running(data)) throw new Refusal(`HBase (pid ${before.pid}) ${state}; see ${logFile(data)}`);
   }
-  rmSync(recordFile(data), { force: true });
-  throw new Refusal(`HBase ended while it started; ${logFile(data)} ends with\n${logEnd(data)}`);
+  for (let n = 1; ; n++) {
+    await requireFree(ports);
+    const record = launch(options);
+    const state = await settled(record, data);
+    if (state === 'ready') return { ...record, running: false };
+    await stop(data, { now: true });
+    if (n === STARTS) throw new Refusal(`HBase ${state}; ${logFile(data)} ends with\n${logEnd(data)}`);
+    process.stderr.write(`HBase ${state}; it is started again\n`);
+  }
 }
 
 /** Stops it in order, or at once, and returns when the process is gone; undefined when none ran. */
@@ -194,7 +199,7 @@ export async function stop(data, { now = false } = {}) {
   const record = running(data);
   if (!record) return undefined;
   process.kill(record.pid, now ? 'SIGKILL' : 'SIGTERM');
-  for (const end = Date.now() + STOP_MS; isOurs(record.pid, data) || isEnding(record.pid); await sleep(POLL_MS)) {
+  for (const end = Date.now() + STOP_MS; isOurs(record.pid, data); await sleep(POLL_MS)) {
     if (Date.now() > end) process.kill(record.pid, 'SIGKILL');
   }
   rmSync(recordFile(data), { force: true });

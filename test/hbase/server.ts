@@ -63,8 +63,13 @@ export function hbase(context: Mocha.Context): Promise<HBaseServer> {
 }
 
 /** The HBase of this run, started when there is none; for those who know that this machine can. */
-export function runningHBase(): Promise<HBaseServer> {
+export async function runningHBase(): Promise<HBaseServer> {
   started ??= OwnServer.start();
+  const server = await started;
+  if (!server.isDown) return server;
+  // The test that did not bring it up again fails alone.
+  await server.kill();
+  started = OwnServer.start();
   return started;
 }
 
@@ -148,6 +153,8 @@ class OwnServer implements HBaseServer {
   readonly #data: string;
   readonly #start: readonly string[];
   #pid = 0;
+  /** Killed, and not up again. */
+  isDown = false;
 
   private constructor(data: string, ports: { master: number; region: number; rest: number; zookeeper: number }) {
     this.#data = data;
@@ -181,6 +188,7 @@ class OwnServer implements HBaseServer {
   }
 
   async kill(): Promise<void> {
+    this.isDown = true;
     await runScript(['stop', '--now', '--data', this.#data]);
     this.#pid = 0;
   }
@@ -189,6 +197,7 @@ class OwnServer implements HBaseServer {
     await runScript(this.#start);
     const status = await runScript(['status', '--data', this.#data]);
     this.#pid = Number(/ pid (\d+)$/.exec(status)?.[1]);
+    this.isDown = false;
   }
 
   async suspend(): Promise<void> {
