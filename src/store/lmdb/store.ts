@@ -57,7 +57,7 @@ export class LmdbStore extends LmdbReader implements Store {
   async #create(spec: TableSpec): Promise<void> {
     const { env } = this;
     let created: LmdbTable | undefined;
-    await this.#transaction(() => {
+    await env.transact(() => {
       const found = env.catalog.entries().get(spec.name);
       if (!found) {
         env.root.resetReadTxn();
@@ -78,7 +78,7 @@ export class LmdbStore extends LmdbReader implements Store {
       if (!env.isCurrent()) env.refresh();
       const table = env.tables.get(name);
       if (!table) return;
-      await this.#transaction(() => {
+      await env.transact(() => {
         if (env.catalog.entries().get(name)?.id !== table.id) return;
         table.rows.clearSync();
         for (const cells of table.cells.values()) cells.clearSync();
@@ -149,19 +149,6 @@ export class LmdbStore extends LmdbReader implements Store {
     await this.#ingester.close();
     for (const snapshot of this.#snapshots) snapshot.close();
     await this.env.close();
-  }
-
-  /** One durable write transaction outside the group commit. What throws in it has written nothing. */
-  async #transaction(action: () => void): Promise<void> {
-    let failure: unknown;
-    await this.env.transact(() => {
-      try {
-        action();
-      } catch (error) {
-        failure = error;
-      }
-    });
-    if (failure) throw this.env.failure(failure);
   }
 
   #exclusive<R>(task: () => Promise<R>): Promise<R> {

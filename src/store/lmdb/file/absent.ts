@@ -24,6 +24,13 @@ export function requireBefore(table: LmdbTable, key: Buffer, transaction: Transa
   if (!smaller) throw astray(table, key);
 }
 
+/** Before a range is read that begins at the key and goes to smaller ones. */
+export function requireBehind(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): void {
+  const behind = table.scanner.orderOfFirst({ start: key, exclusiveStart: true, end: undefined }, key, transaction);
+  const greater = behind === undefined ? outermost(table, key, true, transaction) <= 0 : behind > 0;
+  if (!greater) throw astray(table, key);
+}
+
 /** How the key of the table's last row, or of its first, compares with the key; 0 where the table is empty. */
 function outermost(table: LmdbTable, key: Buffer, reverse: boolean, transaction: Transaction | undefined): number {
   const order = table.scanner.orderOfFirst({ start: undefined, end: undefined, reverse }, key, transaction);

@@ -78,11 +78,12 @@ export class Environment {
   }
 
   /**
-   * Runs the action in a write transaction and resolves when it is durable. Rejects with what a StoreError says of it.
+   * Runs the action in a write transaction and resolves when it is durable. What throws in it has written nothing: the
+   * action's is a transaction within the one that is committed. Rejects with what a StoreError says of it.
    */
   async transact(action: () => void): Promise<void> {
     try {
-      await this.root.transaction(() => {
+      await this.root.childTransaction(() => {
         // LMDB's promise of this commit is not the one above; rejected and unheard it would end the process.
         this.root.committed.then(undefined, () => undefined);
         this.writes++;

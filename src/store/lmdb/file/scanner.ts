@@ -34,6 +34,13 @@ interface Run {
   ended: boolean;
 }
 
+/** Whether the first row that LMDB found for a range lies outside it: a damaged key has led it astray. */
+function liesBefore({ start, reverse = false }: RowRange, keys: Buffer, from: number, to: number): boolean {
+  if (!start) return false;
+  const order = compareRuns(keys, from, to, start);
+  return order !== 0 && order > 0 === reverse;
+}
+
 function isBeyond({ end, reverse = false, inclusiveEnd }: RowRange, keys: Buffer, from: number, to: number): boolean {
   if (!end) return false;
   const order = compareRuns(keys, from, to, end);
@@ -104,6 +111,8 @@ export class Scanner {
           const row = viewOf(bytes);
           const length = records.verify(keys, from, to, row, end);
           const run = this.#run!;
+          if (!run.started && liesBefore(run.range, keys, from, to))
+            throw damaged(this.#table, Buffer.from(keys.subarray(from, to)), 'it does not stand where its key belongs');
           run.ended = isBeyond(run.range, keys, from, to);
           if (run.ended) return;
           run.started = true;

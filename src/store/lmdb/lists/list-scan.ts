@@ -24,7 +24,7 @@ export function scanLists(
 ): { collector: Collector; resume: Buffer | undefined } {
   const collector = new Collector(table.records, { ...shape, test: undefined, longTest: undefined }, limit);
   if (!boundsOf(range, maxKey + table.spec.suffixBytes!)) return { collector, resume: undefined };
-  const scan = new ListScan(new Prefixes(table, transaction), range, collector);
+  const scan = new ListScan(new Prefixes(table, maxKey, transaction), range, collector);
   return { collector, resume: scan.run(after) };
 }
 

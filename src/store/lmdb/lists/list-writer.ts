@@ -53,6 +53,8 @@ export class ListWriter {
   change(prefix: Buffer, added: Buffer, removed: Buffer): boolean {
     const n = this.#suffix;
     const found = this.#lists.record(prefix);
+    // A second list of the prefix would hide the first.
+    if (!found) this.#lists.requireNone(prefix);
     if (found && removed.length === 0 && this.#append(prefix, found, added)) return true;
     const record = found ? copyOf(found, found.length) : EMPTY;
     const head = headIn(record.length, n);

@@ -113,7 +113,7 @@ export class Lists {
     if (limit <= 0) return EMPTY;
     const record = this.record(prefix);
     if (!record) {
-      requireAbsent(this.#table, prefix, this.#transaction);
+      this.requireNone(prefix);
       return EMPTY;
     }
     const { length } = record;
@@ -140,7 +140,7 @@ export class Lists {
   size(prefix: Buffer): number {
     const record = this.record(prefix);
     if (record) return this.#sizeOf(record);
-    requireAbsent(this.#table, prefix, this.#transaction);
+    this.requireNone(prefix);
     return 0;
   }
 
@@ -157,6 +157,11 @@ export class Lists {
   /** The prefix's record in LMDB's read buffer. */
   record(prefix: Buffer): Buffer | undefined {
     return getSound(this.#table, this.#table.rows, prefix, this.#transaction);
+  }
+
+  /** After no record of the prefix was found. */
+  requireNone(prefix: Buffer): void {
+    requireAbsent(this.#table, prefix, this.#transaction);
   }
 
   has(prefix: Buffer, suffix: Buffer): boolean {
@@ -181,7 +186,10 @@ export class Lists {
    */
   walk(prefix: Buffer, bound: Buffer | undefined, take: Take): void {
     const record = this.record(prefix);
-    if (!record) return;
+    if (!record) {
+      this.requireNone(prefix);
+      return;
+    }
     const { length } = record;
     if (length % this.suffix === 0) take(viewOf(record), 0, length);
     else this.#walk(prefix, copyOf(record, length), bound, take);

@@ -18,10 +18,13 @@ export class Prefixes {
   readonly lists: Lists;
   readonly #table: LmdbTable;
   readonly #transaction: Transaction | undefined;
+  readonly #maxKey: number;
 
-  constructor(table: LmdbTable, transaction: Transaction | undefined) {
+  /** `maxKey`: bytes of the longest key. */
+  constructor(table: LmdbTable, maxKey: number, transaction: Transaction | undefined) {
     this.lists = new Lists(table, transaction);
     this.#table = table;
+    this.#maxKey = maxKey;
     this.#transaction = transaction;
   }
 
@@ -63,18 +66,24 @@ export class Prefixes {
 
   /** Before a scan of a range that begins here. */
   requireBefore(from: Buffer): void {
-    requireBefore(this.#table, from, this.#transaction);
+    requireBefore(this.#table, this.#sought(from), this.#transaction);
   }
 
   /** Hands the records of the prefixes to `sink` until it is full. */
   hand(range: RowRange, sink: RangeSink): void {
-    this.#table.scanner.handOut(range, sink, this.#transaction);
+    const start = range.start && this.#sought(range.start);
+    this.#table.scanner.handOut({ ...range, start }, sink, this.#transaction);
+  }
+
+  /** Prefixes are shorter than the longest key: none lies between a bound that is longer and its beginning. */
+  #sought(bound: Buffer): Buffer {
+    return bound.subarray(0, this.#maxKey);
   }
 
   /** The prefixes in the table with which `key` starts (itself included), longest first. */
   ancestors(key: Buffer): Buffer[] {
     const found: Buffer[] = [];
-    let bound: Buffer = key;
+    let bound = this.#sought(key);
     let inclusive = true;
     for (;;) {
       const prefix = this.#prefix({ start: bound, reverse: true, exclusiveStart: !inclusive, end: undefined });

@@ -211,7 +211,7 @@ export class LmdbReader implements Reader {
 
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
     const table = this.env.table(name);
-    const prefixes = new Prefixes(table, this.#transaction);
+    const prefixes = new Prefixes(table, this.env.maxKey, this.#transaction);
     try {
       const found = prefixes.collect(range, limit);
       if (found.length === 0) this.env.recheck(table);
@@ -240,7 +240,7 @@ export class LmdbReader implements Reader {
       const count =
         table.spec.suffixBytes === undefined
           ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
-          : new Prefixes(table, this.#transaction).count(range, cap);
+          : new Prefixes(table, this.env.maxKey, this.#transaction).count(range, cap);
       if (count === 0) this.env.recheck(table);
       return count;
     } catch (error) {

@@ -1,6 +1,7 @@
-import type { RangeOptions, Transaction } from 'lmdb';
+import type { Transaction } from 'lmdb';
 import type { Batch, KeyRange } from '../../contract.js';
 import type { RowTest } from '../../row-filter.js';
+import { requireBefore, requireBehind } from '../file/absent.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import type { Records } from '../file/records.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
@@ -113,8 +114,17 @@ export function scanRows(
   maxKey: number,
 ): Buffer | undefined {
   const rows = rowRange(range, after, shape.reverse, maxKey);
+  if (!rows) return undefined;
+  requireStart(table, rows, transaction);
   const { scanner } = table;
-  return rows && !scanner.handOut(rows, collector, transaction) ? scanner.lastKey : undefined;
+  return scanner.handOut(rows, collector, transaction) ? undefined : scanner.lastKey;
+}
+
+/** LMDB finds the start by comparing it with other keys: where one of them is damaged, rows would be left out. */
+function requireStart(table: LmdbTable, { start, reverse }: RowRange, transaction: Transaction | undefined): void {
+  if (!start) return;
+  if (reverse) requireBehind(table, start, transaction);
+  else requireBefore(table, start, transaction);
 }
 
 /** The range as a scanner takes it; `after` replaces the bound the scan starts from. */
@@ -140,8 +150,25 @@ export function countRows(
 ): number {
   const rows = rowRange(range, undefined, false, maxKey);
   if (!rows || cap <= 0) return 0;
-  const options = { ...rows, limit: cap, ...(transaction && { transaction }) } as RangeOptions;
-  let count = 0;
-  for (const _ of table.rows.getKeys(options)) count++;
-  return count;
+  requireStart(table, rows, transaction);
+  const counter = new Counter(cap);
+  table.scanner.handOut(rows, counter, transaction);
+  return counter.count;
+}
+
+class Counter implements RangeSink {
+  count = 0;
+  readonly #cap: number;
+
+  constructor(cap: number) {
+    this.#cap = cap;
+  }
+
+  row(): void {
+    this.count++;
+  }
+
+  get full(): boolean {
+    return this.count >= this.#cap;
+  }
 }

@@ -15,16 +15,20 @@ const AGE_MS = 100;
 export class WriteHold {
   readonly #path: string;
   #held = false;
+  /** The file could not be made. */
+  #alone = false;
+  #why = 'it cannot be read where';
   #looked = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string) {
     this.#path = join(folder, MARKER);
   }
 
-  /** The first reason stays. Where the file cannot be made, this process alone holds. */
+  /** The first reason stays. Where the file cannot be made, this process alone holds, as long as it lives. */
   hold(why: string): void {
     if (this.#held) return;
     this.#held = true;
+    this.#why = why;
     this.#looked = performance.now();
     try {
       writeFileSync(this.#path, `${JSON.stringify({ found: new Date().toISOString(), why })}\n`, {
@@ -32,8 +36,7 @@ export class WriteHold {
         mode: 0o600,
       });
     } catch (error) {
-      if (!['EEXIST', 'EACCES', 'EROFS', 'ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? ''))
-        throw error;
+      this.#alone = (error as NodeJS.ErrnoException).code !== 'EEXIST';
     }
   }
 
@@ -42,21 +45,21 @@ export class WriteHold {
     const now = performance.now();
     if (now - this.#looked > AGE_MS) {
       this.#looked = now;
-      this.#held = existsSync(this.#path);
+      this.#held = this.#alone || existsSync(this.#path);
     }
     if (this.#held) {
       throw new StoreError(
         'held',
-        `nothing is written, because the data is damaged: ${this.#why()}; see ${this.#path}, run "rowan check"`,
+        `nothing is written, because the data is damaged: ${this.#reason()}; see ${this.#path}, run "rowan check"`,
       );
     }
   }
 
-  #why(): string {
+  #reason(): string {
     try {
       return String((JSON.parse(readFileSync(this.#path, 'utf8')) as { why?: unknown }).why);
     } catch {
-      return 'it cannot be read where';
+      return this.#why;
     }
   }
 
@@ -64,6 +67,7 @@ export class WriteHold {
     const held = this.#held || existsSync(this.#path);
     await rm(this.#path, { force: true });
     this.#held = false;
+    this.#alone = false;
     return held;
   }
 }
