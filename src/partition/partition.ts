@@ -229,7 +229,7 @@ export class Partition implements Directory {
     return translated(remove(this.context, dn, actor, options));
   }
 
-  /** Loads entries in bulk; see `bulk.ts`. */
+  /** Loads entries in bulk; see `bulk/`. */
   async load(
     entries: AsyncIterable<readonly LoadEntry[]>,
     actor: Actor,

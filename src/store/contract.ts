@@ -111,16 +111,16 @@ export interface ColumnRange {
 export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**
-   * As `get`, but of a long row, which an engine may keep in parts, the first family alone may come. Who asks knows the
-   * one from the other: such rows have cells of other families too. `only`: the caller looks at no other family, which
-   * any row may then come without.
+   * As `get`, but a long row may come with its first family alone, where the engine keeps such rows in parts. The
+   * caller can tell: every row has cells of other families, too. With `only` any row may come so.
    */
   getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;
   /**
-   * As `getHead`, of an engine that answers at once and has memory to lend: the row is good until the next call of any
-   * `lendHead` of the process, or for as long as its holder likes where `keepLent` is called before that.
+   * As `getHead`, of an engine that answers at once and has memory to lend. The next call of `lendHead` in this thread,
+   * of whatever store, overwrites the row. Absent where an engine lends nothing.
    */
   lendHead?(table: string, key: Buffer): Buffer | undefined;
+  /** The row that `lendHead` gave last is the caller's own from now on. */
   keepLent?(): void;
   /**
    * Some cells of one row, in order, as a packed row; undefined when there are none. `ranges` rise and do not overlap;
@@ -258,7 +258,7 @@ export interface Store extends Reader {
   renewReads?(): void;
   /**
    * Applies the plan and resolves when it is durable. Rejects with `StoreError` `guard` (nothing was done; read again),
-   * or another code of which `StoreError.retryable` and `StoreError.applied` say what the caller may do.
+   * or another code; `StoreError.applied` tells whether the plan may have been applied all the same.
    */
   commit(plan: Plan): Promise<void>;
   /**

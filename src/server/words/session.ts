@@ -19,7 +19,8 @@ export type Identity =
     }
   | {
       readonly kind: 'admin';
-      readonly dn: string /** Stored password that was verified. */;
+      readonly dn: string;
+      /** Stored password that was verified. */
       readonly password: Buffer;
     };
 

@@ -2,7 +2,10 @@ import { statfsSync } from 'node:fs';
 import { StoreError } from '../../errors.js';
 
 /** LMDB's own codes, as `lmdb` puts them on its errors; positive ones are the system's errno. */
-const CORRUPT = new Set([-30797, -30796, -30793]); // page not found, corrupted, not an LMDB file
+const CORRUPT = new Set([
+  ...[-30797, -30796, -30793], // page not found, corrupted, not an LMDB file
+  ...[-30787, -30786, -30779], // more levels than a tree has, a page fuller than a page is, what never happens
+]);
 const PANIC = -30795;
 const VERSION = -30794;
 const MAP_FULL = -30792;

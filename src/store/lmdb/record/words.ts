@@ -23,8 +23,6 @@ export const LONGEST_WORD = 192;
  * out.
  */
 export const ONE_BYTE = 192;
-/** A table has no number above this. */
-export const LAST_WORD = ONE_BYTE + 64 * 256 - 1;
 
 /** The words of one table by number, beginning with 1, as a decoder needs them: their bytes as words of four. */
 export class Words {

@@ -3,7 +3,6 @@ import { StoreError } from '../../errors.js';
 import { Stage, type StagedRow, type StageSink, type StageSource } from '../../stage.js';
 import { afterPrefix, MARK_ROW } from '../../tables.js';
 import type { Failpoint } from '../failpoint.js';
-import { requireAbsent } from '../file/absent.js';
 import type { Environment } from '../file/environment.js';
 import { toStoreError } from '../file/lmdb-errors.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';
@@ -187,10 +186,7 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     const { records } = table;
     const { writer } = records;
     const bytes = getSound(table, table.rows, key);
-    if (!bytes) {
-      requireAbsent(table, key, undefined);
-      return undefined;
-    }
+    if (!bytes) return undefined;
     if (isLong(bytes)) return new StagedLongRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
     return writer.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length));
   }
