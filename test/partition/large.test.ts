@@ -73,6 +73,17 @@ for (const engine of ENGINES) {
       large.close();
     });
 
+    it('replaced by a short one since it was looked for: the short one', async () => {
+      const short = photo(50, 3);
+      await fixture.modify(ANN, change('replace', 'jpegPhoto', short));
+      const large = await fixture.partition.openLarge(id);
+      expect(large.lengthOf(qualifier)).to.equal(short.length);
+      const pieces: Buffer[] = [];
+      for await (const piece of large.pieces(qualifier)) pieces.push(piece);
+      expect(Buffer.concat(pieces).equals(short)).to.equal(true);
+      large.close();
+    });
+
     it('replaced while others look into them: searched, compared and read as they were before or after', async () => {
       const texts = ['a', 'b', 'c'].map((letter, i) => `${letter.repeat(70_000 * (i + 1))} all`);
       await fixture.modify(ANN, change('replace', 'description', texts[0]!));

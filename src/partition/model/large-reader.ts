@@ -3,7 +3,7 @@ import { StoreError } from '../../store/errors.js';
 import { cellValue, EMPTY } from '../../store/row.js';
 import { isStill, largeLength, readChunks } from './large.js';
 import { toLdapError } from './store-errors.js';
-import { MASTER, MASTER_TABLE } from './tables.js';
+import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
 /**
  * The values over 64 KiB of one entry, read piece by piece; no more than a few chunks are in memory. Where the store
@@ -15,12 +15,15 @@ export class LargeReader {
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
+  /** A value that was large may have been replaced by a short one since it was looked for. */
+  readonly #large: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {
     this.#reader = reader;
     this.#snapshot = snapshot;
     this.#id = id;
     this.#row = row;
+    this.#large = largeQualifiers(row);
   }
 
   static async open(store: Store, id: Buffer): Promise<LargeReader> {
@@ -36,8 +39,13 @@ export class LargeReader {
 
   /** Bytes of the value; 0 when it is not there any more. */
   lengthOf(qualifier: Buffer): number {
-    const pointer = cellValue(this.#row, MASTER.upAttributes, qualifier);
-    return pointer ? largeLength(pointer) : 0;
+    const value = cellValue(this.#row, MASTER.upAttributes, qualifier);
+    if (!value) return 0;
+    return this.#isLarge(qualifier) ? largeLength(value) : value.length;
+  }
+
+  #isLarge(qualifier: Buffer): boolean {
+    return this.#large?.has(qualifier.toString('latin1')) === true;
   }
 
   /** The value's bytes in order, `lengthOf` in all. Store errors come translated. */
@@ -52,6 +60,7 @@ export class LargeReader {
   async *#chunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
     const pointer = cellValue(this.#row, MASTER.upAttributes, qualifier);
     if (!pointer) return;
+    if (!this.#isLarge(qualifier)) return yield pointer;
     const verify = this.#snapshot ? undefined : () => this.#requireUnchanged(qualifier, pointer);
     yield* readChunks(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer, verify);
   }
