@@ -8,7 +8,7 @@ export type PlanKind = 'b' | 'i' | 'r' | 's' | 't';
 export interface Resume {
   readonly area: number;
   readonly kind: PlanKind;
-  /** `b`, `i`: entryUUID; `s`, `t`: key of the tree row; `r`: a value's place in the order of an index, see `page-search.ts`. */
+  /** `b`, `i`: entryUUID; `s`, `t`: key of the tree row; `r`: place in the order of an index (`page-search.ts`). */
   readonly key: Buffer;
 }
 
