@@ -6,7 +6,7 @@ import { mergeSteps } from '../../src/partition/write/merge-steps.js';
 import type { Guard, PlanStep, RowStep, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/errors.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
-import { unpackRow } from '../../src/store/row.js';
+import { counterBytes, unpackRow } from '../../src/store/row.js';
 import { type Random, seeded } from './fixture.js';
 
 const TABLE = { name: 't', families: [{ name: 'a' }, { name: 'b', separate: true }] };
@@ -45,13 +45,16 @@ function randomGuard(random: Random): Guard {
 }
 
 function randomStep(random: Random): RowStep {
-  const cell = () => ({ family: 0, qualifier: random.pick(NAMES), value: Buffer.from(String(random.int(2))) });
+  const cell = () =>
+    random.chance(0.3)
+      ? { family: 0, qualifier: COUNTER, value: counterBytes(BigInt(random.int(3))) }
+      : { family: 0, qualifier: random.pick(NAMES), value: Buffer.from(String(random.int(2))) };
   return {
     table: TABLE.name,
     key: random.pick(KEYS),
     ...(random.chance(0.4) && { guards: [randomGuard(random)] }),
     ...(random.chance(0.1) && { deleteRow: true }),
-    ...(random.chance(0.3) && { delete: [{ family: 0, qualifier: random.pick(NAMES) }] }),
+    ...(random.chance(0.3) && { delete: [{ family: 0, qualifier: random.pick([...NAMES, COUNTER]) }] }),
     ...(random.chance(0.6) && { put: [cell()] }),
     ...(random.chance(0.5) && { add: [{ family: 0, qualifier: COUNTER, by: BigInt(random.int(3) - 1) }] }),
   };
