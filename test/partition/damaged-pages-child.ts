@@ -3,7 +3,7 @@ import { LdapError } from '../../src/ldap/error.js';
 import { damageOf, Partition } from '../../src/partition/index.js';
 import { StoreError } from '../../src/store/errors.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { Fixture, testSchema } from './fixture.js';
+import { Fixture, SUFFIX, testSchema } from './fixture.js';
 
 /** What one search came to: entries and what they hold, or why it ended. */
 export interface Answer {
@@ -14,9 +14,15 @@ export interface Answer {
   readonly table?: string | undefined;
 }
 
+/** Where each filter is asked. */
+const PLACES = [
+  { base: SUFFIX, scope: 'sub' },
+  { base: `ou=people,${SUFFIX}`, scope: 'one' },
+] as const;
+
 /**
- * Searches a directory that may be damaged: `damaged-pages-child.js FOLDER FILTER…`, each filter with the suffix as its
- * base. Says a line of JSON for each filter.
+ * Searches a directory that may be damaged: `damaged-pages-child.js FOLDER FILTER…`, each filter at all `PLACES`. Says
+ * a line of JSON for each search.
  */
 const [, , folder, ...filters] = process.argv as [string, string, string, ...string[]];
 
@@ -29,10 +35,10 @@ function failure(error: unknown): Answer {
   return { error: error.message, table: damageOf(error)?.table };
 }
 
-async function answer(fixture: Fixture, filter: string): Promise<Answer> {
+async function answer(fixture: Fixture, filter: string, place: (typeof PLACES)[number]): Promise<Answer> {
   const lines: string[] = [];
   try {
-    await fixture.partition.search(fixture.params({ filter }), {
+    await fixture.partition.search(fixture.params({ filter, ...place }), {
       entry: ({ dn, row }) => void lines.push(`${dn} ${row.toString('base64')}`),
       reference: () => undefined,
     });
@@ -45,9 +51,9 @@ async function answer(fixture: Fixture, filter: string): Promise<Answer> {
 try {
   const store = await openLmdbStore(folder, { readOnly: true });
   const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
-  for (const filter of filters) tell(await answer(fixture, filter));
+  for (const filter of filters) for (const place of PLACES) tell(await answer(fixture, filter, place));
   await store.close();
 } catch (error) {
   // It cannot even be opened: each search ends so.
-  for (const _ of filters) tell(failure(error));
+  for (const _ of filters) for (const _ of PLACES) tell(failure(error));
 }

@@ -103,7 +103,7 @@ describe('pages that are overwritten', function () {
     await fixture.close();
     whole = readFileSync(join(folder, 'sound', 'data.mdb'));
     sound = answers('sound').answers;
-    expect(sound.map(({ entries }) => entries)).to.include.members([COUNT + 2, 1, 3]);
+    expect(sound.map(({ entries }) => entries)).to.include.members([COUNT + 2, COUNT, 1, 3]);
   });
   after(() => rmSync(folder, { recursive: true }));
 
@@ -134,12 +134,13 @@ describe('pages that are overwritten', function () {
         const found = answers(name);
         // What is missing at the end is what the process was about when it died.
         for (const [i, answer] of found.answers.entries()) {
-          const where = `trial ${trial}, pages ${done.join(', ')}, ${FILTERS[i]}`;
+          const filter = FILTERS[Math.floor((i * FILTERS.length) / sound.length)];
+          const where = `trial ${trial}, pages ${done.join(', ')}, ${filter}, answer ${i}`;
           if (answer.error === undefined) expect(answer, where).to.deep.equal(sound[i]);
           else errors++;
         }
         if (found.died) errors++;
-        else expect(found.answers.length).to.equal(FILTERS.length);
+        else expect(found.answers.length).to.equal(sound.length);
         rmSync(join(folder, name), { recursive: true });
       }
       expect(errors, 'some pages were read').to.be.greaterThan(0);
