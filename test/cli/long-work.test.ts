@@ -1,11 +1,13 @@
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Change, Filter } from '../../src/ldap/types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeCancel } from '../../src/protocol/extended/cancel.js';
 import type { Request } from '../../src/protocol/messages.js';
-import { ControlOid } from '../../src/protocol/oids.js';
+import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { Random } from '../protocol/random.js';
 import { attributes } from '../server/directory.js';
 import { RawClient, searchRequest } from '../server/raw-client.js';
@@ -235,6 +237,86 @@ describe('cli: requests that would hold the event loop', () => {
     expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
     expect(await values(GROUP, 'member')).to.have.length(5000);
   });
+});
+
+describe('cli: a long entry that is not wanted any more', () => {
+  const sandbox = new Sandbox();
+  const clients: RawClient[] = [];
+  const asked = { filter: longFilter('uid', 'ada') } as const;
+  let server: RunningServer;
+
+  before(async () => {
+    await sandbox.initSample();
+    // One long request of a user at a time.
+    server = await serve(sandbox.data, ['--limits-long-requests', '2', '--limits-message-bytes', '64MiB']);
+    const photo = attributes({ jpegPhoto: ' '.repeat(24 * 1024 * 1024) })[0]!;
+    const changes = [{ operation: 'replace', attribute: photo }] as const;
+    expect((await (await open()).request({ op: 'modify', dn: ADA, changes })).code).to.equal(0);
+  });
+  after(async () => {
+    for (const client of clients) client.close();
+    await server?.stop();
+    await sandbox.remove();
+  });
+
+  async function open(): Promise<RawClient> {
+    const client = await RawClient.open(server.port);
+    clients.push(client);
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+    return client;
+  }
+
+  /** Its id; some of it has come when it resolves, and no more is read. */
+  async function begin(client: RawClient): Promise<number> {
+    const id = client.send(searchRequest(ADA, { ...asked, attributes: ['jpegPhoto'] }));
+    await once(client.socket, 'data');
+    client.socket.pause();
+    return id;
+  }
+
+  async function searchWhenNotBusy(client: RawClient): Promise<number> {
+    for (;;) {
+      const { code, entries } = await client.search(ADA, { ...asked, attributes: ['cn'] });
+      if (code !== 51) return code === 0 ? entries.length : -code;
+      await setTimeout(5);
+    }
+  }
+
+  it('its client is gone: the next long request has its place', async () => {
+    const other = await open();
+    for (let round = 0; round < 3; round++) {
+      const client = await open();
+      await begin(client);
+      expect((await other.search(ADA, asked)).code, 'one is at work').to.equal(51);
+      client.close();
+      expect(await searchWhenNotBusy(other)).to.equal(1);
+    }
+  }).timeout(20_000);
+
+  it('its search is abandoned: it comes wholly, and the connection goes on', async () => {
+    const client = await open();
+    const id = await begin(client);
+    client.send({ op: 'abandon', target: id });
+    client.socket.resume();
+    expect(await searchWhenNotBusy(client)).to.equal(1);
+    expect(client.hasHeardOf(id)).to.equal(true);
+  }).timeout(20_000);
+
+  it('its search is abandoned or canceled before it begins: it does not come', async () => {
+    const client = await open();
+    const abandoned = client.nextId() + 1;
+    const search = searchRequest(ADA, { ...asked, attributes: ['jpegPhoto'] });
+    client.sendTogether([search, { op: 'abandon', target: abandoned }]);
+    expect(await searchWhenNotBusy(client)).to.equal(1);
+    expect(client.hasHeardOf(abandoned)).to.equal(false);
+    const canceled = client.nextId() + 1;
+    const ids = client.sendTogether([
+      search,
+      { op: 'extended', oid: ExtendedOid.cancel, value: encodeCancel(canceled) },
+    ]);
+    expect(await client.answer(ids[0]!)).to.deep.include({ code: 118, entries: [] });
+    expect((await client.answer(ids[1]!)).code).to.equal(0);
+  }).timeout(20_000);
 });
 
 describe('cli: searches with many results', () => {

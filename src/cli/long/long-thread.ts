@@ -79,6 +79,8 @@ export class LongThread implements LongWorker {
     });
     reply.onAbort = () => this.#send({ type: 'abort', id });
     this.#send({ type: 'errand', id, errand }, [errand.bytes.buffer]);
+    // It may have been aborted before.
+    if (reply.aborted) this.#send({ type: 'abort', id });
     return ended;
   }
 

@@ -59,7 +59,7 @@ class Reply implements ErrandReply {
       for await (const piece of pieces) {
         if (piece.length === 0) continue;
         this.#send('piece', piece);
-        if (!(await this.#nextTaken())) return;
+        if (!(await this.#nextTaken())) throw new LdapError('canceled', 'canceled');
       }
       whole = true;
     } finally {

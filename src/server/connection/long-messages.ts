@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/error.js';
 import type { Writer } from '../../protocol/writer.js';
 import type { SendQueue } from './send-queue.js';
 import type { Unsent } from './unsent.js';
@@ -65,8 +66,8 @@ export class LongMessages {
 
   /**
    * Writes one message as its pieces come: the next is asked for when the peer has taken the one before the last.
-   * Rejects with `CutMessage` when the pieces end with an error after some have gone. `waiting`: bytes that are kept
-   * for it until it has gone.
+   * Rejects with `CutMessage` when the pieces end with an error after some have gone, and with `canceled` when the peer
+   * has gone before the last one. `waiting`: bytes that are kept for it until it has gone.
    */
   async write(pieces: AsyncIterable<Buffer>, waiting = 0): Promise<void> {
     this.#count(waiting);
@@ -74,7 +75,8 @@ export class LongMessages {
     try {
       while (this.#beginners >= BEGINNERS) await new Promise<void>((resolve) => this.#turns.push(resolve));
       this.#beginners++;
-      if (!this.#queue.closed) await this.#writeFrom(source);
+      this.#requirePeer();
+      await this.#writeFrom(source);
     } finally {
       this.#count(-waiting);
       await source.return?.();
@@ -100,6 +102,7 @@ export class LongMessages {
     } finally {
       this.#count(-bytes);
     }
+    this.#requirePeer();
     for (const piece of beginning) this.#owner.writer.raw(piece);
     this.#owner.flush();
     if (next.done) return;
@@ -108,8 +111,9 @@ export class LongMessages {
   }
 
   async #writePieces(source: AsyncIterator<Buffer>, first: Buffer): Promise<void> {
+    let piece: Buffer | undefined = first;
     try {
-      for (let piece: Buffer | undefined = first; piece && !this.#queue.closed; ) {
+      while (piece && !this.#queue.closed) {
         this.#queue.push(piece);
         if (this.#queue.waits) await new Promise<void>((resolve) => (this.#nextPiece = resolve));
         const next: IteratorResult<Buffer> = await source.next();
@@ -123,6 +127,12 @@ export class LongMessages {
       this.#release(this.#queue);
       this.#owner.ended();
     }
+    if (piece) this.#requirePeer();
+  }
+
+  /** Whoever makes the pieces is to know that nobody takes them. */
+  #requirePeer(): void {
+    if (this.#queue.closed) throw new LdapError('canceled', 'the client has gone');
   }
 
   /** Nothing waits for the socket: the next piece may come. */

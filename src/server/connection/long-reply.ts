@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/error.js';
 import type { ErrandReply } from '../processes/long-worker.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';
@@ -29,7 +30,9 @@ export class LongReply implements ErrandReply {
     return this.#output.room();
   }
 
-  message(pieces: AsyncIterable<Buffer>): Promise<void> {
-    return this.#output.writeLong(pieces).catch(this.#cut);
+  async message(pieces: AsyncIterable<Buffer>): Promise<void> {
+    // One that has begun has to go wholly.
+    if (this.aborted) throw new LdapError('canceled', 'canceled');
+    await this.#output.writeLong(pieces).catch(this.#cut);
   }
 }
