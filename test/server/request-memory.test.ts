@@ -1,10 +1,11 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import type { Request } from '../../src/protocol/messages.js';
 import { Budget } from '../../src/server/connection/budget.js';
 import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, SUFFIX, start } from './directory.js';
-import { RawClient } from './raw-client.js';
+import { RawClient, searchRequest } from './raw-client.js';
 
 const MIB = 1024 * 1024;
 const USER = { dn: personDn('p0'), password: 'secret-0' };
@@ -150,7 +151,7 @@ describe('server: memory for requests', () => {
   it('a budget: claims in turn, shares, small amounts beside them', () => {
     const woken: string[] = [];
     const budget = new Budget(100);
-    const claimant = (name: string) => ({ wake: () => void woken.push(name) });
+    const claimant = (name: string) => ({ ready: true, wake: () => void woken.push(name) });
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
     expect(budget.claim(a!, 'ann', 50)).to.equal(true);
     expect(budget.claim(b!, 'ann', 10), 'over her share').to.equal(false);
@@ -168,4 +169,72 @@ describe('server: memory for requests', () => {
       expect(budget.used).to.equal(15);
     });
   });
+
+  it('a budget: who is not ready is passed over, and keeps his place', async () => {
+    const woken: string[] = [];
+    const budget = new Budget(100);
+    const claimant = (name: string) => ({ ready: true, wake: () => void woken.push(name) });
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    expect(budget.claim(a!, 'ann', 50)).to.equal(true);
+    expect(budget.claim(b!, 'bob', 30)).to.equal(false);
+    expect(budget.claim(c!, 'carol', 30)).to.equal(false);
+    b!.ready = false;
+    budget.giveBack('ann', 50);
+    await turn();
+    expect(woken).to.deep.equal(['c']);
+    expect(budget.claim(c!, 'carol', 30)).to.equal(true);
+    expect(budget.claim(a!, 'ann', 40), 'nobody who is ready is before it').to.equal(true);
+    expect(budget.claim(d!, 'dora', 30)).to.equal(false);
+    b!.ready = true;
+    budget.giveBack('ann', 40);
+    await turn();
+    expect(woken).to.deep.equal(['c', 'b']);
+    b!.ready = false;
+    budget.pass(b!);
+    await turn();
+    expect(woken, 'where it has been woken, too').to.deep.equal(['c', 'b', 'd']);
+    b!.ready = true;
+    expect(budget.claim(b!, 'bob', 30), 'it came before d').to.equal(true);
+  });
+
+  it('who sends a large request and reads nothing keeps no others waiting, and is answered when he reads', async () => {
+    const limits = { requestBytes: MIB, messageBytes: 900 * 1024, unsentBytes: 64 * 1024 };
+    running = await start(
+      Object.fromEntries(Object.entries(limits).map(([name, bytes]) => [`limits.${name}`, bytes])),
+      1,
+    );
+    const { requestBudget, services } = running.server;
+    const modify = (dn: string, bytes: number): Request => ({
+      op: 'modify',
+      dn,
+      changes: [{ operation: 'replace', attribute: attributes({ description: 'x'.repeat(bytes) })[0]! }],
+    });
+    const until = async (condition: () => boolean): Promise<void> => {
+      while (!condition()) await new Promise(setImmediate);
+    };
+    const admin = await open(ADMIN);
+    for (let n = 0; n < 100; n++) expect((await admin.request(addOf(`long${n}`, 40_000))).code).to.equal(0);
+    const first = await open(ADMIN);
+    first.write(bytesOf(modify(USER.dn, 400 * 1024), 50).subarray(0, 1000));
+    await until(() => requestBudget.used > 400 * 1024);
+    const unread = await open(USER);
+    unread.socket.pause();
+    const large = bytesOf(modify(USER.dn, 450 * 1024), 99);
+    const searches = Array.from({ length: 10 }, (_, n) => bytesOf(searchRequest(PEOPLE, { scope: 'one' }), n + 2));
+    unread.write(Buffer.concat([...searches, large.subarray(0, 1000)]));
+    await until(() => requestBudget.waiting === 1);
+    // Nothing goes out any more when the system has taken what it takes.
+    for (let before = -1, still = 0; still < 20; before = services.statistics.entriesSent) {
+      await sleep(10);
+      still = services.statistics.entriesSent === before ? still + 1 : 0;
+    }
+    first.close();
+    expect((await admin.request(modify(personDn('long1'), 300 * 1024))).code).to.equal(0);
+    expect(requestBudget.waiting, 'he has not begun').to.equal(1);
+    unread.socket.resume();
+    for (let n = 0; n < searches.length; n++) expect((await unread.answer(n + 2)).entries).to.have.length(101);
+    unread.write(large.subarray(1000));
+    expect((await unread.answer(99)).code).to.equal(50);
+  }).timeout(20_000);
 });

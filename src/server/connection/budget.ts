@@ -1,5 +1,7 @@
 /** Who asks for memory and may have to wait. */
 export interface Claimant {
+  /** Whether it would claim if it were woken: who has to wait for something else keeps nobody behind waiting. */
+  readonly ready: boolean;
   /** There may be room now: it is to ask again. */
   wake(): void;
 }
@@ -17,8 +19,8 @@ const SHARE = 1 / 2;
 
 /**
  * Memory that all connections of a server have together for requests. Small amounts are taken without asking; large
- * ones are claimed, and a claim that does not fit waits for its turn. One who has his share does not keep others
- * waiting.
+ * ones are claimed, and a claim that does not fit waits for its turn. One who has his share, or is not ready, does not
+ * keep others waiting, and keeps his place.
  */
 export class Budget {
   readonly #limit: number;
@@ -35,6 +37,11 @@ export class Budget {
 
   get used(): number {
     return this.#used;
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting.size;
   }
 
   get full(): boolean {
@@ -80,6 +87,11 @@ export class Budget {
     if (this.#waiting.delete(claimant)) this.#wakeNext();
   }
 
+  /** It may have been woken and was not ready: its turn is that of the next. */
+  pass(claimant: Claimant): void {
+    if (this.#waiting.has(claimant)) this.#wakeNext();
+  }
+
   #overShare({ who, bytes }: Claim): boolean {
     const claimed = this.#claimed.get(who) ?? 0;
     return claimed > 0 && claimed + bytes > this.#limit * SHARE;
@@ -91,7 +103,7 @@ export class Budget {
 
   /** Whose turn it is. */
   #first(): Claimant | undefined {
-    for (const [claimant, claim] of this.#waiting) if (!this.#overShare(claim)) return claimant;
+    for (const [claimant, claim] of this.#waiting) if (!this.#overShare(claim) && claimant.ready) return claimant;
     return undefined;
   }
 

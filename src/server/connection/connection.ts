@@ -199,8 +199,9 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   /** Reads from the socket only while what it brings may begin. */
   #steerReading(): void {
     const open = this.#state === 'open';
-    const stop =
-      open && (this.#turnScheduled || this.#waiting !== undefined || this.#intake.waits || !this.#mayBegin());
+    const may = this.#mayBegin();
+    if (!may) this.#intake.pass();
+    const stop = open && (this.#turnScheduled || this.#waiting !== undefined || this.#intake.waits || !may);
     if (stop !== this.#paused && this.#state !== 'closed') {
       this.#paused = stop;
       if (stop) this.#socket.pause();
@@ -241,6 +242,10 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
     this.#came();
     this.services.statistics.operations[op]++;
     this.#fail(id, op, error);
+  }
+
+  get ready(): boolean {
+    return this.#mayBegin();
   }
 
   wake(): void {

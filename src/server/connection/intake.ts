@@ -133,6 +133,11 @@ export class Intake {
     return true;
   }
 
+  /** The message that waits cannot be taken now, even if there is room. */
+  pass(): void {
+    if (this.#waits) this.#budget.pass(this.#owner);
+  }
+
   #hold(bytes: number): void {
     this.#held += bytes;
     this.#budget.take(bytes);
