@@ -12,7 +12,9 @@ export interface Selects {
 
 /** Who asks for searches: long ones take turns by who asks. */
 export interface Asker {
-  /** A promise while what was found already cannot be sent: no search of the asker goes on until it resolves. */
+  /** What was found already cannot be sent: no search of the asker is to go on. */
+  readonly full: boolean;
+  /** To wait for: a promise while it is full. */
   room(): Maybe<void>;
 }
 

@@ -92,6 +92,8 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   /** A bind or a TLS handshake is under way: nothing else begins. */
   #barrier = false;
   #paused = false;
+  /** It goes on when its replies have room. */
+  #awaitsRoom = false;
   /** The rest of what has arrived is taken up in another turn. */
   #turnScheduled = false;
   #messages = 0;
@@ -207,9 +209,17 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
       if (stop) this.#socket.pause();
       else this.#socket.resume();
     }
-    if (open && this.#output.full) void chain(this.#output.room(), () => this.#goOn());
+    if (open && !this.#awaitsRoom && this.#output.full) this.#awaitRoom();
     if (stop || !this.#intake.begun) this.#since.partial = 0;
     else if (this.#since.partial === 0) this.#since.partial = this.#since.active;
+  }
+
+  #awaitRoom(): void {
+    this.#awaitsRoom = true;
+    void chain(this.#output.room(), () => {
+      this.#awaitsRoom = false;
+      this.#goOn();
+    });
   }
 
   #goOn(): void {

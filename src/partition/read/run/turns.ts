@@ -28,7 +28,7 @@ export function beforeTurns(work: () => void): void {
 
 /** For a search that begins to be long: goes on at once when no other has had the turn of this round. */
 export function firstTurn(asker: Asker = alone()): Maybe<void> {
-  if (taken || lines.size > 0 || isPromise(asker.room())) return nextTurn(asker);
+  if (taken || lines.size > 0 || asker.full) return nextTurn(asker);
   taken = true;
   schedule();
 }
@@ -45,7 +45,7 @@ function nextTurn(asker: Asker): Promise<void> {
 
 /** Somebody who asks for one thing and can take whatever is found. */
 function alone(): Asker {
-  return { room: () => undefined };
+  return { full: false, room: () => undefined };
 }
 
 /** The turns of one piece of long work; the first begins with it. */
@@ -91,7 +91,8 @@ function round(): void {
 function nextInLine(): (() => void) | undefined {
   for (const [asker, line] of lines) {
     lines.delete(asker);
-    const room = asker.room();
+    // Each call of `room` is one more who waits for it.
+    const room = asker.full ? asker.room() : undefined;
     if (isPromise(room)) park(asker, line, room);
     else {
       const next = line.shift();
