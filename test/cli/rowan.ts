@@ -34,6 +34,12 @@ export interface RunOptions {
   readonly cwd?: string;
 }
 
+/** Of a server. */
+export interface ServeOptions extends RunOptions {
+  /** The Node that runs it; absent: that of the tests. */
+  readonly node?: string;
+}
+
 /** The variables of this process without those that would steer Rowan. */
 function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): Record<string, string | undefined> {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('ROWAN_'));
@@ -78,8 +84,8 @@ function endStarted(): Promise<unknown> {
 }
 
 /** A process that a test ends by a signal. */
-export function startRowan(args: readonly string[], options: RunOptions = {}): ChildProcess {
-  return startProgram(process.execPath, [MAIN, ...args], options);
+export function startRowan(args: readonly string[], options: ServeOptions = {}): ChildProcess {
+  return startProgram(options.node ?? process.execPath, [MAIN, ...args], options);
 }
 
 export function startProgram(program: string, args: readonly string[], options: RunOptions = {}): ChildProcess {
@@ -133,7 +139,7 @@ export interface RunningServer {
 export async function serve(
   data: string,
   args: readonly string[] = [],
-  options: RunOptions = {},
+  options: ServeOptions = {},
 ): Promise<RunningServer> {
   const listen = args.includes('--listen') ? [] : ['--listen', 'ldap://127.0.0.1:0'];
   const where = [data.startsWith('hbase:') ? '--store' : '--data', data];
@@ -198,7 +204,7 @@ export class Sandbox {
     cpSync(await sampleDirectory(), this.data, { recursive: true });
   }
 
-  async serve(args: readonly string[] = [], options: RunOptions = {}): Promise<RunningServer> {
+  async serve(args: readonly string[] = [], options: ServeOptions = {}): Promise<RunningServer> {
     this.#server = await serve(this.data, args, options);
     return this.#server;
   }

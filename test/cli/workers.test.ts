@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
@@ -80,6 +80,35 @@ describe('cli: workers', () => {
     expect(Number(now.get('worker.1.pid'))).not.to.equal(pid);
     expect((await addPerson(fresh, 'after-the-kill')).code).to.equal(0);
     expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
+  });
+
+  it('one that cannot be started is tried until it can be, and the other goes on', async () => {
+    const [bin, away] = [sandbox.path('bin'), sandbox.path('away')];
+    mkdirSync(bin);
+    copyFileSync(process.execPath, `${bin}/node`);
+    two = await TwoWorkers.start(sandbox, [], { node: `${bin}/node` });
+    const { process: supervisor } = two.server;
+    const other = await two.admin(2);
+    const pid = Number((await figures(other)).get('worker.1.pid'));
+    renameSync(bin, away);
+    const missing = heard(supervisor, 'ENOENT');
+    process.kill(pid, 'SIGKILL');
+    await missing;
+    // Node tells of one failure by an event, and throws the other.
+    const odd = heard(supervisor, 'ENOTDIR');
+    writeFileSync(bin, 'no folder');
+    expect(await odd).to.match(/ERROR a worker ended; it is started again worker=1 reason="spawn ENOTDIR"/);
+    expect((await addPerson(other, 'meanwhile')).code).to.equal(0);
+    const again = heard(supervisor, 'the worker serves');
+    rmSync(bin);
+    renameSync(away, bin);
+    await again;
+    const fresh = await two.admin(1);
+    const now = await figures(fresh);
+    const workers = [now.get('worker.1.pid'), now.get('worker.2.pid')].map(Number).sort();
+    const children = readFileSync(`/proc/${supervisor.pid}/task/${supervisor.pid}/children`, 'utf8');
+    expect(children.trim().split(' ').map(Number).sort()).to.deep.equal(workers);
+    expect((await addPerson(fresh, 'afterwards')).code).to.equal(0);
   });
 
   it('answer what they have begun before they end', async () => {

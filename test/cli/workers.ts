@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type Answer, RawClient } from '../server/raw-client.js';
-import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, serve } from './rowan.js';
+import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, type ServeOptions, serve } from './rowan.js';
 
 /** The figures of `cn=Monitor`, by name. */
 export async function figures(client: RawClient): Promise<Map<string, string>> {
@@ -22,8 +22,8 @@ export class TwoWorkers {
     this.server = server;
   }
 
-  static async start(sandbox: Sandbox, args: readonly string[] = []): Promise<TwoWorkers> {
-    return new TwoWorkers(await sandbox.serve(['--workers', '2', ...args]));
+  static async start(sandbox: Sandbox, args: readonly string[] = [], options: ServeOptions = {}): Promise<TwoWorkers> {
+    return new TwoWorkers(await sandbox.serve(['--workers', '2', ...args], options));
   }
 
   /** On the directory at an `hbase://` URL. */

@@ -36,9 +36,11 @@ export class WorkerProcess implements Member {
   /** It is to be given no more connections, and to end with those that it has. */
   leaving = false;
   #ready = false;
+  #hasEnded = false;
   /** As it told them last. */
   counts: Counts | undefined;
-  readonly #process: ChildProcess;
+  /** Undefined where none could be started. */
+  readonly #process: ChildProcess | undefined;
   readonly #owner: WorkerOwner;
   readonly #arriving = new Map<number, Arrival>();
   readonly #asked = new Map<number, (answer: Answer | undefined) => void>();
@@ -56,16 +58,35 @@ export class WorkerProcess implements Member {
     this.ended = new Promise((resolve) => {
       this.#tellEnd = resolve;
     });
-    this.#process = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-    this.#process.on('message', (report: Report) => this.#heard(report));
-    this.#process.once('error', (error) => this.#end(error.message));
-    this.#process.once('exit', (code, signal) => {
+    this.#process = this.#fork();
+    this.#send({ type: 'start', worker, settings });
+  }
+
+  /** Some failures are thrown, others told later; the owner does not know this worker before it is made. */
+  #fork(): ChildProcess | undefined {
+    try {
+      const child = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+      this.#listen(child);
+      return child;
+    } catch (error) {
+      setImmediate(() => this.#end((error as Error).message));
+      return undefined;
+    }
+  }
+
+  #listen(child: ChildProcess): void {
+    child.on('message', (report: Report) => this.#heard(report));
+    child.on('error', (error) => {
+      this.#failure ??= error.message;
+      // One that was started lives until it exits.
+      if (child.pid === undefined) this.#end(error.message);
+    });
+    child.once('exit', (code, signal) => {
       const end = (): void => this.#end(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
       // What it has said last may still be on its way.
-      if (this.#process.connected) this.#process.once('disconnect', end);
+      if (child.connected) child.once('disconnect', end);
       else end();
     });
-    this.#send({ type: 'start', worker, settings });
   }
 
   get serves(): boolean {
@@ -77,11 +98,11 @@ export class WorkerProcess implements Member {
   }
 
   get pid(): number | undefined {
-    return this.#process.pid;
+    return this.#process?.pid;
   }
 
   #send(order: Order, socket?: Socket): void {
-    sendTo(this.#process, order, socket);
+    if (this.#process) sendTo(this.#process, order, socket);
   }
 
   /** Hands a socket over; `elsewhere`: connections that the other workers have. */
@@ -118,7 +139,8 @@ export class WorkerProcess implements Member {
   }
 
   kill(): void {
-    this.#process.kill('SIGKILL');
+    // Where it has no number, its handle would signal the whole group of this process.
+    if (this.pid !== undefined) this.#process?.kill('SIGKILL');
   }
 
   #heard(report: Report): void {
@@ -149,6 +171,8 @@ export class WorkerProcess implements Member {
   }
 
   #end(reason: string): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#ready = false;
     this.connections = 0;
     for (const resolve of this.#asked.values()) resolve(undefined);
