@@ -8,8 +8,8 @@ import { isComputed } from '../model/computed.js';
 import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import { toLdapError } from '../model/store-errors.js';
-import { outsideWhy, tail } from '../tree/locate.js';
-import { type Node, normText, ROOT } from '../tree/nodes.js';
+import { outsideWhy } from '../tree/locate.js';
+import { type Node, normText, ROOT, suffixAt } from '../tree/nodes.js';
 import { addDraft, addition, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
@@ -115,7 +115,7 @@ class BulkLoader {
     if (shared.suffixNorms.has(name)) return ROOT;
     const last = this.#parent;
     if (last && sameBytes(last.norm, dn.norm, dn.rdns[0]!.norm.length + 1)) return last.node;
-    const found = this.#nodeOf(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixNorms);
+    const found = this.#nodeOf(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixes);
     if (!found || isPromise(found)) return found;
     this.#parent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
     return found;
@@ -156,11 +156,10 @@ class BulkLoader {
 
   #orphan(dn: Dn): LdapError {
     const { shared } = this.#context;
-    const parent = tail(dn, 1);
-    const isBelow = !shared.isSuffix(parent) && parent.rdns.some((_, i) => shared.isSuffix(tail(parent, i)));
-    const why = isBelow
-      ? 'the entry above it does not exist; parents come before their children'
-      : outsideWhy(this.#context, dn);
+    const why =
+      suffixAt(dn, shared.suffixes) > 1
+        ? 'the entry above it does not exist; parents come before their children'
+        : outsideWhy(this.#context, dn);
     return new LdapError('noSuchObject', why);
   }
 

@@ -1,4 +1,5 @@
 import { LdapError } from '../../ldap/error.js';
+import { ancestorOf } from '../../schema/dn.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
@@ -8,7 +9,7 @@ import { attributeValues } from '../model/entry-cells.js';
 import type { EntryReader } from '../model/entry-reader.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
-import { childId, type Node, type NodeCache, ReadNode, ROOT } from './nodes.js';
+import { childId, type Node, type NodeCache, ReadNode, ROOT, suffixAt } from './nodes.js';
 import type { SharedState } from './shared.js';
 
 /** An entry found by its DN. */
@@ -56,7 +57,7 @@ function walk(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Loc
   const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
-  const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixNorms);
+  const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixes);
   const normRdn = cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm);
   if (isPromise(parent)) return parent.then((p) => findChild(reader, ids, isSuffix ? ROOT : notRoot(p), normRdn, how));
   return findChild(reader, ids, isSuffix ? ROOT : notRoot(parent), normRdn, how);
@@ -112,26 +113,38 @@ function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefi
   return { node: new ReadNode(id, row, parent, normRdn), row };
 }
 
-/** The deepest ancestor of `dn` (itself excluded) that exists. */
-export async function deepestAncestor(context: Context, reader: Reader, dn: Dn): Promise<Located | undefined> {
-  for (let from = 1; from < dn.rdns.length; from++) {
-    const found = await findEntry(context, reader, tail(dn, from));
-    if (found) return found;
+/**
+ * The deepest entry on the way down to `dn` without its first `from` RDNs, itself included. Its row is read now, so it
+ * is there and has this name. Each name on the way is looked up once at most.
+ */
+export async function deepestEntry(
+  context: Context,
+  reader: Reader,
+  dn: Dn,
+  from: number,
+): Promise<Located | undefined> {
+  const { nodes, shared } = context;
+  const reached = await nodes.deepest(dn, from, shared.suffixes);
+  if (!reached) return undefined;
+  const found = await readNode(reader, reached.node);
+  if (found) return found;
+  // It was cached and is gone: its name, and names above it, may be others' by now.
+  nodes.clear();
+  let node = (await nodes.deepest(dn, from, shared.suffixes))?.node;
+  for (; node && node !== ROOT; node = node.parent) {
+    const there = await readNode(reader, node);
+    if (there) return there;
   }
   return undefined;
 }
 
+function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<Located | undefined> {
+  return readChild(reader, parent ?? ROOT, normRdn, id, 'get');
+}
+
 /** `dn` without its first `from` RDNs. */
 export function tail(dn: Dn, from: number): Dn {
-  if (from === 0) return dn;
-  const rdns = dn.rdns.slice(from);
-  let start = 0;
-  for (let i = 0; i < from; i++) start += dn.rdns[i]!.norm.length + 1;
-  return {
-    rdns,
-    text: rdns.map((r) => r.text).join(','),
-    norm: rdns.length === 0 ? Buffer.alloc(0) : dn.norm.subarray(start),
-  };
+  return from === 0 ? dn : ancestorOf(dn, from);
 }
 
 /**
@@ -172,7 +185,7 @@ export async function throwNoSuchObject(
   manageDsaIT = false,
   message = 'there is no entry with this name',
 ): Promise<never> {
-  const ancestor = await deepestAncestor(context, reader, dn);
+  const ancestor = await deepestEntry(context, reader, dn, 1);
   if (ancestor && !manageDsaIT) {
     throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
   }
@@ -184,10 +197,8 @@ export async function throwNoSuchObject(
 
 /** Of a name that no entry stands above: no suffix is above it, or the suffix has no entry. */
 export function outsideWhy({ shared }: Context, dn: Dn): string {
-  for (let from = 0; from < dn.rdns.length; from++) {
-    const above = tail(dn, from);
-    if (shared.isSuffix(above)) return `the suffix '${above.text}' has no entry yet; add the suffix entry first`;
-  }
+  const at = suffixAt(dn, shared.suffixes);
+  if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name; this directory holds ${suffixes}`;
 }

@@ -2,7 +2,7 @@ import { sameBytes } from '../../bytes/compare.js';
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { Dn, Rdn } from '../../schema/types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { chain, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import {
   cutNorm,
@@ -87,6 +87,17 @@ export function isWithin(node: Node, ancestor: Node): boolean {
 }
 
 const MAX_NODES = 200_000;
+/** Bytes of a normalized name, at most, that is looked up or kept on the way to another one. */
+const MAX_PASSED = 1024;
+
+/** An entry on the way down to a DN. */
+export interface Reached {
+  readonly node: Node;
+  /** The RDN of the DN that names it. */
+  readonly at: number;
+  /** Bytes of its normalized name. */
+  readonly length: number;
+}
 
 /**
  * Nodes of entries that have others below them, by UUID and by normalized DN: parents' DNs repeat, so they are kept.
@@ -172,49 +183,77 @@ export class NodeCache {
     return node;
   }
 
-  /**
-   * The node at `dn.rdns[from…]`, found by walking the tree table from the suffix, one get a name.
-   * `undefined` when it is not there; `deepest` tells how far one gets.
-   */
-  byDn(dn: Dn, from: number, suffixes: ReadonlySet<string>, era = this.#era): Maybe<Node | undefined> {
+  /** The node at `dn.rdns[from…]`; undefined when it is not there. */
+  byDn(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
     if (from >= dn.rdns.length) return ROOT;
     const rdn = dn.rdns[from]!;
     if (rdn === this.#lastRdn) return this.#lastNamed;
-    const key = normText(dn, from);
-    const cached = this.#byDn.get(key);
+    const cached = this.#byDn.get(normText(dn, from));
     if (cached) {
       this.#lastRdn = rdn;
       this.#lastNamed = cached;
       return cached;
     }
-    if (suffixes.has(key)) return this.#child(key, ROOT, cutNorm(Buffer.from(key, 'latin1')), era);
-    const parent = this.byDn(dn, from + 1, suffixes, era);
-    if (isPromise(parent))
-      return parent.then((p) => (p && p !== ROOT ? this.#child(key, p, cutNorm(dn.rdns[from]!.norm), era) : undefined));
-    return parent && parent !== ROOT ? this.#child(key, parent, cutNorm(dn.rdns[from]!.norm), era) : undefined;
+    return chain(this.deepest(dn, from, suffixes, era), (found) => (found?.at === from ? found.node : undefined));
+  }
+
+  /**
+   * How far the way down to `dn.rdns[from…]` leads: the last entry on it. It is found by walking the tree table from
+   * the nearest name that is known, else from the suffix, one get a name, and the first name that is not there ends
+   * it. Undefined when there is not even the suffix.
+   */
+  deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Reached | undefined> {
+    const top = suffixAt(dn, suffixes);
+    if (top < from) return undefined;
+    return this.#descend(dn, from, top, this.#nearest(dn, from), era);
+  }
+
+  #descend(dn: Dn, from: number, top: number, known: Reached | undefined, era: number): Maybe<Reached | undefined> {
+    let last = known;
+    for (let at = (known ? known.at : top + 1) - 1; at >= from; at--) {
+      const norm = at === top ? normFrom(dn, top) : dn.rdns[at]!.norm;
+      const length = last ? last.length + 1 + norm.length : norm.length;
+      const node = this.#child(last ? last.node : ROOT, cutNorm(norm), era);
+      if (isPromise(node)) {
+        const above = last;
+        return node.then((n) =>
+          n ? this.#descend(dn, from, top, this.#named(dn, from, at, length, n, era), era) : above,
+        );
+      }
+      if (!node) return last;
+      last = this.#named(dn, from, at, length, node, era);
+    }
+    return last;
+  }
+
+  #named(dn: Dn, from: number, at: number, length: number, node: Node, era: number): Reached {
+    const isKept = at === from || length <= MAX_PASSED;
+    if (isKept && era === this.#era) this.#byDn.set(dn.norm.toString('latin1', dn.norm.length - length), node);
+    return { node, at, length };
   }
 
   /** The cached node that `byDn` would start its walk from. */
   cached(dn: Dn, from: number): Node | undefined {
-    for (let i = from; i < dn.rdns.length; i++) {
-      const node = this.#byDn.get(normText(dn, i));
-      if (node) return node;
+    return this.#nearest(dn, from)?.node;
+  }
+
+  #nearest(dn: Dn, from: number): Reached | undefined {
+    if (from >= dn.rdns.length) return undefined;
+    let length = normFrom(dn, from).length;
+    for (let at = from; at < dn.rdns.length; at++) {
+      if (at === from || length <= MAX_PASSED) {
+        const node = this.#byDn.get(dn.norm.toString('latin1', dn.norm.length - length));
+        if (node) return { node, at, length };
+      }
+      length -= dn.rdns[at]!.norm.length + 1;
     }
     return undefined;
   }
 
-  #child(key: string, parent: Node, normRdn: Buffer, era: number): Maybe<Node | undefined> {
+  #child(parent: Node, normRdn: Buffer, era: number): Maybe<Node | undefined> {
     const id = childId(this.#store, parent, normRdn);
-    if (isPromise(id)) return id.then((i) => this.#named(key, i && this.byId(i, era), era));
-    return this.#named(key, id && this.byId(id, era), era);
-  }
-
-  #named(key: string, node: Maybe<Node | undefined>, era: number): Maybe<Node | undefined> {
-    if (isPromise(node)) return node.then((n) => this.#named(key, n, era));
-    if (node && era === this.#era) {
-      this.#byDn.set(key, node);
-    }
-    return node;
+    if (isPromise(id)) return id.then((i) => i && this.byId(i, era));
+    return id && this.byId(id, era);
   }
 }
 
@@ -228,9 +267,30 @@ function idOf(treeRow: Buffer | undefined): Buffer | undefined {
   return treeRow && cellValue(treeRow, TREE.treeInfo, Q.id);
 }
 
-/** The normalized text of `dn` without its first `from` RDNs, as a map key. */
-export function normText(dn: Dn, from: number): string {
+/** The normalized bytes of `dn` without its first `from` RDNs. */
+function normFrom(dn: Dn, from: number): Buffer {
+  return from === 0 ? dn.norm : dn.norm.subarray(normStart(dn, from));
+}
+
+function normStart(dn: Dn, from: number): number {
   let start = 0;
   for (let i = 0; i < from; i++) start += dn.rdns[i]!.norm.length + 1;
+  return start;
+}
+
+/** The normalized text of `dn` without its first `from` RDNs, as a map key. */
+export function normText(dn: Dn, from: number): string {
+  const start = normStart(dn, from);
   return start > dn.norm.length ? '' : dn.norm.toString('latin1', start);
+}
+
+/** At which of its RDNs the suffix begins that `dn` is or lies below; -1 when there is none. */
+export function suffixAt({ rdns, norm }: Dn, suffixes: readonly Dn[]): number {
+  for (let i = 0; i < suffixes.length; i++) {
+    const suffix = suffixes[i]!;
+    const start = norm.length - suffix.norm.length;
+    if (start < 0 || (start > 0 && norm[start - 1] !== COMMA)) continue;
+    if (sameBytes(suffix.norm, norm, start, norm.length)) return rdns.length - suffix.rdns.length;
+  }
+  return -1;
 }

@@ -5,15 +5,14 @@ import { attributeValues } from '../../model/entry-cells.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import {
   type Context,
-  findEntry,
+  deepestEntry,
   type Located,
   referralTo,
   referralUrls,
   requireEntry,
   specialClass,
-  tail,
 } from '../../tree/locate.js';
-import type { Node } from '../../tree/nodes.js';
+import { type Node, ROOT, suffixAt } from '../../tree/nodes.js';
 import type { Places } from '../../tree/specials.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
@@ -32,17 +31,28 @@ export async function followPath(
 ): Promise<Located> {
   if (followed > MAX_ALIASES)
     throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
-  for (let from = dn.rdns.length - 1; from >= 0; from--) {
-    const read = findEntry(context, context.store, tail(dn, from));
-    const found = isPromise(read) ? await read : read;
-    const target = found && aliasTarget(context, found.row);
+  const deepest = await deepestEntry(context, context.store, dn, 0);
+  const way = deepest ? downTo(deepest.node) : [];
+  const top = suffixAt(dn, context.shared.suffixes);
+  for (let i = 0; i < way.length; i++) {
+    const node = way[i]!;
+    const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
+    const target = row && aliasTarget(context, row);
     if (!target) continue;
+    const from = top - i;
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
     const next = context.schema.parseDn([...rest, target].join(','));
     if (from > 0) return followPath(context, next, manageDsaIT, followed + 1);
-    return orAliasProblem(found.node, followPath(context, next, manageDsaIT, followed + 1));
+    return orAliasProblem(node, followPath(context, next, manageDsaIT, followed + 1));
   }
   return requireEntry(context, context.store, dn, manageDsaIT);
+}
+
+/** From the suffix's entry down to the node. */
+function downTo(node: Node): Node[] {
+  const way: Node[] = [];
+  for (let n: Node | undefined = node; n && n !== ROOT; n = n.parent) way.push(n);
+  return way.reverse();
 }
 
 /** DN that an alias entry stands for; undefined for any other entry. */

@@ -34,7 +34,7 @@ export function resolveBase(
 
 function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<Base | undefined> {
   if (scope === 'base') return findEntry(context, context.store, base, 'getHead');
-  return chain(context.nodes.byDn(base, 0, context.shared.suffixNorms), (node) => node && { node });
+  return chain(context.nodes.byDn(base, 0, context.shared.suffixes), (node) => node && { node });
 }
 
 /** The base where it is an entry that is no alias and no referral. */
