@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { nfkc } from './nfkc.js';
 
 /**
  * String preparation (RFC 4518) to a normal form of bytes.
@@ -145,8 +146,8 @@ const UNFOLDED = /[^\u0131]+/gu;
 /** The prepared text, spaces not yet squeezed; undefined when prohibited. */
 function preparedText(value: Buffer, fold: boolean): string | undefined {
   if (!isUtf8(value)) return undefined;
-  let text = value.toString('utf8').replace(DROPPED, '').replace(SPACES, ' ').normalize('NFKC');
-  if (fold) text = text.replace(UNFOLDED, foldCase).normalize('NFKC');
+  let text = nfkc(value.toString('utf8').replace(DROPPED, '').replace(SPACES, ' '));
+  if (fold) text = nfkc(text.replace(UNFOLDED, foldCase));
   return PROHIBITED.test(text) ? undefined : text;
 }
 

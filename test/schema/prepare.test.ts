@@ -1,5 +1,12 @@
 import { expect } from 'chai';
-import { prepareExact, prepareIgnore, preparePartIgnore } from '../../src/schema/prepare.js';
+import { nfkc } from '../../src/schema/nfkc.js';
+import {
+  prepareExact,
+  prepareIgnore,
+  prepareNumeric,
+  preparePartIgnore,
+  prepareTelephone,
+} from '../../src/schema/prepare.js';
 import { bytes } from './helpers.js';
 import { repeat } from './random.js';
 
@@ -135,5 +142,49 @@ describe('string preparation', () => {
           .join(' '.repeat(1 + random.below(3)));
       expect(ignore(`${variant()} `)).to.equal(ignore(variant()));
     });
+  });
+});
+
+describe('marks in a row', function () {
+  this.timeout(30_000);
+
+  it('are put into order, however many they are', () => {
+    const pairs = 150_000;
+    const given = bytes(`A${'\u0301\u0316'.repeat(pairs)}b`);
+    const form = `${'a'}${'\u0316'.repeat(pairs)}${'\u0301'.repeat(pairs)}b`.normalize('NFKC');
+    expect(prepareIgnore(given)!.toString() === form).to.equal(true);
+    expect(prepareExact(given)!.toString() === form.replace('á', 'Á')).to.equal(true);
+    expect(preparePartIgnore(given, 'any')!.toString() === form).to.equal(true);
+    expect(prepareTelephone(given)!.toString() === form).to.equal(true);
+    expect(prepareNumeric(given)!.toString() === form.replace('á', 'Á')).to.equal(true);
+  });
+
+  it('of every kind are put into order as the runtime does it', () => {
+    const all: string[] = [];
+    for (let code = 0x80; code < 0x110000; code++) {
+      const char = String.fromCodePoint(code);
+      if (/\p{M}|[\uff9e\uff9f]/u.test(char)) all.push(char);
+    }
+    // What one run begins with, another ends with.
+    const run = [...all, ...[...all].reverse(), ...all].join('');
+    expect(nfkc(`a${run}b`) === `a${run}b`.normalize('NFKC')).to.equal(true);
+    repeat(200, (random) => {
+      const text = random.text([...all, 'a', ' ', 'Ω', 'が', '가', 'ﾊ'], 400);
+      expect(nfkc(text) === text.normalize('NFKC'), JSON.stringify(text)).to.equal(true);
+      const few = random.text(['\u0316', '\u0301', '\u0345', '\u0f73', '\u20dd', '\uff9e', '\u0344', '\u0334'], 400);
+      expect(nfkc(few) === few.normalize('NFKC'), JSON.stringify(few)).to.equal(true);
+    });
+  });
+
+  it('are all that the order moves', () => {
+    const first = '\u0334';
+    const last = '\u0345';
+    for (let code = 0x80; code < 0x110000; code++) {
+      if (code >= 0xd800 && code < 0xe000) continue;
+      const char = String.fromCodePoint(code);
+      const [start] = char.normalize('NFKD');
+      const moves = (start + first).normalize('NFD') !== start + first || start === last;
+      if (moves || start === first) expect(char).to.match(/\p{M}|[\uff9e\uff9f]/u, code.toString(16));
+    }
   });
 });

@@ -1,0 +1,82 @@
+/**
+ * NFKC (UAX #15) in time that grows with the text. The runtime's own sorts a run of combining marks by insertion: the
+ * square of its length. So long runs are put into canonical order before it sees them, which leaves nothing to sort.
+ */
+
+/** No writing has so many in a row: Unicode's Stream-Safe Text Format (UAX #15 §13) allows 30. */
+const LONG_RUNS = /[\p{M}\uff9e\uff9f]{32,}/gu;
+/** A text of so many characters is sorted fast enough. */
+const SHORT = 128;
+
+/** One mark of each canonical combining class but 0, in the order of the classes. */
+const CLASSES = [
+  0x0334, 0x16ff0, 0x093c, 0x3099, 0x094d, 0x05b0, 0x05b1, 0x05b2, 0x05b3, 0x05b4, 0x05b5, 0x05b6, 0x05b7, 0x05b8,
+  0x05b9, 0x05bb, 0x05bc, 0x05bd, 0x05bf, 0x05c1, 0x05c2, 0xfb1e, 0x064b, 0x064c, 0x064d, 0x0618, 0x0619, 0x061a,
+  0x0651, 0x0652, 0x0670, 0x0711, 0x0c55, 0x0c56, 0x0e38, 0x0e48, 0x0eb8, 0x0ec8, 0x0f71, 0x0f72, 0x0f74, 0x0321,
+  0x1dce, 0x031b, 0x1dfa, 0x0316, 0x059a, 0x302e, 0x1d16d, 0x05ae, 0x0300, 0x0315, 0x035c, 0x035d, 0x0345,
+].map((code) => String.fromCodePoint(code));
+
+interface Mark {
+  readonly text: string;
+  /** Greater for a greater combining class; 0 for class 0. */
+  readonly rank: number;
+}
+
+/** What each mark that was met decomposes to. Marks are some thousands. */
+const known = new Map<string, readonly Mark[]>();
+
+export function nfkc(text: string): string {
+  const isShort = text.length <= SHORT;
+  return (isShort ? text : text.replace(LONG_RUNS, ordered)).normalize('NFKC');
+}
+
+/** The run decomposed and in canonical order. */
+function ordered(run: string): string {
+  const parts: string[] = [];
+  let marks: Mark[] = [];
+  for (const char of run) {
+    for (const mark of decomposed(char)) {
+      if (mark.rank === 0) {
+        parts.push(sorted(marks), mark.text);
+        marks = [];
+      } else marks.push(mark);
+    }
+  }
+  parts.push(sorted(marks));
+  return parts.join('');
+}
+
+function sorted(marks: Mark[]): string {
+  marks.sort((a, b) => a.rank - b.rank);
+  let text = '';
+  for (const mark of marks) text += mark.text;
+  return text;
+}
+
+function decomposed(char: string): readonly Mark[] {
+  let marks = known.get(char);
+  if (!marks) {
+    marks = [...char.normalize('NFKD')].map((text) => ({ text, rank: rankOf(text) }));
+    known.set(char, marks);
+  }
+  return marks;
+}
+
+/** By what the runtime does with it beside the marks of `CLASSES`. */
+function rankOf(mark: string): number {
+  const isStarter = !isBehind(mark, CLASSES[0]!) && !isBehind(CLASSES.at(-1)!, mark);
+  if (isStarter) return 0;
+  let low = 0;
+  let high = CLASSES.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBehind(mark, CLASSES[middle]!)) low = middle + 1;
+    else high = middle;
+  }
+  return low + 1;
+}
+
+/** Whether canonical order puts `a` behind `b`. */
+function isBehind(a: string, b: string): boolean {
+  return (a + b).normalize('NFD') !== a + b;
+}
