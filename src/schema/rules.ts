@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { findBytes } from '../bytes/find.js';
 import { certificateFacts, integerText, parseCertificateAssertion } from './certificate.js';
 import type { Context } from './context.js';
 import { allBits, integerBits, normalizeInteger, someBits } from './number.js';
@@ -105,11 +106,8 @@ function firstComponent(value: Buffer): Buffer | undefined {
  */
 function hasWord(value: Buffer, assertion: Buffer): boolean {
   if (assertion.length === 0) return false;
-  for (let at = value.indexOf(assertion); at >= 0; at = value.indexOf(assertion, at + 1)) {
-    const end = at + assertion.length;
-    if (!isWordByte(value[at - 1]) && !isWordByte(value[end])) return true;
-  }
-  return false;
+  const isWord = (at: number) => !isWordByte(value[at - 1]) && !isWordByte(value[at + assertion.length]);
+  return findBytes(value, assertion, 0, isWord) >= 0;
 }
 
 function isWordByte(byte: number | undefined): boolean {

@@ -1,4 +1,5 @@
 import { sameBytes } from '../../../bytes/compare.js';
+import { findBytes } from '../../../bytes/find.js';
 import type { AttributeType, MatchingRule } from '../../../schema/types.js';
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
 import { SUBSCHEMA_DN } from '../../model/computed.js';
@@ -93,7 +94,7 @@ export function hasParts(
     if (to < from || !sameBytes(final, norm, to)) return false;
   }
   for (const part of any) {
-    const at = norm.indexOf(part, from);
+    const at = findBytes(norm, part, from);
     if (at < 0 || at + part.length > to) return false;
     from = at + part.length;
   }
