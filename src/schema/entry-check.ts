@@ -84,14 +84,22 @@ export class EntryChecker {
   }
 }
 
-/** Under an option a secret would be another attribute, which a change of the secret itself leaves as it is. */
-function refuseOptions(description: AttributeDescription): void {
-  if (description.options.length === 0) return;
+/**
+ * Under an option a secret would be another attribute, which a change of the secret itself leaves as it is. `binary`
+ * makes no other attribute, but means nothing for a secret.
+ */
+export function refuseOptions(description: AttributeDescription): void {
+  if (!hasOptions(description)) return;
   const { name } = description.type;
   throw new LdapError(
     'constraintViolation',
     `attribute '${name}' holds secrets and takes no options; give '${name}' alone`,
   );
+}
+
+/** Whether any option was given, `binary` included. */
+export function hasOptions({ options, binary }: AttributeDescription): boolean {
+  return binary || options.length > 0;
 }
 
 function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribute {

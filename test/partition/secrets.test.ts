@@ -19,7 +19,14 @@ import {
 
 const CLASSES = ['inetOrgPerson', 'authPasswordObject'];
 const ANN = `cn=ann,${SUFFIX}`;
-const OPTIONED = ['userPassword;x-hid', '2.5.4.35;x-hid', 'userpassword;lang-de;x-hid', 'authPassword;x-hid'];
+const OPTIONED = [
+  'userPassword;x-hid',
+  '2.5.4.35;x-hid',
+  'userpassword;lang-de;x-hid',
+  'authPassword;x-hid',
+  'userPassword;binary',
+  'authPassword;binary',
+];
 
 for (const engine of ENGINES) {
   describe(`secrets (${engine})`, () => {
@@ -102,6 +109,54 @@ for (const engine of ENGINES) {
       expect(await fixture.partition.repair()).to.equal(1);
       expect(await secrets()).to.deep.equal(['userPassword']);
       expect((await fixture.read(ANN)).version > before).to.equal(true);
+      await fixture.expectClean();
+    });
+
+    it(';binary is refused beside the secret itself, too', async () => {
+      const why = /holds secrets and takes no options/;
+      const values = { objectClass: CLASSES, cn: 'x', sn: 'x', userPassword: 'a', 'userPassword;binary': 'b' };
+      await refused('constraintViolation', fixture.add(`cn=x,${SUFFIX}`, values), why);
+      for (const operation of ['add', 'replace'] as const)
+        await refused('constraintViolation', fixture.modify(ANN, change(operation, 'userPassword;binary', 'b')), why);
+      expect(await load(`cn=x,${SUFFIX}`, { userPassword: 'a', 'userPassword;binary': 'b' }))
+        .to.have.length(1)
+        .and.to.match(why);
+      expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(['{SSHA}one']);
+    });
+
+    it('stored as ;binary lose it with the next change, and are replaced and deleted as others', async () => {
+      const changes: [ReturnType<typeof change>, string[]][] = [
+        [change('add', 'userPassword', 'more'), ['hidden', 'more']],
+        [change('replace', 'userPassword', 'two'), ['two']],
+        [change('delete', 'userPassword', 'hidden'), []],
+        [change('delete', 'userPassword;binary', 'hidden'), []],
+        [change('delete', 'userPassword'), []],
+      ];
+      for (const [last, left] of changes) {
+        if ((await secrets()).length > 0) await fixture.modify(ANN, change('delete', 'userPassword'));
+        await store('userPassword;binary', 'hidden');
+        await fixture.modify(ANN, change('replace', 'description', 'x'));
+        expect(await secrets()).to.deep.equal(['userPassword;binary']);
+        await fixture.modify(ANN, last);
+        expect(await secrets()).to.deep.equal(left.length > 0 ? ['userPassword'] : []);
+        expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(left);
+        await fixture.expectClean();
+      }
+    });
+
+    it('stored as ;binary are found by check, and repair keeps their values without it', async () => {
+      await fixture.modify(ANN, change('delete', 'userPassword'));
+      await store('userPassword;binary', 'one', 'two');
+      await store('userPassword;binary;x-hid', 'hidden');
+      const breaches = await fixture.breaches();
+      expect(breaches.map(({ invariant }) => invariant)).to.deep.equal(['secret']);
+      expect(breaches[0]!.message).to.equal(
+        "'userPassword;binary;x-hid': secrets take no options; repair removes the values; " +
+          "'userPassword;binary': secrets take no options; repair keeps the values without them",
+      );
+      expect(await fixture.partition.repair()).to.equal(1);
+      expect(await secrets()).to.deep.equal(['userPassword']);
+      expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(['one', 'two']);
       await fixture.expectClean();
     });
 

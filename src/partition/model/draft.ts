@@ -1,6 +1,7 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { LdapError } from '../../ldap/error.js';
 import type { PartialAttribute } from '../../ldap/types.js';
+import { refuseOptions } from '../../schema/entry-check.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType, Ava } from '../../schema/types.js';
 import type { WideAttribute } from './wide.js';
@@ -194,6 +195,7 @@ export function draftFromAttributes(schema: Schema, given: readonly PartialAttri
   for (const { type, values } of given) {
     const description = schema.requireDescription(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
+    if (description.type.secret) refuseOptions(description);
     draft.append(description, type, storedValues(description.type, values));
   }
   return draft;

@@ -1,5 +1,6 @@
 import { LdapError } from '../../ldap/error.js';
 import type { Change as Modification } from '../../ldap/types.js';
+import { hasOptions, refuseOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/types.js';
 import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
 import { ValueSet, valueName } from '../model/value-set.js';
@@ -19,6 +20,7 @@ export class Changer {
 
   apply({ operation, attribute: { type, values: given } }: Modification): void {
     const description = this.#context.schema.requireDescription(type);
+    if (description.type.secret && operation !== 'delete') refuseOptions(description);
     const values = operation === 'delete' ? given : storedValues(description.type, given);
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
@@ -57,10 +59,13 @@ export class Changer {
   }
 
   /** Secrets under options, which older versions took, go with the secret itself. */
-  #dropUnderOptions({ type, options }: AttributeDescription): void {
-    if (!type.secret || options.length > 0) return;
-    for (const other of this.#draft.ofType(type)) {
-      if (other.description.options.length === 0) continue;
+  #dropUnderOptions(description: AttributeDescription): void {
+    if (!description.type.secret || hasOptions(description)) return;
+    for (const other of this.#draft.ofType(description.type)) {
+      if (other.description.options.length === 0) {
+        this.#draft.set(this.#withoutBinary(other));
+        continue;
+      }
       this.#open.delete(attributeKey(other.description));
       this.#draft.remove(other.description);
     }
@@ -70,7 +75,14 @@ export class Changer {
     const known = this.#open.get(attributeKey(description));
     if (known) return known;
     const attribute = this.#draft.get(description);
-    return attribute && this.#begin(attribute);
+    return attribute && this.#begin(this.#withoutBinary(attribute));
+  }
+
+  /** Secrets that older versions took as `;binary` lose it when they change. */
+  #withoutBinary(attribute: DraftAttribute): DraftAttribute {
+    const { type, options, binary } = attribute.description;
+    if (!type.secret || !binary || options.length > 0) return attribute;
+    return { ...attribute, description: this.#context.schema.requireDescription(type.name), text: type.name };
   }
 
   #begin(attribute: DraftAttribute): ValueSet {

@@ -1,4 +1,5 @@
-import type { CellName } from '../../../store/contract.js';
+import { hasOptions } from '../../../schema/entry-check.js';
+import type { Cell, CellName } from '../../../store/contract.js';
 import type { DraftAttribute } from '../../model/draft.js';
 import { valueQualifier } from '../../model/entry-cells.js';
 import { isPassword, secretIn } from '../../model/secrets.js';
@@ -29,19 +30,38 @@ export async function checkSecrets(
       uuidText(id),
       passwords.flatMap(({ values }) => values.map(({ bytes }) => bytes)),
     );
-  const hidden = attributes.filter(({ description }) => description.type.secret && description.options.length > 0);
+  const hidden = attributes.filter(({ description }) => description.type.secret && hasOptions(description));
   if (hidden.length === 0) return;
-  const names = hidden.map(({ text }) => `'${text}'`).join(', ');
+  const kept = hidden.filter(isKept);
   const gone = hidden.flatMap(({ text, values }) =>
     values.map(({ index }) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index) })),
   );
-  const put = [{ family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
+  const put: Cell[] = [{ family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
+  for (const { description, values } of kept) {
+    const { name } = description.type;
+    for (const { index, bytes } of values)
+      put.push({ family: MASTER.upAttributes, qualifier: valueQualifier(name, index), value: bytes });
+  }
   const isGone = ({ family, qualifier }: CellName) =>
     gone.some((name) => name.family === family && name.qualifier.equals(qualifier));
   const types = [...new Set(hidden.map(({ description }) => description.type.name))];
-  await survey.report('secret', uuidText(id), `${names}: secrets take no options; repair removes the values`, [
+  await survey.report('secret', uuidText(id), whatRepairDoes(hidden, kept), [
     ...survey.guards(id, version),
     { table: MASTER_TABLE.name, key: id, delete: gone, put },
     repairRecord(survey, id, row, editedCells(row, isGone, put), { op: 'modify', attributes: types }),
   ]);
+}
+
+/** `;binary` makes no other attribute: these are the secret itself. */
+function isKept({ description, values }: DraftAttribute): boolean {
+  return description.options.length === 0 && values.every(({ stored, pointer }) => !stored && !pointer);
+}
+
+function whatRepairDoes(hidden: readonly DraftAttribute[], kept: readonly DraftAttribute[]): string {
+  const names = (attributes: readonly DraftAttribute[]) => attributes.map(({ text }) => `'${text}'`).join(', ');
+  const removed = hidden.filter((attribute) => !kept.includes(attribute));
+  const parts: string[] = [];
+  if (removed.length > 0) parts.push(`${names(removed)}: secrets take no options; repair removes the values`);
+  if (kept.length > 0) parts.push(`${names(kept)}: secrets take no options; repair keeps the values without them`);
+  return parts.join('; ');
 }
