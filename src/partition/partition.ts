@@ -45,7 +45,7 @@ import { SharedState } from './tree/shared.js';
 import { check } from './upkeep/check/check.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
 import { type Maintained, maintain } from './upkeep/maintain.js';
-import { repair } from './upkeep/repair.js';
+import { type OnRepaired, repair } from './upkeep/repair.js';
 import { type Warmed, warm } from './upkeep/warm.js';
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
@@ -272,7 +272,7 @@ export class Partition implements Directory {
   }
 
   /** Restores what follows from the entries; resolves with the number of breaches mended. See `check/repair.ts`. */
-  async repair(onBreach?: (breach: Breach) => void, onProgress?: (done: number) => void): Promise<number> {
+  async repair(onBreach?: OnRepaired, onProgress?: (done: number) => void): Promise<number> {
     return translated(repair(this.context, onBreach, onProgress));
   }
 

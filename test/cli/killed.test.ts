@@ -104,7 +104,7 @@ describe('cli: killed with -9', () => {
     const broken = await breaches();
     const command = ['repair', '--data', sandbox.data];
     const repair = startRowan(command);
-    await heard(repair, ': ');
+    await heard(repair, 'treeRow ');
     await kill(repair);
     expect(await breaches(), 'when it was killed').to.be.within(1, broken - 1);
     expect(await rowanDoes(command)).to.match(/^repaired: /m);

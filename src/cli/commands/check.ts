@@ -86,9 +86,18 @@ export function addRepair(program: Command): void {
     .action((_options: object, command: Command) =>
       withDirectory(settingsOf(command), { evenIfDamaged: true }, async ({ partition }) => {
         const progress = startProgress('repair', 'rows');
-        const repaired = await partition.repair(printBreach, (done) => progress.update(done));
+        let left = 0;
+        const tell = (breach: Breach, mended: boolean): void => {
+          if (!mended) left++;
+          printBreach(breach);
+        };
+        const repaired = await partition.repair(tell, (done) => progress.update(done));
         progress.finish();
-        process.stdout.write(repaired === 0 ? 'nothing to repair\n' : `repaired: ${formatCount(repaired)}\n`);
+        if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
+        else if (left === 0) process.stdout.write('nothing to repair\n');
+        if (left === 0) return;
+        process.stdout.write(`not repaired: ${formatCount(left)}, the last of the lines above\n`);
+        process.exitCode = ExitCode.failure;
       }),
     );
 }

@@ -3,10 +3,11 @@ import { LdapError } from '../../ldap/error.js';
 import type { PartialAttribute } from '../../ldap/types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
-import type { Hit } from '../../partition/read/sink.js';
+import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
-import { counted } from '../exit.js';
+import { CliError, counted } from '../exit.js';
 import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
+import { Losses } from '../export/losses.js';
 import { Output } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
 import { readFilter, requireAttributes } from '../filter.js';
@@ -30,11 +31,19 @@ interface ExportOptions {
   readonly operational: boolean;
 }
 
-async function writeEntry(partition: Partition, hit: Hit, selection: Selection, output: Output): Promise<void> {
-  const large = largeQualifiers(hit.row) && (await partition.openLarge(hit.id));
+async function writeEntry(
+  partition: Partition,
+  entry: Salvaged,
+  selection: Selection,
+  output: Output,
+  losses: Losses,
+): Promise<void> {
+  const large = largeQualifiers(entry.row) && (await partition.openLarge(entry.id));
   try {
-    const dn = hit.dn.toString();
-    const attributes = await entryAttributes(hit, selection, large);
+    const dn = entry.dn.toString();
+    const lost: string[] = [];
+    const attributes = await entryAttributes(entry, selection, large, (attribute) => void lost.push(attribute));
+    for (const attribute of lost) await losses.value(entry, attribute);
     if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
     else for await (const bytes of formatEntryPieces(dn, attributes)) await output.write(bytes);
   } finally {
@@ -47,7 +56,11 @@ function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialA
   return attributes.every(({ values }) => values.every((value) => value instanceof Uint8Array));
 }
 
-async function exportEntries({ partition, schema }: OpenDirectory, options: ExportOptions): Promise<number> {
+/** Resolves with the number of entries written. */
+async function exportEntries(
+  { partition, schema }: OpenDirectory,
+  options: ExportOptions,
+): Promise<{ count: number; losses: Losses }> {
   const filter = options.filter === undefined ? undefined : readFilter(options.filter);
   if (filter) requireAttributes(filter, schema);
   const bases = options.base === undefined ? partition.suffixes : [askedDn(schema, options.base)];
@@ -55,22 +68,25 @@ async function exportEntries({ partition, schema }: OpenDirectory, options: Expo
   const output = new Output(options.output);
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
-  const visit = async (hit: Hit): Promise<void> => {
-    await writeEntry(partition, hit, selection, output);
+  const losses = new Losses(output);
+  const entry = async (found: Salvaged): Promise<void> => {
+    await writeEntry(partition, found, selection, output, losses);
     count++;
     progress?.update(count);
   };
+  const sink = { entry, lost: (lost: LostEntry) => losses.entry(lost) };
   await output.write(VERSION_LINE);
   for (const base of bases) {
-    const walked = filter ? walkMatching(partition, base, filter, visit) : walkAll(partition, base, visit);
+    const walked = filter ? walkMatching(partition, base, filter, sink) : walkAll(partition, base, sink);
     await walked.catch((error: unknown) => {
       // A suffix may have no entry yet.
       if (options.base !== undefined || !(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
     });
   }
+  await losses.end();
   await output.end();
   progress?.finish();
-  return count;
+  return { count, losses };
 }
 
 export function addExport(program: Command): void {
@@ -82,9 +98,10 @@ export function addExport(program: Command): void {
     .addHelpText('after', EXAMPLES)
     .action((options: ExportOptions, command: Command) =>
       withDirectory(settingsOf(command), { readOnly: true, inOrder: true }, async (directory) => {
-        const count = await exportEntries(directory, options);
+        const { count, losses } = await exportEntries(directory, options);
         if (options.output !== undefined)
           process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
+        if (losses.any) throw new CliError(losses.summary);
       }),
     );
 }

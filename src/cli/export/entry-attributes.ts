@@ -1,6 +1,6 @@
-import { INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
+import { damageOf, INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
 import type { LargeReader } from '../../partition/model/large-reader.js';
-import type { Hit } from '../../partition/read/sink.js';
+import type { Salvaged } from '../../partition/upkeep/salvage.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
 
@@ -38,15 +38,16 @@ export interface ExportAttribute {
 const LONGEST = 1024 * 1024;
 
 /**
- * All attributes of a search's hit that the selection includes, passwords too, in stored order. Values that come in
- * pieces are read from `large`, which must stay open until they are written; it is wanted where the row lacks values.
+ * All attributes of an entry that the selection includes, passwords too, in stored order. Values that come in pieces
+ * are read from `large`, which must stay open until they are written; it is wanted where the row lacks values. Those
+ * that are damaged are left out, and `onLost` gets their attributes.
  */
 export async function entryAttributes(
-  hit: Hit,
+  { row }: Salvaged,
   selection: Selection,
   large: LargeReader | undefined,
+  onLost: (attribute: string) => void,
 ): Promise<ExportAttribute[]> {
-  const { row } = hit;
   const apart = largeQualifiers(row);
   const attributes: ExportAttribute[] = [];
   let last: { readonly type: string; readonly values: ExportValue[] } | undefined;
@@ -62,19 +63,26 @@ export async function entryAttributes(
         if (included) attributes.push(last);
       }
       const isApart = included && apart?.has(row.toString('latin1', start, end)) === true;
-      last.values.push(
-        isApart ? await largeValue(large!, row.subarray(start, end)) : row.subarray(valueStart(row, at), next),
-      );
+      const value = isApart
+        ? await largeValue(large!, row.subarray(start, end))
+        : row.subarray(valueStart(row, at), next);
+      if (value) last.values.push(value);
+      else onLost(type);
     }
     at = next;
   }
-  return attributes;
+  return attributes.filter(({ values }) => values.length > 0);
 }
 
-async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue> {
-  const pieces = large.pieces(qualifier);
-  if (large.lengthOf(qualifier) > LONGEST) return pieces;
+/** Undefined where it is damaged; a long one is read once for that, as what is written cannot be taken back. */
+async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
+  const isLong = large.lengthOf(qualifier) > LONGEST;
   const whole: Buffer[] = [];
-  for await (const piece of pieces) whole.push(piece);
-  return Buffer.concat(whole);
+  try {
+    for await (const piece of large.pieces(qualifier)) if (!isLong) whole.push(piece);
+  } catch (error) {
+    if (damageOf(error)) return undefined;
+    throw error;
+  }
+  return isLong ? large.pieces(qualifier) : Buffer.concat(whole);
 }

@@ -1,31 +1,30 @@
 import type { Filter, Scope } from '../../ldap/types.js';
-import type { Partition } from '../../partition/index.js';
-import { EVERYTHING } from '../../partition/index.js';
+import { damageOf, EVERYTHING, type Partition, UNRESTRICTED } from '../../partition/index.js';
 import type { Hit } from '../../partition/read/sink.js';
+import { Salvage, type SalvageSink } from '../../partition/upkeep/salvage.js';
 import type { Dn } from '../../schema/types.js';
-import { isPromise } from '../../store/maybe.js';
 
 const ANY: Filter = { type: 'present', attribute: 'objectClass' };
 
-/** Gets each entry once. */
-export type Visit = (hit: Hit) => Promise<void>;
-
-async function search(partition: Partition, base: Dn, scope: Scope, filter: Filter, visit: Visit): Promise<void> {
+async function search(
+  partition: Partition,
+  base: Dn,
+  scope: Scope,
+  filter: Filter,
+  visit: (hit: Hit) => Promise<void>,
+): Promise<void> {
   await partition.search({ ...EVERYTHING, base, scope, filter }, { entry: visit, reference: () => undefined });
 }
 
-/** Every entry at and below `base`, a parent always before its children: level after level. */
-export async function walkAll(partition: Partition, base: Dn, visit: Visit): Promise<void> {
-  const parents: Dn[] = [];
-  const visitAndDescend = async (hit: Hit): Promise<void> => {
-    const has = hit.hasSubordinates();
-    if (isPromise(has) ? await has : has) parents.push(partition.schema.parseDnBytes(hit.dn));
-    await visit(hit);
-  };
-  await search(partition, base, 'base', ANY, visitAndDescend);
-  for (let parent = parents.pop(); parent; parent = parents.pop()) {
-    await search(partition, parent, 'one', ANY, visitAndDescend);
-  }
+/**
+ * Every entry at and below `base` that can be read, each once, a parent always before its children: level after level.
+ * The sink is told of those that cannot.
+ */
+export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink): Promise<void> {
+  const salvage = new Salvage(partition.store, partition.schema, sink);
+  if (await salvage.below(base, partition.context.shared.suffixNorms)) return;
+  // Says what is there of the base, and what is not.
+  await search(partition, base, 'base', ANY, sink.entry);
 }
 
 /** Number of RDNs in a DN's text (RFC 4514: commas in values are escaped). */
@@ -40,16 +39,24 @@ function depthOf(dn: Buffer): number {
 
 /**
  * The entries at and below `base` that match, the upper ones first: one search to see how deep they lie, one for each
- * depth.
+ * depth. Where that meets damage, each entry that can be read is looked at.
  */
-export async function walkMatching(partition: Partition, base: Dn, filter: Filter, visit: Visit): Promise<void> {
+export async function walkMatching(partition: Partition, base: Dn, filter: Filter, sink: SalvageSink): Promise<void> {
   const depths = new Set<number>();
-  await search(partition, base, 'sub', filter, async (hit) => {
-    depths.add(depthOf(hit.dn));
-  });
+  try {
+    await search(partition, base, 'sub', filter, async (hit) => {
+      depths.add(depthOf(hit.dn));
+    });
+  } catch (error) {
+    if (!damageOf(error)) throw error;
+    const matches: SalvageSink['entry'] = async (entry) => {
+      if (partition.findVirtual(entry, filter, UNRESTRICTED)) await sink.entry(entry);
+    };
+    return walkAll(partition, base, { ...sink, entry: matches });
+  }
   for (const depth of [...depths].sort((a, b) => a - b)) {
     await search(partition, base, 'sub', filter, async (hit) => {
-      if (depthOf(hit.dn) === depth) await visit(hit);
+      if (depthOf(hit.dn) === depth) await sink.entry(hit);
     });
   }
 }

@@ -1,6 +1,6 @@
 import { isPromise } from '../../../store/maybe.js';
 import type { Breach } from '../../model/directory.js';
-import { DELETED_TABLE, MASTER_TABLE } from '../../model/tables.js';
+import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
 import { readShared } from '../../tree/shared.js';
 import type { WriteContext } from '../../write/context.js';
 import { checkHistory } from './deleted-rows.js';
@@ -29,13 +29,14 @@ export async function check(
 
 /**
  * One pass; a report may mend what it is told at once: what follows in the same pass still sees the state it began
- * with.
+ * with. `mends`: damage is looked for first, so that nothing is mended by what the damage hides.
  */
 export async function survey(
   context: WriteContext,
   report: Report,
   onProgress?: (done: number, table?: string) => void,
   onPasswords?: OnPasswords,
+  mends = false,
 ): Promise<number> {
   const fresh = context.shared.refresh();
   if (isPromise(fresh)) await fresh;
@@ -44,13 +45,16 @@ export async function survey(
     const shared = readShared(snapshot, context.schema);
     const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
     pass.onPasswords = onPasswords;
+    if (mends) await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name, DELETED_TABLE.name]);
     await checkSettings(pass);
-    await pass.part(checkEntries);
-    for (const table of [MASTER_TABLE.name, DELETED_TABLE.name]) await pass.part(() => checkLostChunks(pass, table));
-    await pass.part(checkTree);
-    await pass.part(checkTreeRows);
-    await pass.part(checkIndexRows);
-    await pass.part(checkHistory);
+    await pass.part('entries', checkEntries);
+    for (const table of [MASTER_TABLE.name, DELETED_TABLE.name])
+      await pass.part('large values', () => checkLostChunks(pass, table));
+    await pass.part('tree', checkTree);
+    await pass.part('tree rows', checkTreeRows);
+    await pass.part('index rows', checkIndexRows);
+    await pass.part('history', checkHistory);
+    await pass.tellLeftOut();
     return pass.breaches;
   } finally {
     snapshot.close();

@@ -57,9 +57,17 @@ async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<b
     key,
     guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
   };
-  await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
+  try {
+    await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
+  } catch (error) {
+    await survey.tellDamage(error, { table: DELETED_TABLE.name, key, apart: true });
+  }
   const purge = purgeKey(time, key);
   if (await survey.get(PURGE_TABLE.name, purge)) return true;
+  if (!survey.isWhole(PURGE_TABLE.name)) {
+    survey.leaveOut('purge rows of deleted entries', PURGE_TABLE.name);
+    return false;
+  }
   await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
     same,
     { table: PURGE_TABLE.name, key: purge, put: [MARK] },
@@ -84,6 +92,7 @@ function setTime(key: Buffer): PlanStep[] {
 }
 
 async function checkPurge(survey: Survey): Promise<void> {
+  if (!survey.isWhole(DELETED_TABLE.name)) return survey.leaveOut('purge rows of no entry', DELETED_TABLE.name);
   await survey.each(PURGE_TABLE.name, true, async (keys) => {
     const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
     const rows = await survey.getMany(DELETED_TABLE.name, ids);

@@ -70,8 +70,7 @@ async function readSound(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   try {
     return await readEntry(survey, key, row);
   } catch (error) {
-    await survey.tellDamage(error);
-    survey.unreadable.add(key.toString('latin1'));
+    await survey.tellDamage(error, { table: MASTER_TABLE.name, key, apart: true });
     return undefined;
   }
 }
@@ -238,6 +237,8 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
 async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
   const where = uuidText(entry.id);
   const other = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
+  // Whether the other entry has this name, too, is not known.
+  if (owner && survey.lost.has(owner.toString('latin1'))) return;
   if (!other || !treeKey(parentIdOf(other), normRdnOf(other)).equals(entry.treeKey)) {
     survey.foreign.add(entry.treeKey.toString('latin1'));
     return survey.report(

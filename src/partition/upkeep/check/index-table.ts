@@ -16,7 +16,10 @@ export async function checkIndexRows(survey: Survey): Promise<void> {
   for (const [index, expected] of survey.expected) {
     if (isComplete(index) && (await fingerprint(survey, index)).equals(expected)) continue;
     // What a damaged list has is not known: it is neither missing nor too many.
-    if (survey.damaged.has(index.table)) continue;
+    if (!survey.isWhole(index.table)) {
+      survey.leaveOut(`index of ${index.type.name}`, index.table);
+      continue;
+    }
     if (isComplete(index)) await checkMissing(survey, index);
     await checkExtra(survey, index);
   }
@@ -61,6 +64,8 @@ async function checkMissing(survey: Survey, index: Index): Promise<void> {
 }
 
 async function checkExtra(survey: Survey, index: Index): Promise<void> {
+  const isWhole = survey.isWhole(MASTER_TABLE.name);
+  if (!isWhole) survey.leaveOut(`rows of no entry in the index of ${index.type.name}`, MASTER_TABLE.name);
   await survey.each(index.table, true, async (keys) => {
     const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
     const masters = await survey.getMany(MASTER_TABLE.name, ids);
@@ -68,6 +73,7 @@ async function checkExtra(survey: Survey, index: Index): Promise<void> {
       const id = ids[i]!;
       const master = masters[i];
       if (survey.unreadable.has(id.toString('latin1'))) continue;
+      if (!isWhole && !master) continue;
       const prefix = key.subarray(0, key.length - UUID_BYTES);
       if (master && (await prefixesOf(survey, index, id, master)).some((wanted) => wanted.equals(prefix))) continue;
       const what = master ? 'the entry does not imply it' : 'there is no such entry';

@@ -89,12 +89,13 @@ const TOGETHER = 500;
 
 /** Chunks whose row is gone: nothing leads to them. */
 export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
+  if (!survey.isWhole(table)) return survey.leaveOut(`large values of no entry in table ${table}`, table);
   let after: Buffer | undefined;
   for (;;) {
     const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, TOGETHER, after);
     const rows = await survey.getMany(table, keys);
     for (const [i, key] of keys.entries()) {
-      if (rows[i] || (await isComing(survey, table, key))) continue;
+      if (rows[i] || !survey.isWhole(table) || (await isComing(survey, table, key))) continue;
       const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
       const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
       await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [

@@ -1,13 +1,14 @@
-import type { Batch, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
-import { StoreError } from '../../../store/errors.js';
+import type { Batch, Guard, Maybe, PlanStep, Reader } from '../../../store/contract.js';
+import type { StoreError } from '../../../store/errors.js';
 import { isPromise } from '../../../store/maybe.js';
 import { counterBytes } from '../../../store/row.js';
 import type { Breach } from '../../model/directory.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
-import { keyAfter, MASTER, MASTER_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
+import { MASTER, MASTER_TABLE, PURGE_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { sharedGuard } from '../../tree/shared.js';
 import type { WriteContext } from '../../write/context.js';
+import { isDamage, readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
@@ -24,6 +25,17 @@ export type Report = (finding: Finding) => Maybe<void>;
 
 /** How long the check may hold the event loop, in milliseconds. */
 const TURN_MS = 8;
+
+/** Breaches whose mending gives an entry a place or a counter: right only when all entries are known. */
+const OF_THE_TREE: ReadonlySet<string> = new Set(['treeRow', 'id', 'name', 'parent', 'cycle', 'count']);
+
+/** Where a read met damage, as far as the reader knows. */
+interface Met {
+  readonly table: string;
+  readonly key?: Buffer | undefined;
+  /** Only what belongs to the row was damaged, such as a large value: the row itself was read. */
+  readonly apart?: boolean;
+}
 
 /** One pass over a directory: what it reads, and what it has learnt so far. */
 export class Survey {
@@ -47,8 +59,14 @@ export class Survey {
   readonly expected = new Map<Index, Fingerprint>();
   breaches = 0;
   onPasswords: OnPasswords | undefined;
-  /** Tables in which damage was met. */
-  readonly damaged = new Set<string>();
+  /** Entries whose rows are damaged, as latin-1: even where they stand is not known from them. */
+  readonly lost = new Set<string>();
+  /** Tables of which some row could not be read. */
+  readonly #damaged = new Set<string>();
+  /** A part of the work broke off. */
+  #broken = false;
+  /** Checks that were left out, and the tables that could not be read for them. */
+  readonly #leftOut = new Map<string, string>();
   /** Damage that was told: table and key. */
   readonly #damages = new Set<string>();
   readonly #report: Report;
@@ -74,8 +92,27 @@ export class Survey {
 
   async report(invariant: string, where: string, message: string, fix?: readonly PlanStep[]): Promise<void> {
     this.breaches++;
-    const done = this.#report({ breach: { invariant, where, message }, fix });
+    const held = fix && OF_THE_TREE.has(invariant) && !this.isWhole(MASTER_TABLE.name);
+    const breach = { invariant, where, message: held ? `${message}, once table master can be read whole` : message };
+    const done = this.#report({ breach, fix: held ? undefined : fix });
     if (isPromise(done)) await done;
+  }
+
+  /** Whether every row of the table could be read so far. */
+  isWhole(table: string): boolean {
+    return !this.#broken && !this.#damaged.has(table);
+  }
+
+  /** A check is left out, or a part of it, as not all of `table` could be read. Told once, at the end. */
+  leaveOut(check: string, table: string): void {
+    if (!this.#leftOut.has(check)) this.#leftOut.set(check, table);
+  }
+
+  async tellLeftOut(): Promise<void> {
+    for (const [check, table] of this.#leftOut) {
+      const why = this.#damaged.has(table) ? `rows of table ${table} cannot be read` : 'a part of the check broke off';
+      await this.report('unchecked', check, `${why}, so not all of this was checked, and repair leaves it alone`);
+    }
   }
 
   /** After `rows` more rows: tells how far it is and lets others through. */
@@ -96,73 +133,93 @@ export class Survey {
   }
 
   /** Does one part of the work. Damage that ends it is told, and the other parts go on. */
-  async part(work: (survey: Survey) => Promise<void>): Promise<void> {
+  async part(name: string, work: (survey: Survey) => Promise<void>): Promise<void> {
     try {
       await work(this);
     } catch (error) {
       await this.tellDamage(error);
+      this.#broken = true;
+      this.leaveOut(name, (error as StoreError).table ?? 'of the store');
     }
   }
 
   /** Tells of damage, each once; throws any other error. */
-  async tellDamage(error: unknown): Promise<void> {
-    if (!(error instanceof StoreError) || (error.code !== 'damaged' && error.code !== 'corrupt')) throw error;
-    const { table, key, message } = error;
-    if (table === MASTER_TABLE.name && key) this.unreadable.add(key.toString('latin1'));
-    const name = `${table} ${key?.toString('latin1') ?? message}`;
+  async tellDamage(error: unknown, met?: Met): Promise<void> {
+    if (!isDamage(error)) throw error;
+    const table = met?.table ?? error.table;
+    const key = met?.key ?? error.key;
+    if (table === MASTER_TABLE.name && key) {
+      this.unreadable.add(key.toString('latin1'));
+      if (!met?.apart) this.lost.add(key.toString('latin1'));
+    }
+    if (table && !met?.apart) this.#damaged.add(table);
+    const name = `${table} ${key?.toString('latin1') ?? error.message}`;
     if (this.#damages.has(name)) return;
     this.#damages.add(name);
-    if (table) this.damaged.add(table);
-    await this.report('damage', damagedPlace(table, key), `${message}; ${remedy(table)}`);
+    await this.report('damage', damagedPlace(table, key), `${error.message}; ${remedy(table)}`);
   }
 
-  /** All batches of a table, in key order, but for rows that are damaged. */
+  /** Reads tables for nothing but their damage, so that it is known before anything is mended. */
+  async findDamage(tables: readonly string[]): Promise<void> {
+    for (const table of tables) await this.each(table, false, async () => undefined);
+  }
+
+  /** All batches of a table, in key order, but for rows that are damaged, which are told. */
   async each(
     table: string,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
   ): Promise<void> {
     this.#onProgress?.(this.#done, table);
-    const ranges: KeyRange[] = [{}];
-    for (let range = ranges.pop(); range; range = ranges.pop()) {
-      const damage = await this.#eachIn(table, range, keysOnly, look);
-      if (!damage) continue;
-      const { behind, key } = damage;
-      // Rows before the damaged one may have been in its batch.
-      const from = isIndex(table) ? prefixEnd(key) : keyAfter(key);
-      if (from) ranges.push({ from, to: range.to });
-      ranges.push({ from: behind ? keyAfter(behind) : range.from, to: key });
+    if (this.#isListed(table)) return this.#eachListed(table, keysOnly, look);
+    for await (const part of readAround(this.reader, table, {}, keysOnly)) {
+      if ('error' in part) await this.tellDamage(part.error, { table, key: part.key });
+      else await this.#take(part, look);
     }
   }
 
-  /** Gives where it met damage: the key of the damaged row, and behind which row it was looking. */
-  async #eachIn(
+  #isListed(table: string): boolean {
+    return table === PURGE_TABLE.name || isIndex(table);
+  }
+
+  /** Of a table of lists: behind a damaged one it goes on, but others of its batch may be lost with it. */
+  async #eachListed(
     table: string,
-    range: KeyRange,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
-  ): Promise<{ behind: Buffer | undefined; key: Buffer } | undefined> {
-    const scan = this.reader.scan(table, range, { keysOnly });
-    let behind: Buffer | undefined;
-    try {
-      for (;;) {
-        let batch: Batch | undefined;
-        try {
-          const next = scan.next();
-          batch = isPromise(next) ? await next : next;
-        } catch (error) {
-          await this.tellDamage(error);
-          const { key } = error as StoreError;
-          return key && isWithin(key, behind ? keyAfter(behind) : range.from, range.to) ? { behind, key } : undefined;
+  ): Promise<void> {
+    let from: Buffer | undefined;
+    for (;;) {
+      const scan = this.reader.scan(table, { from }, { keysOnly });
+      try {
+        for (;;) {
+          let batch: Batch | undefined;
+          try {
+            const next = scan.next();
+            batch = isPromise(next) ? await next : next;
+          } catch (error) {
+            await this.tellDamage(error, { table });
+            const { key } = error as StoreError;
+            if (!key || (from && key.compare(from) < 0)) return;
+            from = prefixEnd(key);
+            break;
+          }
+          if (!batch) return;
+          await this.#take(batch, look);
         }
-        if (!batch) return undefined;
-        await look(batch.keys, batch.rows);
-        behind = batch.keys.at(-1) ?? behind;
-        await this.breathe(batch.keys.length);
+      } finally {
+        scan.close();
       }
-    } finally {
-      scan.close();
+      if (!from) return;
     }
+  }
+
+  async #take(
+    { keys, rows }: Pick<Batch, 'keys' | 'rows'>,
+    look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
+  ): Promise<void> {
+    await look(keys, rows);
+    await this.breathe(keys.length);
   }
 
   /** Of a row that is damaged, which is told, undefined. */
@@ -172,7 +229,7 @@ export class Survey {
       const rows = this.reader.getMany(table, keys);
       return isPromise(rows) ? await rows : rows;
     } catch (error) {
-      await this.tellDamage(error);
+      if (!isDamage(error)) throw error;
     }
     const rows: (Buffer | undefined)[] = [];
     for (const key of keys) rows.push(await this.get(table, key));
@@ -185,7 +242,7 @@ export class Survey {
       const row = this.reader.get(table, key);
       return isPromise(row) ? await row : row;
     } catch (error) {
-      await this.tellDamage(error);
+      await this.tellDamage(error, { table, key });
       return undefined;
     }
   }
@@ -202,10 +259,6 @@ export class Survey {
 
 function isIndex(table: string): boolean {
   return table.startsWith('index_');
-}
-
-function isWithin(key: Buffer, from: Buffer | undefined, to: Buffer | undefined): boolean {
-  return (!from || key.compare(from) >= 0) && (!to || key.compare(to) < 0);
 }
 
 function damagedPlace(table: string | undefined, key: Buffer | undefined): string {

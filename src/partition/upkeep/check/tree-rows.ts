@@ -7,19 +7,29 @@ import {
   normRdnOf,
   parentIdOf,
   Q,
+  ROOT_ID,
   TREE,
   TREE_TABLE,
   treeKey,
   UUID_BYTES,
+  upRdnOf,
 } from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
+import { normRdnIn, rdnText } from '../lost-name.js';
+import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
+
+/** A longer way up goes in a circle. */
+const MAX_DEPTH = 1000;
 
 /** Tree rows that no entry implies. Those that entries imply were counted, so most often a count is enough. */
 export async function checkTreeRows(survey: Survey): Promise<void> {
-  if ((await survey.count(TREE_TABLE.name)) !== survey.treeRows) await checkTreeExtras(survey);
+  if ((await survey.count(TREE_TABLE.name)) !== survey.treeRows || survey.lost.size > 0) await checkTreeExtras(survey);
 }
 
 async function checkTreeExtras(survey: Survey): Promise<void> {
+  const isWhole = survey.isWhole(MASTER_TABLE.name);
+  if (!isWhole) survey.leaveOut('tree rows of no entry', MASTER_TABLE.name);
   await survey.each(TREE_TABLE.name, false, async (keys, rows) => {
     const ids = rows.map((row) => idOf(row!));
     const known = ids.map((id) => id !== undefined && survey.ids.find(id) >= 0);
@@ -28,8 +38,10 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
     for (const [i, key] of keys.entries()) {
       const id = ids[i];
       const master = known[i] ? masters[next++] : undefined;
+      if (id && survey.lost.has(id.toString('latin1'))) await tellName(survey, id, key);
       if (id && survey.unreadable.has(id.toString('latin1'))) continue;
       if (survey.foreign.has(key.toString('latin1')) || (master && placeOf(master).equals(key))) continue;
+      if (!isWhole && !master) continue;
       const what = id
         ? `it leads to ${id.toString('hex')}, which ${master ? 'stands elsewhere' : 'is no entry'}`
         : 'it leads nowhere';
@@ -41,6 +53,30 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
       );
     }
   });
+}
+
+/** An entry whose row is damaged has a name still. */
+async function tellName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
+  const { schema } = survey.context;
+  const parentId = Buffer.from(key.subarray(0, UUID_BYTES));
+  const above = parentId.equals(ROOT_ID) ? '' : await nameOfParent(survey, parentId);
+  const dn = joined(rdnText(schema, normRdnIn(key), id), above);
+  await survey.report('lost', uuidText(id), `the entry whose row is damaged is ${dn}`);
+}
+
+async function nameOfParent(survey: Survey, id: Buffer): Promise<string> {
+  const names: string[] = [];
+  for (let at = id, n = 0; !at.equals(ROOT_ID) && n < MAX_DEPTH; n++) {
+    const row = await survey.get(MASTER_TABLE.name, at);
+    if (!row || rowProblem(row)) return joined(names.join(','), `entryUUID=${uuidText(at)}`);
+    names.push(upRdnOf(row).toString());
+    at = Buffer.from(parentIdOf(row));
+  }
+  return names.join(',');
+}
+
+function joined(name: string, above: string): string {
+  return name && above ? `${name},${above}` : name || above;
 }
 
 function idOf(row: Buffer): Buffer | undefined {

@@ -24,8 +24,12 @@ export async function checkTree(survey: Survey): Promise<void> {
   const parents = await parentNumbers(survey);
   const { oneLevel, subLevel, looped } = countBelow(parents);
   const home = await homeForLost(survey, parents);
+  const isWhole = survey.isWhole(MASTER_TABLE.name);
+  if (!isWhole) survey.leaveOut('counters of entries', MASTER_TABLE.name);
   for (let i = 0; i < parents.length; i++) {
-    if (parents[i] === MISSING) {
+    if (parents[i] === MISSING && !isWhole) {
+      survey.leaveOut('parents that do not exist', MASTER_TABLE.name);
+    } else if (parents[i] === MISSING) {
       await reattach(
         survey,
         i,
@@ -36,7 +40,7 @@ export async function checkTree(survey: Survey): Promise<void> {
     } else if (parents[i] === AT_ROOT) {
       await checkSuffix(survey, i, home);
     }
-    if (!looped[i]) await checkCounters(survey, i, oneLevel[i]!, subLevel[i]!);
+    if (!looped[i] && isWhole) await checkCounters(survey, i, oneLevel[i]!, subLevel[i]!);
     if ((i & 1023) === 0) await survey.breathe(0);
   }
   for (const first of loops(parents, looped)) {
@@ -114,6 +118,8 @@ async function reattach(
   const where = uuidText(id);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row || survey.unreadable.has(id.toString('latin1'))) return;
+  if (!survey.isWhole(MASTER_TABLE.name))
+    return survey.report(invariant, where, `${what}; repair moves it once table master can be read whole`);
   if (!home || home.equals(id))
     return survey.report(
       invariant,
