@@ -12,7 +12,17 @@ import {
   preparePartIgnore,
   prepareTelephone,
 } from './prepare.js';
-import { checkBitString, dollarLines } from './syntax-text.js';
+import {
+  type Check,
+  checkBitString,
+  checkDirectoryString,
+  checkIa5,
+  checkNumericString,
+  checkPostalAddress,
+  checkPrintable,
+  checkTelephone,
+  dollarLines,
+} from './syntax-text.js';
 import { LDAP_SYNTAX, uidStart } from './syntaxes.js';
 import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js';
 import type { MatchingRule } from './types.js';
@@ -39,19 +49,27 @@ const DNS = syntaxes(12);
 const OCTETS = syntaxes(40, 4, 5, 8, 9, 10, 23, 28, 49);
 const DEFINITIONS = syntaxes(3, 16, 30, 31, 35, 37, 54);
 
-/** Rules of one family: equality, ordering and substrings over one normal form. */
+/** `normalize` of what passes the check: of the syntax of an assertion, which stored values of old need not have. */
+function ofSyntax(check: Check, normalize: Normalize): Normalize {
+  return (value) => (check(value) === undefined ? normalize(value) : undefined);
+}
+
+/**
+ * Rules of one family: equality, ordering and substrings over one normal form. `check` is that of the assertion's
+ * syntax, where not every value that has a normal form is of it.
+ */
 function family(
   oids: { equality?: string; ordering?: string; substrings?: string },
   normalize: Normalize,
   appliesTo: readonly string[],
   normalizePart?: RuleCode['normalizePart'],
+  check?: Check,
 ): [string, RuleCode][] {
   const rules: [string, RuleCode][] = [];
-  if (oids.equality) rules.push([oids.equality, { kind: 'equality', normalize, appliesTo }]);
-  if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', normalize, appliesTo }]);
-  if (oids.substrings && normalizePart) {
-    rules.push([oids.substrings, { kind: 'substrings', normalize, normalizePart, appliesTo }]);
-  }
+  const forms = { normalize, normalizeAssertion: check ? ofSyntax(check, normalize) : normalize, appliesTo };
+  if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...forms }]);
+  if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...forms }]);
+  if (oids.substrings && normalizePart) rules.push([oids.substrings, { kind: 'substrings', ...forms, normalizePart }]);
   return rules;
 }
 
@@ -59,10 +77,12 @@ const identity: Normalize = (value) => value;
 
 /** ASCII only; what is not, does not fit the rule. */
 function ia5(prepare: Normalize): Normalize {
-  return (value) => {
-    for (let i = 0; i < value.length; i++) if (value[i]! >= 0x80) return undefined;
-    return prepare(value);
-  };
+  return ofSyntax(checkIa5, prepare);
+}
+
+/** As `ia5`, of a part. */
+function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): RuleCode['normalizePart'] {
+  return (part, where) => (checkIa5(part) === undefined ? prepare(part, where) : undefined);
 }
 
 const TRUE = Buffer.from('TRUE');
@@ -118,43 +138,63 @@ function isWordByte(byte: number | undefined): boolean {
 function stringRules(): [string, RuleCode][] {
   const ignoreIa5 = ia5(prepareIgnore);
   const exactIa5 = ia5(prepareExact);
-  const numbers = syntaxes(36);
-  const phones = syntaxes(50);
-  const words: RuleCode = { kind: 'equality', normalize: prepareIgnore, test: hasWord, appliesTo: [...STRINGS] };
+  const words: RuleCode = {
+    kind: 'equality',
+    normalize: prepareIgnore,
+    normalizeAssertion: ofSyntax(checkDirectoryString, prepareIgnore),
+    test: hasWord,
+    appliesTo: STRINGS,
+  };
+  // Parts are of the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
+  const numericPart = ofSyntax(checkNumericString, prepareNumeric);
+  const telephonePart = ofSyntax(checkPrintable, prepareTelephone);
   return [
     ...family(
       { equality: '2.5.13.2', ordering: '2.5.13.3', substrings: '2.5.13.4' },
       prepareIgnore,
       STRINGS,
       preparePartIgnore,
+      checkDirectoryString,
     ),
     ...family(
       { equality: '2.5.13.5', ordering: '2.5.13.6', substrings: '2.5.13.7' },
       prepareExact,
       STRINGS,
       preparePartExact,
+      checkDirectoryString,
     ),
     ...family(
       { equality: '2.5.13.8', ordering: '2.5.13.9', substrings: '2.5.13.10' },
       prepareNumeric,
-      numbers,
-      (part) => prepareNumeric(part),
+      syntaxes(36),
+      numericPart,
+      checkNumericString,
     ),
-    ...family({ equality: '2.5.13.11', substrings: '2.5.13.12' }, normalizeList, syntaxes(41), preparePartIgnore),
-    ...family({ equality: '2.5.13.20', substrings: '2.5.13.21' }, prepareTelephone, phones, (part) =>
-      prepareTelephone(part),
+    ...family(
+      { equality: '2.5.13.11', substrings: '2.5.13.12' },
+      normalizeList,
+      syntaxes(41),
+      preparePartIgnore,
+      checkPostalAddress,
+    ),
+    ...family(
+      { equality: '2.5.13.20', substrings: '2.5.13.21' },
+      prepareTelephone,
+      syntaxes(50),
+      telephonePart,
+      checkTelephone,
     ),
     ...family(
       { equality: '1.3.6.1.4.1.1466.109.114.2', substrings: '1.3.6.1.4.1.1466.109.114.3' },
       ignoreIa5,
       IA5,
-      preparePartIgnore,
+      ia5Part(preparePartIgnore),
     ),
     ...family(
       { equality: '1.3.6.1.4.1.1466.109.114.1', substrings: '1.3.6.1.4.1.4203.1.2.1' },
       exactIa5,
       IA5,
-      preparePartExact,
+      ia5Part(preparePartExact),
     ),
     ['2.5.13.32', words],
     ['2.5.13.33', words],
@@ -177,10 +217,9 @@ function valueRules(): [string, RuleCode][] {
     ]),
     ['1.2.840.113556.1.4.803', { ...bits, test: allBits }],
     ['1.2.840.113556.1.4.804', { ...bits, test: someBits }],
-    ...['2.5.13.22', '2.5.13.24'].map((oid): [string, RuleCode] => [
-      oid,
-      { kind: 'equality', normalize: prepareIgnore, appliesTo: syntaxes(42, 43) },
-    ]),
+    ...['2.5.13.22', '2.5.13.24'].flatMap((equality) =>
+      family({ equality }, prepareIgnore, syntaxes(42, 43), undefined, checkDirectoryString),
+    ),
   ];
 }
 
@@ -244,7 +283,7 @@ function oidRules(context: Context): [string, RuleCode][] {
     ...family({ equality: '2.5.13.0' }, oid, syntaxes(38)),
     ['2.5.13.29', first(integerComponent, normalizeInteger, syntaxes(17))],
     ['2.5.13.30', first(oidComponent, oid, DEFINITIONS)],
-    ['2.5.13.31', first(stringComponent, prepareIgnore, DEFINITIONS)],
+    ['2.5.13.31', first(stringComponent, ofSyntax(checkDirectoryString, prepareIgnore), DEFINITIONS)],
   ];
 }
 

@@ -151,6 +151,29 @@ for (const engine of ENGINES) {
         expect(await found('(|)')).to.deep.equal([]);
       });
 
+      it('what is not of the assertion syntax is Undefined, indexed or not (RFC 4511 §4.5.1.7)', async () => {
+        const values = { x121Address: '12 34', telephoneNumber: '+1 5', mail: 'b@example.com', postalAddress: 'a$b' };
+        await fixture.person('bob', PEOPLE, values);
+        const undefinedTerms = [
+          ...['(x121Address=Ada)', '(x121Address=)', '(x121Address>=A)', '(x121Address=1*A*)', '(x121Address:dn:=Ada)'],
+          ...['(cn=)', '(cn~=)', '(cn>=)', '(cn:caseExactMatch:=)', '(cn:wordMatch:=)', '(:caseIgnoreMatch:=)'],
+          ...['(telephoneNumber=)', '(telephoneNumber=+é)', '(telephoneNumber=*é*)'],
+          ...['(postalAddress=)', '(postalAddress=a\\5cb)', '(mail=é)', '(mail=é*)', '(presentationAddress=)'],
+        ];
+        for (const attribute of [undefined, 'x121Address', 'telephoneNumber']) {
+          if (attribute) await fixture.partition.addIndex(attribute, { substring: true });
+          for (const term of undefinedTerms) {
+            expect(await fixture.find(term), term).to.deep.equal([]);
+            expect(await fixture.find(`(!${term})`), `not ${term}`).to.deep.equal([]);
+            expect(await fixture.find(`(|${term}(!${term})(cn=bob))`), term).to.deep.equal([`cn=bob,${PEOPLE}`]);
+            expect(await fixture.find(`(!(&${term}(cn=bob)))`), term).to.have.length(3);
+          }
+        }
+        expect(await fixture.find('(!(mail=))')).to.have.length(4);
+        expect(await fixture.find('(!(seeAlso=))')).to.have.length(4);
+        expect(await fixture.find('(telephoneNumber=*-*)')).to.deep.equal([`cn=bob,${PEOPLE}`]);
+      });
+
       it('assertions of the wrong form match nothing and harm nothing', async () => {
         const garbage = [
           '',

@@ -415,6 +415,12 @@ for (const engine of ENGINES) {
         await refused('undefinedAttributeType', compare(ANN, 'nosuch', 'x'));
         await refused('noSuchObject', compare(`cn=x,${PEOPLE}`, 'cn', 'x'));
         await refused('invalidAttributeSyntax', compare(ANN, 'seeAlso', 'not a dn'));
+        for (const [attribute, value] of [
+          ['cn', ''],
+          ['x121Address', 'Ada'],
+          ['telephoneNumber', ''],
+        ] as const)
+          await refused('invalidAttributeSyntax', compare(ANN, attribute, value));
         await refused(
           'insufficientAccessRights',
           compare(
