@@ -52,11 +52,12 @@ function linkSyntaxes(all: readonly Parsed[], context: Context): Map<string, Syn
   const syntaxes = new Map<string, SyntaxNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const known = code.get(oid) ?? code.get(field(parsed, 'X-SUBST') ?? '');
+    const builtIn = code.has(oid) ? oid : (field(parsed, 'X-SUBST') ?? '');
+    const known = code.get(builtIn);
     if (!known)
       fail(parsed, `syntax ${oid} is not built in; add X-SUBST 'OID' of a built-in syntax to check its values as`);
     const description = field(parsed, 'DESC') ?? oid;
-    syntaxes.set(oid, { oid, description, ...known, definition: formatDefinition(parsed.definition) });
+    syntaxes.set(oid, { oid, description, ...known, builtIn, definition: formatDefinition(parsed.definition) });
   }
   return syntaxes;
 }

@@ -112,5 +112,17 @@ export interface RuleNode extends MatchingRule {
 }
 
 export interface SyntaxNode extends Syntax {
+  /** OID of the built-in syntax that it is, or that X-SUBST names. */
+  readonly builtIn: string;
   readonly definition: string;
+}
+
+/**
+ * Whether an extensible match may use the rule on the type: it is one of the type's own, or fits the syntax (RFC 4511
+ * §4.5.1.7.7). Never on secrets.
+ */
+export function isSuitable(rule: RuleNode, type: AttributeType): boolean {
+  if (type.secret) return false;
+  const own = rule === type.equality || rule === type.ordering || rule === type.substrings;
+  return own || rule.appliesTo.has((type.syntax as SyntaxNode).builtIn);
 }

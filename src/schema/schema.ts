@@ -11,7 +11,7 @@ import { SchemaError } from './errors.js';
 import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
-import type { RuleNode } from './nodes.js';
+import { isSuitable, type RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
 import { type NisSchema, type SchemaSource, storable } from './source.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
@@ -125,7 +125,7 @@ export class Schema {
    * secrets.
    */
   ruleApplies(rule: MatchingRule, type: AttributeType): boolean {
-    return !type.secret && (rule as RuleNode).appliesTo.has(type.syntax.oid);
+    return isSuitable(rule as RuleNode, type);
   }
 
   /**

@@ -1,14 +1,14 @@
 import type { Tables } from './link.js';
-import type { RuleNode } from './nodes.js';
+import { isSuitable, type RuleNode } from './nodes.js';
 
 export interface SchemaAttribute {
   readonly type: string;
   readonly values: readonly string[];
 }
 
-/** `( OID NAME 'rule' APPLIES ( … ) )` of a rule, or undefined when no attribute uses a syntax that it fits. */
+/** `( OID NAME 'rule' APPLIES ( … ) )` of a rule, or undefined when it suits no attribute. */
 function useOf(rule: RuleNode, tables: Tables): string | undefined {
-  const types = tables.types.all.filter((type) => !type.secret && rule.appliesTo.has(type.syntax.oid));
+  const types = tables.types.all.filter((type) => isSuitable(rule, type));
   if (types.length === 0) return undefined;
   const names = types.map((type) => type.name);
   return `( ${rule.oid} NAME '${rule.name}' APPLIES ${names.length === 1 ? names[0] : `( ${names.join(' $ ')} )`} )`;

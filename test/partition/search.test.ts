@@ -151,6 +151,37 @@ for (const engine of ENGINES) {
         expect(await found('(|)')).to.deep.equal([]);
       });
 
+      it('a rule that does not suit the attribute is Undefined (RFC 4511 §4.5.1.7.7)', async () => {
+        const account = { uidNumber: '5', gidNumber: '5', homeDirectory: '/h', uid: 'bob', mail: 'b@example.com' };
+        const objectClass = ['inetOrgPerson', 'posixAccount'];
+        await fixture.person('bob', PEOPLE, { objectClass, ...account, seeAlso: PEOPLE, telephoneNumber: '+1 5' });
+        const bob = [`cn=bob,${PEOPLE}`];
+        for (const term of [
+          '(cn:octetStringMatch:=bob)',
+          '(uidNumber:caseIgnoreMatch:=5)',
+          '(mail:caseIgnoreMatch:=b@example.com)',
+          '(cn:integerMatch:=1)',
+          '(cn:dn:caseIgnoreIA5Match:=bob)',
+          '(cn:dnSubtreeMatch:=dc=example,dc=com)',
+          '(cn:1.2.840.113556.1.4.803:=1)',
+          '(objectClass:caseIgnoreMatch:=person)',
+        ]) {
+          expect(await fixture.find(term), term).to.deep.equal([]);
+          expect(await fixture.find(`(!${term})`), `not ${term}`).to.deep.equal([]);
+        }
+        for (const term of [
+          '(cn:caseExactMatch:=bob)',
+          '(cn:dn:caseExactMatch:=bob)',
+          '(cn:caseExactSubstringsMatch:=b\\2a)',
+          '(mail:caseExactIA5Match:=b@example.com)',
+          '(telephoneNumber:caseIgnoreMatch:=+1 5)',
+          '(uidNumber:1.2.840.113556.1.4.803:=5)',
+          `(seeAlso:dnSubtreeMatch:=${SUFFIX})`,
+          '(objectClass:objectIdentifierMatch:=posixAccount)',
+        ])
+          expect(await fixture.find(term), term).to.deep.equal(bob);
+      });
+
       it('what is not of the assertion syntax is Undefined, indexed or not (RFC 4511 §4.5.1.7)', async () => {
         const values = { x121Address: '12 34', telephoneNumber: '+1 5', mail: 'b@example.com', postalAddress: 'a$b' };
         await fixture.person('bob', PEOPLE, values);

@@ -142,6 +142,16 @@ describe('built-in definitions', () => {
     expect(schema.ruleApplies(schema.rule('caseExactMatch')!, schema.attribute('cn')!)).to.equal(true);
     expect(schema.ruleApplies(schema.rule('integerMatch')!, schema.attribute('cn')!)).to.equal(false);
     expect(schema.ruleApplies(schema.rule('octetStringMatch')!, schema.attribute('userPassword')!)).to.equal(false);
+    for (const use of uses) {
+      const [, oid, list] = /^\( (\S+) NAME '[^']+' APPLIES \(? ?([^)]*?) ?\)/.exec(use)!;
+      const suited = [...schema.attributes()].filter((type) => schema.ruleApplies(schema.rule(oid!)!, type));
+      expect(list!.split(' $ '), use).to.deep.equal(suited.map((type) => type.name));
+    }
+    for (const type of schema.attributes()) {
+      for (const rule of [type.equality, type.ordering, type.substrings])
+        if (rule && !type.secret)
+          expect(schema.ruleApplies(rule, type), `${rule.names[0]} ${type.name}`).to.equal(true);
+    }
   });
 });
 

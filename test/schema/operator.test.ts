@@ -45,8 +45,14 @@ describe("the operator's schema files", () => {
     const schema = load(
       `${head}ldapSyntaxes: ( 1.3.6.1.4.1.99999.9 DESC 'hex' X-SUBST '1.3.6.1.4.1.1466.115.121.1.26' )\n` +
         "matchingRules: ( 1.3.6.1.4.1.99999.10 NAME 'hexMatch' SYNTAX 1.3.6.1.4.1.99999.9 X-SUBST '1.3.6.1.4.1.1466.109.114.2' )\n" +
-        "attributeTypes: ( 1.3.6.1.4.1.99999.11 NAME 'key' EQUALITY hexMatch SYNTAX 1.3.6.1.4.1.99999.9 )\n",
+        "attributeTypes: ( 1.3.6.1.4.1.99999.11 NAME 'key' EQUALITY hexMatch SYNTAX 1.3.6.1.4.1.99999.9 )\n" +
+        "attributeTypes: ( 1.3.6.1.4.1.99999.12 NAME 'note' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n",
     );
+    const suits = (rule: string, type: string) => schema.ruleApplies(schema.rule(rule)!, schema.attribute(type)!);
+    expect(suits('caseExactIA5Match', 'key'), 'as the syntax it stands for').to.equal(true);
+    expect(suits('caseExactMatch', 'key')).to.equal(false);
+    expect(suits('caseIgnoreMatch', 'note'), 'its own rule').to.equal(true);
+    expect(suits('caseExactMatch', 'note')).to.equal(false);
     expect(schema.attribute('key')!.equality!.normalize(Buffer.from('AbC'))).to.deep.equal(Buffer.from('abc'));
     expect(schema.attribute('key')!.syntax.check(Buffer.from('é'))).to.match(/ASCII/);
   });

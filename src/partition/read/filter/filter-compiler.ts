@@ -223,6 +223,8 @@ class Compilation {
     }
     const wanted = this.#asked(filter.attribute);
     if ('kind' in wanted) return wanted;
+    if (rule && !this.#schema.ruleApplies(rule, wanted.type))
+      return undefinedTerm(`matching rule '${filter.rule}' does not suit attribute '${wanted.text}'`);
     const term = this.#extensibleTerm(wanted, rule ?? wanted.type.equality, filter.value);
     if (!filter.dnAttributes || term.kind !== 'term') return term;
     const test = assertionTest((rule ?? wanted.type.equality)!, filter.value)!;
