@@ -53,6 +53,11 @@ export class Describer {
   }
 }
 
+/** Whether a request may name it: `;binary` goes with BER alone (RFC 4522 §3). Older versions stored it with others. */
+export function isAskable({ binary, type }: AttributeDescription): boolean {
+  return !binary || type.syntax.ber;
+}
+
 /** Whether `text` has the form of an attribute description, its type known or not. */
 export function isWellFormed(text: string): boolean {
   if (text.length > MAX_TEXT) return false;

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { LdapError } from '../ldap/error.js';
 import { ClassSets } from './class-sets.js';
 import type { Context } from './context.js';
-import { Describer, descriptionMatches, isWellFormed } from './describer.js';
+import { Describer, descriptionMatches, isAskable, isWellFormed } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker } from './entry-check.js';
@@ -144,6 +144,14 @@ export class Schema {
     const name = text.split(';', 1)[0]!;
     const hint = didYouMean(name, this.tables.types.names());
     throw new LdapError('undefinedAttributeType', `attribute '${shown(name)}' is not in the schema${hint}`);
+  }
+
+  /** As `requireDescription`, of what a request compares or writes. */
+  requireAsked(text: string): AttributeDescription {
+    const description = this.requireDescription(text);
+    if (isAskable(description)) return description;
+    const { name } = description.type;
+    throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
   }
 
   /** RFC 4512 §2.5: `stored` is `wanted`, of a type below its type, or has further options. */

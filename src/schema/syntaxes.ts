@@ -15,6 +15,7 @@ export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';
 export interface SyntaxCode {
   readonly check: Check;
   readonly binary: boolean;
+  readonly ber: boolean;
   readonly proper?: Proper;
 }
 
@@ -144,6 +145,9 @@ const BINARY: Record<string, Check> = {
   '49': checkAlgorithm,
 };
 
+/** Certificates and the like (RFC 4523 §2), and Binary, which RFC 2798 asks for with `;binary`. */
+const BER = new Set(['5', '8', '9', '10', '49'].map((arc) => `${LDAP_SYNTAX}.${arc}`));
+
 const DEFINITIONS: Record<string, DefinitionKind> = {
   '3': 'attributeTypes',
   '16': 'dITContentRules',
@@ -158,31 +162,31 @@ const DEFINITIONS: Record<string, DefinitionKind> = {
 /** What this server can do with each syntax, by OID. The LDIF declares which of them the schema has. */
 export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const code = new Map<string, SyntaxCode>();
-  const add = (oid: string, check: Check, binary = false) => code.set(oid, { check, binary });
+  const add = (oid: string, check: Check, binary = false, proper?: Proper) => {
+    code.set(oid, { check, binary, ber: BER.has(oid), ...(proper && { proper }) });
+  };
   for (const [arc, check] of Object.entries(textSyntaxes())) add(`${LDAP_SYNTAX}.${arc}`, check);
   for (const [arc, check] of Object.entries(BINARY)) add(`${LDAP_SYNTAX}.${arc}`, check, true);
   for (const arc of ['8', '9', '10']) {
     const check = BINARY[arc]!;
-    code.set(`${LDAP_SYNTAX}.${arc}`, { check, binary: true, proper: withoutLineEnd(check) });
+    add(`${LDAP_SYNTAX}.${arc}`, check, true, withoutLineEnd(check));
   }
   for (const [arc, kind] of Object.entries(DEFINITIONS)) add(`${LDAP_SYNTAX}.${arc}`, definitionCheck(kind));
   const checkDn = dnCheck(context);
   const writeDn = properDn(context);
-  code.set(`${LDAP_SYNTAX}.12`, { check: checkDn, binary: false, proper: writeDn });
-  code.set(`${LDAP_SYNTAX}.34`, {
-    check: (value) => {
-      const hash = uidStart(value);
-      return checkDn(hash < 0 ? value : value.subarray(0, hash));
-    },
-    binary: false,
-    proper: (value) => {
-      const hash = uidStart(value);
-      if (hash < 0) return writeDn(value);
-      const given = value.subarray(0, hash);
-      const name = writeDn(given);
-      return name === given ? value : Buffer.concat([name, value.subarray(hash)]);
-    },
-  });
+  add(`${LDAP_SYNTAX}.12`, checkDn, false, writeDn);
+  const checkNamed: Check = (value) => {
+    const hash = uidStart(value);
+    return checkDn(hash < 0 ? value : value.subarray(0, hash));
+  };
+  const writeNamed: Proper = (value) => {
+    const hash = uidStart(value);
+    if (hash < 0) return writeDn(value);
+    const given = value.subarray(0, hash);
+    const name = writeDn(given);
+    return name === given ? value : Buffer.concat([name, value.subarray(hash)]);
+  };
+  add(`${LDAP_SYNTAX}.34`, checkNamed, false, writeNamed);
   add(`${LDAP_SYNTAX}.40`, text.checkOctets, true);
   for (const arc of [1, 2, 3, 4, 5, 6, 7]) add(`1.3.6.1.1.15.${arc}`, text.checkDirectoryString);
   add('1.3.6.1.1.16.1', checkUuid);

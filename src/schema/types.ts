@@ -5,6 +5,8 @@ export interface Syntax {
   readonly description: string;
   /** Not shown to people as text: returned with `::` in LDIF, checked as bytes. */
   readonly binary: boolean;
+  /** Values are BER, which `;binary` asks for (RFC 4522 §3). */
+  readonly ber: boolean;
   /** What is wrong with the value, for the diagnostic; undefined when it is valid. Never repeats the value's bytes. */
   check(value: Buffer): string | undefined;
   /**

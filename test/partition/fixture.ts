@@ -7,6 +7,8 @@ import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../../src/ldap/types.js';
 import { initDirectory, Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import type { Breach, Entry } from '../../src/partition/model/directory.js';
+import { valueQualifier } from '../../src/partition/model/entry-cells.js';
+import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { uuidText } from '../../src/partition/model/uuid.js';
 import type { Order } from '../../src/partition/read/order/order.js';
 import type { SearchOutcome, SearchParams } from '../../src/partition/read/search-params.js';
@@ -133,6 +135,17 @@ export class Fixture {
     const entry = await this.read(dn);
     const found = entry.attributes.find((a) => a.description.toLowerCase() === description.toLowerCase());
     return found?.values.map((v) => v.toString()) ?? [];
+  }
+
+  /** Stores values behind the partition's back, as older versions did. */
+  async put(dn: string, description: string, ...values: (string | Buffer)[]): Promise<void> {
+    const { id: key } = await this.read(dn);
+    const put = values.map((value, i) => ({
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(description, i),
+      value: Buffer.from(value as string),
+    }));
+    await this.store.commit({ steps: [{ table: MASTER_TABLE.name, key, put }], decisive: 0 });
   }
 
   async person(cn: string, parent = SUFFIX, more: Values = {}): Promise<Buffer> {

@@ -284,6 +284,27 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(cn=ann)')).to.deep.equal([ANN]);
       });
 
+      it('takes ;binary with BER alone; what older versions stored is read and deleted', async () => {
+        const unsuited = ['co;binary', 'cn;lang-de;binary', 'jpegPhoto;binary', 'userPassword;binary'];
+        for (const type of unsuited) {
+          await refused('undefinedAttributeType', fixture.modify(ANN, change('add', type, 'x')), /no binary form/);
+          await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
+          await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
+        }
+        await fixture.modify(ANN, change('add', 'userSMIMECertificate;binary', 'x'));
+        await fixture.put(ANN, 'title;binary', 'old');
+        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal(['old']);
+        expect(await fixture.find('(&(cn=ann)(title=old))')).to.deep.equal([ANN]);
+        expect(await fixture.find('(&(cn=ann)(title;binary=old))')).to.deep.equal([]);
+        expect(await fixture.find('(&(cn=ann)(!(title;binary=new)))')).to.deep.equal([]);
+        await fixture.modify(ANN, change('add', 'description', 'beside it'));
+        await fixture.modify(ANN, change('delete', 'title;binary', 'old'));
+        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
+        await fixture.put(ANN, 'title;binary', 'old');
+        await fixture.modify(ANN, change('delete', 'title'));
+        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
+      });
+
       it('two at once both take effect', async () => {
         await Promise.all(Array.from({ length: 20 }, (_, n) => fixture.modify(ANN, change('add', 'mail', `m${n}@x`))));
         expect(await fixture.values(ANN, 'mail')).to.have.length(20);
@@ -413,6 +434,7 @@ for (const engine of ENGINES) {
       it('refuses precisely', async () => {
         await refused('noSuchAttribute', compare(ANN, 'mail', 'x'));
         await refused('undefinedAttributeType', compare(ANN, 'nosuch', 'x'));
+        await refused('undefinedAttributeType', compare(ANN, 'cn;binary', 'ann'));
         await refused('noSuchObject', compare(`cn=x,${PEOPLE}`, 'cn', 'x'));
         await refused('invalidAttributeSyntax', compare(ANN, 'seeAlso', 'not a dn'));
         for (const [attribute, value] of [

@@ -193,7 +193,7 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
   for (const { type, values } of given) {
-    const description = schema.requireDescription(type);
+    const description = schema.requireAsked(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
     if (description.type.secret) refuseOptions(description);
     draft.append(description, type, storedValues(description.type, values));

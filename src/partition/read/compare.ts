@@ -48,7 +48,7 @@ export function compare(
   viewer: Viewer,
   options: WriteOptions = {},
 ): Maybe<boolean> {
-  const comparison = { dn, asked: context.schema.requireDescription(attribute), value, viewer, options };
+  const comparison = { dn, asked: context.schema.requireAsked(attribute), value, viewer, options };
   return context.shared.ahead(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
       const atOnce = found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.asked.type);

@@ -19,8 +19,13 @@ export class Changer {
   }
 
   apply({ operation, attribute: { type, values: given } }: Modification): void {
-    const description = this.#context.schema.requireDescription(type);
-    if (description.type.secret && operation !== 'delete') refuseOptions(description);
+    const { schema } = this.#context;
+    const description = schema.requireDescription(type);
+    // What older versions stored, and would be refused now, can be deleted.
+    if (operation !== 'delete') {
+      if (description.type.secret) refuseOptions(description);
+      schema.requireAsked(type);
+    }
     const values = operation === 'delete' ? given : storedValues(description.type, given);
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);

@@ -1,7 +1,7 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { StoredDescription } from '../../partition/model/descriptions.js';
 import { isHidden } from '../../partition/read/viewer/viewer.js';
-import { descriptionMatches } from '../../schema/describer.js';
+import { descriptionMatches, isAskable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/types.js';
 import { COMPUTED } from './computed.js';
@@ -87,7 +87,7 @@ export function parseSelection(schema: Schema, names: readonly string[]): Select
     else if (name.startsWith('@')) for (const type of schema.expandClass(name.slice(1)) ?? []) types.add(type);
     else {
       const description = schema.describe(name);
-      if (description) descriptions.set(description.text, description);
+      if (description && isAskable(description)) descriptions.set(description.text, description);
     }
   }
   const computed = COMPUTED.map((name) => schema.attribute(name)).filter(

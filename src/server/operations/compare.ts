@@ -12,7 +12,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
   const { schema, partition } = services;
   const viewer = viewerOf(context);
   const dn = schema.parseDn(request.dn);
-  const asked = schema.requireDescription(request.attribute);
+  const asked = schema.requireAsked(request.attribute);
   if (asked.type.secret) {
     requireConfidential(context);
     return comparePassword(context, dn, request);

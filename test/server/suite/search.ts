@@ -194,6 +194,11 @@ export function searchSuite(directory: SuiteDirectory): void {
       expect(dns(await directory.admin.search(dn, { filter: equal('cn;lang-fr', 'zertifiziert') }))).to.deep.equal([]);
     });
 
+    it('nothing under ;binary of what has no BER (RFC 4522)', async () => {
+      expect(names(await directory.admin.search(ada, { attributes: ['cn;binary', 'mail;binary'] }))).to.deep.equal([]);
+      expect(names(await directory.admin.search(ada, { attributes: ['cn;binary', 'sn'] }))).to.include('sn');
+    });
+
     it('types only', async () => {
       const answer = await directory.admin.search(ada, { typesOnly: true, attributes: ['*', 'entryDN'] });
       expect(names(answer)).to.include.members(['cn', 'mail', 'entryDN']);

@@ -1,4 +1,5 @@
 import type { Filter } from '../../../ldap/types.js';
+import { isAskable } from '../../../schema/describer.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/types.js';
 import { nextCell } from '../../../store/row.js';
@@ -160,6 +161,7 @@ class Compilation {
   #asked(attribute: string): AttributeDescription | CompiledFilter {
     const wanted = this.#schema.describe(attribute);
     if (!wanted) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
+    if (!isAskable(wanted)) return undefinedTerm(`attribute '${wanted.type.name}' has no binary form`);
     if (isHidden(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
     return wanted;
   }
