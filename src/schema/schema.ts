@@ -146,12 +146,23 @@ export class Schema {
     throw new LdapError('undefinedAttributeType', `attribute '${shown(name)}' is not in the schema${hint}`);
   }
 
-  /** As `requireDescription`, of what a request compares or writes. */
+  /** As `requireDescription`, of what a request compares. */
   requireAsked(text: string): AttributeDescription {
     const description = this.requireDescription(text);
     if (isAskable(description)) return description;
     const { name } = description.type;
     throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
+  }
+
+  /** As `requireAsked`, of what is to be stored: no range of options (RFC 3866 §2.2). */
+  requireStorable(text: string): AttributeDescription {
+    const description = this.requireAsked(text);
+    for (const option of description.options) {
+      if (!option.endsWith('-')) continue;
+      const why = `'${option}' stands for several options and can only be asked for; name one`;
+      throw new LdapError('undefinedAttributeType', `attribute '${description.type.name}': ${why}`);
+    }
+    return description;
   }
 
   /** RFC 4512 §2.5: `stored` is `wanted`, of a type below its type, or has further options. */

@@ -305,6 +305,21 @@ for (const engine of ENGINES) {
         expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
       });
 
+      it('takes no range of options; what older versions stored under one is read and deleted', async () => {
+        for (const type of ['description;lang-', 'description;lang-en-', 'description;x-a-;lang-en']) {
+          await refused('undefinedAttributeType', fixture.modify(ANN, change('add', type, 'x')), /stands for several/);
+          await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
+          await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
+        }
+        await fixture.put(ANN, 'title;lang-', 'old');
+        expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal(['old']);
+        await fixture.modify(ANN, change('add', 'description', 'beside it'));
+        await fixture.modify(ANN, change('delete', 'title;lang-'));
+        expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal([]);
+        await fixture.modify(ANN, change('add', 'title;lang-en-gb', 'boss'));
+        expect(await fixture.find('(title;lang-en-=boss)')).to.deep.equal([ANN]);
+      });
+
       it('two at once both take effect', async () => {
         await Promise.all(Array.from({ length: 20 }, (_, n) => fixture.modify(ANN, change('add', 'mail', `m${n}@x`))));
         expect(await fixture.values(ANN, 'mail')).to.have.length(20);

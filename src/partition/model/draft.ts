@@ -189,13 +189,19 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
   return syntax.proper ? values.map(syntax.proper) : values;
 }
 
+/** The description under which a write gives values. */
+export function storedDescription(schema: Schema, text: string): AttributeDescription {
+  const description = schema.requireDescription(text);
+  if (description.type.secret) refuseOptions(description);
+  return schema.requireStorable(text);
+}
+
 /** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
   for (const { type, values } of given) {
-    const description = schema.requireAsked(type);
+    const description = storedDescription(schema, type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
-    if (description.type.secret) refuseOptions(description);
     draft.append(description, type, storedValues(description.type, values));
   }
   return draft;

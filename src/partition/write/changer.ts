@@ -1,8 +1,8 @@
 import { LdapError } from '../../ldap/error.js';
 import type { Change as Modification } from '../../ldap/types.js';
-import { hasOptions, refuseOptions } from '../../schema/entry-check.js';
+import { hasOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/types.js';
-import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
+import { attributeKey, type Draft, type DraftAttribute, storedDescription, storedValues } from '../model/draft.js';
 import { ValueSet, valueName } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
 
@@ -20,12 +20,8 @@ export class Changer {
 
   apply({ operation, attribute: { type, values: given } }: Modification): void {
     const { schema } = this.#context;
-    const description = schema.requireDescription(type);
     // What older versions stored, and would be refused now, can be deleted.
-    if (operation !== 'delete') {
-      if (description.type.secret) refuseOptions(description);
-      schema.requireAsked(type);
-    }
+    const description = operation === 'delete' ? schema.requireDescription(type) : storedDescription(schema, type);
     const values = operation === 'delete' ? given : storedValues(description.type, given);
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
