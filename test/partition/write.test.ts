@@ -62,6 +62,9 @@ for (const engine of ENGINES) {
         expect((await refused('noSuchObject', fixture.person('x', OTHER))).matchedDN).to.equal('');
         await refused('unwillingToPerform', fixture.add('', { objectClass: 'top' }));
         await refused('objectClassViolation', fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person' }));
+        const unnamed = { objectClass: 'inetOrgPerson', cn: 'x', sn: 'x' };
+        await refused('namingViolation', fixture.add(`jpegPhoto=#04026162,${PEOPLE}`, unnamed), /no equality rule/);
+        await refused('namingViolation', fixture.add(`cn=x+jpegPhoto=#04026162,${PEOPLE}`, unnamed));
         await refused(
           'objectClassViolation',
           fixture.add(`cn=x,${PEOPLE}`, { objectClass: 'person', sn: 'x', mail: 'x@y' }),

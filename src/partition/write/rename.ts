@@ -36,7 +36,6 @@ export async function rename(
   const { schema, shared } = context;
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be renamed');
   const rdn = schema.parseRdn(to.newRdn);
-  refuseNoName(rdn);
   const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
   if (superior && superior.rdns.length >= MAX_RDNS)
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
@@ -59,15 +58,6 @@ export async function rename(
     },
   });
   context.nodes.clear();
-}
-
-/** What cannot name any entry. */
-function refuseNoName(rdn: Rdn): void {
-  for (const { type, value } of rdn.avas) {
-    if (value.length === 0) throw new LdapError('invalidDNSyntax', `the new RDN gives '${type.name}' an empty value`);
-    if (!type.equality)
-      throw new LdapError('namingViolation', `attribute '${type.name}' has no equality rule and cannot name an entry`);
-  }
 }
 
 async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT: boolean): Promise<Node> {

@@ -1,0 +1,13 @@
+import { LdapError } from '../../../ldap/error.js';
+import type { Rule } from '../context.js';
+
+/** What names an entry has an equality rule: without one no two names could be told apart. */
+export const NAMES: Rule = {
+  name: 'names',
+
+  asked(_, { rdn }) {
+    const type = rdn?.avas.find((ava) => !ava.type.equality)?.type;
+    if (!type) return undefined;
+    return new LdapError('namingViolation', `attribute '${type.name}' has no equality rule and cannot name an entry`);
+  },
+};
