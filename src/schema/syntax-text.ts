@@ -5,6 +5,7 @@ import { isUtf8 } from 'node:buffer';
 export type Check = (value: Buffer) => string | undefined;
 
 const SPACE = 0x20;
+const HYPHEN = 0x2d;
 const DOLLAR = 0x24;
 const BACKSLASH = 0x5c;
 
@@ -69,19 +70,12 @@ export function checkNumericString(value: Buffer): string | undefined {
   return all(value, NUMERIC, 'a digit or space');
 }
 
-/**
- * Printable string (RFC 4517 §3.3.31); other ASCII punctuation occurs in practice (`*`, `#`, `;ext=`) and is let
- * through.
- */
+/** Printable string (RFC 4517 §3.3.31) that is more than spaces and hyphens. */
 export function checkTelephone(value: Buffer): string | undefined {
-  if (value.length === 0) return 'is empty';
-  let significant = false;
-  for (let i = 0; i < value.length; i++) {
-    const byte = value[i]!;
-    if (byte < SPACE || byte > 0x7e) return `byte ${i + 1} is not a character of a telephone number`;
-    if (byte !== SPACE && byte !== 0x2d) significant = true;
-  }
-  return significant ? undefined : 'has no digit';
+  const wrong = checkPrintable(value);
+  if (wrong) return wrong;
+  for (let i = 0; i < value.length; i++) if (value[i] !== SPACE && value[i] !== HYPHEN) return undefined;
+  return 'has no digit';
 }
 
 export function checkCountry(value: Buffer): string | undefined {
@@ -173,12 +167,13 @@ const DELIVERY = new Set([
   'telephone',
 ]);
 
+/** Methods with `$` between (§3.3.5), in any case, as literals of ABNF are. */
 export function checkDeliveryMethod(value: Buffer): string | undefined {
   if (value.length > 1024) return 'is too long';
   const unknown = value
     .toString('latin1')
     .split('$')
-    .find((method) => !DELIVERY.has(method.trim()));
+    .find((method) => !DELIVERY.has(method.trim().toLowerCase()));
   return unknown === undefined ? undefined : `names a method other than ${[...DELIVERY].join(', ')}`;
 }
 

@@ -287,6 +287,23 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(cn=ann)')).to.deep.equal([ANN]);
       });
 
+      it('leaves values that older versions took when others go', async () => {
+        await fixture.modify(ANN, change('add', 'telephoneNumber', '+1 5'));
+        await fixture.put(ANN, 'telephoneNumber', '+1 5', 'call me?!', '+1#2');
+        await refused('invalidAttributeSyntax', fixture.modify(ANN, change('add', 'telephoneNumber', '*6')));
+        await refused('invalidAttributeSyntax', fixture.modify(ANN, change('add', 'telephoneNumber', '+1 6')));
+        await fixture.modify(ANN, change('delete', 'telephoneNumber', '+15'), change('add', 'description', 'x'));
+        expect(await fixture.values(ANN, 'telephoneNumber')).to.deep.equal(['call me?!', '+1#2']);
+        await fixture.modify(ANN, change('delete', 'telephoneNumber', 'CALL ME?!'));
+        expect(await fixture.values(ANN, 'telephoneNumber')).to.deep.equal(['+1#2']);
+        await fixture.modify(
+          ANN,
+          change('delete', 'telephoneNumber', '+1#2'),
+          change('add', 'telephoneNumber', '+1 7'),
+        );
+        expect(await fixture.values(ANN, 'telephoneNumber')).to.deep.equal(['+1 7']);
+      });
+
       it('takes ;binary with BER alone; what older versions stored is read and deleted', async () => {
         const unsuited = ['co;binary', 'cn;lang-de;binary', 'jpegPhoto;binary', 'userPassword;binary'];
         for (const type of unsuited) {

@@ -23,21 +23,53 @@ const TABLE: Record<string, [string[], string[]]> = {
     ['cn', 'nosuch=a', 'cn=a,'],
   ],
   '14': [
-    ['mhs $ telephone', 'any'],
+    ['mhs $ telephone', 'any', 'ANY', 'Any$G3Fax'],
     ['pigeon', ''],
   ],
   '15': [
     ['Это строка', 'a'],
     ['', '\xff'],
   ],
-  '21': [['person#(sn$EQ)#oneLevel'], ['']],
+  '21': [
+    [
+      'person#(sn$EQ)#oneLevel',
+      ' 2.5.6.6 #sn$eq|(!cn$SUBSTR&?true)# WHOLESUBTREE',
+      'person # ( sn $ EQ ) # baseobject',
+    ],
+    ['', 'x', 'person#sn$EQ', 'person#sn$EQ#below', '#sn$EQ#oneLevel', 'person#(sn$EQ#oneLevel', 'a#sn$EQ#oneLevel#x'],
+  ],
   '22': [
     ['+61 3 9896 7801', '+1 5$fineResolution$a3Width'],
-    ['+1$blue', ''],
+    ['+1$blue', '', '+1#2'],
   ],
   '24': [
     ['19941216103200Z', '199412161032-0500', '1994121610.5Z', '20240229000000Z', '20161231235960Z'],
     ['19941216103200', '1994', '20230229000000Z', '19941232000000Z', '19941216243200Z', '199412161032+2500', ''],
+  ],
+  '25': [
+    [
+      'person#sn$EQ',
+      'sn$EQ',
+      '?TRUE',
+      '(sn$GE)&!(cn$le|?false)',
+      '!!2.5.4.3$approx',
+      `${'('.repeat(9000)}a$EQ${')'.repeat(9000)}`,
+    ],
+    [
+      '',
+      'x',
+      'sn$EQ)',
+      'sn$EQ(',
+      '()',
+      'sn$EQ&',
+      '|sn$EQ',
+      'sn$XX',
+      'sn$EQ cn$EQ',
+      '#sn$EQ',
+      'person#',
+      'a#b#sn$EQ',
+      '!',
+    ],
   ],
   '26': [['', 'abc~'], ['é']],
   '27': [
@@ -63,7 +95,10 @@ const TABLE: Record<string, [string[], string[]]> = {
     ['{ base "ou=x", minimum 1 }', '{ }'],
     ['base', '{', '{ "a }'],
   ],
-  '50': [['+1 512 315 0280'], ['', '-- ', '+1\u0007']],
+  '50': [
+    ['+1 512 315 0280', 'call me?', '(5) x.3'],
+    ['', '-- ', '+1\u0007', 'call me?!', '+1#2', '*5', 'é'],
+  ],
   '51': [['term$graphic:x'], ['term$colour:x']],
   '52': [['12345$023$ABC'], ['12345', '1$2$']],
   '53': [

@@ -29,9 +29,26 @@ function keep({ schema }: WriteContext, draft: Draft, structural: string): void 
 /** Every check on the whole entry. Values that are as in `before`, the stored entry, were checked when they came. */
 function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: Draft) {
   const attributes: CheckedAttribute[] = [];
-  for (const attribute of draft.attributes)
-    attributes.push(checked(attribute, before?.get(attribute.description) === attribute));
+  for (const attribute of draft.attributes) {
+    const known = before?.get(attribute.description);
+    attributes.push(checked(attribute, known !== undefined && isRest(attribute, known)));
+  }
   return schema.checkEntry(attributes, rdn, { system: true });
+}
+
+/**
+ * Whether it has no value that was not there before: older versions took some that are refused now, which stay when
+ * others are deleted.
+ */
+function isRest(attribute: DraftAttribute, known: DraftAttribute): boolean {
+  if (attribute === known) return true;
+  if (attribute.rest !== known.rest || attribute.values.length >= known.values.length) return false;
+  let at = 0;
+  for (const value of attribute.values) {
+    while (at < known.values.length && known.values[at] !== value) at++;
+    if (at++ === known.values.length) return false;
+  }
+  return true;
 }
 
 function checked({ description, values, rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {

@@ -1,0 +1,47 @@
+import { checkOid } from './syntax-text.js';
+
+/** Guide and Enhanced Guide (RFC 4517 §3.3.14, §3.3.10): which attributes to search for entries of a class. */
+
+const MAX_GUIDE = 65536;
+
+/** What a term may start with, or a whole one; spaces as RFC 2252 §6.15 has them. */
+const TERM = / *(?:([!(])|\?(?:true|false)|(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)+) *\$ *(?:eq|substr|ge|le|approx)) */iy;
+
+/** Terms with `&` and `|` between, `!` before, and parentheses around. One pass, whatever the nesting. */
+function isCriteria(text: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; ) {
+    TERM.lastIndex = at;
+    const term = TERM.exec(text);
+    if (!term) return false;
+    at = TERM.lastIndex;
+    if (term[1] === '(') depth++;
+    if (term[1]) continue;
+    for (; text[at] === ')' || text[at] === ' '; at++) if (text[at] === ')') depth--;
+    if (depth < 0) return false;
+    if (at === text.length) return depth === 0;
+    if (text[at] !== '&' && text[at] !== '|') return false;
+    at++;
+  }
+  return false;
+}
+
+function isClass(text: string): boolean {
+  return checkOid(Buffer.from(text.trim())) === undefined;
+}
+
+export function checkGuide(value: Buffer): string | undefined {
+  if (value.length > MAX_GUIDE) return 'is too long';
+  const parts = value.toString('latin1').split('#');
+  const criteria = parts.pop()!;
+  if (parts.length <= 1 && parts.every(isClass) && isCriteria(criteria)) return undefined;
+  return 'is not a guide like person#sn$EQ';
+}
+
+export function checkEnhancedGuide(value: Buffer): string | undefined {
+  if (value.length > MAX_GUIDE) return 'is too long';
+  const [name, criteria, subset, ...more] = value.toString('latin1').split('#');
+  const isSubset = subset !== undefined && /^ *(?:baseobject|oneLevel|wholeSubtree) *$/i.test(subset);
+  if (isSubset && more.length === 0 && isClass(name!) && isCriteria(criteria!)) return undefined;
+  return 'is not an enhanced guide like person#(sn$EQ)#oneLevel';
+}
