@@ -15,7 +15,8 @@ export interface ClassSet {
   readonly allowed: Uint8Array;
 }
 
-const EXTENSIBLE = '1.3.6.1.4.1.1466.101.120.111';
+/** Allows every user attribute (RFC 4512 §4.3). */
+export const EXTENSIBLE = '1.3.6.1.4.1.1466.101.120.111';
 const MAX_SETS = 1024;
 const MAX_CLASSES = 256;
 const MAX_NAME = 1024;

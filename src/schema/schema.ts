@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { fileURLToPath } from 'node:url';
 import { LdapError } from '../ldap/error.js';
-import { ClassSets } from './class-sets.js';
+import { ClassSets, EXTENSIBLE } from './class-sets.js';
 import type { Context } from './context.js';
 import { Describer, descriptionMatches, isAskable, isWellFormed } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
@@ -311,11 +311,14 @@ export class Schema {
   }
 
   /**
-   * What `@name` in a list of attributes asks for (RFC 4529): the class's attribute types; undefined when it is
-   * unknown.
+   * What `@name` in a list of attributes asks for (RFC 4529 §3): the types that the class requires and allows;
+   * undefined when it is unknown.
    */
   expandClass(nameOrOid: string): readonly AttributeType[] | undefined {
-    const node = this.tables.classes.get(nameOrOid);
-    return node && [...node.must, ...node.may];
+    const { classes, types } = this.tables;
+    const node = classes.get(nameOrOid);
+    if (!node) return undefined;
+    for (const { oid } of node.lineage) if (oid === EXTENSIBLE) return types.all.filter((type) => !type.operational);
+    return [...node.must, ...node.may];
   }
 }

@@ -146,6 +146,10 @@ export function searchSuite(directory: SuiteDirectory): void {
         names(await directory.admin.search(ada, { attributes }));
       expect(await select('@person')).to.have.members(['objectClass', 'cn', 'sn', 'sn;lang-de']);
       expect(await select('@noSuchClass')).to.deep.equal([]);
+      const all = await select('*');
+      expect(all).to.include.members(['mail', 'uid']);
+      expect(await select('@extensibleObject'), 'which allows every user attribute').to.have.members(all);
+      expect(await select('@EXTENSIBLEOBJECT', 'entryDN')).to.have.members([...all, 'entryDN']);
     });
 
     it('by supertype, any case; unknown names and dn do no harm', async () => {
