@@ -1,7 +1,40 @@
 import { once } from 'node:events';
-import { createWriteStream, type WriteStream } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  createWriteStream,
+  fchmodSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  type WriteStream,
+} from 'node:fs';
 
 const BLOCK = 64 * 1024;
+
+/** The error with the name of the file, which the system's calls on an open file leave out. */
+function naming(error: unknown, file: string): unknown {
+  if (error instanceof Error && 'syscall' in error) (error as NodeJS.ErrnoException).path ??= file;
+  return error;
+}
+
+/**
+ * Opens `file` for writing. A file, also one that was there, is readable for its owner only before it is emptied;
+ * devices and pipes stay as they are.
+ */
+function openPrivate(file: string): number {
+  const fd = openSync(file, constants.O_WRONLY | constants.O_CREAT, 0o600);
+  try {
+    if (fstatSync(fd).isFile()) {
+      fchmodSync(fd, 0o600);
+      ftruncateSync(fd);
+    }
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw naming(error, file);
+  }
+}
 
 /** Bytes on their way to a file or to standard output, gathered in blocks; a full pipe makes the writer wait. */
 export class Output {
@@ -14,8 +47,9 @@ export class Output {
 
   /** To `file`, which only its owner may read, or to standard output. */
   constructor(file: string | undefined) {
-    this.#stream = file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 });
+    this.#stream = file === undefined ? process.stdout : createWriteStream(file, { fd: openPrivate(file) });
     this.#stream.on('error', (error: Error) => {
+      naming(error, file ?? 'standard output');
       this.#error ??= error;
       this.#wake();
     });
