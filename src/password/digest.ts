@@ -22,11 +22,17 @@ export function decodeBase64(text: string): Buffer | undefined {
   return bytes.length === Math.floor((end * 3) / 4) && end % 4 !== 1 ? bytes : undefined;
 }
 
+/** The digest and, where salted, the salt after it; undefined when the value is malformed. */
+export function parseDigest(scheme: Scheme, stored: Buffer): Buffer | undefined {
+  const bytes = decodeBase64(stored.toString('latin1', bodyStart(stored)));
+  if (bytes === undefined) return undefined;
+  return (scheme.salted ? bytes.length > scheme.bytes : bytes.length === scheme.bytes) ? bytes : undefined;
+}
+
 /** `{SHA}`, `{SSHA}` and their kind: base64 of the digest and, where salted, the salt after it. */
 export function verifyDigest(scheme: Scheme, stored: Buffer, clear: Buffer): boolean {
-  const bytes = decodeBase64(stored.toString('latin1', bodyStart(stored)));
+  const bytes = parseDigest(scheme, stored);
   if (bytes === undefined) return false;
-  if (scheme.salted ? bytes.length <= scheme.bytes : bytes.length !== scheme.bytes) return false;
   const digest = digestOf(scheme.digest, clear, bytes.subarray(scheme.bytes));
   return timingSafeEqual(digest, bytes.subarray(0, scheme.bytes));
 }

@@ -15,7 +15,8 @@ export {
   type PasswordPolicy,
   policyCost,
 } from './policy.js';
-export { clearText, givenAs, isHashed, isSlow, schemeOf } from './schemes.js';
+export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
 export { SlowWorkFull, slowWork } from './slow-work.js';
+export { givenAs, isVerifiable, kindText } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -13,14 +13,28 @@ function decode(text: string): Buffer | undefined {
   return decodeBase64(text.replaceAll('.', '+'));
 }
 
-/** False at once when the text cannot be verified. */
-export function verifyPbkdf2(scheme: Scheme, text: string, clear: Buffer): boolean | Promise<boolean> {
+interface Pbkdf2Text {
+  readonly iterations: number;
+  readonly salt: Buffer;
+  readonly expected: Buffer;
+}
+
+/** The parts of the text, undefined when it is malformed or asks for more than the limits allow. */
+export function parsePbkdf2(scheme: Scheme, text: string): Pbkdf2Text | undefined {
   const match = pattern.exec(text);
-  if (!match) return false;
+  if (!match) return undefined;
   const iterations = Number(match[1]);
   const salt = decode(match[2]!);
   const expected = decode(match[3]!);
-  if (iterations > MAX_PBKDF2_ITERATIONS || !salt || !expected || expected.length !== scheme.bytes) return false;
+  if (iterations > MAX_PBKDF2_ITERATIONS || !salt || expected?.length !== scheme.bytes) return undefined;
+  return { iterations, salt, expected };
+}
+
+/** False at once when the text cannot be verified. */
+export function verifyPbkdf2(scheme: Scheme, text: string, clear: Buffer): boolean | Promise<boolean> {
+  const parsed = parsePbkdf2(scheme, text);
+  if (!parsed) return false;
+  const { iterations, salt, expected } = parsed;
   return derive(clear, salt, iterations, scheme.bytes, scheme.digest).then((derived) =>
     timingSafeEqual(derived, expected),
   );

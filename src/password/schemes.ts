@@ -119,20 +119,9 @@ export function knownScheme(stored: Buffer): Scheme | undefined {
   return byName.get(name) ?? byName.get(name.toUpperCase());
 }
 
-/**
- * What somebody gives as a password: `clear` text, to be hashed; a value `hashed` in a scheme that is verified here; or
- * one of a `foreign` or unknown scheme, with which nobody can bind. Whatever begins with `{SCHEME}` is to be stored as
- * it is.
- */
-export function givenAs(value: Buffer): 'clear' | 'hashed' | 'foreign' {
-  if (bodyStart(value) === 0) return 'clear';
-  const kind = knownScheme(value)?.kind ?? 'foreign';
-  return kind === 'clear' || kind === 'foreign' ? kind : 'hashed';
-}
-
 /** The value carries a scheme other than clear text, known or not: it is to be stored as it is. */
 export function isHashed(value: Buffer): boolean {
-  return givenAs(value) !== 'clear';
+  return bodyStart(value) !== 0 && knownScheme(value)?.kind !== 'clear';
 }
 
 /** Verifying the value takes milliseconds and is done off the event loop. */

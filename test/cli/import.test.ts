@@ -94,7 +94,7 @@ sn: d
     const text = `${person('clear', 'userPassword: in the clear\n')}${person('hashed', `userPassword: ${stored}\n`)}${person('other', 'userPassword: {X-VENDOR}abc\n')}`;
     const out = await rowanDoes(['import', '--data', sandbox.data, file('pw.ldif', text)]);
     expect(out).to.contain('1 password came in the clear, now stored as {SSHA512}');
-    expect(out).to.contain('1 password kept under a {SCHEME} that is not verified here');
+    expect(out).to.contain('1 password cannot be verified here (an unknown {SCHEME}): kept, but nobody can bind');
     const all = await exported('--base', PEOPLE, '--filter', '(|(uid=clear)(uid=hashed)(uid=other))');
     const values = [...all.replaceAll('\n ', '').matchAll(/^userPassword: (.*)$/gm)].map((match) => match[1]!);
     expect(values).to.have.length(3);
@@ -120,6 +120,45 @@ sn: d
       /^(?:entryDN|hasSubordinates|subschema)/im,
     );
     await expectSound();
+  });
+
+  it('says how many passwords cannot be verified, of which kinds, and check names them', async () => {
+    // libxcrypt's crypt("secret", …).
+    const yescrypt = '$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';
+    const text = [
+      person('one', `userPassword: {CRYPT}${yescrypt}\n`),
+      person('two', `userPassword: {CRYPT}${yescrypt.replace('$y$', '$gy$')}\n`),
+      person('three', 'userPassword: {CRYPT}$1$abcdefgh$L9uHN1rMqygIoj.XIVou50\n'),
+    ].join('\n');
+    const out = await rowanDoes(['import', '--data', sandbox.data, file('crypt.ldif', text)]);
+    expect(out).to.contain('2 passwords cannot be verified here ({CRYPT}$y$, {CRYPT}$gy$): kept, but nobody can bind');
+    const checked = await rowanDoes(['check', '--data', sandbox.data]);
+    expect(checked.match(/^note password .*$/gm)!.map((line) => line.replace(/[-0-9a-f]{36}/, 'ID'))).to.have.members([
+      'note password ID: {CRYPT}$y$ cannot be verified here: nobody can bind with it; set another',
+      'note password ID: {CRYPT}$gy$ cannot be verified here: nobody can bind with it; set another',
+    ]);
+  });
+
+  it('counts passwords and what is left out of loaded records alone', async () => {
+    const secrets = 'userPassword: in the clear\nuserPassword: {X-VENDOR}abc\nentryDN: cn=x\n';
+    const faulty = `${secrets}nosuchattribute: x\n`;
+    const all = [
+      person('good', secrets),
+      person('bad', faulty),
+      person('changed', secrets).replace('\n', '\nchangetype: add\n'),
+      person('wrong', faulty).replace('\n', '\nchangetype: add\n'),
+    ].join('');
+    const path = file('some.ldif', all);
+    const { stdout } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(stdout).to.match(/^loaded 1 entry, applied 1 change, refused 2 in /);
+    expect(stdout).to.contain('2 passwords came in the clear');
+    expect(stdout).to.contain('2 passwords cannot be verified here');
+    expect(stdout).to.contain('2 attributes left out');
+    const again = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(again.stdout).to.match(/^loaded 0 entries, refused 4 in .*\n$/);
+    const more = file('more.ldif', [person('bad', faulty), person('behind', secrets)].join(''));
+    const ended = await rowan(['import', '--data', sandbox.data, more]);
+    expect(ended.stdout).to.match(/^loaded 0 entries, refused 1 in .*\n$/);
   });
 
   it('leaves out passwords that cost too much, and says so; check tells of those that are dear', async () => {
@@ -210,6 +249,12 @@ sn: d
       /^loaded 0 entries, 2 were there already/,
     );
     await expectSound();
+  });
+
+  it('says that an entry is below no suffix', async () => {
+    const outside = person('one').replaceAll('dc=com', 'dc=org');
+    const { stderr } = await rowan(['import', '--data', sandbox.data, file('outside.ldif', outside)]);
+    expect(stderr).to.contain(`it is below no suffix; this directory holds '${SUFFIX}'`);
   });
 
   it('reads URLs only when allowed', async () => {

@@ -7,6 +7,7 @@ import {
   hashPasswordFast,
   isHashed,
   isSlow,
+  kindText,
   needsUpgrade,
   type PasswordPolicy,
   schemeOf,
@@ -72,7 +73,23 @@ describe('password policy', () => {
     }
     expect(isHashed(bytes('{SASL}user@REALM'))).to.equal(true);
     expect(isHashed(bytes('{hello}world'))).to.equal(true);
-    for (const foreign of ['{SASL}user@REALM', '{hello}world', '{x-vendor/2.0_a}', '{Nosuch}'])
+    for (const [stored] of slowVectors) expect(givenAs(bytes(stored)), stored).to.equal('hashed');
+    for (const [stored] of fastVectors)
+      expect(givenAs(bytes(stored)), stored).to.equal(/^\{[sm]/i.test(stored) ? 'hashed' : 'clear');
+    for (const foreign of [
+      '{SASL}user@REALM',
+      '{hello}world',
+      '{x-vendor/2.0_a}',
+      '{Nosuch}',
+      '{CRYPT}$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+      '{crypt}$gy$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+      '{CRYPT}$7$CU..../....abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+      '{CRYPT}$6$rounds=999999999$saltstring$abc',
+      '{CRYPT}*',
+      '{ssha}x',
+      '{PBKDF2-SHA256}1000$c2FsdA$aGFzaA',
+      '{ARGON2}$argon2id$v=19$m=8',
+    ])
       expect(givenAs(bytes(foreign)), foreign).to.equal('foreign');
     for (const clear of [
       '{}x',
@@ -84,7 +101,10 @@ describe('password policy', () => {
       '{CLEARTEXT}x',
     ])
       expect(givenAs(bytes(clear)), clear).to.equal('clear');
-    expect(givenAs(bytes('{ssha}x'))).to.equal('hashed');
+    expect(isHashed(bytes('{ssha}x'))).to.equal(true);
+    expect(kindText(bytes('{crypt}$y$j9T$abc$def'))).to.equal('{CRYPT}$y$');
+    expect(kindText(bytes('{CRYPT}abhfCpXqd4GrI'))).to.equal('{CRYPT}');
+    expect(kindText(bytes('{hello}world'))).to.equal('an unknown {SCHEME}');
     expect(clearText(bytes('{cleartext}abc')).toString()).to.equal('abc');
     expect(clearText(bytes('{hello}world')).toString()).to.equal('{hello}world');
   });

@@ -1,6 +1,15 @@
 import type { Command } from 'commander';
 import type { Breach } from '../../partition/model/directory.js';
-import { costOf, failureCost, isAffordable, ONE_COST, type PasswordPolicy, policyCost } from '../../password/index.js';
+import {
+  costOf,
+  failureCost,
+  isAffordable,
+  isVerifiable,
+  kindText,
+  ONE_COST,
+  type PasswordPolicy,
+  policyCost,
+} from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { withDirectory } from '../directory.js';
 import { ExitCode, formatCount } from '../exit.js';
@@ -31,6 +40,10 @@ function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buff
   const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
   const times = (cost: number): string => (cost / ONE_COST).toFixed(1);
   for (const value of stored) {
+    if (!isVerifiable(value)) {
+      note(`${kindText(value)} cannot be verified here: nobody can bind with it; set another`);
+      continue;
+    }
     if (isAffordable(value, policy)) continue;
     const cost = times(costOf(value));
     note(

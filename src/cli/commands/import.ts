@@ -69,19 +69,46 @@ async function importFile(
   );
   const progress = startProgress('import', 'records');
   const size = input.fingerprint?.size;
+  let records = 0;
   const importer = new Importer(directory.partition, source, rejects, journal, {
     policy,
     continue: flags.continue === true,
     resume,
-    onProgress: (records, phase) => {
+    onProgress: (done, phase) => {
+      records = done;
       progress.phase(phase === 'entries' ? 'import' : phase);
-      progress.update(records, size === undefined ? undefined : source.consumed / Math.max(1, size));
+      progress.update(done, size === undefined ? undefined : source.consumed / Math.max(1, size));
     },
   });
   const start = performance.now();
-  const outcome = await importer.run().finally(() => progress.finish());
+  const quiet = tellInterruption(() => {
+    progress.finish();
+    const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
+    const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
+    return `interrupted after about ${counted(records, 'record')}; ${goesOn}`;
+  });
+  const outcome = await importer.run().finally(() => {
+    quiet();
+    progress.finish();
+  });
   printOutcome(outcome, (performance.now() - start) / 1000);
   judge(outcome, input, rejects);
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** Says `message()` when a signal ends the process, until the function that it gives is called. */
+function tellInterruption(message: () => string): () => void {
+  const end = (signal: NodeJS.Signals): void => {
+    process.stderr.write(`rowan: ${message()}\n`);
+    quiet();
+    process.kill(process.pid, signal);
+  };
+  const quiet = (): void => {
+    for (const signal of SIGNALS) process.off(signal, end);
+  };
+  for (const signal of SIGNALS) process.on(signal, end);
+  return quiet;
 }
 
 function printOutcome(outcome: ImportOutcome, seconds: number): void {
@@ -91,8 +118,9 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
   if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
   const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
   process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  if (outcome.hashed > 0) {
-    const passwords = counted(outcome.hashed, 'password');
+  const { hashed, foreign, kinds, dear } = outcome.passwords;
+  if (hashed > 0) {
+    const passwords = counted(hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
   }
   if (outcome.firstLeftOut) {
@@ -102,12 +130,14 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
       `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
     );
   }
-  if (outcome.foreign > 0) {
-    const passwords = counted(outcome.foreign, 'password');
-    process.stdout.write(`${passwords} kept under a {SCHEME} that is not verified here: nobody can bind with them\n`);
+  if (foreign > 0) {
+    const passwords = counted(foreign, 'password');
+    process.stdout.write(
+      `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
+    );
   }
-  if (outcome.dear > 0) {
-    const passwords = counted(outcome.dear, 'password');
+  if (dear > 0) {
+    const passwords = counted(dear, 'password');
     process.stdout.write(
       `${passwords} left out that cost more to verify than passwords.maxCost allows: their owners need new ones\n`,
     );

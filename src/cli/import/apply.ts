@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/error.js';
 import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../../ldif/index.js';
 import type { Partition } from '../../partition/index.js';
 import type { Actor } from '../../partition/model/directory.js';
-import type { ImportedPasswords } from './passwords.js';
+import type { ImportedPasswords, PasswordCounts } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 
@@ -19,23 +19,27 @@ function checkControls(controls: readonly LdifControl[]): void {
     );
 }
 
-/** Carries one change record out. Throws `LdapError` when it is refused; nothing has changed then. */
+/**
+ * Carries one change record out, and adds to the counts. Throws `LdapError` when it is refused; nothing has changed
+ * then.
+ */
 export async function applyChange(
   partition: Partition,
   record: ChangeRecord,
   actor: Actor,
   passwords: ImportedPasswords,
+  counts: PasswordCounts,
 ): Promise<void> {
   checkControls(record.controls);
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
     case 'add':
-      await partition.add(dn, passwords.attributes(record.attributes), actor, OPTIONS);
+      await partition.add(dn, passwords.attributes(record.attributes, counts), actor, OPTIONS);
       return;
     case 'delete':
       return partition.delete(dn, actor, OPTIONS);
     case 'modify':
-      return partition.modify(dn, passwords.changes(record.changes), actor, OPTIONS);
+      return partition.modify(dn, passwords.changes(record.changes, counts), actor, OPTIONS);
     case 'modrdn': {
       const { newRdn, deleteOldRdn, newSuperior } = record;
       return partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actor, OPTIONS);

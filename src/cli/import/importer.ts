@@ -1,12 +1,12 @@
 import { LdapError } from '../../ldap/error.js';
 import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import { isComputed, type Partition } from '../../partition/index.js';
-import type { Actor, LoadEntry, LoadReject } from '../../partition/model/directory.js';
+import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory.js';
 import type { PasswordPolicy } from '../../password/index.js';
 import { storeFailureOf } from '../exit.js';
 import { applyChange, type ChangeRecord } from './apply.js';
 import type { ImportJournal } from './journal.js';
-import { ImportedPasswords } from './passwords.js';
+import { ImportedPasswords, PasswordCounts } from './passwords.js';
 import type { Rejected, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
 
@@ -31,12 +31,8 @@ export interface ImportOutcome {
   rejected: number;
   /** Entries that an interrupted import had loaded. */
   existing: number;
-  /** Passwords that came in the clear. */
-  hashed: number;
-  /** Passwords of schemes that are not verified here. */
-  foreign: number;
-  /** Passwords left out because verifying them costs too much. */
-  dear: number;
+  /** Of what was loaded and applied. */
+  readonly passwords: PasswordCounts;
   /** Attributes that are not stored, because they are worked out when they are asked for. */
   leftOut: number;
   /** The first of them. */
@@ -60,12 +56,21 @@ class Source implements Rejected {
   readonly line: number;
   readonly text: Buffer;
   readonly apart: readonly LdifApart[];
+  /** Undefined where the record has none. */
+  passwords: PasswordCounts | undefined;
+  /** Attributes of it that are not stored. */
+  leftOut: string[] | undefined;
 
   constructor({ line, text, apart = NOTHING_APART }: Rejected) {
     this.line = line;
     this.text = text;
     this.apart = apart;
   }
+}
+
+function asSource(entry: LoadSource): Source {
+  if (entry instanceof Source) return entry;
+  throw new TypeError('the loader gave back an entry that it was not given');
 }
 
 /** Imports the records of a source: runs of content through the bulk loader, change records one after another. */
@@ -82,9 +87,7 @@ export class Importer {
     changed: 0,
     rejected: 0,
     existing: 0,
-    hashed: 0,
-    foreign: 0,
-    dear: 0,
+    passwords: new PasswordCounts(),
     leftOut: 0,
     firstLeftOut: undefined,
     stoppedAt: undefined,
@@ -116,8 +119,7 @@ export class Importer {
     await this.#source.close();
     this.#rejects.close();
     this.#journal?.remove();
-    const { hashed, foreign, dear } = this.#passwords;
-    return { ...this.#outcome, hashed, foreign, dear };
+    return this.#outcome;
   }
 
   #passedOver(record: LdifRecord): boolean {
@@ -152,8 +154,11 @@ export class Importer {
       if (this.#passedOver(record)) continue;
       if (record.kind === 'error') this.#reject(record, record.reason);
       else if (record.kind === 'content') {
-        const attributes = this.#passwords.attributes(record.attributes);
-        entries.push({ line: record.line, dn: record.dn, attributes, source: new Source(record) });
+        const source = new Source(record);
+        if (this.#passwords.anyIn(record.attributes)) source.passwords = new PasswordCounts();
+        const { passwords } = source;
+        const attributes = passwords ? this.#passwords.attributes(record.attributes, passwords) : record.attributes;
+        entries.push({ line: record.line, dn: record.dn, attributes, source });
       }
     }
     return entries;
@@ -165,7 +170,12 @@ export class Importer {
       // An interrupted import meets entries that exist and goes on; #refuse tells them from what is wrong.
       continue: this.#options.continue || this.#options.resume !== undefined,
       onReject: (reject) => this.#refuse(reject),
-      onLeftOut: ({ line }, attribute) => this.#leaveOut(line, attribute),
+      onLeftOut: (entry, attribute) => {
+        const source = asSource(entry);
+        source.leftOut ??= [];
+        source.leftOut.push(attribute);
+      },
+      onLoaded: (entry) => this.#countLoaded(asSource(entry)),
       onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries'),
     });
     this.#outcome.loaded = before + loaded;
@@ -173,8 +183,12 @@ export class Importer {
 
   #refuse({ entry, reason, result }: LoadReject): void {
     if (this.#options.resume && result === 'entryAlreadyExists') this.#outcome.existing++;
-    else if (entry instanceof Source) this.#reject(entry, reason);
-    else throw new TypeError('the loader gave back an entry that it was not given');
+    else this.#reject(asSource(entry), reason);
+  }
+
+  #countLoaded({ line, passwords, leftOut }: Source): void {
+    if (passwords) this.#outcome.passwords.add(passwords);
+    if (leftOut) for (const attribute of leftOut) this.#leaveOut(line, attribute);
   }
 
   async #applyChanges(): Promise<void> {
@@ -193,13 +207,13 @@ export class Importer {
     this.#outcome.firstLeftOut ??= { line, attribute };
   }
 
-  /** The change without the attributes of a new entry that are not stored. */
-  #storable(change: ChangeRecord): ChangeRecord {
+  /** The change without the attributes of a new entry that are not stored, which `leftOut` then has. */
+  #storable(change: ChangeRecord, leftOut: string[]): ChangeRecord {
     if (change.kind !== 'add') return change;
     const { schema } = this.#partition;
     const attributes = change.attributes.filter(({ type }) => {
       const computed = isComputed(schema.requireDescription(type).type);
-      if (computed) this.#leaveOut(change.line, type);
+      if (computed) leftOut.push(type);
       return !computed;
     });
     return { ...change, attributes };
@@ -207,9 +221,13 @@ export class Importer {
 
   async #apply(change: ChangeRecord): Promise<void> {
     this.#note(change.offset);
+    const counts = new PasswordCounts();
+    const leftOut: string[] = [];
     try {
-      await applyChange(this.#partition, this.#storable(change), this.#actor, this.#passwords);
+      await applyChange(this.#partition, this.#storable(change, leftOut), this.#actor, this.#passwords, counts);
       this.#outcome.changed++;
+      this.#outcome.passwords.add(counts);
+      for (const attribute of leftOut) this.#leaveOut(change.line, attribute);
     } catch (error) {
       // Of a store that fails the record knows nothing: the import ends, and can be taken up again.
       if (!(error instanceof LdapError) || storeFailureOf(error)) throw error;

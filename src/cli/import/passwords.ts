@@ -6,6 +6,7 @@ import {
   givenAs,
   hashPasswordFast,
   isAffordable,
+  kindText,
   MAX_STORED_BYTES,
   type PasswordPolicy,
 } from '../../password/index.js';
@@ -13,15 +14,27 @@ import type { Schema } from '../../schema/index.js';
 
 const MAX_KNOWN = 1000;
 
-/**
- * Hashes passwords that come in the clear as {SSHA512}, leaves out those that cost too much, and counts both and those
- * that nobody can bind with.
- */
-export class ImportedPasswords {
+/** What was made of the passwords of a record, or of many. */
+export class PasswordCounts {
+  /** Came in the clear. */
   hashed = 0;
+  /** Nobody can bind with them. */
   foreign = 0;
+  /** Kinds of the foreign ones, for people. */
+  readonly kinds = new Set<string>();
   /** Left out: verifying them costs more than the settings allow. */
   dear = 0;
+
+  add(other: PasswordCounts): void {
+    this.hashed += other.hashed;
+    this.foreign += other.foreign;
+    this.dear += other.dear;
+    for (const kind of other.kinds) this.kinds.add(kind);
+  }
+}
+
+/** Hashes passwords that come in the clear as {SSHA512}, and leaves out those that cost too much. */
+export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
   /** By description as given: whether it holds passwords. */
@@ -43,36 +56,42 @@ export class ImportedPasswords {
   }
 
   /** The attribute itself where nothing changes; without values where all of them cost too much. */
-  #attribute(attribute: PartialAttribute): PartialAttribute {
+  #attribute(attribute: PartialAttribute, counts: PasswordCounts): PartialAttribute {
     if (!this.#holds(attribute.type)) return attribute;
     const values: Buffer[] = [];
     for (const value of attribute.values) {
       const given = givenAs(value);
       if (given === 'clear') {
-        this.hashed++;
+        counts.hashed++;
         values.push(hashPasswordFast(clearText(value)));
-      } else if (value.length > MAX_STORED_BYTES || !isAffordable(value, this.#policy)) this.dear++;
+      } else if (value.length > MAX_STORED_BYTES || !isAffordable(value, this.#policy)) counts.dear++;
       else {
-        if (given === 'foreign') this.foreign++;
+        if (given === 'foreign') {
+          counts.foreign++;
+          counts.kinds.add(kindText(value));
+        }
         values.push(value);
       }
     }
     return { type: attribute.type, values };
   }
 
-  /** The same array where nothing is in the clear. */
-  attributes(attributes: readonly PartialAttribute[]): readonly PartialAttribute[] {
-    for (const attribute of attributes) {
-      if (this.#holds(attribute.type))
-        return attributes.map((one) => this.#attribute(one)).filter(({ values }) => values.length > 0);
-    }
-    return attributes;
+  /** Whether any of them holds passwords. */
+  anyIn(attributes: readonly PartialAttribute[]): boolean {
+    for (const { type } of attributes) if (this.#holds(type)) return true;
+    return false;
   }
 
-  changes(changes: readonly Change[]): readonly Change[] {
+  /** As they are to be stored, and counted. */
+  attributes(attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
+    if (!this.anyIn(attributes)) return attributes;
+    return attributes.map((one) => this.#attribute(one, counts)).filter(({ values }) => values.length > 0);
+  }
+
+  changes(changes: readonly Change[], counts: PasswordCounts): readonly Change[] {
     return changes.flatMap(({ operation, attribute }) => {
       if (operation === 'delete') return { operation, attribute };
-      const made = this.#attribute(attribute);
+      const made = this.#attribute(attribute, counts);
       const isLeftOut = made.values.length === 0 && attribute.values.length > 0;
       return isLeftOut && operation === 'add' ? [] : { operation, attribute: made };
     });

@@ -99,6 +99,11 @@ export class BulkBatch {
     return [[...tables, ...this.#rows.indexTables()], { steps, decisive: 0 }];
   }
 
+  /** Where the entries are from, in the order taken. */
+  *sources(): Generator<LoadSource> {
+    for (const { source } of this.#taken) yield source;
+  }
+
   /** The entries in the order taken, after the store has refused `rows()`. */
   *entries(context: Context): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();

@@ -22,6 +22,8 @@ export interface LoadOptions {
   onReject(reject: LoadReject): void;
   /** An attribute of the entry that is not stored, because it is worked out when it is asked for. */
   onLeftOut?(entry: LoadSource, attribute: string): void;
+  /** The entry is stored. */
+  onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
   /** Goes on behind a rejected entry; else the load ends there, with what came before it stored. */
   readonly continue: boolean;
@@ -169,7 +171,7 @@ class BulkLoader {
       const { description } = draft.attributes[i]!;
       if (!description.type.noUserModification || !isComputed(description.type)) continue;
       draft.remove(description);
-      this.#options.onLeftOut?.(entry, description.type.name);
+      this.#options.onLeftOut?.(entry.source ?? entry, description.type.name);
     }
   }
 
@@ -179,7 +181,7 @@ class BulkLoader {
     if (this.#cut) return;
     try {
       await this.#add(dn, draft);
-      this.loaded++;
+      this.#count(source);
     } catch (error) {
       this.#reject(source, error);
     }
@@ -193,6 +195,11 @@ class BulkLoader {
   /** Who loads may write every attribute that is stored: which they are is not asked. */
   #asked(dn: Dn): Asked {
     return { op: 'add', actor: this.#actor, types: [], rdn: dn.rdns[0]! };
+  }
+
+  #count(source: LoadSource): void {
+    this.loaded++;
+    this.#options.onLoaded?.(source);
   }
 
   #reject(entry: LoadSource, error: unknown): void {
@@ -231,7 +238,7 @@ class BulkLoader {
     );
     await before;
     const failure = await ingested;
-    if (!failure) this.loaded += batch.size;
+    if (!failure) for (const source of batch.sources()) this.#count(source);
     else if (failure.error instanceof StoreError && failure.error.code === 'guard') await this.#oneByOne(batch);
     else throw failure.error;
     this.#writing.shift();
@@ -248,7 +255,7 @@ class BulkLoader {
       if (this.#cut) return;
       try {
         await this.#add(schema.parseDn(dn), draft);
-        this.loaded++;
+        this.#count(source);
       } catch (error) {
         this.#reject(source, error);
         this.#cut = this.ended;

@@ -22,15 +22,19 @@ export function shaRounds(asked: string | undefined): number | undefined {
   return rounds >= MIN_SHA_CRYPT_ROUNDS && rounds <= MAX_SHA_CRYPT_ROUNDS ? rounds : undefined;
 }
 
-/**
- * Whether the password is worked on with the setting of `stored`: that is sound and within the limits. A NUL ends a
- * password for crypt(3), so one with a NUL inside would match by its beginning: it never does here.
- */
-export function isWorkedOn(stored: string, clear: Buffer): boolean {
-  if (clear.includes(0)) return false;
+/** Whether the text has one of the forms, with a setting that is sound and within the limits. */
+export function isCryptSound(stored: string): boolean {
   const sha = forms.sha.exec(stored);
   if (sha) return shaRounds(sha[2]) !== undefined;
   const bcrypt = forms.bcrypt.exec(stored);
-  if (bcrypt) return Number(bcrypt[1]) >= MIN_BCRYPT_COST && Number(bcrypt[1]) <= MAX_BCRYPT_COST && isUtf8(clear);
+  if (bcrypt) return Number(bcrypt[1]) >= MIN_BCRYPT_COST && Number(bcrypt[1]) <= MAX_BCRYPT_COST;
   return forms.md5.test(stored) || forms.des.test(stored);
+}
+
+/**
+ * Whether the password is worked on with the setting of `stored`. A NUL ends a password for crypt(3), so one with a NUL
+ * inside would match by its beginning: it never does here.
+ */
+export function isWorkedOn(stored: string, clear: Buffer): boolean {
+  return !clear.includes(0) && isCryptSound(stored) && (!forms.bcrypt.test(stored) || isUtf8(clear));
 }

@@ -72,7 +72,7 @@ export class Passwords {
     if (this.#warned) return;
     this.#warned = true;
     this.#log.warn(
-      'a password was stored as it came, under a {SCHEME} that is not verified here: no bind will succeed',
+      'a password was stored as it came, in a scheme or form that is not verified here: no bind will succeed',
     );
   }
 
