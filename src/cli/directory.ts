@@ -1,7 +1,7 @@
 import { LdapError } from '../ldap/error.js';
 import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
-import { filesDifference, Schema, type SchemaSource } from '../schema/index.js';
+import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { Dn } from '../schema/types.js';
 import { policyOf } from '../server/passwords/passwords.js';
 import type { Config } from '../server/settings/index.js';
@@ -21,7 +21,17 @@ export interface OpenDirectory {
 
 /** The schema that the settings give to a new directory. */
 export function givenSchema({ config }: Settings): Schema {
-  return Schema.load({ extra: config.schema.folders, nis: config.schema.nis });
+  return readFolders(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
+}
+
+/** What reads schema folders: where one of them is not as it has to be, the settings are wrong. */
+export function readFolders<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof SchemaError) throw new UsageError(error.message, { cause: error });
+    throw error;
+  }
 }
 
 /** The directory's own schema. One that does not say which it has gets that of the settings. */
@@ -41,7 +51,7 @@ async function schemaOf(store: Store, settings: Settings, anySchema: boolean): P
 function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
   if (nis !== undefined && nis !== source.nis)
     return `schema.nis is ${nis}, and the directory's NIS schema ${source.nis}`;
-  return folders.length === 0 ? undefined : filesDifference(source.files, folders);
+  return folders.length === 0 ? undefined : readFolders(() => filesDifference(source.files, folders));
 }
 
 export interface OpenOptions extends Omit<StoreOptions, 'create'> {

@@ -63,9 +63,23 @@ export function readSchemaFile(file: string): Declared[] {
   return readDefinitions(readText(file), file);
 }
 
-/** The files of folders, in their order. Each has its path, for errors, until its text is stored. */
+/**
+ * The files of folders, in their order. Each has its path, for errors, until its text is stored. A folder without any
+ * is a mistake.
+ */
 export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
-  return folders.flatMap(schemaFiles).map((path) => ({ name: path, text: readText(path) }));
+  return folders.flatMap(someSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
+}
+
+function someSchemaFiles(folder: string): string[] {
+  const files = schemaFiles(folder);
+  if (files.length > 0) return files;
+  const other = readdirSync(folder).find((name) => name.endsWith('.schema'));
+  const remedy =
+    other === undefined
+      ? 'put files of "attributeTypes:" and "objectClasses:" lines into it, or leave it out'
+      : `convert '${shown(other)}' to LDIF, with slaptest or by hand: "attributeTypes:" and "objectClasses:" lines`;
+  throw new SchemaError(`schema folder '${folder}' holds no .ldif file; ${remedy}`);
 }
 
 function decode(bytes: Buffer, file: string): string {

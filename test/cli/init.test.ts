@@ -99,6 +99,14 @@ describe('cli: init', () => {
     );
   });
 
+  it('ends where no folder can be made', async () => {
+    const refused = await rowan(init('/proc/x/data'));
+    expect(refused).to.include({
+      code: 1,
+      stderr: 'rowan: /proc/x: no folder can be made in /proc; choose another --data\n',
+    });
+  });
+
   it('refuses a folder that holds something', async () => {
     const folder = sandbox.path('full');
     mkdirSync(folder);

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { openSchema, Partition } from '../../src/partition/index.js';
@@ -101,6 +101,7 @@ describe('cli: the schema of a directory', () => {
   });
 
   it('may be given again, but not another', async () => {
+    write('base.ldif', '# nothing yet\n');
     await init('--schema-folders', folder);
     await rowanDoes(['check', ...data, '--schema-folders', folder]);
     const refused = async (args: string[], why: RegExp) => {
@@ -118,6 +119,7 @@ describe('cli: the schema of a directory', () => {
     await refused(['export', ...data, '--schema-folders', folder], /has no schema file 'more.ldif'/);
     rmSync(join(folder, 'site.ldif'));
     rmSync(join(folder, 'more.ldif'));
+    // base.ldif is there still.
     await refused(['export', ...data, '--schema-folders', folder], /has a schema file 'site.ldif' besides/);
   });
 
@@ -183,5 +185,38 @@ describe('cli: the schema of a directory', () => {
     );
     write('site.ldif', SITE);
     await init();
+  });
+
+  it('is kept beside an export with "schema show --text", and restored from there', async () => {
+    write('more.ldif', MORE);
+    await init('--schema-folders', folder, '--schema-nis', 'rfc2307bis');
+    await load();
+    const kept = sandbox.path('kept');
+    mkdirSync(kept);
+    writeFileSync(join(kept, 'own.ldif'), await rowanDoes(['schema', 'show', ...data, '--text']));
+    const exported = await rowanDoes(['export', ...data]);
+    data = ['--data', sandbox.path('restored')];
+    await init('--schema-folders', kept, '--schema-nis', 'rfc2307bis');
+    await rowanDoes(['import', ...data, '-'], { input: exported, cwd: sandbox.folder });
+    expect(await rowanDoes(['export', ...data])).to.equal(exported);
+  });
+
+  it('is not read from a folder without an .ldif file: an error says what to do, with exit code 2', async () => {
+    const empty = sandbox.path('empty');
+    mkdirSync(empty);
+    const args = ['init', ...data, '--suffix', SUFFIX, '--admin-dn', ADMIN, '--schema-folders'];
+    const refused = async (given: string[], why: RegExp) => {
+      const { code, stderr } = await rowan(given);
+      expect(stderr).to.match(why);
+      expect(code).to.equal(2);
+    };
+    await refused([...args, empty], /^rowan: schema folder '.*empty' holds no \.ldif file; put files of/);
+    expect(existsSync(sandbox.data)).to.equal(false);
+    writeFileSync(join(empty, 'nis.schema'), "attributetype ( 1.2.3.4 NAME 'odd' SUP name )\n");
+    await refused([...args, empty], /holds no \.ldif file; convert 'nis\.schema' to LDIF, with slaptest or by hand/);
+    await refused([...args, sandbox.path('nothing')], /schema folder '.*nothing' cannot be read/);
+    await init();
+    await refused(['schema', 'set', ...data, '--schema-folders', empty], /holds no \.ldif file/);
+    await refused(['check', ...data, '--schema-folders', empty], /holds no \.ldif file/);
   });
 });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
-import { withDirectory } from '../directory.js';
+import { readFolders, withDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
@@ -35,7 +35,8 @@ function wanted(now: SchemaSource, { config }: Settings, without: boolean): Sche
   if (nis === undefined && folders.length === 0 && !without)
     throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
   if (folders.length > 0 && without) throw new UsageError('--without-files and schema.folders are both given');
-  const files = without ? [] : folders.length > 0 ? Schema.load({ extra: folders, nis }).source.files : now.files;
+  const load = () => readFolders(() => Schema.load({ extra: folders, nis }).source.files);
+  const files = without ? [] : folders.length > 0 ? load() : now.files;
   return { nis: nis ?? now.nis, files };
 }
 
