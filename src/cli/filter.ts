@@ -1,3 +1,4 @@
+import { LdapError } from '../ldap/error.js';
 import { FilterError, parseFilter } from '../ldap/filter-text.js';
 import type { Filter } from '../ldap/types.js';
 import type { Schema } from '../schema/index.js';
@@ -15,15 +16,33 @@ export function readFilter(text: string): Filter {
 
 /** An attribute that the schema does not know would silently match nothing: from the command line it is an error. */
 export function requireAttributes(filter: Filter, schema: Schema): void {
+  for (const attribute of attributesOf(filter)) schema.requireDescription(attribute);
+}
+
+/** What is wrong with attributes of the filter, each once: the server takes terms on them for Undefined. */
+export function unknownAttributes(filter: Filter, schema: Schema): string[] {
+  const faults = new Set<string>();
+  for (const attribute of attributesOf(filter)) {
+    try {
+      schema.requireDescription(attribute);
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      faults.add(error.message);
+    }
+  }
+  return [...faults];
+}
+
+function* attributesOf(filter: Filter): Generator<string> {
   switch (filter.type) {
     case 'and':
     case 'or':
-      for (const part of filter.filters) requireAttributes(part, schema);
+      for (const part of filter.filters) yield* attributesOf(part);
       break;
     case 'not':
-      requireAttributes(filter.filter, schema);
+      yield* attributesOf(filter.filter);
       break;
     default:
-      if (filter.attribute !== undefined) schema.requireDescription(filter.attribute);
+      if (filter.attribute !== undefined) yield filter.attribute;
   }
 }

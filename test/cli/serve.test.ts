@@ -178,13 +178,26 @@ describe('cli: beside a server', () => {
       .and.match(/^entries +1$/m);
     const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '200']);
     await rowanDoes(['import', '--data', sandbox.data, '--resume', '-'], { input: stdout });
-    const unknown = await rowan(['explain', '--data', sandbox.data, '--base', SUFFIX, '(!(employeNumber=7))']);
-    expect(unknown.code).to.equal(1);
-    expect(unknown.stderr).to.contain("did you mean 'employeeNumber'?");
+    const unknown = await does('explain', '(|(uid=ada)(!(employeNumber=7))(!(nosuch-a=*)))');
+    expect(unknown)
+      .to.match(/^note +attribute 'employeNumber' is not in the schema; did you mean 'employeeNumber'\?; its term is/m)
+      .and.match(
+        /^note +attribute 'nosuch-a' is not in the schema; its term is never true, and neither is the opposite$/m,
+      )
+      .and.match(/^entries +1$/m);
     const scanned = await does('explain', '--base', SUFFIX, '(employeeNumber=7)');
     expect(scanned)
       .to.match(/^entries +1$/m)
       .and.match(/^advice +.*rowan index add employeeNumber/m);
+  });
+
+  it('explain looks below the only suffix, and asks which where there are several', async () => {
+    expect(await does('explain', '(uid=ada)')).to.equal(await does('explain', '--base', SUFFIX, '(uid=ada)'));
+    const two = sandbox.path('two');
+    await rowanDoes(['init', '--data', two, '--suffix', 'o=a', '--suffix', 'o=b', '--admin-dn', 'cn=admin,o=a']);
+    const { code, stderr } = await rowan(['explain', '--data', two, '(uid=ada)']);
+    expect(stderr).to.equal("rowan: where does the search start? give --base: this directory holds 'o=a', 'o=b'\n");
+    expect(code).to.equal(2);
   });
 
   it('warm reads every entry and the rows of every index', async () => {

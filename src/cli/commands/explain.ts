@@ -3,14 +3,17 @@ import type { Scope } from '../../ldap/types.js';
 import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
 import { askedDn, withDirectory } from '../directory.js';
-import { formatCount } from '../exit.js';
-import { readFilter, requireAttributes } from '../filter.js';
+import { formatCount, UsageError } from '../exit.js';
+import { readFilter, unknownAttributes } from '../filter.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const EXAMPLES = `
 Examples:
   Which index answers this search, and how many rows does it look at?
     rowan explain --data data --base dc=example,dc=com '(&(objectClass=person)(mail=ada@example.com))'
+
+  The directory has one suffix, so that --base can be left out:
+    rowan explain --data data '(uid=ada)'
 
   One level below an entry:
     rowan explain --data data --base ou=people,dc=example,dc=com --scope one '(title=*engineer*)'
@@ -23,8 +26,10 @@ const PLANS: Readonly<Record<string, string>> = {
   table: 'table: every entry of the suffix',
 };
 
-function formatExplanation(explanation: Explanation): string {
-  const lines = [`plan        ${PLANS[explanation.plan] ?? explanation.plan}`];
+/** `unknown`: what is wrong with attributes of the filter. */
+function formatExplanation(explanation: Explanation, unknown: readonly string[]): string {
+  const lines = unknown.map((fault) => `note        ${fault}; its term is never true, and neither is the opposite`);
+  lines.push(`plan        ${PLANS[explanation.plan] ?? explanation.plan}`);
   for (const { term, count, taken, why } of explanation.terms) {
     const size = count === undefined ? 'not counted' : formatCount(count);
     lines.push(`${taken ? '  taken   ' : '  left    '}  ${term}: ${size}${why === '' ? '' : ` (${why})`}`);
@@ -38,14 +43,20 @@ function formatExplanation(explanation: Explanation): string {
 }
 
 interface ExplainOptions {
-  readonly base: string;
+  readonly base?: string;
   readonly scope: Scope;
+}
+
+function onlySuffix(suffixes: readonly string[]): string {
+  if (suffixes.length === 1) return suffixes[0]!;
+  const names = suffixes.map((suffix) => `'${suffix}'`).join(', ');
+  throw new UsageError(`where does the search start? give --base: this directory holds ${names}`);
 }
 
 export function addExplain(program: Command): void {
   directoryCommand(program, 'explain', 'show how a search is answered')
     .argument('<filter>', 'as RFC 4515 writes it')
-    .requiredOption('--base <dn>', 'where the search starts')
+    .option('--base <dn>', 'where the search starts (default: the suffix, where there is just one)')
     .addOption(
       new Option('--scope <scope>', 'how far it goes').choices(['base', 'one', 'sub', 'subordinate']).default('sub'),
     )
@@ -53,10 +64,9 @@ export function addExplain(program: Command): void {
     .action((filter: string, options: ExplainOptions, command: Command) => {
       const parsed = readFilter(filter);
       return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
-        requireAttributes(parsed, schema);
-        const base = askedDn(schema, options.base);
+        const base = askedDn(schema, options.base ?? onlySuffix(partition.settings.suffixes));
         const explanation = await partition.explain({ ...EVERYTHING, base, scope: options.scope, filter: parsed });
-        process.stdout.write(formatExplanation(explanation));
+        process.stdout.write(formatExplanation(explanation, unknownAttributes(parsed, schema)));
       });
     });
 }
