@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { DerefAliases, Scope } from '../../src/ldap/types.js';
 import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
@@ -219,6 +220,30 @@ for (const engine of ENGINES) {
           const error = await refused('referral', operation());
           expect(error.referrals[0]).to.match(/^ldap:\/\/other\.example\/cn=x,ou=far,dc=example,dc=com/);
         }
+      });
+
+      it('end a search with URLs that have its scope', async () => {
+        await referral(FAR, URL, 'ldap://third.example/', 'http://other/');
+        const urls = async (base: string, scope: Scope, deref: DerefAliases = 'never') =>
+          (await refused('referral', fixture.search({ base, scope, deref }))).referrals;
+        for (const scope of ['base', 'one', 'sub'] as const) {
+          expect(await urls(FAR, scope)).to.deep.equal([
+            `ldap://other.example/${FAR}??${scope}`,
+            `ldap://third.example/${FAR}??${scope}`,
+            'http://other/',
+          ]);
+          expect((await urls(`cn=x,${FAR}`, scope))[0]).to.equal(`ldap://other.example/cn=x,${FAR}??${scope}`);
+        }
+        expect((await urls(FAR, 'subordinate'))[0]).to.equal(`ldap://other.example/${FAR}`);
+        await fixture.add(`cn=way,${SUFFIX}`, {
+          objectClass: ['alias', 'extensibleObject'],
+          cn: 'way',
+          aliasedObjectName: FAR,
+        });
+        expect((await urls(`cn=x,cn=way,${SUFFIX}`, 'one', 'always'))[0]).to.equal(
+          `ldap://other.example/cn=x,${FAR}??one`,
+        );
+        expect((await refused('referral', fixture.delete(FAR))).referrals[0]).to.equal(`ldap://other.example/${FAR}`);
       });
 
       it('are entries like others under ManageDsaIT', async () => {

@@ -200,7 +200,7 @@ export function outsideWhy({ shared }: Context, dn: Dn): string {
   const at = suffixAt(dn, shared.suffixes);
   if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
-  return `no entry with this name; this directory holds ${suffixes}`;
+  return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
 }
 
 function depth(context: Context, node: Node): number {
@@ -240,13 +240,20 @@ export function referralUrls(context: Context, row: Buffer): string[] {
   return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
 }
 
+const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
+
 /** RFC 3296 §5.2: the URL's DN, or the entry's own where it has none, under the RDNs that were asked for below it. */
 export function referralTo(url: string, rest: readonly string[], own: string, scope?: 'base' | 'sub'): string {
-  const match = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i.exec(url);
+  const match = LDAP_URL.exec(url);
   if (!match) return url;
   const target = match[2] ? decodePercent(match[2]) : own;
   const dn = [...rest, target].filter((part) => part !== '').join(',');
   return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
+}
+
+/** What `referralTo` made without a scope, with one. */
+export function withScope(url: string, scope: 'base' | 'one' | 'sub'): string {
+  return LDAP_URL.test(url) ? `${url}??${scope}` : url;
 }
 
 /** A `ref` that is not well percent-encoded is passed on as it stands. */

@@ -48,6 +48,7 @@ class ErrandOwner implements OperationOwner, WriterSource {
   readonly confidential: boolean;
   /** Slow work of the thread waits in a queue of its own. */
   readonly network = '';
+  readonly connection: number;
   readonly outstanding = 0;
   readonly asker = undefined;
   readonly writer = new Writer();
@@ -57,6 +58,7 @@ class ErrandOwner implements OperationOwner, WriterSource {
   constructor(services: Services, errand: Errand, reply: ErrandReply) {
     this.services = services;
     this.session.identity = errand.identity;
+    this.connection = errand.connection;
     this.encrypted = errand.encrypted;
     this.confidential = errand.confidential;
     this.#reply = reply;

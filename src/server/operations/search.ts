@@ -89,7 +89,9 @@ function finish(
   found: SearchOutcome,
 ): Outcome {
   const { services, session, controls } = context;
-  services.slowSearches.consider(request.filter, found);
+  const { base, scope, filter } = request;
+  const { connection } = context.transport;
+  services.slowSearches.consider({ base, scope, filter, boundAs: session.dn, connection }, found);
   if (!controls.paged) return SUCCESS;
   const sent = (from?.sent ?? 0) + found.entries;
   const cookie = found.resume

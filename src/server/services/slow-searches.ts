@@ -1,11 +1,22 @@
 import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { Filter } from '../../ldap/types.js';
+import type { Filter, Scope } from '../../ldap/types.js';
 import type { SearchOutcome } from '../../partition/read/search-params.js';
 import { printable } from '../words/printable.js';
 
 const MAX_SHAPES = 1000;
 const AGAIN_AFTER = 10 * 60 * 1000;
+
+/** A search, and who asked. */
+export interface Asked {
+  readonly base: string;
+  readonly scope: Scope;
+  readonly filter: Filter;
+  /** DN; '' when anonymous. */
+  readonly boundAs: string;
+  /** Number of the connection, where it is known. */
+  readonly connection: number | undefined;
+}
 
 /**
  * Tells in the log, once in a while for each kind of filter, which index a search lacked. Values of filters are never
@@ -22,7 +33,7 @@ export class SlowSearches {
     this.#log = log;
   }
 
-  consider(filter: Filter, outcome: SearchOutcome): void {
+  consider({ filter, scope, base, boundAs, connection }: Asked, outcome: SearchOutcome): void {
     const { entries, looked, plan } = outcome;
     if (this.#rows === 0 || looked - entries < this.#rows) return;
     const shape = printable(shapeOf(filter));
@@ -31,8 +42,8 @@ export class SlowSearches {
     this.#told.set(shape, now);
     const advice = plan === 'index' ? undefined : outcome.advice();
     this.#log.warn(
-      { filter: shape, plan, looked, entries },
-      `explain: looked at ${looked} rows for ${entries} entries${advice ? `; ${advice}` : ''}`,
+      { base: printable(base), scope, filter: shape, boundAs: printable(boundAs), connection, plan, looked, entries },
+      `slow search: looked at ${looked} rows for ${entries} entries${advice ? `; ${advice}` : ''}`,
     );
   }
 }

@@ -1,8 +1,9 @@
 import { LdapError } from '../../../ldap/error.js';
+import type { Scope } from '../../../ldap/types.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { MASTER_TABLE } from '../../model/tables.js';
-import { findEntry, requireEntry } from '../../tree/locate.js';
+import { findEntry, requireEntry, withScope } from '../../tree/locate.js';
 import { type Node, ROOT } from '../../tree/nodes.js';
 import type { Places, Specials } from '../../tree/specials.js';
 import type { SearchParams } from '../search-params.js';
@@ -44,8 +45,23 @@ function plainBase(base: Base | undefined, places: Places | undefined): Base | u
 
 async function resolveSlowly(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
   const finding = params.deref === 'finding' || params.deref === 'always';
-  if (finding && specials.aliases) return followPath(context, params.base, params.manageDsaIT, 0);
-  return requireEntry(context, context.store, params.base, params.manageDsaIT);
+  try {
+    if (finding && specials.aliases) return await followPath(context, params.base, params.manageDsaIT, 0);
+    return await requireEntry(context, context.store, params.base, params.manageDsaIT);
+  } catch (error) {
+    throw scopedReferral(error, params.scope);
+  }
+}
+
+/**
+ * A referral of a search tells the scope, too (RFC 4511 §4.1.10). RFC 4516 has no word for `subordinate`: without one
+ * the client goes on with the scope that it asked for.
+ */
+function scopedReferral(error: unknown, scope: Scope): unknown {
+  if (!(error instanceof LdapError) || error.result !== 'referral' || scope === 'subordinate') return error;
+  const { message, matchedDN } = error;
+  const referrals = error.referrals.map((url) => withScope(url, scope));
+  return new LdapError('referral', message, { referrals, matchedDN, cause: error });
 }
 
 /** The scope `base`: looks at the one entry. Its row is not read again where finding the base brought it along. */

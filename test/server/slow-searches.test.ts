@@ -1,0 +1,32 @@
+import { expect } from 'chai';
+import { ADMIN, PEOPLE, personDn, type Running, start } from './directory.js';
+import { RawClient } from './raw-client.js';
+
+describe('server: the log of slow searches', () => {
+  let running: Running;
+  before(async () => {
+    running = await start({ 'log.slowSearchRows': 10, 'access.anonymous': 'read' }, 30);
+  });
+  after(() => running.stop());
+
+  it('tells base, scope and who asked, and no value of the filter', async () => {
+    const secret = Buffer.from('asserted');
+    const ask = async (attribute: string, dn = '', password = ''): Promise<Record<string, unknown>> => {
+      const client = await RawClient.open(running.port);
+      if (dn !== '') expect(await client.bind(dn, password)).to.equal(0);
+      const filter = { type: 'equal', attribute, value: secret } as const;
+      expect((await client.search(PEOPLE, { scope: 'one', filter })).code).to.equal(0);
+      client.close();
+      const lines = running.lines.filter((line) => line.includes(`(${attribute}=?)`));
+      expect(lines).to.have.length(1);
+      return JSON.parse(lines[0]!) as Record<string, unknown>;
+    };
+    const asked = { base: PEOPLE, scope: 'one', entries: 0 };
+    const byUser = await ask('description', personDn('p1'), 'secret-1');
+    expect(byUser).to.include({ ...asked, filter: '(description=?)', boundAs: personDn('p1') });
+    expect(byUser.msg).to.match(/^slow search: looked at \d+ rows for 0 entries/);
+    expect(await ask('title', ADMIN.dn, ADMIN.password)).to.include({ ...asked, boundAs: ADMIN.dn });
+    expect(await ask('street')).to.include({ ...asked, boundAs: '' });
+    expect(running.lines.join('')).to.not.match(/asserted|secret-1/);
+  });
+});
