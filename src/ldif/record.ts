@@ -16,12 +16,16 @@ export type RecordBody = LdifRecord extends infer R
 
 let records = 0;
 
+/** How a dump ends that is not made with -LLL. */
+const DUMP_HINTS = new Map(['search', 'result'].map((name) => [name, ' (a dump of ldapsearch: make it with -LLL)']));
+
 /**
  * Reads one record, `lines` standing on its `dn:` line, up to and with the blank line that ends it. Throws `LdifFault`;
  * the caller then passes the rest.
  */
 export function readRecord(lines: Lines, options: LdifOptions): RecordBody {
-  if (lines.name().group.lower !== 'dn') throw new LdifFault(lines.number, 'a record begins with "dn:"');
+  const { lower } = lines.name().group;
+  if (lower !== 'dn') throw new LdifFault(lines.number, `a record begins with "dn:"${DUMP_HINTS.get(lower) ?? ''}`);
   const dn = readText(lines, options);
   if (!lines.next()) throw new LdifFault(lines.number, 'the record ends after its dn');
   const controls: LdifControl[] = [];

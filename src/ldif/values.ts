@@ -40,7 +40,7 @@ function base64Value(lines: Lines, from: number): Buffer {
 function urlValue(lines: Lines, from: number, options: LdifOptions): Buffer {
   const text = lines.bytes.toString('utf8', from, lines.stop);
   if (!options.allowUrls)
-    throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed');
+    throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed (--allow-urls)');
   if (!URL.canParse(text)) throw new LdifFault(lines.number, 'the text after ":<" is not a URL');
   const url = new URL(text);
   if (url.protocol !== 'file:') throw new LdifFault(lines.number, `a ${url.protocol} URL; only file: can be read`);

@@ -75,13 +75,24 @@ export class EntryChecker {
     const chain = this.classes.all
       .filter((node) => node.lineage.has(set.structural) && allows(node))
       .reduce<ClassNode | undefined>((best, node) => (best && best.may.size >= node.may.size ? best : node), undefined);
-    const remedy = this.classes.all.find((node) => node.kind === 'AUXILIARY' && allows(node)) ?? chain;
-    const hint = remedy ? `; add object class '${remedy.name}' or leave it out` : '; leave it out';
+    const remedy = this.classes.all
+      .filter((node) => node.kind === 'AUXILIARY' && allows(node))
+      .reduce<ClassNode | undefined>(
+        (best, node) => (best && demands(best, type) <= demands(node, type) ? best : node),
+        undefined,
+      );
+    const added = remedy ?? chain;
+    const hint = added ? `; add object class '${added.name}' or leave it out` : '; leave it out';
     throw new LdapError(
       'objectClassViolation',
       `attribute '${type.name}' is not allowed by the object classes ${given}${hint}`,
     );
   }
+}
+
+/** Attributes that the class requires beside `type`. */
+function demands(node: ClassNode, type: TypeNode): number {
+  return node.must.size - (node.must.has(type) ? 1 : 0);
 }
 
 /**

@@ -85,6 +85,7 @@ describe('LDIF: reading', () => {
 
   const faults: readonly (readonly [text: string, line: number, reason: string])[] = [
     ['cn: a\n', 1, 'a record begins with "dn:"'],
+    ['search: 2\n', 1, 'a record begins with "dn:" (a dump of ldapsearch: make it with -LLL)'],
     ['dn: cn=a\n', 1, 'the record ends after its dn'],
     ['\n\ndn: cn=a\ncn: a\ndn: cn=b\n', 5, 'a second "dn:"; a blank line is missing before it'],
     ['dn: cn=a\ncn: a\nsecret\n', 3, 'no colon in this line of 6 bytes; expected "attribute: value"'],

@@ -116,7 +116,7 @@ ou;lang-en: Sales
       return record?.kind === 'error' ? record.reason : JSON.stringify(plain(record!));
     };
     try {
-      expect(reason({})).to.equal('line 3: a value from a URL (":<"); these are refused unless allowed');
+      expect(reason({})).to.equal('line 3: a value from a URL (":<"); these are refused unless allowed (--allow-urls)');
       expect(reason({ allowUrls: () => false })).to.equal('line 3: the URL is not among those allowed');
       expect(reason({ allowUrls: (url) => url.pathname.endsWith('.jpg') })).to.include(
         '"jpegphoto","values":["JPEG\\n"]',

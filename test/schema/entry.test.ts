@@ -88,6 +88,9 @@ describe('entry checks', () => {
       /'homeDirectory' is not allowed by the object classes top, person, .*; add object class 'posixAccount' or leave it out/,
       () => check({ ...PERSON, homeDirectory: '/home/hh' }),
     );
+    refused('objectClassViolation', /'userPassword' is not .*; add object class 'simpleSecurityObject' or leave/, () =>
+      check({ objectClass: 'device', cn: 'horatio hornblower', userPassword: 'x' }),
+    );
     refused('objectClassViolation', /'name' is not allowed/, () => check({ ...PERSON, name: 'x' }));
   });
 
