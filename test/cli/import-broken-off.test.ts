@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -68,6 +69,34 @@ describe('cli: an import that is killed', () => {
     );
     const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(description=once more)']);
     expect(found.match(/^description: once more$/gm)).to.have.length(changed);
+  });
+});
+
+describe('cli: an import that is interrupted', () => {
+  const sandbox = new Sandbox();
+
+  before(() => sandbox.init());
+  after(() => sandbox.remove());
+
+  it('by Ctrl-C, says how far it came and how it goes on, which is true', async () => {
+    const path = sandbox.path('people.ldif');
+    const made = await run(process.execPath, [PEOPLE_SCRIPT, '4000']);
+    writeFileSync(path, made.stdout);
+    const args = ['import', '--data', sandbox.data, path];
+    const first = startRowan(args);
+    let said = '';
+    first.stderr!.on('data', (data: Buffer) => {
+      said += data.toString();
+    });
+    const closed = once(first, 'close');
+    await until(first, () => existsSync(`${sandbox.data}/import.json`));
+    first.kill('SIGINT');
+    expect(await closed).to.deep.equal([null, 'SIGINT']);
+    expect(said).to.match(/^rowan: interrupted after about [\d,]+ records?; the same command goes on$/m);
+    const again = await rowan(args);
+    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
+    const dns = (await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=.*$/gm);
+    expect(dns).to.have.length(4000);
   });
 });
 
