@@ -302,8 +302,9 @@ export class Partition implements Directory {
     return translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  async setAdminPassword(stored: Buffer): Promise<void> {
-    return translated(this.context.shared.setAdminPassword(stored));
+  /** With `instead` only in place of that one; false where it is another. */
+  async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
+    return translated(this.context.shared.setAdminPassword(stored, instead));
   }
 
   async addSuffix(dn: string): Promise<void> {

@@ -33,7 +33,7 @@ async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> 
   return canPrompt() ? promptNewPassword(dn) : readPasswordInput();
 }
 
-async function setPassword({ partition, schema }: OpenDirectory, name: Dn, stored: Buffer): Promise<void> {
+async function setPassword({ partition, schema }: OpenDirectory, name: Dn, stored: Buffer): Promise<unknown> {
   const { adminDn } = partition.settings;
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
   const change = { operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const;

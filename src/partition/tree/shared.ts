@@ -276,8 +276,16 @@ export class SharedState {
     await this.refresh();
   }
 
-  async setAdminPassword(stored: Buffer): Promise<void> {
-    await this.#commit([], [{ family: F, qualifier: CELL.adminPassword, value: stored }]);
+  /** With `instead` only in place of that one; false where it is another. */
+  async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
+    const cell = { family: F, qualifier: CELL.adminPassword };
+    try {
+      await this.#commit(instead ? [{ op: 'equals', ...cell, value: instead }] : [], [{ ...cell, value: stored }]);
+      return true;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'guard') return false;
+      throw error;
+    }
   }
 
   async addSuffix(text: string): Promise<void> {

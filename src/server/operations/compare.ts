@@ -3,6 +3,7 @@ import type { CompareRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/types.js';
 import { isOwn, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
+import { requireHeld } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
 
@@ -25,6 +26,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
 /** A password is compared by verifying it, for its owner and the administrator; other secrets by nobody. */
 async function comparePassword(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services, session } = context;
+  const asked = session.identity;
   const found = await services.partition.findRow(dn);
   const allowed =
     services.passwords.holdsPasswords(request.attribute) && (session.isAdmin || isOwn(session.identity, found?.id));
@@ -35,7 +37,9 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
     );
   }
   if (!found) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
-  const { passwords } = services.credentials.ofRow(found.row);
+  const own = services.credentials.ofRow(found.row);
+  const { passwords } = own;
+  await requireHeld(services, session, asked, own);
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matched = await services.passwords.matches(sourceOf(context)).find(request.value, passwords);
   return matched ? COMPARE_TRUE : COMPARE_FALSE;

@@ -3,7 +3,7 @@ import type { ModifyRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/types.js';
 import { actorOf, isOwn, requireAdmin, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { keepingBind } from '../request/validity.js';
+import { keepingBind, requireHeld } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.6, increment of RFC 4525. */
@@ -34,13 +34,14 @@ function requireRight({ services, session }: Context, { changes }: ModifyRequest
 }
 
 /**
- * The right is asked for twice: before anything is hashed, and by the partition in each attempt for the entry that it
- * changes. Between the two the entry may have been renamed, another have taken its name, and its passwords have
- * changed.
+ * The right is asked for twice: before anything is hashed, and in each attempt for the entry that it changes, as the
+ * attempt has read it. Between the two the entry may have been renamed, another have taken its name, and its passwords
+ * have changed: then the bind may hold no longer.
  */
 async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
   const { services, session } = context;
   const { partition, passwords, credentials } = services;
+  const asked = session.identity;
   const found = await partition.findRow(dn);
   requireRight(context, request, found?.id);
   const beside = found ? credentials.ofRow(found.row).passwords : [];
@@ -48,7 +49,9 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const matches = passwords.matches(sourceOf(context));
   await keepingBind(session, (willStore) => {
     const changesOf = async ({ id, row }: Target) => {
-      const { passwords: stored, version } = credentials.ofRow(row);
+      const own = credentials.ofRow(row);
+      const { passwords: stored, version } = own;
+      await requireHeld(services, session, asked, own);
       const changes = await passwords.resolveDeleted(hashed, stored, matches);
       if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
       return changes;

@@ -1,4 +1,5 @@
-import { sameValues } from '../passwords/credentials.js';
+import { LdapError } from '../../ldap/error.js';
+import { type RowCredentials, sameValues } from '../passwords/credentials.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
@@ -38,7 +39,8 @@ async function readAgain(services: Services, session: Session, identity: UserIde
   const { version, passwords } = services.credentials.ofRow(entry.row);
   const expected = await replaced(services, identity, passwords);
   if (session.identity !== identity) return true;
-  if (!sameValues(expected, passwords) && !isComing(session, passwords)) return false;
+  // Whose change under way it is shows when that has ended: nothing is taken over before.
+  if (!sameValues(expected, passwords)) return isComing(session, passwords);
   const copies = passwords.map((value) => Buffer.from(value));
   session.identity = { kind: 'user', dn: entry.dn, generation, id: identity.id, version, passwords: copies };
   return true;
@@ -62,6 +64,7 @@ async function replaced(
     present.find((other) => value !== undefined && other.equals(value));
   return Promise.all(
     known.map(async (stored) => {
+      if (among(stored)) return stored;
       const own = passwords.upgraded(id, stored);
       if (!siblings || siblings.alone || among(own)) return own;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
@@ -72,14 +75,55 @@ async function replaced(
 }
 
 /**
+ * Throws where the identity that a request came under holds no longer, in an attempt to change or to ask for passwords:
+ * by what the attempt has read of the user's entry (`own`), or by the administrator's password of now. What the session
+ * has stored itself since the request came counts for it.
+ */
+export async function requireHeld(
+  services: Services,
+  session: Session,
+  asked: Identity,
+  own: RowCredentials,
+): Promise<void> {
+  const identity = isSame(session.identity, asked) ? session.identity : asked;
+  if (!(await isHeld(services, session, identity, own))) throw outlived();
+}
+
+async function isHeld(services: Services, session: Session, identity: Identity, own: RowCredentials): Promise<boolean> {
+  if (identity.kind === 'anonymous') return true;
+  if (identity.kind === 'user')
+    return (
+      own.version === identity.version || sameValues(await replaced(services, identity, own.passwords), own.passwords)
+    );
+  const stored = await services.partition.adminPassword();
+  return stored.equals(identity.password) || isComing(session, [stored]);
+}
+
+function isSame(one: Identity, other: Identity): boolean {
+  if (one.kind === 'user' && other.kind === 'user') return one.id.equals(other.id);
+  return one.kind === other.kind;
+}
+
+/** What refuses a request whose bind holds no longer. */
+export function outlived(): LdapError {
+  return new LdapError(
+    'insufficientAccessRights',
+    'the password or the entry that this connection has bound with has changed; bind again',
+  );
+}
+
+/**
  * Runs a change of the session's own credentials: the bind goes on with what it stores, and with nothing that somebody
  * else stores at the same time. `work` tells `willStore` in each attempt what will be stored, and under which version
- * of the entry.
+ * of the entry. Those of a user take turns.
  */
-export async function keepingBind<T>(
-  session: Session,
-  work: (willStore: (credentials: readonly Buffer[], version: bigint) => void) => Promise<T>,
-): Promise<T> {
+export function keepingBind<T>(session: Session, work: (willStore: WillStore) => Promise<T>): Promise<T> {
+  return session.identity.kind === 'user' ? session.inTurn(() => keeping(session, work)) : keeping(session, work);
+}
+
+type WillStore = (credentials: readonly Buffer[], version: bigint) => void;
+
+async function keeping<T>(session: Session, work: (willStore: WillStore) => Promise<T>): Promise<T> {
   let last: { readonly credentials: readonly Buffer[]; readonly version: bigint } | undefined;
   const before = session.identity;
   const told: (readonly Buffer[])[] = [];

@@ -37,6 +37,14 @@ export class Session {
    * What changes of its own credentials that are under way may leave stored: the bind holds with each of these, too.
    */
   readonly coming = new Set<readonly Buffer[]>();
+  #lastChange: Promise<unknown> = Promise.resolve();
+
+  /** Changes of its own credentials take turns: each is decided by what the one before it has left. */
+  inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const mine = this.#lastChange.then(change);
+    this.#lastChange = mine.catch(() => undefined);
+    return mine;
+  }
 
   /** DN for creatorsName, whoAmI and the log; '' when anonymous. */
   get dn(): string {

@@ -12,7 +12,7 @@ import type { ExtendedRequest } from '../../../protocol/messages.js';
 import type { Dn } from '../../../schema/types.js';
 import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
-import { keepingBind } from '../../request/validity.js';
+import { keepingBind, outlived, requireHeld } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import type { Session } from '../../words/session.js';
 
@@ -39,10 +39,14 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
   if (asked.oldPassword)
     await requireOld(passwords.matches(sourceOf(context)), asked.oldPassword, [await partition.adminPassword()]);
   const stored = await passwords.hash(clear, [], sourceOf(context));
-  await keepingBind(session, (willStore) => {
-    willStore([stored], 0n);
-    return partition.setAdminPassword(stored);
-  });
+  await session.inTurn(() =>
+    keepingBind(session, async (willStore) => {
+      const { identity } = session;
+      if (identity.kind !== 'admin') throw outlived();
+      willStore([stored], 0n);
+      if (!(await partition.setAdminPassword(stored, identity.password))) throw outlived();
+    }),
+  );
 }
 
 /**
@@ -52,6 +56,7 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
 async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session, controls } = context;
   const { partition, passwords, credentials } = services;
+  const identity = session.identity;
   const found = await partition.findRow(dn);
   requireRight(session, found?.id);
   if (!found) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
@@ -60,7 +65,9 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   const matches = passwords.matches(sourceOf(context));
   await keepingBind(session, (willStore) => {
     const changesOf = async ({ id, row }: Target) => {
-      const { passwords: stored, version } = credentials.ofRow(row);
+      const own = credentials.ofRow(row);
+      const { passwords: stored, version } = own;
+      await requireHeld(services, session, identity, own);
       if (asked.oldPassword) await requireOld(matches, asked.oldPassword, stored);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return [replace];
