@@ -1,80 +1,136 @@
+import { Rota } from './rota.js';
+
 /** Where a piece of work comes from. */
 export interface Source {
   /** Network that it came through. */
   readonly network: string;
   /** Who it is for. */
   readonly identity: string;
+  /** Stands for the connection that it came through. */
+  readonly connection?: object | undefined;
+  /** Nobody waits for it any more. */
+  readonly gone?: boolean;
+  /** Has `leave` called when that becomes so, until what it gives is called. */
+  onceGone?(leave: () => void): () => void;
 }
 
-type Rota<T> = Map<string, T>;
+interface Place {
+  readonly source: Source;
+  readonly rank: number;
+}
 
 /**
  * Waits in ranks: whatever has a lower rank goes first, but for every `GUARD`th turn, which is the highest rank's, so
- * that none waits for ever. Within a rank networks take turns, within a network identities, and of one identity the
- * first comes first. Bounded: no network has more than half of the room.
+ * that none waits for ever. Within a rank networks take turns, within a network identities, within an identity
+ * connections, and of one connection the first comes first. Bounded: no network has more than half of the room. Where
+ * that is used up, who comes takes the place of one of a higher rank, else of one of the identity that has most, or of
+ * the own connection that has most, if they have more than the newcomer then has.
  */
 export class FairQueue<T> {
   readonly #room: number;
-  readonly #ranks: Rota<Rota<T[]>>[];
+  readonly #ranks: Rota<T>[];
+  readonly #places = new Map<T, Place>();
   readonly #ofNetwork = new Map<string, number>();
-  #size = 0;
   #turns = 0;
 
   constructor(ranks: number, room: number) {
     this.#room = room;
-    this.#ranks = Array.from({ length: ranks }, () => new Map());
+    this.#ranks = Array.from({ length: ranks }, () => new Rota<T>());
   }
 
   get size(): number {
-    return this.#size;
+    return this.#places.size;
   }
 
-  /** False where there is no room. */
-  push({ network, identity }: Source, rank: number, item: T): boolean {
-    const mine = this.#ofNetwork.get(network) ?? 0;
-    if (this.#size >= this.#room || mine * 2 >= this.#room) return false;
-    const identities = having(this.#ranks[rank]!, network, () => new Map<string, T[]>());
-    having(identities, identity, () => []).push(item);
-    this.#ofNetwork.set(network, mine + 1);
-    this.#size++;
-    return true;
+  /** What has no room: the item or one that waited; undefined where there is room for all. */
+  push(source: Source, rank: number, item: T): T | undefined {
+    const place = { source, rank };
+    const mine = this.#ofNetwork.get(source.network) ?? 0;
+    let out: T | undefined;
+    if (mine * 2 >= this.#room) out = this.#instead(place);
+    else if (this.size >= this.#room) out = this.#ofBiggest(mine);
+    else return this.#enter(place, item);
+    if (!out) return item;
+    this.remove(out);
+    this.#enter(place, item);
+    return out;
+  }
+
+  #enter(place: Place, item: T): undefined {
+    const { network } = place.source;
+    this.#ranks[place.rank]!.push(pathOf(place), item);
+    this.#places.set(item, place);
+    this.#ofNetwork.set(network, (this.#ofNetwork.get(network) ?? 0) + 1);
+  }
+
+  /** One of the item's own network that makes room for it. */
+  #instead({ rank, source: { network, identity, connection } }: Place): T | undefined {
+    const own: Rota<T>[] = [];
+    for (let other = this.#ranks.length - 1; other >= 0; other--) {
+      const found = this.#ranks[other]!.at(network);
+      if (found && other > rank) return found.last();
+      if (found) own.push(found);
+    }
+    const most = biggest(own);
+    const mine = own.flatMap((one) => one.at(identity) ?? []);
+    if (most && most.size > sum(mine) + 1) return most.last();
+    const connections = biggest(mine);
+    const there = mine.flatMap((one) => one.at(connection) ?? []);
+    return connections && connections.size > sum(there) + 1 ? connections.last() : undefined;
+  }
+
+  /** One of the network that has most, if it has more than `mine` and one. */
+  #ofBiggest(mine: number): T | undefined {
+    let most = '';
+    let size = mine + 1;
+    for (const [network, count] of this.#ofNetwork) if (count > size) [most, size] = [network, count];
+    return size > mine + 1
+      ? this.#ranks
+          .findLast((one) => one.at(most))
+          ?.at(most)
+          ?.last()
+      : undefined;
   }
 
   shift(): T | undefined {
-    if (this.#size === 0) return undefined;
+    if (this.size === 0) return undefined;
     const last = ++this.#turns % GUARD === 0;
     const rank = last ? this.#ranks.findLast((one) => one.size > 0)! : this.#ranks.find((one) => one.size > 0)!;
-    const [network, identities] = next(rank);
-    const [, items] = next(identities);
-    const item = items.shift()!;
-    endTurn(identities, items.length > 0);
-    endTurn(rank, identities.size > 0);
+    const item = rank.shift();
+    this.#left(item, this.#places.get(item)!);
+    return item;
+  }
+
+  /** Takes out one that waits. */
+  remove(item: T): void {
+    const place = this.#places.get(item);
+    if (place && this.#ranks[place.rank]!.remove(pathOf(place), item)) this.#left(item, place);
+  }
+
+  #left(item: T, { source: { network } }: Place): void {
+    this.#places.delete(item);
     const left = this.#ofNetwork.get(network)! - 1;
     if (left === 0) this.#ofNetwork.delete(network);
     else this.#ofNetwork.set(network, left);
-    this.#size--;
-    return item;
   }
 }
 
 const GUARD = 8;
 
-function having<V>(map: Map<string, V>, key: string, make: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) {
-    value = make();
-    map.set(key, value);
+function pathOf({ source: { network, identity, connection } }: Place): readonly unknown[] {
+  return [network, identity, connection];
+}
+
+/** The biggest of those right below. */
+function biggest<T>(rotas: readonly Rota<T>[]): Rota<T> | undefined {
+  let most: Rota<T> | undefined;
+  for (const rota of rotas) {
+    const one = rota.biggest();
+    if (one && one.size > (most?.size ?? 0)) most = one;
   }
-  return value;
+  return most;
 }
 
-function next<V>(rota: Rota<V>): [string, V] {
-  return rota.entries().next().value!;
-}
-
-/** Whoever had its turn goes to the end, or away. */
-function endTurn<V>(rota: Rota<V>, stays: boolean): void {
-  const [key, value] = next(rota);
-  rota.delete(key);
-  if (stays) rota.set(key, value);
+function sum<T>(rotas: readonly Rota<T>[]): number {
+  return rotas.reduce((size, one) => size + one.size, 0);
 }

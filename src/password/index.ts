@@ -16,7 +16,7 @@ export {
   policyCost,
 } from './policy.js';
 export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
-export { SlowWorkFull, slowWork } from './slow-work.js';
+export { SlowWorkFull, SlowWorkLeft, slowWork } from './slow-work.js';
 export { givenAs, isVerifiable, kindText } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -9,6 +9,18 @@ export class SlowWorkFull extends Error {
   }
 }
 
+/** Nobody waits any more for what the work was for. */
+export class SlowWorkLeft extends Error {
+  constructor() {
+    super('nobody waits for this password any more');
+  }
+}
+
+interface Piece {
+  begin(): void;
+  refuse(error: Error): void;
+}
+
 /** Pieces that wait at most; one network has at most half of them. */
 const ROOM = 4096;
 const REMEMBERED = 10_000;
@@ -18,11 +30,12 @@ const HERE: Source = { network: '', identity: '' };
  * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store
  * writes through too: a storm of binds must not fill it. The others wait by their source: those that gave a right
  * password before go first, and whoever sends wrong ones is in nobody's way but its own.
+ * Whoever goes away leaves the queue.
  */
 export class SlowWork {
   readonly #size: number;
   #running = 0;
-  readonly #queue: FairQueue<() => void>;
+  readonly #queue: FairQueue<Piece>;
   readonly #history = new History(REMEMBERED);
   /** What has been done so far, in units of `costOf`. */
   spent = 0;
@@ -37,22 +50,38 @@ export class SlowWork {
     return this.#queue.size;
   }
 
-  /** Rejects with `SlowWorkFull` where too many wait. */
+  /** Rejects with `SlowWorkFull` where too many wait, and with `SlowWorkLeft` where nobody waits for it. */
   async run<T>(work: () => Promise<T>, source: Source = HERE): Promise<T> {
+    if (source.gone) throw new SlowWorkLeft();
     if (this.#running >= this.#size) await this.#turn(source);
     else this.#running++;
     try {
       return await work();
     } finally {
       const next = this.#queue.shift();
-      if (next) next();
+      if (next) next.begin();
       else this.#running--;
     }
   }
 
   #turn(source: Source): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (!this.#queue.push(source, this.#history.rank(source), resolve)) reject(new SlowWorkFull());
+      const leave = (): void => {
+        this.#queue.remove(piece);
+        reject(new SlowWorkLeft());
+      };
+      const stay = source.onceGone?.(leave);
+      const piece: Piece = {
+        begin: () => {
+          stay?.();
+          resolve();
+        },
+        refuse: (error) => {
+          stay?.();
+          reject(error);
+        },
+      };
+      this.#queue.push(source, this.#history.rank(source), piece)?.refuse(new SlowWorkFull());
     });
   }
 

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { Source } from '../../src/password/fair-queue.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
 import { SlowWork } from '../../src/password/slow-work.js';
 import { MAX_SLOW_VALUES } from '../../src/password/verifier.js';
@@ -169,6 +170,86 @@ describe('SlowWork, of many sources', () => {
     const expected = [...Array(5).fill('done'), ...Array(3).fill('SlowWorkFull')];
     expect(said).to.deep.equal([...expected, ...expected]);
     expect(await work.run(async () => 'again', own)).to.equal('again');
+    expect(work.waiting).to.equal(0);
+  });
+
+  /** How each of the pieces, which come while nothing has a turn, ends. */
+  async function ends(work: SlowWork, sources: readonly Source[]): Promise<string[]> {
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const running = work.run(() => gate);
+    const outcomes = sources.map((source) =>
+      work.run(async () => 'done', source).catch((error: Error) => error.constructor.name),
+    );
+    open();
+    await running;
+    return Promise.all(outcomes);
+  }
+  const count = (said: readonly string[]) => said.filter((one) => one === 'done').length;
+
+  it('one identity takes no place in its network that another needs', async () => {
+    const eve = { ...own, identity: 'uid=eve' };
+    const said = await ends(new SlowWork(1, 20), [...Array(30).fill(eve), ...Array(3).fill(own)]);
+    expect(count(said.slice(0, 30))).to.equal(7);
+    expect(count(said.slice(30))).to.equal(3);
+  });
+
+  it('nor one connection of an identity that another connection needs', async () => {
+    const [one, other] = [{ n: 1 }, { n: 2 }];
+    const first = { ...own, connection: one };
+    const second = { ...own, connection: other };
+    const said = await ends(new SlowWork(1, 20), [...Array(30).fill(first), ...Array(30).fill(second)]);
+    expect(count(said.slice(0, 30))).to.equal(5);
+    expect(count(said.slice(30))).to.equal(5);
+  });
+
+  it('nor many networks one that a further needs', async () => {
+    const from = (network: string): Source => ({ network, identity: 'x' });
+    const said = await ends(new SlowWork(1, 20), [
+      ...Array(10).fill(from('a')),
+      ...Array(10).fill(from('b')),
+      ...Array(10).fill(from('c')),
+    ]);
+    expect([0, 10, 20].map((at) => count(said.slice(at, at + 10)))).to.deep.equal([7, 7, 6]);
+  });
+
+  it('who succeeded before finds room where others have taken it all', async () => {
+    const work = new SlowWork(1, 20);
+    work.note(own, true);
+    const many = Array.from({ length: 30 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
+    const said = await ends(work, [...many, own]);
+    expect(said.at(-1)).to.equal('done');
+    expect(count(said)).to.equal(10);
+  });
+
+  it('leaves the queue when nobody waits for it any more', async () => {
+    const work = new SlowWork(1);
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const running = work.run(() => gate);
+    let leave: (() => void) | undefined;
+    const going: Source = {
+      ...own,
+      onceGone: (told) => {
+        leave = told;
+        return () => undefined;
+      },
+    };
+    const nameOf = (error: Error): string => error.constructor.name;
+    const said = work.run(async () => 'done', going).catch(nameOf);
+    const stays = work.run(async () => 'done', own);
+    expect(work.waiting).to.equal(2);
+    leave!();
+    expect(await said).to.equal('SlowWorkLeft');
+    expect(work.waiting).to.equal(1);
+    open();
+    await running;
+    expect(await stays).to.equal('done');
+    expect(await work.run(async () => 'done', { ...own, gone: true }).catch(nameOf)).to.equal('SlowWorkLeft');
     expect(work.waiting).to.equal(0);
   });
 });

@@ -198,12 +198,17 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
     return 'request' in message && message.request.op === 'bind' && this.#operations.size > 0;
   }
 
-  /** Reads from the socket only while what it brings may begin. */
+  /**
+   * Reads from the socket only while what it brings may begin, or nothing has come: a client that closes is noticed
+   * while its requests wait.
+   */
   #steerReading(): void {
     const open = this.#state === 'open';
     const may = this.#mayBegin();
     if (!may) this.#intake.pass();
-    const stop = open && (this.#turnScheduled || this.#waiting !== undefined || this.#intake.waits || !may);
+    const stop =
+      open &&
+      (this.#turnScheduled || this.#intake.waits || ((this.#waiting !== undefined || !may) && !this.#mayReadAhead()));
     if (stop !== this.#paused && this.#state !== 'closed') {
       this.#paused = stop;
       if (stop) this.#socket.pause();
@@ -222,8 +227,12 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
     });
   }
 
+  #mayReadAhead(): boolean {
+    return !this.#intake.begun && this.#intake.mayTake && !this.#output.full && this.#since.handshake === 0;
+  }
+
   #goOn(): void {
-    if (this.#paused && !this.#turnScheduled) this.#process();
+    if ((this.#paused || this.#waiting !== undefined) && !this.#turnScheduled) this.#process();
   }
 
   /** The next message; undefined until more arrives or when the connection ends over it. */

@@ -29,6 +29,8 @@ export class Operation implements Context, SearchReply {
   aborted = false;
   /** Called when it is aborted. */
   onAbort: (() => void) | undefined;
+  /** Called when it is aborted while it waits for something and has done nothing. */
+  #leave: (() => void) | undefined;
   /** Abandoned: no response follows. */
   silent = false;
   /** Called when it has ended, with its result code. */
@@ -45,6 +47,19 @@ export class Operation implements Context, SearchReply {
   abort(): void {
     this.aborted = true;
     this.onAbort?.();
+    this.#leave?.();
+  }
+
+  /** It waits for something and has done nothing. */
+  get mayLeave(): boolean {
+    return this.#leave !== undefined;
+  }
+
+  onceGone(leave: () => void): () => void {
+    this.#leave = leave;
+    return () => {
+      this.#leave = undefined;
+    };
   }
 
   get services(): Services {

@@ -24,10 +24,11 @@ export class OutstandingOperations implements Abandonable {
     operation.onEnd?.(code);
   }
 
-  /** RFC 4511 §4.11. Only searches can be stopped half way. */
+  /** RFC 4511 §4.11. Only searches can be stopped half way, and what waits for its turn at slow work, but binds. */
   abandon(messageId: number): void {
     const operation = this.#byId.get(messageId);
-    if (operation?.op !== 'search') return;
+    if (!operation || operation.op === 'bind') return;
+    if (operation.op !== 'search' && !operation.mayLeave) return;
     operation.silent = true;
     operation.abort();
   }

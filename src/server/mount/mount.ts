@@ -29,6 +29,8 @@ import { LdapjsReply, sendOutcome } from './reply.js';
 interface MountedSession {
   readonly session: Session;
   bindDN: unknown;
+  /** Called when the connection is gone. */
+  readonly leaving: Set<() => void>;
 }
 
 const EVERYWHERE = '';
@@ -81,7 +83,11 @@ function sessionOf(
 ): MountedSession {
   let mounted = sessions.get(connection);
   if (!mounted) {
-    mounted = { session: new Session(), bindDN: connection.ldap.bindDN };
+    const leaving = new Set<() => void>();
+    mounted = { session: new Session(), bindDN: connection.ldap.bindDN, leaving };
+    connection.on('close', () => {
+      for (const leave of [...leaving]) leave();
+    });
     sessions.set(connection, mounted);
     // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
     connection.setNoDelay(true);
@@ -135,7 +141,7 @@ function showIdentity(mounted: MountedSession, connection: MountedConnection): v
 
 async function run(
   services: Services,
-  { session }: MountedSession,
+  { session, leaving }: MountedSession,
   message: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<Outcome> {
@@ -155,6 +161,10 @@ async function run(
     asker: undefined,
     get aborted() {
       return connection.destroyed;
+    },
+    onceGone(leave) {
+      leaving.add(leave);
+      return () => leaving.delete(leave);
     },
   };
   return perform(context, request, new LdapjsReply(services, response, id, connection));

@@ -1,8 +1,7 @@
 import { ResultCode } from '../../ldap/error.js';
-import type { Source } from '../../password/index.js';
 import type { BindRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/types.js';
-import { requireConfidential } from '../request/access.js';
+import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
@@ -62,18 +61,13 @@ function stateOf(id: Buffer, version: bigint): Buffer {
   return state;
 }
 
-/** Where a bind comes from; worked out only where it has to wait. */
-class BindSource implements Source {
-  readonly #context: Context;
+/** Work for whoever is named. */
+class BindSource extends OperationSource {
   readonly #dn: Dn;
 
   constructor(context: Context, dn: Dn) {
-    this.#context = context;
+    super(context);
     this.#dn = dn;
-  }
-
-  get network(): string {
-    return this.#context.transport.network;
   }
 
   get identity(): string {

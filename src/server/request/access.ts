@@ -119,6 +119,42 @@ class SessionAccess implements Access {
 }
 
 /** For slow work: who asks, and from where. */
-export function sourceOf({ session, transport }: Context): Source {
-  return { network: transport.network, identity: session.key };
+export function sourceOf(context: Context): Source {
+  return new AskerSource(context);
+}
+
+/** An operation as a source of slow work; most of it is worked out only where that has to wait. */
+export abstract class OperationSource implements Source {
+  readonly #context: Context;
+  abstract readonly identity: string;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  get network(): string {
+    return this.#context.transport.network;
+  }
+
+  /** Each has one. */
+  get connection(): object {
+    return this.#context.session;
+  }
+
+  get gone(): boolean {
+    return this.#context.aborted;
+  }
+
+  onceGone(leave: () => void): () => void {
+    return this.#context.onceGone(leave);
+  }
+}
+
+class AskerSource extends OperationSource {
+  readonly identity: string;
+
+  constructor(context: Context) {
+    super(context);
+    this.identity = context.session.key;
+  }
 }

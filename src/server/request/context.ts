@@ -45,4 +45,9 @@ export interface Context {
   readonly asker: Asker | undefined;
   /** Set when the operation is abandoned or canceled, or its connection is gone. */
   readonly aborted: boolean;
+  /**
+   * Has `leave` called when that is so, or the operation is abandoned, until what it gives is called: while it waits
+   * for something and has done nothing. One at a time.
+   */
+  onceGone(leave: () => void): () => void;
 }

@@ -1,0 +1,116 @@
+import { expect } from 'chai';
+import { slowWork } from '../../src/password/index.js';
+import type { Request } from '../../src/protocol/messages.js';
+import { attributes, PEOPLE, personDn, type Running, start } from './directory.js';
+import { RawClient, simpleBind } from './raw-client.js';
+
+const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
+/** What one network may have waiting. */
+const ROOM = 2048;
+const MANY = 2100;
+const CLIENTS = 3;
+
+describe('server: slow work', () => {
+  let running: Running;
+  const clients: RawClient[] = [];
+  beforeEach(async () => {
+    running = await start({ ...CHEAP, 'credentialCache.enabled': false }, 2);
+  });
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close();
+    await running.stop();
+  });
+
+  async function open(uid?: string, password?: string): Promise<RawClient> {
+    const client = await RawClient.open(running.port);
+    clients.push(client);
+    if (uid) expect(await client.bind(personDn(uid), password!)).to.equal(0);
+    return client;
+  }
+
+  /** Keeps all slow work waiting until what it gives is called. */
+  function hold(): () => void {
+    let go!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    while (slowWork.waiting === 0) void slowWork.run(() => gate);
+    return go;
+  }
+
+  async function until(condition: () => boolean): Promise<void> {
+    while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  function addPassword(uid: string, ...values: string[]): Request {
+    const attribute = attributes({ userPassword: values })[0]!;
+    return { op: 'modify', dn: personDn(uid), changes: [{ operation: 'add', attribute }] };
+  }
+
+  async function passwordsOf(uid: string): Promise<number> {
+    const entry = await running.partition.read(running.partition.schema.parseDn(personDn(uid)));
+    return entry.attributes.find((a) => a.description === 'userPassword')?.values.length ?? 0;
+  }
+
+  it('of one user leaves room for the others of his network, and goes when he goes', async function () {
+    this.timeout(60_000);
+    const users = await Promise.all(Array.from({ length: CLIENTS }, () => open('p0', 'secret-0')));
+    const victim = await open();
+    const go = hold();
+    const before = slowWork.waiting;
+    const each = MANY / CLIENTS;
+    const more = (n: number) => addPassword('p0', ...'abcdefg'.split('').map((letter) => `${n}${letter}`));
+    let refused = 0;
+    for (const user of users) {
+      for (const id of user.sendTogether(Array.from({ length: each }, (_, n) => more(n)))) {
+        user.answer(id).then(
+          ({ code }) => {
+            if (code === 51) refused++;
+          },
+          () => undefined,
+        );
+      }
+    }
+    await until(() => refused === MANY - ROOM);
+    let code: number | undefined;
+    const bound = victim.bind(personDn('p1'), 'wrong').then((answer) => {
+      code = answer;
+    });
+    await until(() => refused > MANY - ROOM || code !== undefined);
+    expect(code, 'it waits in the place of one of the user’s').to.equal(undefined);
+    for (const user of users) user.close();
+    await until(() => slowWork.waiting === before + 1);
+    go();
+    await bound;
+    expect(code).to.equal(49);
+    expect(await passwordsOf('p0')).to.equal(1);
+  });
+
+  it('of an operation that is abandoned is not done', async () => {
+    const user = await open('p0', 'secret-0');
+    const go = hold();
+    const before = slowWork.waiting;
+    const [modify] = user.sendTogether([addPassword('p0', 'one', 'two')]);
+    await until(() => slowWork.waiting > before);
+    user.send({ op: 'abandon', target: modify! });
+    await until(() => slowWork.waiting === before);
+    go();
+    expect((await user.search(PEOPLE)).code).to.equal(0);
+    expect(user.hasHeardOf(modify!)).to.equal(false);
+    expect(await passwordsOf('p0')).to.equal(1);
+  });
+
+  it('of a bind goes with its connection, and is not abandoned', async () => {
+    const [leaving, staying] = [await open(), await open()];
+    const go = hold();
+    const before = slowWork.waiting;
+    leaving.send(simpleBind(personDn('p0'), 'wrong'));
+    const bind = staying.send(simpleBind(personDn('p0'), 'wrong'));
+    staying.send({ op: 'abandon', target: bind });
+    await until(() => slowWork.waiting === before + 2);
+    leaving.close();
+    await until(() => slowWork.waiting === before + 1);
+    go();
+    expect((await staying.answer(bind)).code).to.equal(49);
+  });
+});
