@@ -1,7 +1,9 @@
+import { costOf } from './cost.js';
 import type { Source } from './fair-queue.js';
-import { isAffordable, type PasswordPolicy } from './policy.js';
+import type { PasswordPolicy } from './policy.js';
 import { isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
+import { isDear, untriedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
 
 /**
@@ -18,9 +20,13 @@ export class Matches {
     this.#source = source;
   }
 
-  /** The first of the stored values that the clear password verifies against. Rejects with `SlowWorkFull`. */
+  /**
+   * The first of an entry's stored values that the clear password verifies against; those that no bind tries are left
+   * out. Rejects with `SlowWorkFull`.
+   */
   async find(clear: Buffer, stored: readonly Buffer[]): Promise<Buffer | undefined> {
-    for (const value of stored) if (await this.#matches(value, clear)) return value;
+    const untried = untriedOf(stored, this.#policy);
+    for (const value of stored) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;
     return undefined;
   }
 
@@ -36,7 +42,7 @@ export class Matches {
 
   #verify(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
     if (!isSlow(stored)) return verifyPassword(stored, clear);
-    if (!isAffordable(stored, this.#policy)) return false;
-    return slowWork.run(async () => verifyPassword(stored, clear), this.#source);
+    const dear = isDear(costOf(stored), this.#policy);
+    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, dear);
   }
 }

@@ -1,23 +1,24 @@
-import { argon2Setting, verifyArgon2Any } from './argon2.js';
+import { verifyArgon2Any } from './argon2.js';
 import type { CredentialCache } from './cache.js';
 import { costOf } from './cost.js';
 import type { Source } from './fair-queue.js';
-import { isAffordable, type PasswordPolicy, policyCost, spend } from './policy.js';
-import { bodyStart, isSlow, knownScheme } from './schemes.js';
+import { type PasswordPolicy, policyCost, spend } from './policy.js';
+import { bodyStart, isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
+import { costOfGroups, type Group, isDear, triedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
-
-/** Of an entry's values in slow schemes so many are tried: more cannot be stored. */
-export const MAX_SLOW_VALUES = 8;
 
 /** Verifies a bind: an entry's passwords, from the cache where possible, a failure always at the same price. */
 export class PasswordVerifier {
   readonly #policy: PasswordPolicy;
   readonly #cache: CredentialCache | undefined;
+  readonly #leftOut: ((entry: Buffer) => void) | undefined;
 
-  constructor(policy: PasswordPolicy, cache?: CredentialCache) {
+  /** `leftOut` is told of an entry of whose values some are not tried, as they cost too much. */
+  constructor(policy: PasswordPolicy, cache?: CredentialCache, leftOut?: (entry: Buffer) => void) {
     this.#policy = policy;
     this.#cache = cache;
+    this.#leftOut = leftOut;
   }
 
   /**
@@ -50,53 +51,66 @@ export class PasswordVerifier {
     clear: Buffer,
     source: Source | undefined,
   ): Promise<Buffer | undefined> {
-    const affordable = slow.filter((value) => isAffordable(value, this.#policy)).slice(0, MAX_SLOW_VALUES);
-    const matched = await slowWork.run(() => this.#work(together(affordable), clear), source);
+    const groups = triedOf(slow, this.#policy);
+    if (groups.reduce((count, group) => count + group.length, 0) < slow.length) this.#leftOut?.(entry);
+    const matched = await this.#try(groups, clear, source);
     if (source) slowWork.note(source, matched !== undefined);
     if (matched) this.#cache?.remember(entry, matched, clear);
     return matched;
   }
 
-  async #work(groups: Iterable<readonly Buffer[]>, clear: Buffer): Promise<Buffer | undefined> {
-    let left = policyCost(this.#policy);
-    for (const group of groups) {
-      const working = verifyAny(group, clear);
-      if (!working) continue;
-      const cost = costOf(group[0]!);
-      slowWork.spent += cost;
-      left -= cost;
-      const matched = await working;
+  /** What costs no more than the policy's scheme is one piece of work, with what it lacks; others come in several. */
+  async #try(groups: readonly Group[], clear: Buffer, source: Source | undefined): Promise<Buffer | undefined> {
+    const usual = policyCost(this.#policy);
+    const pieces = piecesOf(groups, usual);
+    let left = usual;
+    for (const [i, piece] of pieces.entries()) {
+      const work = async (): Promise<Buffer | undefined> => {
+        for (const group of piece) {
+          const working = verifyAny(group, clear);
+          if (!working) continue;
+          left -= spent(costOf(group[0]!));
+          const matched = await working;
+          if (matched) return matched;
+        }
+        if (i === pieces.length - 1 && left > 0) await spend(spent(left), clear, this.#policy);
+        return undefined;
+      };
+      const matched = await slowWork.run(work, source, isDear(costOfGroups(piece), this.#policy));
       if (matched) return matched;
     }
-    if (left > 0) slowWork.spent += left;
-    await spend(left, clear, this.#policy);
     return undefined;
   }
 }
 
-/** What a bind that fails costs with these values stored, in units of `costOf`: the policy's cost at least. */
-export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
-  const worked = stored.filter((value) => isSlow(value) && isAffordable(value, policy));
-  let cost = 0;
-  for (const [first] of together(worked.slice(0, MAX_SLOW_VALUES))) cost += costOf(first!);
-  return Math.max(cost, policyCost(policy));
+function spent(cost: number): number {
+  slowWork.spent += cost;
+  return cost;
 }
 
-/** Values that one computation verifies. */
-function together(values: readonly Buffer[]): Iterable<readonly Buffer[]> {
-  const groups = new Map<string, Buffer[]>();
-  for (const value of values) {
-    const text = value.toString('latin1');
-    const key = knownScheme(value)?.kind === 'argon2' ? argon2Setting(text) : text;
-    const group = groups.get(key);
-    if (group) group.push(value);
-    else groups.set(key, [value]);
+/** At least one, of `usual` cost each but for the last, or of one dearer group. */
+function piecesOf(groups: readonly Group[], usual: number): Group[][] {
+  const pieces: Group[][] = [[]];
+  let cost = 0;
+  for (const group of groups) {
+    const more = costOf(group[0]!);
+    if (cost > 0 && cost + more > usual) {
+      pieces.push([]);
+      cost = 0;
+    }
+    pieces.at(-1)!.push(group);
+    cost += more;
   }
-  return groups.values();
+  return pieces;
+}
+
+/** What a bind that fails costs with these values stored, in units of `costOf`: the policy's cost at least. */
+export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
+  return Math.max(costOfGroups(triedOf(stored, policy)), policyCost(policy));
 }
 
 /** The value of a group that matches; undefined at once where there is nothing to work on. */
-function verifyAny(group: readonly Buffer[], clear: Buffer): Promise<Buffer | undefined> | undefined {
+function verifyAny(group: Group, clear: Buffer): Promise<Buffer | undefined> | undefined {
   const [first] = group;
   if (group.length > 1) {
     const texts = group.map((value) => value.toString('latin1', bodyStart(value)));

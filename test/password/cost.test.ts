@@ -10,6 +10,7 @@ import {
   PasswordVerifier,
   policyCost,
   slowWork,
+  untriedOf,
 } from '../../src/password/index.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
@@ -86,6 +87,44 @@ describe('what a bind that fails costs', () => {
     expect(slowWork.spent - before).to.be.closeTo(policyCost(policy), 1);
     // What the policy itself stores is never too dear.
     expect(isAffordable(dear, { ...strict, argon2: { ...policy.argon2, timeCost: 8 } })).to.equal(true);
+  });
+
+  it('is bounded for all values of an entry together: the dearest are not tried', async () => {
+    const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 }, maxCost: ONE_COST };
+    const others = Array.from({ length: 7 }, (_, n) => pbkdf2(10_000 + n));
+    const right = await hashPassword(bytes('right'), strict);
+    const told: Buffer[] = [];
+    const verifier = new PasswordVerifier(strict, undefined, (entry) => told.push(entry));
+    const before = slowWork.spent;
+    expect(await verifier.verify(id, [...others, right], bytes('wrong'))).to.equal(undefined);
+    expect(slowWork.spent - before).to.be.within(ONE_COST / 2, ONE_COST);
+    expect(told).to.deep.equal([id]);
+    expect(failureCost([...others, right], strict)).to.be.at.most(ONE_COST);
+    expect(untriedOf([...others, right], strict)).to.deep.equal(others.slice(4));
+    expect(await verifier.verify(id, [...others, right], bytes('right'))).to.equal(right);
+    expect(await verifier.verify(id, [right], bytes('wrong'))).to.equal(undefined);
+    expect(told).to.have.length(2);
+  });
+
+  it('is paid in pieces that wait for their turns one by one', async () => {
+    const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 } };
+    const run = slowWork.run;
+    const pieces: boolean[] = [];
+    slowWork.run = (work, source, dear) => {
+      pieces.push(dear === true);
+      return run.call(slowWork, work, source, dear) as never;
+    };
+    try {
+      for (const stored of [
+        [],
+        [argon2(8, 1), bytes('{ARGON2}broken')],
+        [pbkdf2(1000), pbkdf2(1001), argon2(65_536, 2)],
+      ])
+        await new PasswordVerifier(strict).verify(id, stored, bytes('wrong'));
+    } finally {
+      slowWork.run = run;
+    }
+    expect(pieces).to.deep.equal([false, false, false, false, true]);
   });
 
   it('is known of a text without working on it', () => {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Source } from '../../src/password/fair-queue.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
 import { SlowWork } from '../../src/password/slow-work.js';
-import { MAX_SLOW_VALUES } from '../../src/password/verifier.js';
+import { MAX_SLOW_VALUES } from '../../src/password/tried.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 const policy: PasswordPolicy = { scheme: 'argon2id', argon2: { memoryKiB: 64, timeCost: 1, parallelism: 1 } };
@@ -98,6 +98,44 @@ describe('SlowWork', () => {
     expect(most).to.equal(2);
     expect(work.waiting).to.equal(0);
     expect(results.map((r) => r.status === 'fulfilled')).to.deep.equal([...Array(10).keys()].map((i) => i % 3 !== 0));
+  });
+});
+
+describe('SlowWork, of pieces that are dear', () => {
+  it('leaves one turn to others, however many there are', async () => {
+    const work = new SlowWork(3);
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    let begun = 0;
+    const piece = async (): Promise<void> => {
+      begun++;
+      await gate;
+    };
+    const dear = Array.from({ length: 9 }, (_, n) => work.run(piece, { network: `n${n}`, identity: '' }, true));
+    for (let n = 0; n < 5; n++) expect(await work.run(async () => n)).to.equal(n);
+    expect(begun).to.equal(2);
+    expect(work.waiting).to.equal(7);
+    open();
+    await Promise.all(dear);
+    expect([begun, work.waiting]).to.deep.equal([9, 0]);
+  });
+
+  it('has its turns beside others, where there is but one at a time', async () => {
+    const work = new SlowWork(1);
+    let open!: () => void;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const first = work.run(() => gate);
+    const order: string[] = [];
+    const source = { network: '', identity: '' };
+    const note = (what: string, dear: boolean) => work.run(async () => void order.push(what), source, dear);
+    const all = [...Array(3)].map(() => note('dear', true)).concat([...Array(12)].map(() => note('usual', false)));
+    open();
+    await Promise.all([first, ...all]);
+    expect(order.flatMap((what, i) => (what === 'dear' ? [i] : []))).to.deep.equal([3, 7, 11]);
   });
 });
 

@@ -120,6 +120,33 @@ describe('server: slow binds', () => {
     expect(slowWork.spent - before).to.be.below(ONE_COST);
   });
 
+  it('the hashes of one entry are bounded together', async () => {
+    const admin = await open();
+    await admin.bind(ADMIN.dn, ADMIN.password);
+    const hashes = Array.from({ length: 8 }, (_, n) => `{PBKDF2-SHA512}${100_000 + n}$c2FsdA$${'A'.repeat(86)}`);
+    const change = (operation: 'add' | 'delete' | 'replace', ...userPassword: string[]) =>
+      admin.request({
+        op: 'modify',
+        dn: personDn('p0'),
+        changes: [{ operation, attribute: attributes({ userPassword })[0]! }],
+      });
+    const before = slowWork.spent;
+    const all = await change('replace', ...hashes);
+    expect(all.code).to.equal(19);
+    expect(all.final.message).to.match(/these password hashes costs \d\d times what a hash should/);
+    expect((await change('replace', ...hashes.slice(0, 5))).code).to.equal(0);
+    expect((await change('add', hashes[5]!)).code).to.equal(19);
+    expect((await change('delete', hashes[4]!)).code).to.equal(0);
+    expect(slowWork.spent, 'nothing is worked on').to.equal(before);
+    // What an import or an older version has left.
+    await addPerson(running.partition, 'dear', { userPassword: hashes });
+    const client = await open();
+    expect(await client.bind(personDn('dear'), 'x')).to.equal(49);
+    expect(await client.bind(personDn('dear'), 'y')).to.equal(49);
+    expect(slowWork.spent - before).to.be.at.most(2 * 32 * ONE_COST);
+    expect(running.lines.filter((line) => line.includes('cost too much'))).to.have.length(1);
+  });
+
   it('a network is an address of IPv4, and a /64 of IPv6', () => {
     for (const [address, network] of [
       ['10.1.2.3', '10.1.2.3'],

@@ -9,6 +9,7 @@ import {
   ONE_COST,
   type PasswordPolicy,
   policyCost,
+  untriedOf,
 } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { withDirectory } from '../directory.js';
@@ -40,14 +41,13 @@ function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buff
   const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
   const times = (cost: number): string => (cost / ONE_COST).toFixed(1);
   for (const value of stored) {
-    if (!isVerifiable(value)) {
-      note(`${kindText(value)} cannot be verified here: nobody can bind with it; set another`);
-      continue;
-    }
-    if (isAffordable(value, policy)) continue;
+    if (!isVerifiable(value)) note(`${kindText(value)} cannot be verified here: nobody can bind with it; set another`);
+  }
+  for (const value of untriedOf(stored.filter(isVerifiable), policy)) {
     const cost = times(costOf(value));
+    const above = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
     note(
-      `a hash costs ${cost} times what a hash should, above passwords.maxCost: nobody can bind with it; set another`,
+      `a hash costs ${cost} times what a hash should, ${above} passwords.maxCost: nobody can bind with it; set another`,
     );
   }
   const [cost, usual] = [failureCost(stored, policy), policyCost(policy)];

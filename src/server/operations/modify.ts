@@ -53,6 +53,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       const { passwords: stored, version } = own;
       await requireHeld(services, session, asked, own);
       const changes = await passwords.resolveDeleted(hashed, stored, matches);
+      passwords.refuseDearer(stored, changes);
       if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
       return changes;
     };

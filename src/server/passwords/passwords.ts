@@ -2,16 +2,14 @@ import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/error.js';
 import type { Change, PartialAttribute } from '../../ldap/types.js';
-import { isPassword, MAX_PASSWORDS, type Partition, type Target } from '../../partition/index.js';
+import { isPassword, type Partition, type Target } from '../../partition/index.js';
 import {
   CredentialCache,
   clearText,
-  costOf,
+  costTogether,
   givenAs,
   hashPassword,
-  isAffordable,
   isHashed,
-  MAX_STORED_BYTES,
   Matches,
   needsUpgrade,
   ONE_COST,
@@ -22,9 +20,11 @@ import {
 } from '../../password/index.js';
 import type { Config } from '../settings/index.js';
 import { isCredential } from './credentials.js';
+import { refuseDear, refuseMany, refuseTwice, refuseUnfit } from './refusals.js';
 
 const MAX_WAITING_UPGRADES = 1000;
 const MAX_REMEMBERED_UPGRADES = 10_000;
+const MAX_REMEMBERED_LEFT_OUT = 1000;
 
 /** What the settings say of passwords. */
 export function policyOf({ passwords }: Config): PasswordPolicy {
@@ -43,6 +43,8 @@ export class Passwords {
   readonly #upgraded = new BoundedMap<string, Buffer>(MAX_REMEMBERED_UPGRADES, 'oldest');
   #upgrading: Promise<void> | undefined;
   #warned = false;
+  /** States of entries of which it was said that some of their passwords are not tried. */
+  readonly #leftOut = new BoundedMap<string, true>(MAX_REMEMBERED_LEFT_OUT, 'oldest');
 
   constructor(partition: Partition, config: Config, log: Logger) {
     this.#partition = partition;
@@ -50,7 +52,8 @@ export class Passwords {
     this.policy = policyOf(config);
     this.#upgradeAtBind = config.passwords.upgradeAtBind;
     const { enabled, seconds, entries } = config.credentialCache;
-    this.verifier = new PasswordVerifier(this.policy, enabled ? new CredentialCache({ seconds, entries }) : undefined);
+    const cache = enabled ? new CredentialCache({ seconds, entries }) : undefined;
+    this.verifier = new PasswordVerifier(this.policy, cache, (entry) => this.#tellLeftOut(entry));
   }
 
   /**
@@ -73,6 +76,17 @@ export class Passwords {
     this.#warned = true;
     this.#log.warn(
       'a password was stored as it came, in a scheme or form that is not verified here: no bind will succeed',
+    );
+  }
+
+  /** Once for each entry, until it changes. Its passwords are not told, nor its name. */
+  #tellLeftOut(state: Buffer): void {
+    const key = state.toString('latin1');
+    if (this.#leftOut.get(key)) return;
+    this.#leftOut.set(key, true);
+    this.#log.warn(
+      { entry: state.toString('hex', 0, 16) },
+      'a bind left out passwords of its entry that cost too much (passwords.maxCost); rowan check names them',
     );
   }
 
@@ -106,6 +120,10 @@ export class Passwords {
       0,
     );
     refuseMany(given);
+    refuseDear(
+      attributes.flatMap(({ type, values }) => (this.holdsPasswords(type) ? values : [])),
+      this.policy,
+    );
     const made: PartialAttribute[] = [];
     const known = [...beside];
     for (const attribute of attributes) {
@@ -167,6 +185,12 @@ export class Passwords {
       }
     }
     return made;
+  }
+
+  /** Refuses `changes`, as they are to be stored, that make the values of an entry which has `stored` cost too much. */
+  refuseDearer(stored: readonly Buffer[], changes: readonly Change[]): void {
+    const after = this.credentialsAfter(stored, changes);
+    if (costTogether(after, this.policy) > costTogether(stored, this.policy)) refuseDear(after, this.policy);
   }
 
   /** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
@@ -261,31 +285,6 @@ async function storedFor(given: Buffer, stored: readonly Buffer[], matches: Matc
 
 /** Upgrades wait behind nobody and before nobody. */
 const UPGRADES: Source = { network: 'upgrades', identity: '' };
-
-function refuseMany(values: number): void {
-  if (values > MAX_PASSWORDS)
-    throw new LdapError('constraintViolation', `${values} passwords are given; an entry has ${MAX_PASSWORDS} at most`);
-}
-
-function refuseTwice({ type, values }: PartialAttribute): void {
-  if (values.some((value, i) => values.findIndex((other) => other.equals(value)) < i))
-    throw new LdapError('attributeOrValueExists', `attribute '${type}' is given the same value twice`);
-}
-
-/** Hashed values that cost too much or are too long are not stored: nobody could bind with them. */
-function refuseUnfit(value: Buffer, policy: PasswordPolicy): void {
-  if (value.length > MAX_STORED_BYTES)
-    throw new LdapError(
-      'constraintViolation',
-      `a stored password of ${value.length} bytes is too long; ${MAX_STORED_BYTES} is the most`,
-    );
-  if (isAffordable(value, policy)) return;
-  const times = Math.ceil(costOf(value) / ONE_COST);
-  throw new LdapError(
-    'constraintViolation',
-    `verifying this password hash costs ${times} times what a hash should (see passwords.maxCost); give the password itself, or a cheaper hash`,
-  );
-}
 
 /** How an upgrade ends when the password or the entry has changed meanwhile. */
 const OVERTAKEN: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSuchObject']);

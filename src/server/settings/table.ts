@@ -122,7 +122,7 @@ export const settings = {
     default: 32,
     min: 1,
     max: 1000,
-    help: 'Most that verifying a stored hash may cost, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
+    help: 'Most that verifying a stored hash may cost, and all of an entry together, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
   },
   'passwords.upgradeAtBind': {
     kind: 'boolean',
