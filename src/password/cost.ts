@@ -12,8 +12,9 @@ const ARGON2_START = 0.6;
 export const ONE_COST = argon2Cost(19_456, 2);
 
 const PBKDF2_ITERATION: Readonly<Record<string, number>> = { sha1: 1.2, sha256: 1.2, sha512: 3.1 };
-const SHA_CRYPT_ROUND: Readonly<Record<string, number>> = { '5': 8, '6': 9.5 };
-const MD5_CRYPT = 15_000;
+/** Of a round, and of a round for each byte of the password. */
+const SHA_CRYPT_ROUND: Readonly<Record<string, readonly [number, number]>> = { '5': [5.4, 0.008], '6': [6.6, 0.012] };
+const MD5_CRYPT = 6500;
 const DES_CRYPT = 2000;
 const BCRYPT_ROUND = 280;
 
@@ -30,14 +31,20 @@ export function argon2Spending(
   return { memoryKiB: Math.max(8, Math.round(cost / (timeCost + ARGON2_START))), timeCost, parallelism: 1 };
 }
 
-/** Of what the value asks for, whether or not it is sound: 0 where it is verified at once or never. */
-export function costOf(stored: Buffer): number {
+/** What a password is taken to have where it is not known. */
+const USUAL_BYTES = 12;
+
+/**
+ * Of what the value asks for, with a password of so many bytes, whether or not it is sound: 0 where it is verified at
+ * once or never.
+ */
+export function costOf(stored: Buffer, passwordBytes = USUAL_BYTES): number {
   const scheme = knownScheme(stored);
   if (scheme === undefined) return 0;
   const text = (): string => stored.toString('latin1', bodyStart(stored));
   if (scheme.kind === 'argon2') return askedOfArgon2(text());
   if (scheme.kind === 'pbkdf2') return (Number(/^\d+/.exec(text())?.[0]) || 0) * PBKDF2_ITERATION[scheme.digest]!;
-  return scheme.kind === 'crypt' ? askedOfCrypt(text()) : 0;
+  return scheme.kind === 'crypt' ? askedOfCrypt(text(), passwordBytes) : 0;
 }
 
 function askedOfArgon2(text: string): number {
@@ -45,9 +52,12 @@ function askedOfArgon2(text: string): number {
   return asked ? argon2Cost(Number(asked[1]), Number(asked[2])) : 0;
 }
 
-function askedOfCrypt(text: string): number {
+function askedOfCrypt(text: string, passwordBytes: number): number {
   const sha = /^\$([56])\$(?:rounds=(\d+)\$)?/.exec(text);
-  if (sha) return Number(sha[2] ?? SHA_CRYPT_ROUNDS) * SHA_CRYPT_ROUND[sha[1]!]!;
+  if (sha) {
+    const [round, byte] = SHA_CRYPT_ROUND[sha[1]!]!;
+    return Number(sha[2] ?? SHA_CRYPT_ROUNDS) * (round + byte * passwordBytes);
+  }
   const bcrypt = /^\$2[aby]\$(\d\d)/.exec(text);
   if (bcrypt) return BCRYPT_ROUND * 2 ** Number(bcrypt[1]);
   return text.startsWith('$1$') ? MD5_CRYPT : DES_CRYPT;

@@ -5,6 +5,11 @@
 
 /** Longer passwords are refused when set and never verify: sha-crypt's work grows with the square of the length. */
 export const MAX_PASSWORD_BYTES = 1024;
+/**
+ * Longer ones never verify against SHA-crypt and MD5-crypt, whose every round takes the whole password: a bind that
+ * fails would cost more than others, by up to twice.
+ */
+export const MAX_CRYPT_PASSWORD_BYTES = 256;
 /** Longer stored values are not hashes. */
 export const MAX_STORED_BYTES = 2048;
 

@@ -69,7 +69,7 @@ export class PasswordVerifier {
         for (const group of piece) {
           const working = verifyAny(group, clear);
           if (!working) continue;
-          left -= spent(costOf(group[0]!));
+          left -= spent(costOf(group[0]!, clear.length));
           const matched = await working;
           if (matched) return matched;
         }

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { shaCrypt } from '../../src/password/crypt/sha-crypt.js';
 import {
   costOf,
   failureCost,
@@ -11,7 +12,9 @@ import {
   policyCost,
   slowWork,
   untriedOf,
+  verifyPassword,
 } from '../../src/password/index.js';
+import { MAX_CRYPT_PASSWORD_BYTES } from '../../src/password/limits.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 const policy: PasswordPolicy = {
@@ -125,6 +128,26 @@ describe('what a bind that fails costs', () => {
       slowWork.run = run;
     }
     expect(pieces).to.deep.equal([false, false, false, false, true]);
+  });
+
+  it('of SHA-crypt grows with the password, as far as that is worked on', async () => {
+    const short = 12;
+    for (const form of ['5', '6']) {
+      const stored = bytes(`{CRYPT}$${form}$saltstring$${'A'.repeat(form === '5' ? 43 : 86)}`);
+      const usual = { ...policy, argon2: { memoryKiB: 19_456, timeCost: 2, parallelism: 1 } };
+      expect(costOf(stored, 1)).to.be.below(costOf(stored, short));
+      expect(costOf(stored, short)).to.be.below(costOf(stored, MAX_CRYPT_PASSWORD_BYTES));
+      expect(costOf(stored, MAX_CRYPT_PASSWORD_BYTES)).to.be.at.most(policyCost(usual));
+      expect(await verifyPassword(stored, Buffer.alloc(MAX_CRYPT_PASSWORD_BYTES, 'x'))).to.equal(false);
+      expect(verifyPassword(stored, Buffer.alloc(MAX_CRYPT_PASSWORD_BYTES + 1, 'x')), 'at once').to.equal(false);
+    }
+    for (const length of [MAX_CRYPT_PASSWORD_BYTES, MAX_CRYPT_PASSWORD_BYTES + 1]) {
+      const key = Buffer.alloc(length, 'x');
+      const right = bytes(`{CRYPT}${shaCrypt('$5$rounds=1000$salt$A', key)}`);
+      expect(await new PasswordVerifier(policy).verify(id, [right], key)).to.equal(
+        length > MAX_CRYPT_PASSWORD_BYTES ? undefined : right,
+      );
+    }
   });
 
   it('is known of a text without working on it', () => {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { MAX_BCRYPT_COST, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
+import { MAX_BCRYPT_COST, MAX_CRYPT_PASSWORD_BYTES, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
 
 /** The forms of crypt(3) text that are verified. */
 export const forms = {
@@ -36,5 +36,7 @@ export function isCryptSound(stored: string): boolean {
  * inside would match by its beginning: it never does here.
  */
 export function isWorkedOn(stored: string, clear: Buffer): boolean {
-  return !clear.includes(0) && isCryptSound(stored) && (!forms.bcrypt.test(stored) || isUtf8(clear));
+  if (clear.includes(0) || !isCryptSound(stored)) return false;
+  if (forms.bcrypt.test(stored)) return isUtf8(clear);
+  return forms.des.test(stored) || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
 }
