@@ -12,6 +12,7 @@ import {
   untriedOf,
 } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
+import { damagedPages, RESTORE, refuseDamagedPages } from '../damaged-pages.js';
 import { withDirectory } from '../directory.js';
 import { ExitCode, formatCount } from '../exit.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
@@ -69,8 +70,24 @@ export function addCheck(program: Command): void {
 }
 
 /** Resolves with the exit code. */
-function check(settings: Settings): Promise<number> {
+async function check(settings: Settings): Promise<number> {
   const release = endWithParent();
+  try {
+    const findings = await damagedPages(settings, 'check');
+    return findings.length > 0 ? tellDamaged(findings) : await checkRows(settings);
+  } finally {
+    release();
+  }
+}
+
+/** What LMDB would read here is not to be trusted, so nothing else is looked at. */
+function tellDamaged(findings: readonly string[]): number {
+  for (const finding of findings) process.stdout.write(`structure ${finding}\n`);
+  process.stdout.write(`breaches found: ${formatCount(findings.length)}; the rows were not looked at: ${RESTORE}\n`);
+  return ExitCode.failure;
+}
+
+function checkRows(settings: Settings): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = startProgress('check', 'rows');
     const policy = policyOf(settings.config);
@@ -90,27 +107,30 @@ function check(settings: Settings): Promise<number> {
     const more = released ? ': what was damaged is not any more, and the directory is written to again' : '';
     process.stdout.write(`no breach found${more}\n`);
     return ExitCode.ok;
-  }).finally(release);
+  });
 }
 
 export function addRepair(program: Command): void {
   directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries')
     .addHelpText('after', REPAIR_EXAMPLES)
-    .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { evenIfDamaged: true }, async ({ partition }) => {
-        const progress = startProgress('repair', 'rows');
-        let left = 0;
-        const tell = (breach: Breach, mended: boolean): void => {
-          if (!mended) left++;
-          printBreach(breach);
-        };
-        const repaired = await partition.repair(tell, (done) => progress.update(done));
-        progress.finish();
-        if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
-        else if (left === 0) process.stdout.write('nothing to repair\n');
-        if (left === 0) return;
-        process.stdout.write(`not repaired: ${formatCount(left)}, the last of the lines above\n`);
-        process.exitCode = ExitCode.failure;
-      }),
-    );
+    .action((_options: object, command: Command) => repair(settingsOf(command)));
+}
+
+async function repair(settings: Settings): Promise<void> {
+  await refuseDamagedPages(settings, 'repair');
+  await withDirectory(settings, { evenIfDamaged: true }, async ({ partition }) => {
+    const progress = startProgress('repair', 'rows');
+    let left = 0;
+    const tell = (breach: Breach, mended: boolean): void => {
+      if (!mended) left++;
+      printBreach(breach);
+    };
+    const repaired = await partition.repair(tell, (done) => progress.update(done));
+    progress.finish();
+    if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
+    else if (left === 0) process.stdout.write('nothing to repair\n');
+    if (left === 0) return;
+    process.stdout.write(`not repaired: ${formatCount(left)}, the last of the lines above\n`);
+    process.exitCode = ExitCode.failure;
+  });
 }

@@ -4,6 +4,7 @@ import type { PartialAttribute } from '../../ldap/types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
+import { refuseDamagedPages } from '../damaged-pages.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
 import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
@@ -29,6 +30,7 @@ interface ExportOptions {
   readonly filter?: string;
   readonly output?: string;
   readonly operational: boolean;
+  readonly evenIfDamaged?: boolean;
 }
 
 async function writeEntry(
@@ -95,13 +97,16 @@ export function addExport(program: Command): void {
     .option('--filter <filter>', 'only entries that match')
     .option('--output <file>', 'to a file that only its owner may read, instead of standard output')
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
+    .option('--even-if-damaged', 'do not verify the pages of the data file first: give what can be read')
     .addHelpText('after', EXAMPLES)
-    .action((options: ExportOptions, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true, inOrder: true }, async (directory) => {
+    .action(async (options: ExportOptions, command: Command) => {
+      const settings = settingsOf(command);
+      if (!options.evenIfDamaged) await refuseDamagedPages(settings, 'export');
+      await withDirectory(settings, { readOnly: true, inOrder: true }, async (directory) => {
         const { count, losses } = await exportEntries(directory, options);
         if (options.output !== undefined)
           process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
         if (losses.any) throw new CliError(losses.summary);
-      }),
-    );
+      });
+    });
 }

@@ -2,7 +2,9 @@ import type { Store } from '../contract.js';
 import { type Access, openEnvironment } from './file/environment.js';
 import { prepareFolder } from './file/folder.js';
 import { toStoreError } from './file/lmdb-errors.js';
+import { type OnPages, verifyStructure } from './file/structure.js';
 import { LmdbStore, type StoreOptions } from './store.js';
+import { WriteHold } from './write/hold.js';
 
 /** `readOnly` opens an existing store without ever writing to it. */
 export interface LmdbOptions extends Access, StoreOptions {
@@ -20,6 +22,21 @@ export async function openLmdbStore(folder: string, options: LmdbOptions = {}): 
   try {
     await prepareFolder(folder, options.create ?? !readOnly, readOnly);
     return new LmdbStore(openEnvironment(folder, options), options);
+  } catch (error) {
+    throw toStoreError(error, folder);
+  }
+}
+
+/**
+ * What is wrong with the pages of the store in `folder`, one line each; none where LMDB may read them. Where there is
+ * something, writes are held from now on. Rejects as `openLmdbStore` does.
+ */
+export async function findDamagedPages(folder: string, onPages?: OnPages): Promise<string[]> {
+  try {
+    await prepareFolder(folder, false, true);
+    const findings = await verifyStructure(folder, onPages);
+    if (findings.length > 0) new WriteHold(folder).hold(findings[0]!);
+    return findings;
   } catch (error) {
     throw toStoreError(error, folder);
   }

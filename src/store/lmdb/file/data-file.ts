@@ -31,9 +31,11 @@ interface Meta {
 
 /**
  * Checks what LMDB trusts when it maps the file: both meta pages, and that every page they count is in the file. A file
- * cut short would end the process with SIGBUS at the first read. An absent or empty file is new.
+ * cut short would end the process with SIGBUS at the first read. An absent or empty file is new. Where pages are not in
+ * the file `needsNone` tells whether they are all free: LMDB does not write pages that a transaction takes and gives
+ * back.
  */
-export async function checkDataFile(path: string): Promise<void> {
+export async function checkDataFile(path: string, needsNone: () => Promise<boolean>): Promise<void> {
   let file: FileHandle;
   try {
     file = await open(path, 'r');
@@ -44,7 +46,7 @@ export async function checkDataFile(path: string): Promise<void> {
   try {
     // Another process may be writing a meta page while it is read: only what stays wrong is wrong.
     for (let attempt = 0; ; attempt++) {
-      const problem = await problemOf(file, path);
+      const problem = await problemOf(file, path, needsNone);
       if (!problem) return;
       if (attempt === 3) throw problem;
       await sleep(20);
@@ -54,7 +56,11 @@ export async function checkDataFile(path: string): Promise<void> {
   }
 }
 
-async function problemOf(file: FileHandle, path: string): Promise<StoreError | undefined> {
+async function problemOf(
+  file: FileHandle,
+  path: string,
+  needsNone: () => Promise<boolean>,
+): Promise<StoreError | undefined> {
   if ((await file.stat()).size === 0) return undefined;
   const first = await readMeta(file, path, 0);
   if (first instanceof StoreError) return first;
@@ -63,7 +69,8 @@ async function problemOf(file: FileHandle, path: string): Promise<StoreError | u
   const newest = first.transaction > second.transaction ? first : second;
   const { size } = await file.stat();
   const needed = (newest.lastPage + 1n) * BigInt(newest.pageSize);
-  return BigInt(size) >= needed ? undefined : damaged(path, `it should have ${needed} bytes and has ${size}`);
+  if (BigInt(size) >= needed || (await needsNone())) return undefined;
+  return damaged(path, `it should have ${needed} bytes and has ${size}`);
 }
 
 async function readMeta(file: FileHandle, path: string, at: number): Promise<Meta | StoreError> {

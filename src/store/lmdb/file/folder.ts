@@ -2,6 +2,7 @@ import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:
 import { join } from 'node:path';
 import { StoreError } from '../../errors.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
+import { verifyStructure } from './structure.js';
 
 const MARKER = 'rowan.json';
 const FORMAT = 4;
@@ -18,7 +19,7 @@ const CURRENT: Marker = { format: FORMAT, store: 'lmdb' };
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
   if (!(await hasMarker(folder))) await createMarker(folder, create);
   await checkAccess(folder, readOnly);
-  await checkDataFile(join(folder, DATA_FILE));
+  await checkDataFile(join(folder, DATA_FILE), async () => (await verifyStructure(folder)).length === 0);
 }
 
 const READ = constants.R_OK;

@@ -1,0 +1,29 @@
+import { isHBaseUrl } from '../store/hbase/settings.js';
+import { findDamagedPages } from '../store/lmdb/index.js';
+import { CliError } from './exit.js';
+import type { Settings } from './options.js';
+import { startProgress } from './progress.js';
+
+/** What helps where pages are damaged. */
+export const RESTORE =
+  'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
+
+/** What is wrong with the pages of the data file, one line each. LMDB must not read it where anything is. */
+export async function damagedPages({ store }: Settings, command: string): Promise<string[]> {
+  if (isHBaseUrl(store)) return [];
+  const progress = startProgress(command, 'pages');
+  try {
+    return await findDamagedPages(store, (pages, of) => progress.update(pages, pages / of));
+  } finally {
+    progress.finish();
+  }
+}
+
+/** Throws where pages are damaged, with what is wrong. */
+export async function refuseDamagedPages(settings: Settings, command: string): Promise<void> {
+  const findings = await damagedPages(settings, command);
+  if (findings.length === 0) return;
+  throw new CliError(
+    [...findings, `pages of ${settings.store} are damaged, and it is not read any further: ${RESTORE}`].join('\n'),
+  );
+}

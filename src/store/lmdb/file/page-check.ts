@@ -1,0 +1,209 @@
+import { PAGE, PAGE_HEADER } from './pages.js';
+
+/*
+ * A page of a tree (docs/formats/lmdb.md): number u64 │ transaction u64 │ u16 │ kind u16 │ lower u16 │ upper u16, then
+ * the offsets of its nodes, free room, the nodes. Offsets count from behind the header. A node: two u16 and flags u16,
+ * which are the child's number (48 bits) or the value's length (32 bits) and its flags │ key length u16 │ key │ value.
+ */
+export const BRANCH = 1;
+export const LEAF = 2;
+export const OVERFLOW = 4;
+/** Flags of a node: its value is in pages of its own; its value tells of a database. */
+export const BIG = 1;
+export const SUBDATA = 2;
+/** Bytes that a node of a value in pages of its own has in the value's place. */
+export const BIG_BYTES = 24;
+
+const KIND_AT = 18;
+const LOWER_AT = 20;
+const UPPER_AT = 22;
+const NODE_HEADER = 8;
+const ROOM = PAGE - PAGE_HEADER;
+
+/** A key where it lies. */
+export interface KeyAt {
+  readonly bytes: Buffer;
+  readonly at: number;
+  readonly length: number;
+}
+
+/** What the pages of one tree have to be like. */
+export interface TreeRules {
+  /** Keys are u64, the lowest byte first. */
+  readonly integers: boolean;
+  readonly longestKey: number;
+  /** Nodes that a branch has at least. */
+  readonly branchNodes: number;
+  /** What the flags of a leaf's nodes may be, each. */
+  readonly leafFlags: readonly number[];
+  /** The transaction of the state that is looked at. */
+  readonly transaction: number;
+}
+
+/** A u64; what is above 2⁵³ is rounded, which leaves it above all that it is compared with. */
+export function u64(bytes: Buffer, at: number): number {
+  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 0x1_0000_0000;
+}
+
+/** What is wrong with the header of a page, but for `lower` and `upper`. */
+export function headerProblem(bytes: Buffer, at: number, page: number, kind: number, newest: number): string {
+  const number = u64(bytes, at);
+  if (number !== page) return `calls itself page ${number}`;
+  const flags = bytes.readUInt16LE(at + KIND_AT);
+  if (flags !== kind) return `is of kind ${flags}, where one of kind ${kind} belongs`;
+  const transaction = u64(bytes, at + 8);
+  return transaction > newest ? `is of transaction ${transaction}, which was not yet` : '';
+}
+
+/** Number of pages that an overflow page says it begins. */
+export function runLength(bytes: Buffer, at: number): number {
+  return bytes.readUInt32LE(at + LOWER_AT);
+}
+
+/** Looks at one page of a tree at a time; what it has found of its nodes is good until the next. */
+export class PageCheck {
+  /** The page that was looked at last. */
+  bytes: Buffer = Buffer.alloc(0);
+  at = 0;
+  count = 0;
+  /** Length of the node that begins at an offset, by half of it. */
+  readonly #lengths = new Uint16Array(ROOM / 2 + 1);
+
+  /** What is wrong with the page at `at`; an empty text where nothing is. Its keys are in [low, high). */
+  problem(bytes: Buffer, at: number, page: number, leaf: boolean, rules: TreeRules, low?: KeyAt, high?: KeyAt): string {
+    this.bytes = bytes;
+    this.at = at;
+    return (
+      headerProblem(bytes, at, page, leaf ? LEAF : BRANCH, rules.transaction) ||
+      this.#boundsProblem(leaf, rules) ||
+      this.#nodesProblem(leaf, rules) ||
+      this.#orderProblem(leaf, rules, low, high)
+    );
+  }
+
+  #boundsProblem(leaf: boolean, { branchNodes }: TreeRules): string {
+    const lower = this.bytes.readUInt16LE(this.at + LOWER_AT);
+    const upper = this.bytes.readUInt16LE(this.at + UPPER_AT);
+    if (lower % 2 !== 0 || upper % 2 !== 0 || lower > upper || upper > ROOM) {
+      return `has its free room from ${lower} to ${upper} of ${ROOM} bytes`;
+    }
+    this.count = lower / 2;
+    const least = leaf ? 1 : branchNodes;
+    return this.count < least ? `has ${this.count} nodes, at least ${least} belong there` : '';
+  }
+
+  /** Nodes fill what is behind the free room, without a gap. */
+  #nodesProblem(leaf: boolean, rules: TreeRules): string {
+    const lengths = this.#lengths;
+    const upper = this.bytes.readUInt16LE(this.at + UPPER_AT);
+    let problem = '';
+    for (let i = 0; i < this.count && problem === ''; i++) problem = this.#nodeProblem(i, upper, leaf, rules);
+    let end = upper;
+    let nodes = 0;
+    for (; problem === '' && end < ROOM; nodes++) {
+      const length = lengths[end / 2]!;
+      if (length === 0) problem = `has no node at offset ${end}`;
+      end += length;
+    }
+    if (problem === '' && (nodes !== this.count || end !== ROOM)) {
+      problem = `has ${this.count} nodes, of which ${nodes} lie one behind the other`;
+    }
+    lengths.fill(0, upper / 2);
+    return problem;
+  }
+
+  #nodeProblem(i: number, upper: number, leaf: boolean, rules: TreeRules): string {
+    const offset = this.#offset(i);
+    if (offset % 2 !== 0 || offset < upper || offset > ROOM - NODE_HEADER) return `has node ${i} at offset ${offset}`;
+    const keyLength = this.keyLength(i);
+    // The first key of a branch stands for all that is smaller, whatever it is.
+    const shortest = !leaf && i === 0 ? 0 : rules.integers ? rules.longestKey : 1;
+    if (keyLength < shortest || keyLength > rules.longestKey) return `has a key of ${keyLength} bytes in node ${i}`;
+    if (leaf && !rules.leafFlags.includes(this.flags(i))) return `has flags ${this.flags(i)} in node ${i}`;
+    const value = leaf ? (this.isBig(i) ? BIG_BYTES : this.valueLength(i)) : 0;
+    const length = NODE_HEADER + keyLength + value;
+    if (offset + length > ROOM) return `has node ${i} at offset ${offset}, of ${length} bytes, beyond its end`;
+    if (this.#lengths[offset / 2] !== 0) return `has two nodes at offset ${offset}`;
+    this.#lengths[offset / 2] = length + (length % 2);
+    return '';
+  }
+
+  #orderProblem(leaf: boolean, { integers }: TreeRules, low: KeyAt | undefined, high: KeyAt | undefined): string {
+    const first = leaf ? 0 : 1;
+    const { bytes } = this;
+    const compare = integers ? compareIntegers : compareKeys;
+    for (let i = first + 1; i < this.count; i++) {
+      const before = this.keyAt(i - 1);
+      if (compare(bytes, before, this.keyLength(i - 1), bytes, this.keyAt(i), this.keyLength(i)) >= 0) {
+        return `has keys that do not rise, in node ${i}`;
+      }
+    }
+    const last = this.count - 1;
+    if (low && compare(bytes, this.keyAt(first), this.keyLength(first), low.bytes, low.at, low.length) < 0) {
+      return 'has keys that are smaller than the page above allows';
+    }
+    if (high && compare(bytes, this.keyAt(last), this.keyLength(last), high.bytes, high.at, high.length) >= 0) {
+      return 'has keys that are greater than the page above allows';
+    }
+    return '';
+  }
+
+  #offset(i: number): number {
+    return this.bytes.readUInt16LE(this.at + PAGE_HEADER + 2 * i);
+  }
+
+  /** Where node i begins. */
+  #node(i: number): number {
+    return this.at + PAGE_HEADER + this.#offset(i);
+  }
+
+  keyAt(i: number): number {
+    return this.#node(i) + NODE_HEADER;
+  }
+
+  keyLength(i: number): number {
+    return this.bytes.readUInt16LE(this.#node(i) + 6);
+  }
+
+  key(i: number): Buffer {
+    return this.bytes.subarray(this.keyAt(i), this.valueAt(i));
+  }
+
+  flags(i: number): number {
+    return this.bytes.readUInt16LE(this.#node(i) + 4);
+  }
+
+  isBig(i: number): boolean {
+    return (this.flags(i) & BIG) !== 0;
+  }
+
+  /** Of the value, also where it is in pages of its own. */
+  valueLength(i: number): number {
+    return this.bytes.readUInt32LE(this.#node(i));
+  }
+
+  valueAt(i: number): number {
+    return this.keyAt(i) + this.keyLength(i);
+  }
+
+  child(i: number): number {
+    return this.bytes.readUIntLE(this.#node(i), 6);
+  }
+}
+
+function compareKeys(a: Buffer, aAt: number, aLength: number, b: Buffer, bAt: number, bLength: number): number {
+  const shared = Math.min(aLength, bLength);
+  for (let i = 0; i < shared; i++) {
+    const difference = a[aAt + i]! - b[bAt + i]!;
+    if (difference !== 0) return difference;
+  }
+  return aLength - bLength;
+}
+
+function compareIntegers(a: Buffer, aAt: number, _aLength: number, b: Buffer, bAt: number): number {
+  for (let i = 7; i >= 0; i--) {
+    const difference = a[aAt + i]! - b[bAt + i]!;
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { PAGE } from './pages.js';
+
+/** What cannot be read, with the page that it was about. */
+export class Unreadable extends Error {}
+
+/** The data file, read page by page without LMDB. */
+export class PageFile {
+  readonly #fd: number;
+
+  constructor(path: string) {
+    this.#fd = openSync(path, 'r');
+  }
+
+  get size(): number {
+    return fstatSync(this.#fd).size;
+  }
+
+  /** Reads so many bytes from the beginning of a page. Throws `Unreadable`. */
+  read(page: number, into: Buffer, length: number): void {
+    let done = 0;
+    while (done < length) {
+      const read = this.#read(page, into, done, length - done);
+      if (read === 0) throw new Unreadable(`page ${page}: is not in the file`);
+      done += read;
+    }
+  }
+
+  #read(page: number, into: Buffer, done: number, length: number): number {
+    try {
+      return readSync(this.#fd, into, done, length, page * PAGE + done);
+    } catch (error) {
+      throw new Unreadable(`page ${page}: cannot be read: ${(error as Error).message}`);
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+}
