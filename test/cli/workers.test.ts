@@ -111,6 +111,22 @@ describe('cli: workers', () => {
     expect((await addPerson(fresh, 'afterwards')).code).to.equal(0);
   });
 
+  it('hold writes where one crashes as damaged data makes it, until check has found no breach', async () => {
+    two = await TwoWorkers.start(sandbox);
+    const [client] = await two.both();
+    const pid = Number((await figures(client)).get('worker.1.pid'));
+    const again = heard(two.server.process, 'the worker serves');
+    process.kill(pid, 'SIGSEGV');
+    expect(await again).to.match(/ERROR a worker crashed .*"rowan check" finds no breach worker=1/);
+    const fresh = await two.admin(1);
+    const refused = await addPerson(fresh, 'after-the-crash');
+    expect(refused.code).to.equal(53);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.contain('written to again');
+    let answer = refused;
+    while (answer.code === 53) answer = await addPerson(fresh, 'after-the-crash');
+    expect(answer.code).to.equal(0);
+  });
+
   it('answer what they have begun before they end', async () => {
     two = await TwoWorkers.start(sandbox);
     const clients = await two.both();

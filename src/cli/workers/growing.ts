@@ -6,6 +6,7 @@ import type { Counts } from '../../server/processes/statistics.js';
 import { RowanServer } from '../../server/server.js';
 import { renewCertificate } from '../certificate.js';
 import type { Settings } from '../options.js';
+import { holdAfterCrash } from './crash.js';
 import { Growth, type GrowthRules } from './growth.js';
 import { type Arrival, type Member, Members } from './members.js';
 import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
@@ -163,6 +164,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
 
   ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
     this.#workers.delete(worker);
+    holdAfterCrash(this.#settings, worker.worker, reason, this.#log);
     this.#members.delete(worker);
     this.#busyMs.delete(worker);
     if (worker.counts) this.#own.server.services.statistics.inherit(worker.counts);

@@ -3,6 +3,7 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import { Statistics } from '../../server/processes/statistics.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
+import { holdAfterCrash } from './crash.js';
 import { type Arrival, Members } from './members.js';
 import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
@@ -91,6 +92,7 @@ export class Supervisor implements WorkerOwner {
 
   ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
     this.#workers.delete(worker);
+    holdAfterCrash(this.#settings, worker.worker, reason, this.#log);
     if (worker.counts) this.#statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
