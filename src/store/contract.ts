@@ -74,6 +74,11 @@ export interface ScanOptions {
   readonly limit?: number;
   /** Keys only: the rows come back as `undefined`. */
   readonly keysOnly?: boolean;
+  /**
+   * What stands before the range is known to be damaged, perhaps: an engine that would prove that no row of the range is
+   * hidden by it leaves that out.
+   */
+  readonly besideDamage?: boolean;
 }
 
 /**

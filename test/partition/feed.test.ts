@@ -122,7 +122,7 @@ for (const engine of ENGINES) {
       seeded(async (random) => {
         const id = await fixture.person('walk', SUFFIX, { objectClass: 'inetOrgPerson', uid: 'w' });
         await allOf(reader);
-        const types = ['mail', 'description', 'telephoneNumber', 'givenName;lang-de', 'l'];
+        const types = ['mail', 'description', 'title', 'givenName;lang-de', 'l'];
         const rows = [await row(id)];
         let name = 'walk';
         for (let step = 0; step < 60; step++) {

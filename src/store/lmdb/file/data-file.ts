@@ -16,9 +16,16 @@ const VERSION = 2;
 const MAGIC_AT = PAGE_HEADER;
 const VERSION_AT = PAGE_HEADER + 4;
 const PAGE_SIZE_AT = PAGE_HEADER + 24;
+const FLAGS_AT = PAGE_SIZE_AT + 4;
 const LAST_PAGE_AT = PAGE_HEADER + 24 + 96;
 const TRANSACTION_AT = LAST_PAGE_AT + 8;
 const META_BYTES = TRANSACTION_AT + 8;
+
+/**
+ * Flags of the free list, which are those of the file: keys are integers. LMDB crashes where it finds others, such as
+ * that of a third meta page.
+ */
+export const FILE_FLAGS = 8;
 
 /** In the folder of a store. */
 export const DATA_FILE = 'data.mdb';
@@ -89,6 +96,8 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
   if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0) {
     return damaged(path, `the page at byte ${at} tells a page size of ${pageSize}`);
   }
+  const flags = meta.readUInt16LE(FLAGS_AT);
+  if (flags !== FILE_FLAGS) return damaged(path, `the page at byte ${at} has flags ${flags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),

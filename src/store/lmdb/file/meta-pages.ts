@@ -1,3 +1,4 @@
+import { FILE_FLAGS } from './data-file.js';
 import { u64 } from './page-check.js';
 import type { PageFile } from './page-file.js';
 import { PAGE, PAGE_HEADER } from './pages.js';
@@ -5,9 +6,6 @@ import { PAGE, PAGE_HEADER } from './pages.js';
 const MAGIC = 0xbeefc0de;
 const VERSION = 2;
 const META = 8;
-const INTEGER_KEYS = 8;
-/** LMDB keeps how the file was opened in the flags of the free list: whether it is in a folder of its own. */
-const NO_FOLDER = 0x4000;
 const META_BYTES = PAGE_HEADER + 144;
 const MAP_SIZE_AT = PAGE_HEADER + 16;
 const FREE_AT = PAGE_HEADER + 24;
@@ -106,7 +104,11 @@ function metaProblems(page: Buffer): string[] {
   const version = page.readUInt16LE(PAGE_HEADER + 4);
   if (version !== VERSION) return [`is of LMDB's format ${version}, not ${VERSION}`];
   const size = page.readUInt32LE(FREE_AT);
-  return size === PAGE ? [] : [`tells a page size of ${size}, not ${PAGE}`];
+  if (size !== PAGE) return [`tells a page size of ${size}, not ${PAGE}`];
+  const mapSize = u64(page, MAP_SIZE_AT);
+  if (mapSize > LARGEST_MAP) return [`tells a map of ${mapSize} bytes`];
+  const flags = page.readUInt16LE(FREE_AT + 4);
+  return flags === FILE_FLAGS ? [] : [`has flags ${flags} for the free list, not ${FILE_FLAGS}`];
 }
 
 /** Each transaction writes the meta page that the one before has left. */
@@ -120,8 +122,5 @@ function newestProblem(page: Buffer, size: number): string {
   const lastPage = u64(page, LAST_PAGE_AT);
   if (lastPage < 1 || lastPage > size / PAGE + MOST_UNWRITTEN)
     return `counts pages up to ${lastPage}, the file has ${size} bytes`;
-  const mapSize = u64(page, MAP_SIZE_AT);
-  if (mapSize > LARGEST_MAP) return `tells a map of ${mapSize} bytes`;
-  const flags = page.readUInt16LE(FREE_AT + 4) & ~NO_FOLDER;
-  return flags === INTEGER_KEYS ? '' : `has flags ${flags} for the free list`;
+  return '';
 }

@@ -46,6 +46,7 @@ export class LmdbScan implements Scan {
       longTest: test,
       reverse: options.reverse ?? false,
       keysOnly: options.keysOnly ?? false,
+      besideDamage: options.besideDamage ?? false,
     };
     if (this.#left <= 0 || (listed && test && !test(MARK_ROW))) this.#done = true;
   }

@@ -23,6 +23,7 @@ export interface ScanShape {
   readonly longTest: RowTest | undefined;
   readonly reverse: boolean;
   readonly keysOnly: boolean;
+  readonly besideDamage: boolean;
 }
 
 /** Collects one batch; looks at records in place and decodes those that match. */
@@ -115,7 +116,7 @@ export function scanRows(
 ): Buffer | undefined {
   const rows = rowRange(range, after, shape.reverse, maxKey);
   if (!rows) return undefined;
-  requireStart(table, rows, transaction);
+  if (!shape.besideDamage) requireStart(table, rows, transaction);
   const { scanner } = table;
   return scanner.handOut(rows, collector, transaction) ? undefined : scanner.lastKey;
 }
