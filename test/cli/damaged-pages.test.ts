@@ -16,7 +16,8 @@ function damage(file: Buffer, random: Random): void {
   }
 }
 
-describe('cli: damaged pages', () => {
+describe('cli: damaged pages', function () {
+  this.timeout(600_000);
   const sandbox = new Sandbox();
   let path: string;
   let sound: Buffer;

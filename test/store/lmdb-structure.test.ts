@@ -115,6 +115,17 @@ function anyNode(page: Buffer, random: Random): number {
   return HEADER + page.readUInt16LE(HEADER + 2 * random.int(page.readUInt16LE(20) / 2));
 }
 
+/** In a meta page, the number of the transaction that wrote it. */
+const TRANSACTION = HEADER + 24 + 96 + 8;
+
+const transactions = (file: Buffer): bigint[] => [0, 1].map((page) => file.readBigUInt64LE(page * PAGE + TRANSACTION));
+
+/** Whether the transaction before the newest now looks like the newest: nothing tells that it is not. */
+function isTurnedBack(before: readonly bigint[], now: readonly bigint[]): boolean {
+  const step = (of: readonly bigint[]): bigint => of[0]! - of[1]!;
+  return step(now) === -step(before);
+}
+
 const DAMAGES: Readonly<Record<string, Damage>> = {
   'header fields': (file, random) => {
     const page = treePage(file, random, [1, 2, 4]);
@@ -165,8 +176,14 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
   },
   'a file cut short': (file, random) => file.subarray(0, random.int(file.length)),
   'meta pages': (file, random) => {
-    file[random.int(2) * PAGE + random.int(168)]! ^= 1 << random.int(8);
-    return undefined;
+    const before = transactions(file);
+    for (;;) {
+      const at = random.int(2) * PAGE + random.int(168);
+      const bit = 1 << random.int(8);
+      file[at]! ^= bit;
+      if (!isTurnedBack(before, transactions(file))) return undefined;
+      file[at]! ^= bit;
+    }
   },
   'records of databases': (file, random) => {
     for (;;) {

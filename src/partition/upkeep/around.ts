@@ -42,7 +42,7 @@ export async function* readAround(
   let hopped: Buffer | undefined;
   const gaps = new OpenGaps();
   for (;;) {
-    const scan = reader.scan(table, { from: at, to }, { keysOnly, besideDamage: at !== range.from });
+    const scan = reader.scan(table, { from: at, to }, { keysOnly, besideDamage: true });
     try {
       for (;;) {
         const batch = await batchOf(scan.next());
@@ -118,7 +118,7 @@ async function readNext(
   isOn: boolean,
 ): Promise<Next | 'end'> {
   let key: Buffer | undefined;
-  const scan = reader.scan(table, range, { keysOnly: true, limit: 1, besideDamage: isOn });
+  const scan = reader.scan(table, range, { keysOnly: true, limit: 1, besideDamage: true });
   try {
     while (!key) {
       const batch = await batchOf(scan.next());
