@@ -75,8 +75,8 @@ export interface ScanOptions {
   /** Keys only: the rows come back as `undefined`. */
   readonly keysOnly?: boolean;
   /**
-   * What stands before the range is known to be damaged, perhaps: an engine that would prove that no row of the range is
-   * hidden by it leaves that out.
+   * The row before the range may be damaged, and the caller knows: the engine does not prove that it hides no row of
+   * the range.
    */
   readonly besideDamage?: boolean;
 }
