@@ -4,7 +4,7 @@
  */
 export { LdapError, ResultCode, type ResultName, resultName } from './ldap/error.js';
 export { formatFilter, parseFilter } from './ldap/filter-text.js';
-export type { Change, DerefAliases, Filter, PartialAttribute, Scope } from './ldap/types.js';
+export type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from './ldap/types.js';
 export { formatEntry, LdifParser, type LdifRecord, readLdif } from './ldif/index.js';
 export type { Directory } from './partition/directory.js';
 export { initDirectory, openSchema, Partition } from './partition/index.js';

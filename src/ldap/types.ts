@@ -33,7 +33,7 @@ export interface PartialAttribute {
   readonly values: readonly Buffer[];
 }
 
-export interface Change {
+export interface Modification {
   readonly operation: 'add' | 'delete' | 'replace' | 'increment';
   readonly attribute: PartialAttribute;
 }

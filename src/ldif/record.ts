@@ -1,4 +1,4 @@
-import type { Change } from '../ldap/types.js';
+import type { Modification } from '../ldap/types.js';
 import { decodeBase64 } from './base64.js';
 import type { Lines } from './lines.js';
 import type { Name } from './names.js';
@@ -87,8 +87,8 @@ function isDash(lines: Lines): boolean {
 }
 
 /** `add: mail`, its values, `-`, and so on; the last `-` may be missing. */
-function readModify(lines: Lines, options: LdifOptions): Change[] {
-  const changes: Change[] = [];
+function readModify(lines: Lines, options: LdifOptions): Modification[] {
+  const changes: Modification[] = [];
   while (lines.next()) {
     const operation = lines.name().group.lower;
     if (!operations.has(operation)) {
@@ -104,7 +104,7 @@ function readModify(lines: Lines, options: LdifOptions): Change[] {
       }
       values.push(readValue(lines, options));
     }
-    changes.push(checkChange({ operation: operation as Change['operation'], attribute: { type, values } }, line));
+    changes.push(checkChange({ operation: operation as Modification['operation'], attribute: { type, values } }, line));
   }
   if (changes.length === 0) throw new LdifFault(lines.number, '"changetype: modify" has no changes');
   return changes;
@@ -112,7 +112,7 @@ function readModify(lines: Lines, options: LdifOptions): Change[] {
 
 const description = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
-function checkChange(change: Change, line: number): Change {
+function checkChange(change: Modification, line: number): Modification {
   const { operation, attribute } = change;
   if (!description.test(attribute.type)) throw new LdifFault(line, `no attribute description after "${operation}:"`);
   const count = attribute.values.length;

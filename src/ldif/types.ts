@@ -1,4 +1,4 @@
-import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/types.js';
 
 /** A `control:` line (RFC 2849, ldif-change-record). */
 export interface LdifControl {
@@ -53,7 +53,7 @@ export interface LdifDelete extends Changing {
 
 export interface LdifModify extends Changing {
   readonly kind: 'modify';
-  readonly changes: readonly Change[];
+  readonly changes: readonly Modification[];
 }
 
 /** `changetype: modrdn` or `moddn`. */

@@ -1,4 +1,4 @@
-import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/types.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe } from '../store/contract.js';
 import type { Actor, ChangesOf, Entry, WriteOptions } from './model/directory.js';
@@ -18,7 +18,7 @@ export interface Directory {
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean>;
   /** Resolves with the entryUUID. */
   add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
-  modify(dn: Dn, changes: readonly Change[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void>;
+  modify(dn: Dn, changes: readonly Modification[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void>;
   rename(
     dn: Dn,
     to: { readonly newRdn: string; readonly deleteOldRdn: boolean; readonly newSuperior: string | undefined },

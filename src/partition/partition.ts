@@ -1,4 +1,4 @@
-import type { Change, Filter, PartialAttribute } from '../ldap/types.js';
+import type { Filter, Modification, PartialAttribute } from '../ldap/types.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe, Store } from '../store/contract.js';
@@ -217,7 +217,12 @@ export class Partition implements Directory {
     return translated(add(this.context, dn, attributes, actor, options));
   }
 
-  async modify(dn: Dn, changes: readonly Change[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void> {
+  async modify(
+    dn: Dn,
+    changes: readonly Modification[] | ChangesOf,
+    actor: Actor,
+    options?: WriteOptions,
+  ): Promise<void> {
     return translated(modify(this.context, dn, changes, actor, options));
   }
 

@@ -1,4 +1,4 @@
-import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/types.js';
 import type { DecodeLimits } from './limits.js';
 import type { AddRequest, ModifyRequest } from './messages.js';
 import type { Reader } from './reader.js';
@@ -36,7 +36,7 @@ export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyReques
   const dn = reader.text('object');
   const list = reader.enter(SEQUENCE, 'changes');
   const budget: Budget = { values: limits.maxValues, limits };
-  const changes: Change[] = [];
+  const changes: Modification[] = [];
   while (reader.at < reader.end) {
     if (changes.length === limits.maxAttributes) throw tooMany(reader, 'changes', limits.maxAttributes);
     changes.push(change(reader, budget));
@@ -46,7 +46,7 @@ export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyReques
   return { op: 'modify', dn, changes };
 }
 
-function change(reader: Reader, budget: Budget): Change {
+function change(reader: Reader, budget: Budget): Modification {
   const outer = reader.enter(SEQUENCE, 'change');
   const operation = changeOperations[reader.enumerated('operation', changeOperations.length - 1)]!;
   const attribute = partialAttribute(reader, budget);

@@ -1,4 +1,4 @@
-import type { Change, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/types.js';
 import { encodeAttribute, encodeControls, encodeOptional } from './encode.js';
 import { encodeFilter } from './encode-filter.js';
 import type { BindRequest, Request, RequestMessage, SearchRequest } from './messages.js';
@@ -86,7 +86,7 @@ function encodeList(writer: Writer, attributes: readonly PartialAttribute[]): vo
   writer.end(list);
 }
 
-function encodeChanges(writer: Writer, changes: readonly Change[]): void {
+function encodeChanges(writer: Writer, changes: readonly Modification[]): void {
   const list = writer.begin(SEQUENCE);
   for (const { operation, attribute } of changes) {
     const change = writer.begin(SEQUENCE);

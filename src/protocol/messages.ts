@@ -1,4 +1,4 @@
-import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../ldap/types.js';
+import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/types.js';
 
 /**
  * LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into what was received: copy what must outlive the
@@ -38,7 +38,7 @@ export interface SearchRequest {
 export interface ModifyRequest {
   readonly op: 'modify';
   readonly dn: string;
-  readonly changes: readonly Change[];
+  readonly changes: readonly Modification[];
 }
 export interface AddRequest {
   readonly op: 'add';

@@ -1,4 +1,4 @@
-import type { Change, DerefAliases, Scope } from '../ldap/types.js';
+import type { DerefAliases, Modification, Scope } from '../ldap/types.js';
 import type { Request, Response } from './messages.js';
 
 /** BER identifier octets and enumerations of RFC 4511: each table is used both ways. */
@@ -85,7 +85,7 @@ export const scopes: readonly Scope[] = ['base', 'one', 'sub', 'subordinate'];
 /** SearchRequest.derefAliases by number (RFC 4511 §4.5.1.3). */
 export const derefs: readonly DerefAliases[] = ['never', 'searching', 'finding', 'always'];
 /** ModifyRequest operation by number (RFC 4511 §4.6, RFC 4525). */
-export const changeOperations: readonly Change['operation'][] = ['add', 'delete', 'replace', 'increment'];
+export const changeOperations: readonly Modification['operation'][] = ['add', 'delete', 'replace', 'increment'];
 
 /** Filter choices (RFC 4511 §4.5.1). */
 export const filterTags = {

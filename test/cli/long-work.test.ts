@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Change, Filter } from '../../src/ldap/types.js';
+import type { Filter, Modification } from '../../src/ldap/types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { encodeCancel } from '../../src/protocol/extended/cancel.js';
@@ -36,7 +36,7 @@ function addGroup(dn: string, values: readonly string[]): Request {
   return { op: 'add', dn, attributes: attributes({ objectClass: ['groupOfNames'], cn: [cn], member: [...values] }) };
 }
 
-function modify(dn: string, ...changes: readonly [Change['operation'], string, readonly string[]][]): Request {
+function modify(dn: string, ...changes: readonly [Modification['operation'], string, readonly string[]][]): Request {
   return {
     op: 'modify',
     dn,
@@ -130,7 +130,7 @@ describe('cli: requests that would hold the event loop', () => {
     const dns = [`cn=together,${SUFFIX}`, `cn=apart,${SUFFIX}`] as const;
     for (const dn of dns) expect((await client.request(addGroup(dn, members(0, 40)))).code).to.equal(0);
     const present = new Set(members(0, 40));
-    const changes: [Change['operation'], string, string[]][] = [];
+    const changes: [Modification['operation'], string, string[]][] = [];
     for (let i = 0; i < 300; i++) {
       const value = member(random.below(80));
       // Another spelling of the same name.

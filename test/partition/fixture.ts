@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { LdapError, type ResultName } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import type { Change, DerefAliases, Filter, PartialAttribute, Scope } from '../../src/ldap/types.js';
+import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../../src/ldap/types.js';
 import { initDirectory, Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import type { Breach, Entry } from '../../src/partition/model/directory.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
@@ -53,7 +53,11 @@ export function attributes(values: Values): PartialAttribute[] {
   }));
 }
 
-export function change(operation: Change['operation'], type: string, ...values: (string | Buffer)[]): Change {
+export function change(
+  operation: Modification['operation'],
+  type: string,
+  ...values: (string | Buffer)[]
+): Modification {
   return { operation, attribute: attributes({ [type]: values })[0]! };
 }
 
@@ -110,7 +114,7 @@ export class Fixture {
     return this.partition.add(this.dn(dn), attributes(values), actor, { manageDsaIT });
   }
 
-  modify(dn: string, ...changes: Change[]): Promise<void> {
+  modify(dn: string, ...changes: Modification[]): Promise<void> {
     return this.partition.modify(this.dn(dn), changes, ACTOR);
   }
 

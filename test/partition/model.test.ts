@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/error.js';
-import type { Change } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { rounds } from '../rounds.js';
 import {
@@ -103,7 +103,11 @@ class Twin {
     const count = this.random.int(3) + (operation === 'add' || type === 'cn' ? 1 : 0);
     const texts = [...new Set(Array.from({ length: count }, () => this.random.pick(source)))];
     if (type === 'cn' && operation === 'delete' && entry.values.get('cn')!.size === 1) return;
-    const one: Change = change(operation, type, ...texts.map((t) => (this.random.chance(0.3) ? t.toUpperCase() : t)));
+    const one: Modification = change(
+      operation,
+      type,
+      ...texts.map((t) => (this.random.chance(0.3) ? t.toUpperCase() : t)),
+    );
     if (type === 'cn' && operation !== 'add' && !this.#keepsOne(entry, one)) return;
     const dn = this.model.dn(entry);
     const wanted = this.model.modify(entry, one);
@@ -111,7 +115,7 @@ class Twin {
   }
 
   /** The schema wants a cn: the model knows no schema. */
-  #keepsOne(entry: ModelEntry, { operation, attribute }: Change): boolean {
+  #keepsOne(entry: ModelEntry, { operation, attribute }: Modification): boolean {
     if (operation === 'replace') return attribute.values.length > 0;
     const gone = new Set(attribute.values.map((v) => v.toString().toLowerCase()));
     return [...entry.values.get('cn')!].some((v) => !gone.has(v));

@@ -1,4 +1,4 @@
-import type { Change } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/types.js';
 
 /** One entry of the model: attributes by lower-case name, values as lower-case text in any order. */
 export interface ModelEntry {
@@ -43,7 +43,7 @@ export class Model {
     return 'success';
   }
 
-  modify(entry: ModelEntry, { operation, attribute }: Change): string {
+  modify(entry: ModelEntry, { operation, attribute }: Modification): string {
     if (!this.live.has(entry.uuid)) return 'noSuchObject';
     const type = attribute.type.toLowerCase();
     const given = attribute.values.map((v) => v.toString().toLowerCase());

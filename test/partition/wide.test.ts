@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Change } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/types.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
 import { wideAttributes } from '../../src/partition/model/wide.js';
 import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';
@@ -263,7 +263,7 @@ function wideCell({ text, next, count }: { text: string; next: number; count: nu
 function randomChanges(
   random: Random,
   members: ReadonlySet<number>,
-): { changes: Change[]; after: Set<number> | undefined } {
+): { changes: Modification[]; after: Set<number> | undefined } {
   let after: Set<number> | undefined = new Set(members);
   const changes = Array.from({ length: 1 + random.int(3) }, () => {
     if (random.chance(0.1)) return change('replace', 'description', `round ${random.int(100)}`);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Change } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { slowWork } from '../../src/password/index.js';
@@ -14,11 +14,11 @@ const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1
 /** {SSHA} of `sesame`. */
 const SSHA = '{SSHA}/VMpgt1++uV1ZatBjxlBFwbi8EYAMUZJUtCL0Q==';
 
-function change(operation: Change['operation'], type: string, ...values: string[]): Change {
+function change(operation: Modification['operation'], type: string, ...values: string[]): Modification {
   return { operation, attribute: { type, values: values.map((value) => Buffer.from(value)) } };
 }
 
-function modify(uid: string, ...changes: Change[]): Request {
+function modify(uid: string, ...changes: Modification[]): Request {
   return { op: 'modify', dn: personDn(uid), changes };
 }
 

@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { Change, PartialAttribute } from '../../ldap/types.js';
+import type { Modification, PartialAttribute } from '../../ldap/types.js';
 import { isPassword } from '../../partition/index.js';
 import {
   clearText,
@@ -88,7 +88,7 @@ export class ImportedPasswords {
     return attributes.map((one) => this.#attribute(one, counts)).filter(({ values }) => values.length > 0);
   }
 
-  changes(changes: readonly Change[], counts: PasswordCounts): readonly Change[] {
+  changes(changes: readonly Modification[], counts: PasswordCounts): readonly Modification[] {
     return changes.flatMap(({ operation, attribute }) => {
       if (operation === 'delete') return { operation, attribute };
       const made = this.#attribute(attribute, counts);

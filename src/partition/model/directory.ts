@@ -1,5 +1,5 @@
 import type { LdapError, ResultName } from '../../ldap/error.js';
-import type { Change, PartialAttribute } from '../../ldap/types.js';
+import type { Modification, PartialAttribute } from '../../ldap/types.js';
 import type { AttributeDescription, AttributeType, Rdn } from '../../schema/types.js';
 import type { Maybe } from '../../store/contract.js';
 
@@ -85,7 +85,7 @@ export interface Target {
  * Changes that depend on the entry, and the right to make them. Called in each attempt, since another attempt may find
  * another entry under the name; what it throws ends the write with nothing done.
  */
-export type ChangesOf = (target: Target) => Maybe<readonly Change[]>;
+export type ChangesOf = (target: Target) => Maybe<readonly Modification[]>;
 
 /** What `initDirectory` writes and every front end shares (table `meta`). */
 export interface DirectorySettings {

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/error.js';
-import type { Change as Modification } from '../../ldap/types.js';
+import type { Modification } from '../../ldap/types.js';
 import { hasOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/types.js';
 import { attributeKey, type Draft, type DraftAttribute, storedDescription, storedValues } from '../model/draft.js';

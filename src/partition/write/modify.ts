@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/error.js';
-import type { Change as Modification } from '../../ldap/types.js';
+import type { Modification } from '../../ldap/types.js';
 import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/types.js';
 import type { Actor, ChangesOf as ModificationsOf, WriteOptions } from '../model/directory.js';
 import { type Draft, hasValue } from '../model/draft.js';

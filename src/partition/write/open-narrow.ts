@@ -1,4 +1,4 @@
-import type { Change as Modification } from '../../ldap/types.js';
+import type { Modification } from '../../ldap/types.js';
 import type { AttributeType, Dn, Rdn } from '../../schema/types.js';
 import type { ColumnRange } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';

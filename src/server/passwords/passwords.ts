@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/error.js';
-import type { Change, PartialAttribute } from '../../ldap/types.js';
+import type { Modification, PartialAttribute } from '../../ldap/types.js';
 import { isPassword, type Partition, type Target } from '../../partition/index.js';
 import {
   CredentialCache,
@@ -149,10 +149,10 @@ export class Passwords {
 
   /** The changes with the clear passwords that they bring hashed: as `protect`. */
   async protectChanges(
-    changes: readonly Change[],
+    changes: readonly Modification[],
     beside: readonly Buffer[],
     source: Source,
-  ): Promise<readonly Change[]> {
+  ): Promise<readonly Modification[]> {
     const brings = changes.filter(({ operation }) => operation !== 'delete');
     const attributes = await this.protect(
       brings.map(({ attribute }) => attribute),
@@ -173,8 +173,12 @@ export class Passwords {
    * The changes as they are to be made to an entry that has the credentials `stored`: a clear password that is to be
    * deleted becomes the stored value that it verifies against.
    */
-  async resolveDeleted(changes: readonly Change[], stored: readonly Buffer[], matches: Matches): Promise<Change[]> {
-    const made: Change[] = [];
+  async resolveDeleted(
+    changes: readonly Modification[],
+    stored: readonly Buffer[],
+    matches: Matches,
+  ): Promise<Modification[]> {
+    const made: Modification[] = [];
     for (const change of changes) {
       const { operation, attribute } = change;
       if (operation !== 'delete' || !this.holdsPasswords(attribute.type)) made.push(change);
@@ -188,13 +192,13 @@ export class Passwords {
   }
 
   /** Refuses `changes`, as they are to be stored, that make the values of an entry which has `stored` cost too much. */
-  refuseDearer(stored: readonly Buffer[], changes: readonly Change[]): void {
+  refuseDearer(stored: readonly Buffer[], changes: readonly Modification[]): void {
     const after = this.credentialsAfter(stored, changes);
     if (costTogether(after, this.policy) > costTogether(stored, this.policy)) refuseDear(after, this.policy);
   }
 
   /** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
-  credentialsAfter(stored: readonly Buffer[], changes: readonly Change[]): readonly Buffer[] {
+  credentialsAfter(stored: readonly Buffer[], changes: readonly Modification[]): readonly Buffer[] {
     let after = stored;
     for (const { operation, attribute } of changes) {
       if (!isCredential(this.#partition.schema.requireDescription(attribute.type))) continue;
@@ -262,7 +266,7 @@ export class Passwords {
       { operation: 'delete', attribute: { type, values: [stored] } },
       { operation: 'add', attribute: { type, values: [value] } },
     ] as const;
-    const onlyHis = (target: Target): readonly Change[] => {
+    const onlyHis = (target: Target): readonly Modification[] => {
       if (target.id.equals(id)) return changes;
       throw new LdapError('noSuchObject', 'the entry has been renamed meanwhile');
     };

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Change } from '../../../src/ldap/types.js';
+import type { Modification } from '../../../src/ldap/types.js';
 import type { Request } from '../../../src/protocol/messages.js';
 import { ADMIN, PASSWORD, PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { attributes } from '../directory.js';
@@ -20,7 +20,7 @@ const REFUSED = 1010;
 const memberDn = (n: number): string => `uid=member.${n},${PEOPLE}`;
 const members = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, n) => memberDn(from + n));
 
-function change(operation: Change['operation'], type: string, values: readonly string[]): Change {
+function change(operation: Modification['operation'], type: string, values: readonly string[]): Modification {
   return { operation, attribute: attributes({ [type]: values })[0]! };
 }
 
@@ -77,7 +77,7 @@ function adding(more: () => Readonly<Record<string, string | readonly string[]>>
 }
 
 /** Changes of one entry that are refused or come to nothing, in one request. */
-function modifying(from: number, code: number, changes: () => readonly Change[]): Load {
+function modifying(from: number, code: number, changes: () => readonly Modification[]): Load {
   return async (arena, goes) => {
     const made = changes();
     const users = await arena.users(4, from);

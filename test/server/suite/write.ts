@@ -1,16 +1,16 @@
 import { expect } from 'chai';
-import type { Change } from '../../../src/ldap/types.js';
+import type { Modification } from '../../../src/ldap/types.js';
 import { attributes } from '../directory.js';
 import type { Answer, RawClient } from '../raw-client.js';
 import { type SuiteDirectory, texts } from './directory.js';
 
-function change(operation: Change['operation'], type: string, ...values: string[]): Change {
+function change(operation: Modification['operation'], type: string, ...values: string[]): Modification {
   return { operation, attribute: { type, values: values.map((v) => Buffer.from(v)) } };
 }
 
 /** Add, modify, delete, modifyDN, compare; and who may. */
 export function writeSuite(directory: SuiteDirectory): void {
-  const modify = (client: RawClient, dn: string, ...changes: Change[]): Promise<Answer> =>
+  const modify = (client: RawClient, dn: string, ...changes: Modification[]): Promise<Answer> =>
     client.request({ op: 'modify', dn, changes });
 
   describe('writing', () => {
