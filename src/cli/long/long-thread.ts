@@ -8,7 +8,7 @@ import type { Outcome } from '../../server/words/outcome.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { revivedIdentity } from './identity.js';
-import type { Failure, Order, Report } from './messages.js';
+import type { Failure, ThreadOrder, ThreadReport } from './messages.js';
 import { Occupancy } from './occupancy.js';
 import { PieceSource } from './piece-source.js';
 import type { ThreadData } from './thread.js';
@@ -84,13 +84,13 @@ export class LongThread implements LongWorker {
     return ended;
   }
 
-  #send(order: Order, transfer: readonly ArrayBuffer[] = []): void {
+  #send(order: ThreadOrder, transfer: readonly ArrayBuffer[] = []): void {
     this.#thread?.postMessage(order, transfer);
   }
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
-    thread.on('message', (report: Report) => {
+    thread.on('message', (report: ThreadReport) => {
       if (report.type !== 'ready') this.#heard(report);
       else if (this.#thread === thread) this.#begun();
     });
@@ -109,7 +109,7 @@ export class LongThread implements LongWorker {
     if (this.#going.size === 0) this.#rest();
   }
 
-  #heard(report: Exclude<Report, { type: 'ready' }>): void {
+  #heard(report: Exclude<ThreadReport, { type: 'ready' }>): void {
     const going = this.#going.get(report.id);
     if (!going) return;
     const { reply } = going;
@@ -176,7 +176,7 @@ export class LongThread implements LongWorker {
     const thread = this.#thread;
     this.#thread = undefined;
     this.#ready = false;
-    thread?.postMessage({ type: 'stop' } satisfies Order);
+    thread?.postMessage({ type: 'stop' } satisfies ThreadOrder);
     await this.#ended;
   }
 }

@@ -2,7 +2,7 @@ import type { ResultName } from '../../ldap/error.js';
 import type { Errand, ErrandEnd } from '../../server/processes/long-worker.js';
 
 /** To the thread. */
-export type Order =
+export type ThreadOrder =
   | { readonly type: 'errand'; readonly id: number; readonly errand: Errand }
   /** What it has sent for this errand was taken: more may come. */
   | { readonly type: 'taken'; readonly id: number }
@@ -12,7 +12,7 @@ export type Order =
   | { readonly type: 'stop' };
 
 /** From the thread. */
-export type Report =
+export type ThreadReport =
   /** It has opened the directory. */
   | { readonly type: 'ready' }
   | { readonly type: 'messages'; readonly id: number; readonly bytes: Uint8Array }

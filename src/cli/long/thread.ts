@@ -11,7 +11,7 @@ import { describeError } from '../exit.js';
 import { createLog } from '../log.js';
 import type { Settings } from '../options.js';
 import { revivedIdentity } from './identity.js';
-import type { Failure, Order, Report } from './messages.js';
+import type { Failure, ThreadOrder, ThreadReport } from './messages.js';
 
 /** What `LongThread` gives it. */
 export interface ThreadData {
@@ -26,7 +26,7 @@ const { settings, writer, worker } = workerData as ThreadData;
 const port = parentPort!;
 const replies = new Map<number, Reply>();
 
-function report(message: Report, transfer: readonly ArrayBuffer[] = []): void {
+function report(message: ThreadReport, transfer: readonly ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);
 }
 
@@ -117,7 +117,7 @@ function failureOf(error: unknown): Failure {
 
 const directory = await openDirectory(settings, { worker: writer });
 const services = createServices(directory.partition, settings.config, createLog(settings.config, worker));
-port.on('message', (order: Order) => {
+port.on('message', (order: ThreadOrder) => {
   if (order.type === 'errand') void run(services, order.id, order.errand);
   else if (order.type === 'abort') replies.get(order.id)?.abort();
   else if (order.type === 'taken') replies.get(order.id)?.taken(true);

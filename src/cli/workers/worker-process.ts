@@ -5,7 +5,7 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
 import type { Arrival, Member } from './members.js';
-import { type Order, type Report, sendTo } from './messages.js';
+import { sendTo, type WorkerOrder, type WorkerReport } from './messages.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** A worker that does not answer a question in this time is left out. */
@@ -75,7 +75,7 @@ export class WorkerProcess implements Member {
   }
 
   #listen(child: ChildProcess): void {
-    child.on('message', (report: Report) => this.#heard(report));
+    child.on('message', (report: WorkerReport) => this.#heard(report));
     child.on('error', (error) => {
       this.#failure ??= error.message;
       // One that was started lives until it exits.
@@ -101,7 +101,7 @@ export class WorkerProcess implements Member {
     return this.#process?.pid;
   }
 
-  #send(order: Order, socket?: Socket): void {
+  #send(order: WorkerOrder, socket?: Socket): void {
     if (this.#process) sendTo(this.#process, order, socket);
   }
 
@@ -143,7 +143,7 @@ export class WorkerProcess implements Member {
     if (this.pid !== undefined) this.#process?.kill('SIGKILL');
   }
 
-  #heard(report: Report): void {
+  #heard(report: WorkerReport): void {
     switch (report.type) {
       case 'ready':
         this.#ready = true;

@@ -8,9 +8,9 @@ import { describeError } from '../exit.js';
 import { createLog, logUncaught } from '../log.js';
 import { LongThread } from '../long/long-thread.js';
 import type { Settings } from '../options.js';
-import { type Order, type Report, sendTo } from './messages.js';
+import { sendTo, type WorkerOrder, type WorkerReport } from './messages.js';
 
-function report(message: Report): void {
+function report(message: WorkerReport): void {
   sendTo(process, message);
 }
 
@@ -53,7 +53,7 @@ async function work(worker: number, settings: Settings): Promise<void> {
     await server.prepare();
     await new Promise<void>((stop) => {
       process.once('disconnect', stop);
-      process.on('message', (order: Order, socket: unknown) => {
+      process.on('message', (order: WorkerOrder, socket: unknown) => {
         if (order.type === 'socket') take(server, order, socket as Socket | undefined);
         else if (order.type === 'question')
           report({ type: 'answer', id: order.id, answer: server.answer(order.question) });
@@ -71,7 +71,7 @@ async function work(worker: number, settings: Settings): Promise<void> {
 }
 
 /** The socket is missing when its client has gone on the way. */
-function take(server: RowanServer, order: Extract<Order, { type: 'socket' }>, socket: Socket | undefined): void {
+function take(server: RowanServer, order: Extract<WorkerOrder, { type: 'socket' }>, socket: Socket | undefined): void {
   report({ type: 'taken', id: order.id });
   if (!socket) {
     report({ type: 'closed' });
@@ -84,7 +84,7 @@ function take(server: RowanServer, order: Extract<Order, { type: 'socket' }>, so
 // A terminal sends them to every process of the group; the supervisor says what follows from them.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
-process.once('message', (order: Order) => {
+process.once('message', (order: WorkerOrder) => {
   if (order.type !== 'start') return;
   work(order.worker, order.settings)
     .catch((error: unknown) => {
