@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { StoredDescription } from '../../partition/model/descriptions.js';
+import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { isHidden } from '../../partition/read/viewer/viewer.js';
 import { descriptionMatches, isAskable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
@@ -41,7 +41,8 @@ export class Selection {
   #decide(stored: StoredDescription): boolean {
     const taken = this.#selects(stored.description);
     const { number } = stored;
-    if (number >= MAX_REMEMBERED) return taken;
+    // Beyond it several have the same number.
+    if (number >= DescriptionTable.MAX) return taken;
     if (number >= this.#decisions.length) {
       const larger = new Uint8Array(Math.max(2 * this.#decisions.length, number + 1));
       larger.set(this.#decisions);
@@ -59,9 +60,6 @@ export class Selection {
     return this.#descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
   }
 }
-
-/** Beyond it the description table gives the same number to several. */
-const MAX_REMEMBERED = 65_536;
 
 export interface SelectionParts {
   readonly userAttributes: boolean;

@@ -1,4 +1,4 @@
-import type { DescriptionTable, StoredDescription } from '../../partition/model/descriptions.js';
+import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
 import type { AttributeDescription } from '../../schema/types.js';
@@ -21,7 +21,7 @@ export function isCredential({ type, options }: AttributeDescription): boolean {
 export class Credentials {
   readonly #reader: EntryReader;
   /** By description number: 1 a credential, 2 something else. */
-  readonly #kinds = new Uint8Array(65_537);
+  readonly #kinds = new Uint8Array(DescriptionTable.MAX + 1);
 
   constructor(table: DescriptionTable) {
     this.#reader = new EntryReader(table);
