@@ -21,11 +21,15 @@ const LAST_PAGE_AT = PAGE_HEADER + 24 + 96;
 const TRANSACTION_AT = LAST_PAGE_AT + 8;
 const META_BYTES = TRANSACTION_AT + 8;
 
-/**
- * Flags of the free list, which are those of the file: keys are integers. LMDB crashes where it finds others, such as
- * that of a third meta page.
- */
-export const FILE_FLAGS = 8;
+/** Flags of the free list, which are those of the file: keys are integers. */
+const INTEGER_KEYS = 8;
+/** A commit is not flushed before the next begins: programs that open the file otherwise than Rowan set it. */
+const OVERLAPPING_SYNC = 0x1000;
+
+/** LMDB crashes where it finds others, such as that of a third meta page. */
+export function areFileFlags(flags: number): boolean {
+  return (flags & ~OVERLAPPING_SYNC) === INTEGER_KEYS;
+}
 
 /** In the folder of a store. */
 export const DATA_FILE = 'data.mdb';
@@ -97,7 +101,7 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
     return damaged(path, `the page at byte ${at} tells a page size of ${pageSize}`);
   }
   const flags = meta.readUInt16LE(FLAGS_AT);
-  if (flags !== FILE_FLAGS) return damaged(path, `the page at byte ${at} has flags ${flags}`);
+  if (!areFileFlags(flags)) return damaged(path, `the page at byte ${at} has flags ${flags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),

@@ -1,4 +1,4 @@
-import { FILE_FLAGS } from './data-file.js';
+import { areFileFlags } from './data-file.js';
 import { u64 } from './page-check.js';
 import type { PageFile } from './page-file.js';
 import { PAGE, PAGE_HEADER } from './pages.js';
@@ -108,7 +108,7 @@ function metaProblems(page: Buffer): string[] {
   const mapSize = u64(page, MAP_SIZE_AT);
   if (mapSize > LARGEST_MAP) return [`tells a map of ${mapSize} bytes`];
   const flags = page.readUInt16LE(FREE_AT + 4);
-  return flags === FILE_FLAGS ? [] : [`has flags ${flags} for the free list, not ${FILE_FLAGS}`];
+  return areFileFlags(flags) ? [] : [`has flags ${flags}`];
 }
 
 /** Each transaction writes the meta page that the one before has left. */
