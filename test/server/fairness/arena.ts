@@ -15,7 +15,7 @@ export const ALIASES = 800;
 export const ALIASED = `ou=aliased,${SUFFIX}`;
 /** The first of them have passwords. */
 const USERS = 1100;
-const USER_PASSWORD = 'secret';
+export const USER_PASSWORD = 'secret';
 /** A search waits no longer than this beside anything. */
 const MOST_MS = 50;
 /** On a machine that is busy with other things: no longer than so many times what it waits alone. */

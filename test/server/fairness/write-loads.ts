@@ -4,7 +4,7 @@ import type { Request } from '../../../src/protocol/messages.js';
 import { ADMIN, PASSWORD, PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { attributes } from '../directory.js';
 import type { RawClient } from '../raw-client.js';
-import { type Arena, type Load, userDn } from './arena.js';
+import { type Arena, type Load, USER_PASSWORD, userDn } from './arena.js';
 
 const MIB = 1024 * 1024;
 const GROUPS = `ou=groups,${SUFFIX}`;
@@ -182,7 +182,8 @@ export const writeLoads: Readonly<Record<string, Load>> = {
     change(
       'replace',
       'userPassword',
-      Array.from({ length: 8 }, (_, n) => `word ${n}`),
+      // With the first one they can bind when it is tried again.
+      Array.from({ length: 8 }, (_, n) => (n === 0 ? USER_PASSWORD : `word ${n}`)),
     ),
   ]),
   'modifies of thousands of changes': modifying(REFUSED, 50, () =>
