@@ -1,5 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { splitKeys } from '../partition/upkeep/regions.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
@@ -35,29 +34,9 @@ export async function hbaseSettingsOf(address: string, { hbase }: Config): Promi
   }
 }
 
-/**
- * Makes a folder and those above it, for their owner alone. Node's own way never ends where a folder that is there
- * takes no other, as `/proc` does.
- */
-function makeFolder(folder: string): void {
-  const parent = dirname(folder);
-  if (parent !== folder && !existsSync(parent)) makeFolder(parent);
-  try {
-    mkdirSync(folder, { mode: 0o700 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
-    if (code === 'ENOENT') throw new CliError(`${folder}: no folder can be made in ${parent}; choose another --data`);
-    throw error;
-  }
-}
-
 /** Opens the store in a folder, or in HBase where `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
-  if (!isHBaseUrl(address)) {
-    if (options.create) makeFolder(resolve(address));
-    return openLmdbStore(address, options);
-  }
+  if (!isHBaseUrl(address)) return openLmdbStore(address, options);
   const settings = await hbaseSettingsOf(address, config);
   // Loaded here: only those who use it wait for it.
   const { openHBaseStore } = await import('../store/hbase/index.js');

@@ -103,7 +103,7 @@ describe('cli: init', () => {
     const refused = await rowan(init('/proc/x/data'));
     expect(refused).to.include({
       code: 1,
-      stderr: 'rowan: /proc/x: no folder can be made in /proc; choose another --data\n',
+      stderr: 'rowan: /proc/x: no folder can be made in /proc; choose another\n',
     });
   });
 

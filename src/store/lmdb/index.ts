@@ -35,11 +35,16 @@ export async function findDamagedPages(folder: string, onPages?: OnPages): Promi
   try {
     await prepareFolder(folder, false, true);
     const findings = await verifyStructure(folder, onPages);
-    if (findings.length > 0) new WriteHold(folder).hold(findings[0]!);
+    if (findings.length > 0) holdWrites(folder, findings[0]!);
     return findings;
   } catch (error) {
     throw toStoreError(error, folder);
   }
+}
+
+/** No process writes to the store in `folder` from now on, until `Store.releaseWrites`. */
+export function holdWrites(folder: string, why: string): void {
+  new WriteHold(folder).hold(why);
 }
 
 export type { LmdbStore } from './store.js';

@@ -1,6 +1,7 @@
 import type { Transaction } from 'lmdb';
 import { damaged } from '../../errors.js';
 import type { LmdbTable } from './lmdb-table.js';
+import type { RowRange } from './scanner.js';
 
 /**
  * After nothing was found under the key: LMDB compared it with others, and stopped between two. Where one of those is
@@ -8,27 +9,31 @@ import type { LmdbTable } from './lmdb-table.js';
  * sound and smaller.
  */
 export function requireAbsent(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): void {
-  const behind = table.scanner.orderOfFirst({ start: key, end: undefined }, key, transaction);
-  // None behind: so the last of all is smaller.
-  const greater = behind === undefined ? outermost(table, key, true, transaction) <= 0 : behind > 0;
-  if (!greater) throw astray(table, key);
-  requireBefore(table, key, transaction);
+  requireBeside(table, { start: key, end: undefined }, key, transaction);
+  requireBeyond(table, key, true, transaction);
 }
 
-/** Before a range that begins at the key is read: what stands before it is sound and smaller. */
-export function requireBefore(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): void {
-  const range = { start: key, exclusiveStart: true, end: undefined, reverse: true };
-  const before = table.scanner.orderOfFirst(range, key, transaction);
-  // None before: so the first of all is not smaller.
-  const smaller = before === undefined ? outermost(table, key, false, transaction) >= 0 : before < 0;
-  if (!smaller) throw astray(table, key);
+/**
+ * Before a range that begins at the key is read: what stands on its other side is sound, and lies there. That is the
+ * row before the key (`reverse`), or the one behind it where the range goes to smaller keys.
+ */
+export function requireBeyond(
+  table: LmdbTable,
+  key: Buffer,
+  reverse: boolean,
+  transaction: Transaction | undefined,
+): void {
+  requireBeside(table, { start: key, exclusiveStart: true, end: undefined, reverse }, key, transaction);
 }
 
-/** Before a range is read that begins at the key and goes to smaller ones. */
-export function requireBehind(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): void {
-  const behind = table.scanner.orderOfFirst({ start: key, exclusiveStart: true, end: undefined }, key, transaction);
-  const greater = behind === undefined ? outermost(table, key, true, transaction) <= 0 : behind > 0;
-  if (!greater) throw astray(table, key);
+/** The first row of the range, which begins at the key, is on that side of it. */
+function requireBeside(table: LmdbTable, range: RowRange, key: Buffer, transaction: Transaction | undefined): void {
+  const { reverse = false } = range;
+  const side = reverse ? -1 : 1;
+  const order = table.scanner.orderOfFirst(range, key, transaction);
+  // None on this side: so the table's outermost row there is not beyond the key.
+  const isThere = order === undefined ? outermost(table, key, !reverse, transaction) * side <= 0 : order * side > 0;
+  if (!isThere) throw astray(table, key);
 }
 
 /** How the key of the table's last row, or of its first, compares with the key; 0 where the table is empty. */

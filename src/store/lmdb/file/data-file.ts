@@ -1,35 +1,18 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../errors.js';
-import { PAGE_HEADER } from './pages.js';
-
-/*
- * The start of LMDB's data file (format version 2, little-endian; docs/formats/lmdb.md): page 0 and page 1 are meta
- * pages. A page begins with 24 bytes of header; a meta page goes on with
- *
- *   magic u32 │ version u32 │ address u64 │ map size u64 │ two databases of 48 bytes │ last page u64 │ transaction u64
- *
- * The first u32 of the first database is the page size.
- */
-const MAGIC = 0xbeefc0de;
-const VERSION = 2;
-const MAGIC_AT = PAGE_HEADER;
-const VERSION_AT = PAGE_HEADER + 4;
-const PAGE_SIZE_AT = PAGE_HEADER + 24;
-const FLAGS_AT = PAGE_SIZE_AT + 4;
-const LAST_PAGE_AT = PAGE_HEADER + 24 + 96;
-const TRANSACTION_AT = LAST_PAGE_AT + 8;
-const META_BYTES = TRANSACTION_AT + 8;
-
-/** Flags of the free list, which are those of the file: keys are integers. */
-const INTEGER_KEYS = 8;
-/** A commit is not flushed before the next begins: programs that open the file otherwise than Rowan set it. */
-const OVERLAPPING_SYNC = 0x1000;
-
-/** LMDB crashes where it finds others, such as that of a third meta page. */
-export function areFileFlags(flags: number): boolean {
-  return (flags & ~OVERLAPPING_SYNC) === INTEGER_KEYS;
-}
+import {
+  areFileFlags,
+  FLAGS_AT,
+  LAST_PAGE_AT,
+  MAGIC,
+  MAGIC_AT,
+  META_BYTES,
+  PAGE_SIZE_AT,
+  TRANSACTION_AT,
+  VERSION,
+  VERSION_AT,
+} from './meta-layout.js';
 
 /** In the folder of a store. */
 export const DATA_FILE = 'data.mdb';

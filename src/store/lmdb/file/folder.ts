@@ -1,5 +1,5 @@
 import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { StoreError } from '../../errors.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
 import { verifyStructure } from './structure.js';
@@ -88,12 +88,31 @@ async function createMarker(folder: string, create: boolean): Promise<void> {
   if (!create) {
     throw new StoreError('format', `${folder} holds no Rowan store; create one with "rowan init --data ${folder}"`);
   }
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(resolve(folder));
   const others = (await readdir(folder)).filter((name) => !name.startsWith('rowan') && !name.startsWith('.'));
   if (others.length) {
     throw new StoreError('format', `${folder} is not a Rowan store: it holds ${others[0]}; choose an empty folder`);
   }
   await writeMarker(folder, CURRENT);
+}
+
+/**
+ * Makes a folder and those above it, for their owner alone. Node's own way never ends where a folder that is there
+ * takes no other, as `/proc` does.
+ */
+async function makeFolder(folder: string): Promise<void> {
+  const parent = dirname(folder);
+  if (parent !== folder && !(await accessIfThere(parent, constants.F_OK))) await makeFolder(parent);
+  try {
+    await mkdir(folder, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code === 'ENOENT') {
+      throw new StoreError('permission', `${folder}: no folder can be made in ${parent}; choose another`);
+    }
+    throw error;
+  }
 }
 
 /** Written whole or not at all, and durable before there is any data. */

@@ -1,17 +1,24 @@
-import { areFileFlags } from './data-file.js';
+import {
+  areFileFlags,
+  FLAGS_AT,
+  FREE_AT,
+  LAST_PAGE_AT,
+  MAGIC,
+  MAGIC_AT,
+  MAIN_AT,
+  MAP_SIZE_AT,
+  META_BYTES,
+  PAGE_SIZE_AT,
+  TRANSACTION_AT,
+  VERSION,
+  VERSION_AT,
+} from './meta-layout.js';
 import { u64 } from './page-check.js';
 import type { PageFile } from './page-file.js';
-import { PAGE, PAGE_HEADER } from './pages.js';
+import { PAGE } from './pages.js';
 
-const MAGIC = 0xbeefc0de;
-const VERSION = 2;
+/** The flag of a meta page. */
 const META = 8;
-const META_BYTES = PAGE_HEADER + 144;
-const MAP_SIZE_AT = PAGE_HEADER + 16;
-const FREE_AT = PAGE_HEADER + 24;
-const MAIN_AT = FREE_AT + 48;
-const LAST_PAGE_AT = MAIN_AT + 48;
-const TRANSACTION_AT = LAST_PAGE_AT + 8;
 /** More than a process can map, bytes. */
 const LARGEST_MAP = 2 ** 47;
 
@@ -24,7 +31,7 @@ const MOST_UNWRITTEN = 65_536;
 /** How often the pages are read until they stay as they are for a moment. */
 const ATTEMPTS = 1000;
 
-/** What LMDB keeps of a database, 48 bytes. */
+/** What LMDB keeps of a database. */
 export interface DatabaseRecord {
   readonly flags: number;
   readonly depth: number;
@@ -35,8 +42,6 @@ export interface DatabaseRecord {
   /** Undefined where it is empty. */
   readonly root: number | undefined;
 }
-
-export const RECORD_BYTES = 48;
 
 /** What a state of the file begins with. */
 export interface Meta {
@@ -99,15 +104,15 @@ function readBoth(file: PageFile): Buffer[] {
 
 /** What LMDB or `data-file.ts` looks at in both pages. */
 function metaProblems(page: Buffer): string[] {
-  if (page.readUInt32LE(PAGE_HEADER) !== MAGIC) return ['is no LMDB meta page'];
+  if (page.readUInt32LE(MAGIC_AT) !== MAGIC) return ['is no LMDB meta page'];
   if ((page.readUInt16LE(18) & META) === 0) return ['is not marked as a meta page'];
-  const version = page.readUInt16LE(PAGE_HEADER + 4);
+  const version = page.readUInt16LE(VERSION_AT);
   if (version !== VERSION) return [`is of LMDB's format ${version}, not ${VERSION}`];
-  const size = page.readUInt32LE(FREE_AT);
+  const size = page.readUInt32LE(PAGE_SIZE_AT);
   if (size !== PAGE) return [`tells a page size of ${size}, not ${PAGE}`];
   const mapSize = u64(page, MAP_SIZE_AT);
   if (mapSize > LARGEST_MAP) return [`tells a map of ${mapSize} bytes`];
-  const flags = page.readUInt16LE(FREE_AT + 4);
+  const flags = page.readUInt16LE(FLAGS_AT);
   return areFileFlags(flags) ? [] : [`has flags ${flags}`];
 }
 

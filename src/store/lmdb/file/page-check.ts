@@ -1,3 +1,4 @@
+import { compareRuns } from '../../../bytes/compare.js';
 import { PAGE, PAGE_HEADER } from './pages.js';
 
 /*
@@ -131,18 +132,17 @@ export class PageCheck {
   #orderProblem(leaf: boolean, { integers }: TreeRules, low: KeyAt | undefined, high: KeyAt | undefined): string {
     const first = leaf ? 0 : 1;
     const { bytes } = this;
-    const compare = integers ? compareIntegers : compareKeys;
+    const compare = integers ? compareIntegers : compareRuns;
     for (let i = first + 1; i < this.count; i++) {
-      const before = this.keyAt(i - 1);
-      if (compare(bytes, before, this.keyLength(i - 1), bytes, this.keyAt(i), this.keyLength(i)) >= 0) {
+      if (compare(bytes, this.keyAt(i - 1), this.valueAt(i - 1), bytes, this.keyAt(i), this.valueAt(i)) >= 0) {
         return `has keys that do not rise, in node ${i}`;
       }
     }
     const last = this.count - 1;
-    if (low && compare(bytes, this.keyAt(first), this.keyLength(first), low.bytes, low.at, low.length) < 0) {
+    if (low && compare(bytes, this.keyAt(first), this.valueAt(first), low.bytes, low.at, low.at + low.length) < 0) {
       return 'has keys that are smaller than the page above allows';
     }
-    if (high && compare(bytes, this.keyAt(last), this.keyLength(last), high.bytes, high.at, high.length) >= 0) {
+    if (high && compare(bytes, this.keyAt(last), this.valueAt(last), high.bytes, high.at, high.at + high.length) >= 0) {
       return 'has keys that are greater than the page above allows';
     }
     return '';
@@ -191,18 +191,10 @@ export class PageCheck {
   }
 }
 
-function compareKeys(a: Buffer, aAt: number, aLength: number, b: Buffer, bAt: number, bLength: number): number {
-  const shared = Math.min(aLength, bLength);
-  for (let i = 0; i < shared; i++) {
-    const difference = a[aAt + i]! - b[bAt + i]!;
-    if (difference !== 0) return difference;
-  }
-  return aLength - bLength;
-}
-
-function compareIntegers(a: Buffer, aAt: number, _aLength: number, b: Buffer, bAt: number): number {
+/** As `compareRuns`. */
+function compareIntegers(a: Uint8Array, from: number, _to: number, b: Uint8Array, start: number, _end: number): number {
   for (let i = 7; i >= 0; i--) {
-    const difference = a[aAt + i]! - b[bAt + i]!;
+    const difference = a[from + i]! - b[start + i]!;
     if (difference !== 0) return difference;
   }
   return 0;

@@ -1,7 +1,7 @@
 import type { Transaction } from 'lmdb';
 import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
-import { requireBefore } from '../file/absent.js';
+import { requireBeyond } from '../file/absent.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
 import { firstAt, Lists, type Take } from './lists.js';
@@ -66,7 +66,7 @@ export class Prefixes {
 
   /** Before a scan of a range that begins here. */
   requireBefore(from: Buffer): void {
-    requireBefore(this.#table, this.#sought(from), this.#transaction);
+    requireBeyond(this.#table, this.#sought(from), true, this.#transaction);
   }
 
   /** Hands the records of the prefixes to `sink` until it is full. */

@@ -1,7 +1,7 @@
 import type { Transaction } from 'lmdb';
 import type { Batch, KeyRange } from '../../contract.js';
 import type { RowTest } from '../../row-filter.js';
-import { requireBefore, requireBehind } from '../file/absent.js';
+import { requireBeyond } from '../file/absent.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import type { Records } from '../file/records.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
@@ -123,9 +123,7 @@ export function scanRows(
 
 /** LMDB finds the start by comparing it with other keys: where one of them is damaged, rows would be left out. */
 function requireStart(table: LmdbTable, { start, reverse }: RowRange, transaction: Transaction | undefined): void {
-  if (!start) return;
-  if (reverse) requireBehind(table, start, transaction);
-  else requireBefore(table, start, transaction);
+  if (start) requireBeyond(table, start, !reverse, transaction);
 }
 
 /** The range as a scanner takes it; `after` replaces the bound the scan starts from. */
