@@ -1,4 +1,5 @@
 import { BoundedMap } from '../cache/bounded-map.js';
+import { LdapError } from '../ldap/error.js';
 import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
 import type { TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
@@ -56,6 +57,12 @@ export class Describer {
 /** Whether a request may name it: `;binary` goes with BER alone (RFC 4522 §3). Older versions stored it with others. */
 export function isAskable({ binary, type }: AttributeDescription): boolean {
   return !binary || type.syntax.ber;
+}
+
+export function requireAskable(description: AttributeDescription): void {
+  if (isAskable(description)) return;
+  const { name } = description.type;
+  throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
 }
 
 /** Whether `text` has the form of an attribute description, its type known or not. */

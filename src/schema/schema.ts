@@ -3,10 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { LdapError } from '../ldap/error.js';
 import { ClassSets, EXTENSIBLE } from './class-sets.js';
 import type { Context } from './context.js';
-import { Describer, descriptionMatches, isAskable, isWellFormed } from './describer.js';
+import { Describer, descriptionMatches, isWellFormed, requireAskable } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
-import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker } from './entry-check.js';
+import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker, refuseOptions } from './entry-check.js';
 import { SchemaError } from './errors.js';
 import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
@@ -149,14 +149,15 @@ export class Schema {
   /** As `requireDescription`, of what a request compares. */
   requireAsked(text: string): AttributeDescription {
     const description = this.requireDescription(text);
-    if (isAskable(description)) return description;
-    const { name } = description.type;
-    throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
+    requireAskable(description);
+    return description;
   }
 
-  /** As `requireAsked`, of what is to be stored: no range of options (RFC 3866 §2.2). */
+  /** As `requireAsked`, of what is to be stored: no option of a secret, no range of options (RFC 3866 §2.2). */
   requireStorable(text: string): AttributeDescription {
-    const description = this.requireAsked(text);
+    const description = this.requireDescription(text);
+    if (description.type.secret) refuseOptions(description);
+    requireAskable(description);
     for (const option of description.options) {
       if (!option.endsWith('-')) continue;
       const why = `'${option}' stands for several options and can only be asked for; name one`;

@@ -22,7 +22,7 @@ async function search(
  */
 export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink): Promise<void> {
   const salvage = new Salvage(partition.store, partition.schema, sink);
-  if (await salvage.below(base, partition.context.shared.suffixNorms)) return;
+  if (await salvage.below(base, partition.context.shared.suffixes)) return;
   // Says what is there of the base, and what is not.
   await search(partition, base, 'base', ANY, sink.entry);
 }

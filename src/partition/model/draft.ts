@@ -1,7 +1,6 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { LdapError } from '../../ldap/error.js';
 import type { PartialAttribute } from '../../ldap/types.js';
-import { refuseOptions } from '../../schema/entry-check.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType, Ava } from '../../schema/types.js';
 import type { WideAttribute } from './wide.js';
@@ -189,18 +188,11 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
   return syntax.proper ? values.map(syntax.proper) : values;
 }
 
-/** The description under which a write gives values. */
-export function storedDescription(schema: Schema, text: string): AttributeDescription {
-  const description = schema.requireDescription(text);
-  if (description.type.secret) refuseOptions(description);
-  return schema.requireStorable(text);
-}
-
 /** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
   for (const { type, values } of given) {
-    const description = storedDescription(schema, type);
+    const description = schema.requireStorable(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
     draft.append(description, type, storedValues(description.type, values));
   }

@@ -45,9 +45,14 @@ export interface Damage {
   readonly message: string;
 }
 
+/** Whether what is stored cannot be read, as the store says it. */
+export function isDamage(error: unknown): error is StoreError {
+  return error instanceof StoreError && (error.code === 'damaged' || error.code === 'corrupt');
+}
+
 /** The damage that made an operation fail; undefined where it failed for another reason. */
 export function damageOf(error: unknown): Damage | undefined {
   const cause = error instanceof LdapError ? error.cause : error;
-  if (!(cause instanceof StoreError) || (cause.code !== 'damaged' && cause.code !== 'corrupt')) return undefined;
+  if (!isDamage(cause)) return undefined;
   return { table: cause.table, key: cause.key?.toString('hex'), message: cause.message };
 }

@@ -1,6 +1,7 @@
 import type { Batch, KeyRange, Maybe, Reader } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
+import type { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
+import { isDamage } from '../model/store-errors.js';
 import { keyAfter } from '../model/tables.js';
 
 /** Rows that could be read. */
@@ -22,10 +23,6 @@ export interface Gap {
 
 /** Rows read one by one before batches are tried again. */
 const SINGLY = 4096;
-
-export function isDamage(error: unknown): error is StoreError {
-  return error instanceof StoreError && (error.code === 'damaged' || error.code === 'corrupt');
-}
 
 /**
  * The rows of a range in key order, of a table without `suffixBytes`. Around a damaged row they are read one by one, so

@@ -1,8 +1,8 @@
 import type { PlanStep } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';
 import type { Breach } from '../model/directory.js';
+import { isDamage } from '../model/store-errors.js';
 import type { WriteContext } from '../write/context.js';
-import { isDamage } from './around.js';
 import { survey } from './check/check.js';
 import type { Report } from './check/survey.js';
 

@@ -4,6 +4,7 @@ import type { Dn } from '../../schema/types.js';
 import type { Reader, Store } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';
 import { cellCounter, cellValue } from '../../store/row.js';
+import { damageOf, isDamage } from '../model/store-errors.js';
 import {
   childrenRange,
   cutNorm,
@@ -20,8 +21,8 @@ import {
   upRdnOf,
 } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
-import { joinDn, normText } from '../tree/nodes.js';
-import { isDamage, type Rows, readAround } from './around.js';
+import { joinDn, normText, suffixAt } from '../tree/nodes.js';
+import { type Rows, readAround } from './around.js';
 import { normRdnIn, rdnText } from './lost-name.js';
 
 /** An entry that can be read. */
@@ -91,7 +92,7 @@ export class Salvage {
   }
 
   /** Resolves with false when the base does not exist. */
-  async below(base: Dn, suffixes: ReadonlySet<string>): Promise<boolean> {
+  async below(base: Dn, suffixes: readonly Dn[]): Promise<boolean> {
     const place = await this.#find(base, suffixes);
     if (place === 'absent') return false;
     if (place) {
@@ -109,11 +110,9 @@ export class Salvage {
   }
 
   /** By tree rows alone; undefined where one of them is damaged. */
-  async #find(base: Dn, suffixes: ReadonlySet<string>): Promise<Place | 'absent' | undefined> {
-    const { rdns } = base;
-    let at = 0;
-    while (at < rdns.length && !suffixes.has(normText(base, at))) at++;
-    if (at === rdns.length) return 'absent';
+  async #find(base: Dn, suffixes: readonly Dn[]): Promise<Place | 'absent' | undefined> {
+    let at = suffixAt(base, suffixes);
+    if (at < 0) return 'absent';
     let key = treeKey(ROOT_ID, cutNorm(Buffer.from(normText(base, at), 'latin1')));
     for (;;) {
       const row = await this.#read(TREE_TABLE.name, key);
@@ -124,7 +123,7 @@ export class Salvage {
       const id = row && cellValue(row, TREE.treeInfo, Q.id);
       if (!id) return 'absent';
       if (at === 0) return { id, key, deep: true };
-      key = treeKey(id, cutNorm(rdns[--at]!.norm));
+      key = treeKey(id, cutNorm(base.rdns[--at]!.norm));
     }
   }
 
@@ -221,9 +220,9 @@ export class Salvage {
       dn = joinDn(upRdnOf(row), above);
       await this.#sink.entry({ id, row, dn });
     } catch (error) {
-      const cause = error instanceof LdapError ? error.cause : error;
-      if (!isDamage(cause)) throw error;
-      await this.#tell(id, dn, cause.message);
+      const damage = damageOf(error);
+      if (!damage) throw error;
+      await this.#tell(id, dn, damage.message);
     }
     return dn;
   }
@@ -251,7 +250,7 @@ export class Salvage {
         if (!key || !holes.some((hole) => isIn(hole, key))) continue;
         const above = await this.#dnOf(Buffer.from(parentIdOf(row)));
         const dn = parsed(this.#schema, joinDn(upRdnOf(row), above));
-        if (dn && isBelow(dn.norm, base.norm)) found.push({ id, dn, above });
+        if (dn && suffixAt(dn, [base]) >= 0) found.push({ id, dn, above });
       }
     }
     found.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);
@@ -299,14 +298,6 @@ function parsed(schema: Schema, dn: Buffer): Dn | undefined {
     if (error instanceof LdapError) return undefined;
     throw error;
   }
-}
-
-const COMMA = 0x2c;
-
-/** Whether a normalized DN is the base or below it. */
-function isBelow(norm: Buffer, base: Buffer): boolean {
-  const cut = norm.length - base.length;
-  return cut >= 0 && norm.subarray(cut).equals(base) && (cut === 0 || norm[cut - 1] === COMMA);
 }
 
 function isIn({ from, to, seen }: Hole, key: Buffer): boolean {

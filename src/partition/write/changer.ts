@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/error.js';
 import type { Modification } from '../../ldap/types.js';
 import { hasOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/types.js';
-import { attributeKey, type Draft, type DraftAttribute, storedDescription, storedValues } from '../model/draft.js';
+import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
 import { ValueSet, valueName } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
 
@@ -21,7 +21,7 @@ export class Changer {
   apply({ operation, attribute: { type, values: given } }: Modification): void {
     const { schema } = this.#context;
     // What older versions stored, and would be refused now, can be deleted.
-    const description = operation === 'delete' ? schema.requireDescription(type) : storedDescription(schema, type);
+    const description = operation === 'delete' ? schema.requireDescription(type) : schema.requireStorable(type);
     const values = operation === 'delete' ? given : storedValues(description.type, given);
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);

@@ -4,11 +4,12 @@ import { isPromise } from '../../../store/maybe.js';
 import { counterBytes } from '../../../store/row.js';
 import type { Breach } from '../../model/directory.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
+import { isDamage } from '../../model/store-errors.js';
 import { MASTER, MASTER_TABLE, PURGE_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { sharedGuard } from '../../tree/shared.js';
 import type { WriteContext } from '../../write/context.js';
-import { isDamage, readAround } from '../around.js';
+import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
