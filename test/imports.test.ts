@@ -78,7 +78,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     listen: ['settings'],
     entry: ['words'],
     processes: ['words'],
-    passwords: ['entry', 'settings'],
+    passwords: ['settings'],
     virtual: ['entry', 'processes', 'settings', 'words'],
     services: ['entry', 'passwords', 'processes', 'settings', 'virtual', 'words'],
     request: ['entry', 'passwords', 'services', 'words'],
