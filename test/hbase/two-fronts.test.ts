@@ -12,14 +12,13 @@ import { openHBaseStore } from '../../src/store/hbase/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
 import { change, Fixture, refused, SUFFIX } from '../partition/fixture.js';
-import { ADMIN, attributes, PEOPLE, type Running, start, testSchema } from '../server/directory.js';
+import { ADMIN, attributes, CHEAP, PEOPLE, type Running, start, testSchema } from '../server/directory.js';
 import { type Answer, RawClient } from '../server/raw-client.js';
 import { freshPrefix, hbase } from './server.js';
 
 /** Of no password that anybody knows, and quickly stored. */
 const HASHED = '{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
 
-const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
 const ROUNDS = 5;
 const OWN_SCHEMA = `dn: cn=own
 attributeTypes: ( 1.3.6.1.4.1.99999.1.1 NAME 'shoeSize' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )

@@ -3,6 +3,7 @@ import type { Source } from '../../src/password/fair-queue.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
 import { SlowWork } from '../../src/password/slow-work.js';
 import { MAX_SLOW_VALUES } from '../../src/password/tried.js';
+import { gate } from './hold.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 const policy: PasswordPolicy = { scheme: 'argon2id', argon2: { memoryKiB: 64, timeCost: 1, parallelism: 1 } };
@@ -104,14 +105,11 @@ describe('SlowWork', () => {
 describe('SlowWork, of pieces that are dear', () => {
   it('leaves one turn to others, however many there are', async () => {
     const work = new SlowWork(3);
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
+    const { opened, open } = gate();
     let begun = 0;
     const piece = async (): Promise<void> => {
       begun++;
-      await gate;
+      await opened;
     };
     const dear = Array.from({ length: 9 }, (_, n) => work.run(piece, { network: `n${n}`, identity: '' }, true));
     for (let n = 0; n < 5; n++) expect(await work.run(async () => n)).to.equal(n);
@@ -124,11 +122,8 @@ describe('SlowWork, of pieces that are dear', () => {
 
   it('has its turns beside others, where there is but one at a time', async () => {
     const work = new SlowWork(1);
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const first = work.run(() => gate);
+    const { opened, open } = gate();
+    const first = work.run(() => opened);
     const order: string[] = [];
     const source = { network: '', identity: '' };
     const note = (what: string, dear: boolean) => work.run(async () => void order.push(what), source, dear);
@@ -146,11 +141,8 @@ describe('SlowWork, of many sources', () => {
   /** Who had a turn, in order, when all of them wait. */
   async function turns(work: SlowWork, sources: readonly { network: string; identity: string }[]): Promise<string[]> {
     const began: string[] = [];
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const first = work.run(() => gate);
+    const { opened, open } = gate();
+    const first = work.run(() => opened);
     const waiting = sources.map((source) =>
       work.run(async () => void began.push(`${source.network} ${source.identity}`), source),
     );
@@ -194,11 +186,8 @@ describe('SlowWork, of many sources', () => {
 
   it('refuses what there is no room for, and one network leaves half of it', async () => {
     const work = new SlowWork(1, 10);
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const running = work.run(() => gate);
+    const { opened, open } = gate();
+    const running = work.run(() => opened);
     const outcomes = [...Array(8).fill(attacker), ...Array(8).fill(own)].map((source) =>
       work.run(async () => 'done', source).catch((error: Error) => error.constructor.name),
     );
@@ -213,11 +202,8 @@ describe('SlowWork, of many sources', () => {
 
   /** How each of the pieces, which come while nothing has a turn, ends. */
   async function ends(work: SlowWork, sources: readonly Source[]): Promise<string[]> {
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const running = work.run(() => gate);
+    const { opened, open } = gate();
+    const running = work.run(() => opened);
     const outcomes = sources.map((source) =>
       work.run(async () => 'done', source).catch((error: Error) => error.constructor.name),
     );
@@ -264,11 +250,8 @@ describe('SlowWork, of many sources', () => {
 
   it('leaves the queue when nobody waits for it any more', async () => {
     const work = new SlowWork(1);
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const running = work.run(() => gate);
+    const { opened, open } = gate();
+    const running = work.run(() => opened);
     let leave: (() => void) | undefined;
     const going: Source = {
       ...own,

@@ -10,6 +10,9 @@ export const SUFFIX = 'dc=example,dc=com';
 export const PEOPLE = `ou=people,${SUFFIX}`;
 export const ADMIN = { dn: `cn=admin,${SUFFIX}`, password: 'admin secret' };
 
+/** Hashes that cost next to nothing, as settings. */
+export const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
+
 let schema: Schema | undefined;
 
 export function testSchema(): Schema {

@@ -2,15 +2,14 @@ import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
-import { slowWork } from '../../src/password/index.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import type { Request } from '../../src/protocol/messages.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
-import { ADMIN, addPerson, PEOPLE, personDn, type Running, start, testSchema } from './directory.js';
+import { hold } from '../password/hold.js';
+import { ADMIN, addPerson, CHEAP, PEOPLE, personDn, type Running, start, testSchema } from './directory.js';
 import { RawClient } from './raw-client.js';
 
-const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
 /** {SSHA} of `sesame`. */
 const SSHA = '{SSHA}/VMpgt1++uV1ZatBjxlBFwbi8EYAMUZJUtCL0Q==';
 
@@ -73,16 +72,6 @@ describe('server: changes of passwords', () => {
     await running.partition.store.commit({ steps: [{ table: MASTER_TABLE.name, key: id, put }], decisive: 0 });
   }
 
-  /** Keeps all slow work of the process waiting, that of hashing too, until what it gives is called. */
-  function stopHashing(): () => void {
-    let open!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    while (slowWork.waiting === 0) void slowWork.run(() => gate);
-    return open;
-  }
-
   it('take no options from anybody', async () => {
     await begin();
     const own = await connectAs(personDn('p0'), 'secret-0');
@@ -124,13 +113,12 @@ describe('server: changes of passwords', () => {
     it(`${name}: a rename while it hashes does not lead it to another entry`, async () => {
       await begin();
       const user = await connectAs(personDn('p0'), 'secret-0');
-      const goOn = stopHashing();
-      const waiting = slowWork.waiting;
+      const held = hold();
       const asked = user.request(request);
-      while (slowWork.waiting === waiting) await new Promise((resolve) => setImmediate(resolve));
+      await held.until(() => held.waiting > 0);
       expect((await admin.request(rename('p0', 'moved'))).code).to.equal(0);
       await addPerson(running.partition, 'p0', { userPassword: SSHA });
-      goOn();
+      held.goOn();
       expect((await asked).code).to.equal(50);
       expect(await stored('p0')).to.deep.equal([SSHA]);
       expect(await bindAs('p0', 'taken')).to.equal(49);
@@ -140,12 +128,11 @@ describe('server: changes of passwords', () => {
 
   /** The codes of the user's `requests`, when the administrator does `reset` while they wait to be hashed. */
   async function beside(user: RawClient, requests: readonly Request[], reset: Request): Promise<number[]> {
-    const goOn = stopHashing();
-    const waiting = slowWork.waiting;
+    const held = hold();
     const ids = user.sendTogether(requests);
-    while (slowWork.waiting === waiting) await new Promise((resolve) => setImmediate(resolve));
+    await held.until(() => held.waiting > 0);
     expect((await admin.request(reset)).code).to.equal(0);
-    goOn();
+    held.goOn();
     return Promise.all(ids.map(async (id) => (await user.answer(id)).code));
   }
 
@@ -197,13 +184,12 @@ describe('server: changes of passwords', () => {
   it('an upgrade of the hash meanwhile hinders nobody', async () => {
     await begin({ 'passwords.upgradeAtBind': true });
     await addPerson(running.partition, 'weak', { userPassword: [SSHA] });
-    const goOn = stopHashing();
+    const held = hold();
     const user = await connectAs(personDn('weak'), 'sesame');
-    const waiting = slowWork.waiting;
     // The upgrade is of another source, and has been waiting for longer.
     const own = user.request(modify('weak', change('add', 'userPassword', 'second')));
-    while (slowWork.waiting === waiting) await new Promise((resolve) => setImmediate(resolve));
-    goOn();
+    await held.until(2);
+    held.goOn();
     expect((await own).code).to.equal(0);
     await running.server.services.passwords.settled();
     expect(await stored('weak')).to.have.length(2);
@@ -215,15 +201,14 @@ describe('server: changes of passwords', () => {
   it('the administrator’s own change does not undo what another has made of it', async () => {
     await begin();
     const thief = await connectAs(ADMIN.dn, ADMIN.password);
-    const goOn = stopHashing();
-    const waiting = slowWork.waiting;
+    const held = hold();
     const ids = thief.sendTogether([
       passwordModify(undefined, undefined, 'taken'),
       modify('p0', change('replace', 'userPassword', 'taken')),
     ]);
-    while (slowWork.waiting === waiting) await new Promise((resolve) => setImmediate(resolve));
+    await held.until(() => held.waiting > 0);
     await running.partition.setAdminPassword(Buffer.from(SSHA));
-    goOn();
+    held.goOn();
     for (const id of ids) expect((await thief.answer(id)).code).to.equal(50);
     expect(await isEnded(thief)).to.equal(true);
     expect(await bindAs('p0', 'secret-0')).to.equal(0);

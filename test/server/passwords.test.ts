@@ -3,10 +3,8 @@ import { slowWork } from '../../src/password/index.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
-import { ADMIN, addPerson, attributes, personDn, type Running, start, testSchema } from './directory.js';
+import { ADMIN, addPerson, attributes, CHEAP, personDn, type Running, start, testSchema } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
-
-const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
 
 describe('server: passwords', () => {
   let running: Running;

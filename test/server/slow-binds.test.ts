@@ -3,10 +3,10 @@ import { connect } from 'node:net';
 import { expect } from 'chai';
 import { ONE_COST, slowWork } from '../../src/password/index.js';
 import { networkOf } from '../../src/server/words/network.js';
-import { ADMIN, addPerson, attributes, personAttributes, personDn, type Running, start } from './directory.js';
+import { hold } from '../password/hold.js';
+import { ADMIN, addPerson, attributes, CHEAP, personAttributes, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';
 
-const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
 const WRONG = 200;
 
 describe('server: slow binds', () => {
@@ -28,33 +28,22 @@ describe('server: slow binds', () => {
     return client;
   }
 
-  /** Keeps all slow work waiting until what it gives is called. */
-  function hold(): () => void {
-    let go!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      go = resolve;
-    });
-    while (slowWork.waiting === 0) void slowWork.run(() => gate);
-    return go;
-  }
-
   /** The place of the right bind among the answers, when it is sent behind all the wrong ones. */
   async function placeOf(right: RawClient, dn: string, wrong: (n: number) => [RawClient, string]): Promise<number> {
-    const go = hold();
-    const waiting = slowWork.waiting;
+    const held = hold();
     const order: string[] = [];
     const answers = Array.from({ length: WRONG }, async (_, n) => {
       const [client, name] = wrong(n);
       expect(await client.bind(name, 'wrong')).to.equal(49);
       order.push('wrong');
     });
-    while (slowWork.waiting < waiting + WRONG) await new Promise((resolve) => setImmediate(resolve));
+    await held.until(WRONG);
     const own = right.bind(dn, 'right').then((code) => {
       expect(code).to.equal(0);
       order.push('right');
     });
-    while (slowWork.waiting < waiting + WRONG + 1) await new Promise((resolve) => setImmediate(resolve));
-    go();
+    await held.until(WRONG + 1);
+    held.goOn();
     await Promise.all([...answers, own]);
     return order.indexOf('right');
   }

@@ -1,10 +1,9 @@
 import { expect } from 'chai';
-import { slowWork } from '../../src/password/index.js';
 import type { Request } from '../../src/protocol/messages.js';
-import { attributes, PEOPLE, personDn, type Running, start } from './directory.js';
+import { hold } from '../password/hold.js';
+import { attributes, CHEAP, PEOPLE, personDn, type Running, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 
-const CHEAP = { 'passwords.argon2.memoryKiB': 64, 'passwords.argon2.timeCost': 1 } as const;
 /** What one network may have waiting. */
 const ROOM = 2048;
 const MANY = 2100;
@@ -28,20 +27,6 @@ describe('server: slow work', () => {
     return client;
   }
 
-  /** Keeps all slow work waiting until what it gives is called. */
-  function hold(): () => void {
-    let go!: () => void;
-    const gate = new Promise<void>((resolve) => {
-      go = resolve;
-    });
-    while (slowWork.waiting === 0) void slowWork.run(() => gate);
-    return go;
-  }
-
-  async function until(condition: () => boolean): Promise<void> {
-    while (!condition()) await new Promise((resolve) => setImmediate(resolve));
-  }
-
   function addPassword(uid: string, ...values: string[]): Request {
     const attribute = attributes({ userPassword: values })[0]!;
     return { op: 'modify', dn: personDn(uid), changes: [{ operation: 'add', attribute }] };
@@ -56,8 +41,7 @@ describe('server: slow work', () => {
     this.timeout(60_000);
     const users = await Promise.all(Array.from({ length: CLIENTS }, () => open('p0', 'secret-0')));
     const victim = await open();
-    const go = hold();
-    const before = slowWork.waiting;
+    const held = hold();
     const each = MANY / CLIENTS;
     const more = (n: number) => addPassword('p0', ...'abcdefg'.split('').map((letter) => `${n}${letter}`));
     let refused = 0;
@@ -71,16 +55,16 @@ describe('server: slow work', () => {
         );
       }
     }
-    await until(() => refused === MANY - ROOM);
+    await held.until(() => refused === MANY - ROOM);
     let code: number | undefined;
     const bound = victim.bind(personDn('p1'), 'wrong').then((answer) => {
       code = answer;
     });
-    await until(() => refused > MANY - ROOM || code !== undefined);
+    await held.until(() => refused > MANY - ROOM || code !== undefined);
     expect(code, 'it waits in the place of one of the user’s').to.equal(undefined);
     for (const user of users) user.close();
-    await until(() => slowWork.waiting === before + 1);
-    go();
+    await held.until(1);
+    held.goOn();
     await bound;
     expect(code).to.equal(49);
     expect(await passwordsOf('p0')).to.equal(1);
@@ -88,13 +72,12 @@ describe('server: slow work', () => {
 
   it('of an operation that is abandoned is not done', async () => {
     const user = await open('p0', 'secret-0');
-    const go = hold();
-    const before = slowWork.waiting;
+    const held = hold();
     const [modify] = user.sendTogether([addPassword('p0', 'one', 'two')]);
-    await until(() => slowWork.waiting > before);
+    await held.until(1);
     user.send({ op: 'abandon', target: modify! });
-    await until(() => slowWork.waiting === before);
-    go();
+    await held.until(0);
+    held.goOn();
     expect((await user.search(PEOPLE)).code).to.equal(0);
     expect(user.hasHeardOf(modify!)).to.equal(false);
     expect(await passwordsOf('p0')).to.equal(1);
@@ -102,15 +85,14 @@ describe('server: slow work', () => {
 
   it('of a bind goes with its connection, and is not abandoned', async () => {
     const [leaving, staying] = [await open(), await open()];
-    const go = hold();
-    const before = slowWork.waiting;
+    const held = hold();
     leaving.send(simpleBind(personDn('p0'), 'wrong'));
     const bind = staying.send(simpleBind(personDn('p0'), 'wrong'));
     staying.send({ op: 'abandon', target: bind });
-    await until(() => slowWork.waiting === before + 2);
+    await held.until(2);
     leaving.close();
-    await until(() => slowWork.waiting === before + 1);
-    go();
+    await held.until(1);
+    held.goOn();
     expect((await staying.answer(bind)).code).to.equal(49);
   });
 });
