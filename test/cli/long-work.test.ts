@@ -15,6 +15,7 @@ import {
   ADA,
   ADMIN,
   exited,
+  heard,
   PASSWORD,
   PEOPLE,
   type RunningServer,
@@ -65,7 +66,7 @@ describe('cli: requests that would hold the event loop', () => {
 
   before(async () => {
     await sandbox.initSample();
-    server = await serve(sandbox.data, ['--limits-message-bytes', '32MiB']);
+    server = await serve(sandbox.data, ['--limits-message-bytes', '32MiB', '--log-slow-search-rows', '2']);
     [client, other] = [await RawClient.open(server.port), await RawClient.open(server.port)];
     for (const one of [client, other]) expect(await one.bind(ADMIN, PASSWORD)).to.equal(0);
   });
@@ -114,6 +115,15 @@ describe('cli: requests that would hold the event loop', () => {
     expect(found.entries.map(({ dn }) => dn)).to.deep.equal([renamed]);
     expect(await answeredMeanwhile({ op: 'delete', dn: renamed })).to.be.above(10);
     expect((await client.search(renamed)).code).to.equal(32);
+  });
+
+  it('a slow search is told of with the number of its connection, wherever it was done', async () => {
+    const said = heard(server.process, '(street=?)');
+    for (const filter of [longFilter('description', 'x'), equal('street', 'x')])
+      expect((await client.search(SUFFIX, { scope: 'sub', filter })).code).to.equal(0);
+    const told = [...(await said).matchAll(/slow search: .* connection=(\d+)/g)].map(([, number]) => number);
+    expect(told).to.have.length(2);
+    expect(told[0]).to.equal(told[1]);
   });
 
   it('the answer is seen by the next request of anybody', async () => {

@@ -29,4 +29,22 @@ describe('server: the log of slow searches', () => {
     expect(await ask('street')).to.include({ ...asked, boundAs: '' });
     expect(running.lines.join('')).to.not.match(/asserted|secret-1/);
   });
+
+  it('tells which connection it was', async () => {
+    const clients = [await RawClient.open(running.port), await RawClient.open(running.port)];
+    const asked = ['l', 'st', 'ou', 'o'];
+    for (const [i, attribute] of asked.entries()) {
+      const filter = { type: 'equal', attribute, value: Buffer.from('x') } as const;
+      expect((await clients[i % 2]!.search(PEOPLE, { scope: 'one', filter })).code).to.equal(0);
+    }
+    for (const client of clients) client.close();
+    const numbers = asked.map((attribute) => {
+      const line = running.lines.find((one) => one.includes(`(${attribute}=?)`));
+      return (JSON.parse(line!) as { connection?: number }).connection;
+    });
+    const [first, second] = numbers;
+    expect(first).to.be.a('number');
+    expect(second).to.be.a('number').that.is.not.equal(first);
+    expect(numbers).to.deep.equal([first, second, first, second]);
+  });
 });

@@ -65,9 +65,6 @@ const LINGER_MS = 300;
 
 const IGNORE = (): void => undefined;
 
-/** Connections of this process so far. */
-let accepted = 0;
-
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
 /**
@@ -80,7 +77,6 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   seat = -1;
   readonly services: Services;
   readonly session = new Session();
-  readonly #number = ++accepted;
   readonly #owner: ConnectionOwner;
   readonly #operations = new OutstandingOperations();
   readonly #output: Output;
@@ -146,7 +142,7 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   };
 
   readonly #onError = (error: NodeJS.ErrnoException): void => {
-    this.services.log.debug({ code: error.code }, 'connection failed');
+    this.services.log.debug({ connection: this.session.connection, code: error.code }, 'connection failed');
     this.destroy();
   };
 
@@ -280,7 +276,7 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
     if (!error.fatal && op) return;
     if (this.#messages === 0 && error.foreign) {
       this.services.log.info(
-        { port: this.#socket.localPort },
+        { connection: this.session.connection, port: this.#socket.localPort },
         `connection refused: the client speaks ${error.foreign}`,
       );
       this.destroy();
@@ -325,7 +321,7 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await stillHolds(services, session))) throw new SessionEnded();
-    const errand = errandOf(operation, this.#number, bytes);
+    const errand = errandOf(operation, bytes);
     const end = await services.long!.run(errand, new LongReply(operation, this.#output, (error) => this.#cut(error)));
     services.partition.renewReads();
     services.statistics.entriesSent += end.entries;
@@ -408,7 +404,8 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   /** An entry did not go, or not wholly. */
   #cut(error: Error): never {
     if (error instanceof CutMessage) {
-      this.services.log.error({ err: error.cause }, 'connection ended in the middle of an entry');
+      const { connection } = this.session;
+      this.services.log.error({ connection, err: error.cause }, 'connection ended in the middle of an entry');
       this.destroy();
     }
     throw error;
@@ -508,7 +505,7 @@ export class Connection implements OperationOwner, IntakeOwner, Sender {
   sweep(now: number): void {
     const expiry = this.#since.expired(now, this.#output.sentAt, this.#operations.size > 0);
     if (!expiry) return;
-    this.services.log.info({ reason: expiry.why }, 'connection ended');
+    this.services.log.info({ connection: this.session.connection, reason: expiry.why }, 'connection ended');
     if (expiry.end === 'told') this.disconnect('unavailable', expiry.why);
     else if (expiry.end === 'closed') this.#close();
     else this.destroy();

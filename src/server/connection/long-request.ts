@@ -48,15 +48,15 @@ export function longRequestOf(message: RequestMessage): LongRequest {
   };
 }
 
-/** What is to be known of the operation where it is done; `connection`: the number of the one that it came through. */
+/** What is to be known of the operation where it is done. */
 export function errandOf(
   { op, session, transport }: Context & { readonly op: Request['op'] },
-  connection: number,
   bytes: Uint8Array<ArrayBuffer>,
 ): Errand {
   const { encrypted, confidential } = transport;
   const changes = op !== 'search' && op !== 'compare';
-  return { bytes, changes, identity: session.identity, connection, encrypted, confidential };
+  const { identity, connection } = session;
+  return { bytes, changes, identity, connection, encrypted, confidential };
 }
 
 /** A message of many pieces has memory of its own, which is given away: it is not in memory twice. */

@@ -43,12 +43,11 @@ async function outcomeOf(owner: ErrandOwner, message: RequestMessage, reply: Err
 /** Stands for the connection that the request came through. */
 class ErrandOwner implements OperationOwner, WriterSource {
   readonly services: Services;
-  readonly session = new Session();
+  readonly session: Session;
   readonly encrypted: boolean;
   readonly confidential: boolean;
   /** Slow work of the thread waits in a queue of its own. */
   readonly network = '';
-  readonly connection: number;
   readonly outstanding = 0;
   readonly asker = undefined;
   readonly writer = new Writer();
@@ -57,8 +56,8 @@ class ErrandOwner implements OperationOwner, WriterSource {
 
   constructor(services: Services, errand: Errand, reply: ErrandReply) {
     this.services = services;
+    this.session = new Session(errand.connection);
     this.session.identity = errand.identity;
-    this.connection = errand.connection;
     this.encrypted = errand.encrypted;
     this.confidential = errand.confidential;
     this.#reply = reply;

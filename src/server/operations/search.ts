@@ -90,8 +90,8 @@ function finish(
 ): Outcome {
   const { services, session, controls } = context;
   const { base, scope, filter } = request;
-  const { connection } = context.transport;
-  services.slowSearches.consider({ base, scope, filter, boundAs: session.dn, connection }, found);
+  const { dn: boundAs, connection } = session;
+  services.slowSearches.consider({ base, scope, filter, boundAs, connection }, found);
   if (!controls.paged) return SUCCESS;
   const sent = (from?.sent ?? 0) + found.entries;
   const cookie = found.resume

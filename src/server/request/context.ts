@@ -20,8 +20,6 @@ export interface Transport {
   readonly confidential: boolean;
   /** Network that the client is in: see `networkOf`. */
   readonly network: string;
-  /** Number of the connection in its process, where it is told. */
-  readonly connection?: number | undefined;
   /** Operations that have begun and not ended, this one not counted. */
   readonly outstanding: number;
   /** Takes up TLS after the response has been sent; throws `LdapError` where that cannot be (RFC 4511 §4.14). */

@@ -14,8 +14,8 @@ export interface Asked {
   readonly filter: Filter;
   /** DN; '' when anonymous. */
   readonly boundAs: string;
-  /** Number of the connection, where it is known. */
-  readonly connection: number | undefined;
+  /** Number of the connection. */
+  readonly connection: number;
 }
 
 /**

@@ -31,13 +31,22 @@ export function identityKey(identity: Identity): string {
   return identity.kind === 'user' ? identity.id.toString('hex') : identity.kind;
 }
 
+/** Connections of this process so far. */
+let connections = 0;
+
 export class Session {
+  /** Number of its connection: tells it from the others of the process that serves it. */
+  readonly connection: number;
   identity: Identity = ANONYMOUS;
   /**
    * What changes of its own credentials that are under way may leave stored: the bind holds with each of these, too.
    */
   readonly coming = new Set<readonly Buffer[]>();
   #lastChange: Promise<unknown> = Promise.resolve();
+
+  constructor(connection = ++connections) {
+    this.connection = connection;
+  }
 
   /** Changes of its own credentials take turns: each is decided by what the one before it has left. */
   inTurn<T>(change: () => Promise<T>): Promise<T> {
