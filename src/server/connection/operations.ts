@@ -6,6 +6,8 @@ import type { Operation } from './operation.js';
 /** The operations of a connection that have begun and not ended: those that had to wait for something. */
 export class OutstandingOperations implements Abandonable {
   readonly #byId = new Map<number, Operation>();
+  /** A bind is among them. */
+  binding = false;
 
   get size(): number {
     return this.#byId.size;
@@ -17,10 +19,12 @@ export class OutstandingOperations implements Abandonable {
 
   add(operation: Operation): void {
     this.#byId.set(operation.id, operation);
+    if (operation.op === 'bind') this.binding = true;
   }
 
   end(operation: Operation, code: number): void {
     this.#byId.delete(operation.id);
+    if (operation.op === 'bind') this.binding = false;
     operation.onEnd?.(code);
   }
 
