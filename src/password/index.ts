@@ -17,7 +17,7 @@ export {
 } from './policy.js';
 export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
 export { SlowWorkFull, SlowWorkLeft, slowWork } from './slow-work.js';
-export { costTogether, mostTogether, untriedOf } from './tried.js';
+export { costTogether, mostTogether, tooDearOf, untriedOf } from './tried.js';
 export { givenAs, isVerifiable, kindText } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -186,6 +186,37 @@ sn: d
     expect(strict).to.match(/^note password .*above passwords.maxCost: nobody can bind with it; set another$/m);
   });
 
+  it('leaves out passwords that cost too much together, the dearest of an entry', async () => {
+    const hash = (n: number): string => `{PBKDF2-SHA512}${100_000 + n}$c2FsdA$${'A'.repeat(86)}`;
+    const values = (...numbers: number[]): string => numbers.map((n) => `userPassword: ${hash(n)}\n`).join('');
+    const modify = (uid: string, lines: string): string => `dn: uid=${uid},${PEOPLE}\nchangetype: modify\n${lines}-\n`;
+    const text = [
+      person('loaded', values(9, 1, 2, 3, 4, 5)),
+      person('added', values(9, 1, 2, 3, 4, 5)).replace('\n', '\nchangetype: add\n'),
+      person('changed', values(1, 2, 3, 4)),
+      modify('changed', `add: userPassword\n${values(6, 5)}`),
+      modify('changed', `delete: userPassword\n${values(1)}-\nadd: userPassword\n${values(7)}`),
+      person('replaced', values(1, 2, 3, 4, 5)),
+      modify('replaced', `replace: userPassword\n${values(6, 7, 8, 9, 1, 2)}`),
+    ].join('\n');
+    const path = file('together.ldif', text);
+    const out = await rowanDoes(['import', '--data', sandbox.data, path]);
+    expect(out).to.contain(
+      '4 passwords left out that cost more to verify than passwords.maxCost allows, alone or with',
+    );
+    const kept = async (uid: string): Promise<number[]> => {
+      const found = await exported('--filter', `(uid=${uid})`);
+      const unfolded = found.replaceAll('\n ', '');
+      const hashes = [...unfolded.matchAll(/^userPassword:: (.*)$/gm)].map(([, text]) => Buffer.from(text!, 'base64'));
+      return [...`${hashes}${unfolded}`.matchAll(/SHA512\}(\d+)/g)].map(([, rounds]) => Number(rounds) - 100_000);
+    };
+    expect(await kept('loaded')).to.have.members([1, 2, 3, 4, 5]);
+    expect(await kept('added')).to.have.members([1, 2, 3, 4, 5]);
+    expect(await kept('changed')).to.have.members([2, 3, 4, 5, 7]);
+    expect(await kept('replaced')).to.have.members([1, 2, 6, 7, 8]);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).not.to.contain('nobody can bind');
+  });
+
   it('ends at the first record that is refused, and says where and why', async () => {
     const path = file('bad.ldif', `${person('good')}\n${person('bad', 'mial: x\n')}\n${person('later')}`);
     const ended = await rowan(['import', '--data', sandbox.data, path]);

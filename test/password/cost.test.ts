@@ -11,6 +11,7 @@ import {
   PasswordVerifier,
   policyCost,
   slowWork,
+  tooDearOf,
   untriedOf,
   verifyPassword,
 } from '../../src/password/index.js';
@@ -104,6 +105,12 @@ describe('what a bind that fails costs', () => {
     expect(told).to.deep.equal([id]);
     expect(failureCost([...others, right], strict)).to.be.at.most(ONE_COST);
     expect(untriedOf([...others, right], strict)).to.deep.equal(others.slice(4));
+    expect(tooDearOf([...others, right], [], strict)).to.deep.equal(others.slice(4));
+    expect(tooDearOf([...others, right], [others[0]!, others[6]!], strict)).to.deep.equal(others.slice(3, 6));
+    expect(tooDearOf([bytes('clear'), right], others, strict)).to.deep.equal([right]);
+    expect(tooDearOf([await hashPassword(bytes('other'), strict, [right])], [right, ...others], strict)).to.deep.equal(
+      [],
+    );
     expect(await verifier.verify(id, [...others, right], bytes('right'))).to.equal(right);
     expect(await verifier.verify(id, [right], bytes('wrong'))).to.equal(undefined);
     expect(told).to.have.length(2);

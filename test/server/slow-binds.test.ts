@@ -127,7 +127,7 @@ describe('server: slow binds', () => {
     expect((await change('add', hashes[5]!)).code).to.equal(19);
     expect((await change('delete', hashes[4]!)).code).to.equal(0);
     expect(slowWork.spent, 'nothing is worked on').to.equal(before);
-    // What an import or an older version has left.
+    // Stored before the bound was lowered.
     await addPerson(running.partition, 'dear', { userPassword: hashes });
     const client = await open();
     expect(await client.bind(personDn('dear'), 'x')).to.equal(49);

@@ -139,7 +139,7 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
   if (dear > 0) {
     const passwords = counted(dear, 'password');
     process.stdout.write(
-      `${passwords} left out that cost more to verify than passwords.maxCost allows: their owners need new ones\n`,
+      `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
     );
   }
 }

@@ -1,8 +1,11 @@
 import { LdapError } from '../../ldap/error.js';
+import type { Modification } from '../../ldap/types.js';
 import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../../ldif/index.js';
-import type { Partition } from '../../partition/index.js';
+import type { Partition, Target } from '../../partition/index.js';
 import type { Actor } from '../../partition/model/directory.js';
-import type { ImportedPasswords, PasswordCounts } from './passwords.js';
+import type { Dn } from '../../schema/types.js';
+import { Credentials } from '../../server/passwords/credentials.js';
+import { type ImportedPasswords, PasswordCounts } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 
@@ -39,10 +42,31 @@ export async function applyChange(
     case 'delete':
       return partition.delete(dn, actor, OPTIONS);
     case 'modify':
-      return partition.modify(dn, passwords.changes(record.changes, counts), actor, OPTIONS);
+      return modify(partition, dn, record, actor, passwords, counts);
     case 'modrdn': {
       const { newRdn, deleteOldRdn, newSuperior } = record;
       return partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actor, OPTIONS);
     }
   }
+}
+
+/** What passwords may be added depends on those that the entry has, which each attempt finds. */
+async function modify(
+  partition: Partition,
+  dn: Dn,
+  { changes }: LdifModify,
+  actor: Actor,
+  passwords: ImportedPasswords,
+  counts: PasswordCounts,
+): Promise<void> {
+  const brought = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
+  if (!passwords.anyIn(brought)) return partition.modify(dn, changes, actor, OPTIONS);
+  const credentials = new Credentials(partition.descriptions);
+  let made = new PasswordCounts();
+  const changesOf = ({ row }: Target): readonly Modification[] => {
+    made = new PasswordCounts();
+    return passwords.changes(changes, credentials.ofRow(row).passwords, made);
+  };
+  await partition.modify(dn, changesOf, actor, OPTIONS);
+  counts.add(made);
 }

@@ -5,12 +5,13 @@ import {
   clearText,
   givenAs,
   hashPasswordFast,
-  isAffordable,
   kindText,
   MAX_STORED_BYTES,
   type PasswordPolicy,
+  tooDearOf,
 } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
+import { credentialsAfter } from '../../server/passwords/credentials.js';
 
 const MAX_KNOWN = 1000;
 
@@ -22,7 +23,7 @@ export class PasswordCounts {
   foreign = 0;
   /** Kinds of the foreign ones, for people. */
   readonly kinds = new Set<string>();
-  /** Left out: verifying them costs more than the settings allow. */
+  /** Left out: verifying them, alone or with the others of their entry, costs more than the settings allow. */
   dear = 0;
 
   add(other: PasswordCounts): void {
@@ -55,45 +56,74 @@ export class ImportedPasswords {
     return holds;
   }
 
-  /** The attribute itself where nothing changes; without values where all of them cost too much. */
-  #attribute(attribute: PartialAttribute, counts: PasswordCounts): PartialAttribute {
-    if (!this.#holds(attribute.type)) return attribute;
-    const values: Buffer[] = [];
-    for (const value of attribute.values) {
-      const given = givenAs(value);
-      if (given === 'clear') {
-        counts.hashed++;
-        values.push(hashPasswordFast(clearText(value)));
-      } else if (value.length > MAX_STORED_BYTES || !isAffordable(value, this.#policy)) counts.dear++;
-      else {
-        if (given === 'foreign') {
-          counts.foreign++;
-          counts.kinds.add(kindText(value));
-        }
-        values.push(value);
-      }
-    }
-    return { type: attribute.type, values };
-  }
-
   /** Whether any of them holds passwords. */
   anyIn(attributes: readonly PartialAttribute[]): boolean {
     for (const { type } of attributes) if (this.#holds(type)) return true;
     return false;
   }
 
-  /** As they are to be stored, and counted. */
+  /** As they are to be stored in a new entry, and counted. */
   attributes(attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
     if (!this.anyIn(attributes)) return attributes;
-    return attributes.map((one) => this.#attribute(one, counts)).filter(({ values }) => values.length > 0);
+    return this.#made(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
-  changes(changes: readonly Modification[], counts: PasswordCounts): readonly Modification[] {
-    return changes.flatMap(({ operation, attribute }) => {
-      if (operation === 'delete') return { operation, attribute };
-      const made = this.#attribute(attribute, counts);
-      const isLeftOut = made.values.length === 0 && attribute.values.length > 0;
-      return isLeftOut && operation === 'add' ? [] : { operation, attribute: made };
+  /** The changes as they are to be made to an entry that has the credentials `stored`. */
+  changes(changes: readonly Modification[], stored: readonly Buffer[], counts: PasswordCounts): Modification[] {
+    const removals = changes.map(({ operation, attribute }) =>
+      operation === 'delete' ? { operation, attribute } : { operation, attribute: { ...attribute, values: [] } },
+    );
+    const left = credentialsAfter(this.#schema, stored, removals);
+    const brings = changes.filter(({ operation }) => operation !== 'delete');
+    const made = this.#made(
+      brings.map(({ attribute }) => attribute),
+      left,
+      counts,
+    );
+    return changes.flatMap((change) => {
+      const at = brings.indexOf(change);
+      if (at < 0) return change;
+      const { operation } = change;
+      const attribute = made[at]!;
+      const isLeftOut = attribute.values.length === 0 && change.attribute.values.length > 0;
+      return isLeftOut && operation === 'add' ? [] : { operation, attribute };
     });
+  }
+
+  /**
+   * The attributes as they are to be stored in an entry that keeps the passwords `beside`; without values where all of
+   * them cost too much.
+   */
+  #made(
+    attributes: readonly PartialAttribute[],
+    beside: readonly Buffer[],
+    counts: PasswordCounts,
+  ): PartialAttribute[] {
+    const given = attributes.flatMap(({ type, values }) => (this.#holds(type) ? values : []));
+    const storable = given.filter((value) => value.length <= MAX_STORED_BYTES);
+    const dear = tooDearOf(storable, beside, this.#policy);
+    return attributes.map((attribute) => {
+      const { type, values } = attribute;
+      if (!this.#holds(type)) return attribute;
+      return { type, values: values.flatMap((value) => this.#stored(value, dear.includes(value), counts) ?? []) };
+    });
+  }
+
+  /** Undefined where the value is left out. */
+  #stored(value: Buffer, isDear: boolean, counts: PasswordCounts): Buffer | undefined {
+    const given = givenAs(value);
+    if (given === 'clear') {
+      counts.hashed++;
+      return hashPasswordFast(clearText(value));
+    }
+    if (isDear || value.length > MAX_STORED_BYTES) {
+      counts.dear++;
+      return undefined;
+    }
+    if (given === 'foreign') {
+      counts.foreign++;
+      counts.kinds.add(kindText(value));
+    }
+    return value;
   }
 }

@@ -1,6 +1,8 @@
+import type { Modification } from '../../ldap/types.js';
 import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
+import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription } from '../../schema/types.js';
 
 const USER_PASSWORD = '2.5.4.35';
@@ -44,6 +46,23 @@ export class Credentials {
     if (stored.number < this.#kinds.length - 1) this.#kinds[stored.number] = credential ? 1 : 2;
     return credential;
   }
+}
+
+/** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
+export function credentialsAfter(
+  schema: Schema,
+  stored: readonly Buffer[],
+  changes: readonly Modification[],
+): readonly Buffer[] {
+  let after = stored;
+  for (const { operation, attribute } of changes) {
+    if (!isCredential(schema.requireDescription(attribute.type))) continue;
+    const { values } = attribute;
+    if (operation === 'replace') after = values;
+    else if (operation === 'add') after = [...after, ...values];
+    else after = values.length === 0 ? [] : after.filter((value) => !values.some((gone) => gone.equals(value)));
+  }
+  return after.map((value) => Buffer.from(value));
 }
 
 /** The same values, in whatever order. */

@@ -19,7 +19,7 @@ import {
   slowWork,
 } from '../../password/index.js';
 import type { Config } from '../settings/index.js';
-import { isCredential } from './credentials.js';
+import { credentialsAfter } from './credentials.js';
 import { refuseDear, refuseMany, refuseTwice, refuseUnfit } from './refusals.js';
 
 const MAX_WAITING_UPGRADES = 1000;
@@ -197,17 +197,9 @@ export class Passwords {
     if (costTogether(after, this.policy) > costTogether(stored, this.policy)) refuseDear(after, this.policy);
   }
 
-  /** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
+  /** See `credentialsAfter`. */
   credentialsAfter(stored: readonly Buffer[], changes: readonly Modification[]): readonly Buffer[] {
-    let after = stored;
-    for (const { operation, attribute } of changes) {
-      if (!isCredential(this.#partition.schema.requireDescription(attribute.type))) continue;
-      const { values } = attribute;
-      if (operation === 'replace') after = values;
-      else if (operation === 'add') after = [...after, ...values];
-      else after = values.length === 0 ? [] : after.filter((value) => !values.some((gone) => gone.equals(value)));
-    }
-    return after.map((value) => Buffer.from(value));
+    return credentialsAfter(this.#partition.schema, stored, changes);
   }
 
   /**
