@@ -186,6 +186,23 @@ sn: d
     expect(strict).to.match(/^note password .*above passwords.maxCost: nobody can bind with it; set another$/m);
   });
 
+  it('refuses the record of a password that is empty or too long, not the file', async () => {
+    const text = [
+      person('long', `userPassword: ${'x'.repeat(1025)}\n`),
+      person('good', 'userPassword: in the clear\n'),
+      person('none', 'userPassword:\n').replace('\n', '\nchangetype: add\n'),
+      `dn: uid=good,${PEOPLE}\nchangetype: modify\nadd: userPassword\nuserPassword: ${'y'.repeat(1025)}\n-\n`,
+    ].join('\n');
+    const path = file('long.ldif', text);
+    const ended = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(ended.code).to.equal(1);
+    expect(ended.stderr).to.contain('rowan: 3 records refused');
+    expect(ended.stdout).to.match(/^loaded 1 entry, refused 3 in .*\n1 password came in the clear/);
+    const rejects = readFileSync(`${path}.rejects`, 'utf8');
+    expect(rejects).to.match(/^# .*line 1.*a password of 1025 bytes is too long; 1024 is the most$/m);
+    expect(rejects).to.match(/^# .*an empty password cannot be stored$/m);
+  });
+
   it('leaves out passwords that cost too much together, the dearest of an entry', async () => {
     const hash = (n: number): string => `{PBKDF2-SHA512}${100_000 + n}$c2FsdA$${'A'.repeat(86)}`;
     const values = (...numbers: number[]): string => numbers.map((n) => `userPassword: ${hash(n)}\n`).join('');

@@ -154,14 +154,27 @@ export class Importer {
       if (this.#passedOver(record)) continue;
       if (record.kind === 'error') this.#reject(record, record.reason);
       else if (record.kind === 'content') {
-        const source = new Source(record);
-        if (this.#passwords.anyIn(record.attributes)) source.passwords = new PasswordCounts();
-        const { passwords } = source;
-        const attributes = passwords ? this.#passwords.attributes(record.attributes, passwords) : record.attributes;
-        entries.push({ line: record.line, dn: record.dn, attributes, source });
+        const entry = this.#entryOf(record);
+        if (entry) entries.push(entry);
       }
     }
     return entries;
+  }
+
+  /** Undefined where it is refused for its passwords. */
+  #entryOf(record: LdifContent): LoadEntry | undefined {
+    const { line, dn, attributes } = record;
+    const source = new Source(record);
+    if (!this.#passwords.anyIn(attributes)) return { line, dn, attributes, source };
+    const passwords = new PasswordCounts();
+    source.passwords = passwords;
+    try {
+      return { line, dn, attributes: this.#passwords.attributes(attributes, passwords), source };
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      this.#reject(record, error.message);
+      return undefined;
+    }
   }
 
   async #loadContent(): Promise<void> {

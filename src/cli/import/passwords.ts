@@ -1,4 +1,5 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
+import { LdapError } from '../../ldap/error.js';
 import type { Modification, PartialAttribute } from '../../ldap/types.js';
 import { isPassword } from '../../partition/index.js';
 import {
@@ -34,7 +35,10 @@ export class PasswordCounts {
   }
 }
 
-/** Hashes passwords that come in the clear as {SSHA512}, and leaves out those that cost too much. */
+/**
+ * Hashes passwords that come in the clear as {SSHA512}, and leaves out those that cost too much. Refuses empty and
+ * overlong ones by an `LdapError`.
+ */
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
@@ -114,7 +118,7 @@ export class ImportedPasswords {
     const given = givenAs(value);
     if (given === 'clear') {
       counts.hashed++;
-      return hashPasswordFast(clearText(value));
+      return hashed(clearText(value));
     }
     if (isDear || value.length > MAX_STORED_BYTES) {
       counts.dear++;
@@ -125,5 +129,14 @@ export class ImportedPasswords {
       counts.kinds.add(kindText(value));
     }
     return value;
+  }
+}
+
+function hashed(clear: Buffer): Buffer {
+  try {
+    return hashPasswordFast(clear);
+  } catch (error) {
+    if (error instanceof RangeError) throw new LdapError('constraintViolation', error.message);
+    throw error;
   }
 }
