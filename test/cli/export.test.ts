@@ -1,6 +1,7 @@
-import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { MAIN, rowan, rowanDoes, run, Sandbox } from './rowan.js';
+import { exited, MAIN, PEOPLE_SCRIPT, rowan, rowanDoes, run, Sandbox, startRowan, until } from './rowan.js';
 
 describe('cli: export --output', () => {
   const sandbox = new Sandbox();
@@ -27,6 +28,10 @@ describe('cli: export --output', () => {
     await exportTo(link);
     expect(modeOf(path)).to.equal(0o600);
     expect(readFileSync(path, 'utf8')).to.match(/^version: 1\n/);
+    const [later, ahead] = [sandbox.path('later.ldif'), sandbox.path('ahead.ldif')];
+    symlinkSync('later.ldif', ahead);
+    await exportTo(ahead);
+    expect(readFileSync(later, 'utf8')).to.equal(readFileSync(path, 'utf8'));
   });
 
   it('writes to pipes and devices as they are', async () => {
@@ -47,5 +52,67 @@ describe('cli: export --output', () => {
     const path = sandbox.path('none/x.ldif');
     const none = await rowan(['export', '--data', sandbox.data, '--output', path]);
     expect(none).to.include({ code: 1, stderr: `rowan: ${path}: no such file or folder\n` });
+  });
+});
+
+describe('cli: an export that does not come to its end', () => {
+  const sandbox = new Sandbox();
+  const folder = (): string => sandbox.path('out');
+  const path = (): string => sandbox.path('out/all.ldif');
+  const words = (): string[] => ['export', '--data', sandbox.data, '--even-if-damaged', '--output', path()];
+  const parts = (): string[] => readdirSync(folder()).filter((name) => name !== 'all.ldif');
+
+  before(async function () {
+    this.timeout(60_000);
+    await sandbox.init();
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '10000']);
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: stdout });
+    mkdirSync(folder());
+  });
+  beforeEach(() => writeFileSync(path(), 'what was there\n'));
+  after(() => sandbox.remove());
+
+  const expectUntouched = (): void => {
+    expect(readFileSync(path(), 'utf8')).to.equal('what was there\n');
+    expect(parts()).to.deep.equal([]);
+  };
+
+  it('as there is no room leaves the file that was there, and no other', async () => {
+    const limited = ['-c', 'ulimit -f 1000; exec "$0" "$@"', process.execPath, MAIN, ...words()];
+    const ended = await run('sh', limited);
+    expect(ended.code).to.equal(1);
+    expect(ended.stderr).to.match(/^rowan: .*all\.ldif.*$/m);
+    expect(ended.stdout).to.equal('');
+    expectUntouched();
+  });
+
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    it(`by ${signal} does so, too, and says it`, async () => {
+      const child = startRowan(words());
+      let said = '';
+      child.stderr!.on('data', (data: Buffer) => {
+        said += data.toString();
+      });
+      const closed = once(child, 'close');
+      await until(child, () => parts().length > 0);
+      child.kill(signal);
+      expect(await closed).to.deep.equal([null, signal]);
+      expect(said).to.contain(`rowan: interrupted; ${path()} is not written`);
+      expectUntouched();
+    });
+
+  it('by kill -9 leaves a part that is told by its name, and that the next one removes', async () => {
+    const child = startRowan(words());
+    await until(child, () => parts().length > 0);
+    child.kill('SIGKILL');
+    expect(await exited(child)).to.equal('SIGKILL');
+    expect(parts()).to.deep.equal([`all.ldif.${child.pid}.part`]);
+    expect(readFileSync(path(), 'utf8')).to.equal('what was there\n');
+    // One of a process that lives, and others.
+    const others = [`all.ldif.${process.pid}.part`, 'all.ldif.x.part', `all-ldif.${child.pid}.part`];
+    for (const name of others) writeFileSync(sandbox.path(`out/${name}`), '');
+    await rowanDoes(words());
+    expect(parts()).to.have.members(others);
+    expect(readFileSync(path(), 'utf8').match(/^dn: uid=/gm)).to.have.length(10_000);
   });
 });

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { RejectsFile } from '../../src/cli/import/rejects.js';
+import { readLdif } from '../../src/ldif/index.js';
 import { rounds } from '../rounds.js';
 import {
   exited,
@@ -69,6 +71,26 @@ describe('cli: an import that is killed', () => {
     );
     const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(description=once more)']);
     expect(found.match(/^description: once more$/gm)).to.have.length(changed);
+  });
+});
+
+describe('cli: rejects of an import that was killed', () => {
+  const sandbox = new Sandbox();
+  after(() => sandbox.remove());
+
+  it('are read one by one, although the last of them lacks its end', async () => {
+    const path = sandbox.path('people.ldif.rejects');
+    const records = ['dn: uid=a\ncn: a\n', 'dn: uid=b\ncn: b\n'];
+    for (const [i, text] of records.entries()) {
+      const rejects = new RejectsFile(path, i > 0);
+      rejects.write({ line: i + 1, text: Buffer.from(text) }, 'because');
+      rejects.close();
+      if (i === 0) truncateSync(path, statSync(path).size - 3);
+    }
+    const found: string[] = [];
+    for await (const read of readLdif([readFileSync(path)]))
+      for (const record of read) found.push(record.kind === 'content' ? record.dn : record.kind);
+    expect(found).to.deep.equal(['uid=a', 'uid=b']);
   });
 });
 

@@ -10,6 +10,7 @@ import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
+import { tellInterruption } from '../interruption.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 
@@ -93,22 +94,6 @@ async function importFile(
   });
   printOutcome(outcome, (performance.now() - start) / 1000);
   judge(outcome, input, rejects);
-}
-
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-
-/** Says `message()` when a signal ends the process, until the function that it gives is called. */
-function tellInterruption(message: () => string): () => void {
-  const end = (signal: NodeJS.Signals): void => {
-    process.stderr.write(`rowan: ${message()}\n`);
-    quiet();
-    process.kill(process.pid, signal);
-  };
-  const quiet = (): void => {
-    for (const signal of SIGNALS) process.off(signal, end);
-  };
-  for (const signal of SIGNALS) process.on(signal, end);
-  return quiet;
 }
 
 function printOutcome(outcome: ImportOutcome, seconds: number): void {

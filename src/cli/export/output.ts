@@ -1,14 +1,6 @@
 import { once } from 'node:events';
-import {
-  closeSync,
-  constants,
-  createWriteStream,
-  fchmodSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  type WriteStream,
-} from 'node:fs';
+import { constants, createWriteStream, openSync, statSync, type WriteStream } from 'node:fs';
+import { WholeFile } from '../whole-file.js';
 
 const BLOCK = 64 * 1024;
 
@@ -18,42 +10,37 @@ function naming(error: unknown, file: string): unknown {
   return error;
 }
 
-/**
- * Opens `file` for writing. A file, also one that was there, is readable for its owner only before it is emptied;
- * devices and pipes stay as they are.
- */
-function openPrivate(file: string): number {
-  const fd = openSync(file, constants.O_WRONLY | constants.O_CREAT, 0o600);
-  try {
-    if (fstatSync(fd).isFile()) {
-      fchmodSync(fd, 0o600);
-      ftruncateSync(fd);
-    }
-    return fd;
-  } catch (error) {
-    closeSync(fd);
-    throw naming(error, file);
-  }
+/** Whether it is to be made, or replaced; devices and pipes are written to as they are. */
+function isToMake(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ?? true;
 }
 
 /** Bytes on their way to a file or to standard output, gathered in blocks; a full pipe makes the writer wait. */
 export class Output {
   readonly #stream: WriteStream | NodeJS.WriteStream;
+  readonly #whole: WholeFile | undefined;
   #block: Buffer[] = [];
   #length = 0;
   #error: Error | undefined;
   /** Goes on when the stream takes more. */
   #drained: (() => void) | undefined;
 
-  /** To `file`, which only its owner may read, or to standard output. */
+  /** To `file`, which only its owner may read, and which is there when all is written; or to standard output. */
   constructor(file: string | undefined) {
-    this.#stream = file === undefined ? process.stdout : createWriteStream(file, { fd: openPrivate(file) });
+    if (file !== undefined && isToMake(file)) this.#whole = new WholeFile(file);
+    this.#stream = file === undefined ? process.stdout : this.#open(file);
     this.#stream.on('error', (error: Error) => {
       naming(error, file ?? 'standard output');
       this.#error ??= error;
       this.#wake();
     });
     this.#stream.on('drain', () => this.#wake());
+  }
+
+  #open(file: string): WriteStream {
+    return this.#whole
+      ? createWriteStream(file, { fd: this.#whole.fd, flush: true })
+      : createWriteStream(file, { fd: openSync(file, constants.O_WRONLY) });
   }
 
   #wake(): void {
@@ -88,5 +75,6 @@ export class Output {
     this.#stream.end();
     if (!this.#stream.closed) await once(this.#stream, 'close');
     if (this.#error) throw this.#error;
+    this.#whole?.finish();
   }
 }

@@ -1,4 +1,5 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
+import { removeLeftovers, replaceFile } from '../whole-file.js';
 import type { Fingerprint } from './source.js';
 
 /** How far an import came that has not ended: kept until it has. */
@@ -21,6 +22,7 @@ export class ImportJournal {
   constructor(path: string, file: Fingerprint) {
     this.#path = path;
     this.#file = file;
+    removeLeftovers(path);
   }
 
   /** The record of an unfinished import of this file; undefined when there is none, or one of another file. */
@@ -37,9 +39,7 @@ export class ImportJournal {
   }
 
   write(done: number): void {
-    const next = `${this.#path}.next`;
-    writeFileSync(next, JSON.stringify({ ...this.#file, done }), { mode: 0o600 });
-    renameSync(next, this.#path);
+    replaceFile(this.#path, JSON.stringify({ ...this.#file, done }));
   }
 
   remove(): void {

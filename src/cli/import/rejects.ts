@@ -1,4 +1,4 @@
-import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { formatComment, formatRecord, type LdifApart } from '../../ldif/index.js';
 
 export interface Rejected {
@@ -20,7 +20,7 @@ export class RejectsFile {
   #fd: number | undefined;
   count = 0;
 
-  /** `append`: keeps what an interrupted import has written. */
+  /** `append`: keeps what an interrupted import has written, the last record of which may lack its end. */
   constructor(path: string, append: boolean) {
     this.path = path;
     this.#append = append;
@@ -30,6 +30,7 @@ export class RejectsFile {
     if (this.#fd === undefined) {
       this.#fd = openSync(this.path, this.#append ? 'a' : 'w', 0o600);
       fchmodSync(this.#fd, 0o600);
+      if (fstatSync(this.#fd).size > 0) writeSync(this.#fd, '\n\n');
     }
     this.count++;
     const comment = formatComment(`line ${record.line}: ${reason.replaceAll(/[\r\n]+/g, ' ')}`);

@@ -1,0 +1,15 @@
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Says `message()` when a signal ends the process, until the function that it gives is called. */
+export function tellInterruption(message: () => string): () => void {
+  const end = (signal: NodeJS.Signals): void => {
+    process.stderr.write(`rowan: ${message()}\n`);
+    quiet();
+    process.kill(process.pid, signal);
+  };
+  const quiet = (): void => {
+    for (const signal of SIGNALS) process.off(signal, end);
+  };
+  for (const signal of SIGNALS) process.on(signal, end);
+  return quiet;
+}
