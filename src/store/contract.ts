@@ -116,7 +116,7 @@ export interface ColumnRange {
 export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**
-   * As `get`, but a long row may come with its first family alone, where the engine keeps such rows in parts. The
+   * As `get`, but a *split* row, which the engine keeps in segments, may come with its first family alone. The
    * caller can tell: every row has cells of other families, too. With `only` any row may come so.
    */
   getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;

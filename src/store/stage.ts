@@ -11,14 +11,14 @@ export interface StagedTable {
 }
 
 /** A row that an engine keeps in parts, so that reading and changing some cells costs little. Never changes itself. */
-export interface LongRow {
+export interface SplitRow {
   value(family: number, qualifier: Buffer): Buffer | undefined;
   /** The row with the edits in it, which rise by name; undefined when no cell is left. */
-  edited(edits: readonly Edit[]): LongRow | undefined;
+  edited(edits: readonly Edit[]): SplitRow | undefined;
 }
 
 /** A row as it is staged: packed, or in parts. */
-export type StagedRow = Buffer | LongRow;
+export type StagedRow = Buffer | SplitRow;
 
 /**
  * What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own.

@@ -188,7 +188,7 @@ for (const engine of ENGINES) {
           expect(await found(filter, given, 'member'), filter).to.deep.equal(whole);
         }
       }
-      // The model of a long row is LMDB's: the others give whole rows.
+      // The model of a split row is LMDB's: the others give whole rows.
       const [hit] = await found(`(member=${member(3)})`, {}, 'cn');
       expect(Number(hit!.slice(GROUP.length))).to.satisfy((n: number) => (engine === 'lmdb' ? n < 1000 : n === 5000));
     });

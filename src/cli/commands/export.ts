@@ -95,7 +95,10 @@ export function addExport(program: Command): void {
   directoryCommand(program, 'export', 'write entries as LDIF, parents before children')
     .option('--base <dn>', 'only this entry and those below it')
     .option('--filter <filter>', 'only entries that match')
-    .option('--output <file>', 'instead of standard output to a file that only its owner may read; it is there when it is whole')
+    .option(
+      '--output <file>',
+      'instead of standard output to a file that only its owner may read; it is there when it is whole',
+    )
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
     .option('--even-if-damaged', 'do not verify the pages of the data file first: give what can be read')
     .addHelpText('after', EXAMPLES)

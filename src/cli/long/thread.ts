@@ -31,7 +31,7 @@ function report(message: ThreadReport, transfer: readonly ArrayBuffer[] = []): v
 }
 
 /** Pieces of whole messages that are on their way at a time. */
-const AHEAD = 4;
+const UNDER_WAY = 4;
 
 /** Sends what an errand finds, some pieces ahead. */
 class Reply implements ErrandReply {
@@ -48,7 +48,7 @@ class Reply implements ErrandReply {
 
   messages(bytes: Buffer): Maybe<void> {
     this.#send('messages', bytes);
-    return this.#away < AHEAD ? undefined : this.#nextTaken().then(() => undefined);
+    return this.#away < UNDER_WAY ? undefined : this.#nextTaken().then(() => undefined);
   }
 
   /** One piece at a time. */

@@ -44,8 +44,8 @@ export async function load(
   options: LoadOptions,
 ): Promise<{ loaded: number; rejected: number }> {
   const loader = new BulkLoader(context, { ...actor, system: true }, options);
-  for await (const chunk of entries) {
-    const taken = loader.takeAll(chunk, 0);
+  for await (const batch of entries) {
+    const taken = loader.takeAll(batch, 0);
     if (isPromise(taken)) await taken;
     if (loader.ended) break;
   }

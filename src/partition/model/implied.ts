@@ -9,12 +9,12 @@ import {
   cutNorm,
   equalityPrefix,
   gramPrefix,
-  MAX_NORM,
   normQualifier,
   oidBytes,
   PRESENCE_PREFIX,
   TREE,
 } from './tables.js';
+import { MAX_NORM } from './thresholds.js';
 
 /** What a master row implies in the other tables: its tree row's normAttributes and its index rows. Forms come cut. */
 export interface ImpliedSink {

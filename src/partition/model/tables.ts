@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TableSpec } from '../../store/contract.js';
 import { cellCounter, cellValue, EMPTY } from '../../store/row.js';
+import { MAX_NORM } from './thresholds.js';
 
 /** The tables of a directory and the keys and qualifiers in them: docs/formats/tables.md. */
 
@@ -55,9 +56,6 @@ export const UUID_BYTES = 16;
 export const ROOT_ID = Buffer.alloc(UUID_BYTES);
 
 const COMMA = 0x2c;
-
-/** Longest normal form that is kept whole in keys and qualifiers. */
-export const MAX_NORM = 512;
 
 /**
  * Cuts a long normal form: its first 512 bytes, `#`, its SHA-256 (32 bytes). Equality survives; order and prefixes

@@ -42,7 +42,7 @@ export function wideAttributes(row: Buffer): WideAttribute[] {
   return found;
 }
 
-/** False for the head of a long row: every entry has attributes. */
+/** False for the head of a split row: every entry has attributes. */
 export function isWhole(row: Buffer): boolean {
   let at = 0;
   while (at < row.length && row[at] === MASTER.treeInfo) at = nextCell(row, at);

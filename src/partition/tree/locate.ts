@@ -158,7 +158,7 @@ export async function requireEntry(context: Context, reader: Reader, dn: Dn, man
 }
 
 /**
- * The same, but of a long row the head alone may come: whether it is a referral object is then for the caller to see.
+ * The same, but of a split row the head alone may come: whether it is a referral object is then for the caller to see.
  */
 export async function requireHead(
   context: Context,

@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/error.js';
 import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Asked } from '../model/directory.js';
+import { MAX_TRIES } from '../model/thresholds.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
 import { type LargeAhead, newLarge } from './large-ahead.js';
@@ -55,9 +56,6 @@ async function findTarget<F>(context: WriteContext, asked: Asked, find: () => Pr
     throw missingError(context, asked, error);
   }
 }
-
-/** Times a plan whose guard failed is made again before the operation answers `busy`. */
-const MAX_TRIES = 200;
 
 /**
  * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:

@@ -5,8 +5,8 @@ import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { attributeKey, type Draft } from '../model/draft.js';
 import { draftFromRow } from '../model/entry-cells.js';
-import { largeQualifiers, MASTER_TABLE, MAX_NORM, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';
-import { WIDE_VALUES } from '../model/thresholds.js';
+import { largeQualifiers, MASTER_TABLE, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';
+import { MAX_NORM, WIDE_VALUES } from '../model/thresholds.js';
 import {
   type Indexes,
   indexesIn,

@@ -1,3 +1,4 @@
+import { LONG_MESSAGE, LONG_QUESTION, MANY_VALUES, SHORT_CHANGE } from '../../partition/model/thresholds.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { encodeRequest } from '../../protocol/encode-request.js';
 import type { Frame } from '../../protocol/framing.js';
@@ -14,14 +15,6 @@ export interface LongRequest {
   /** The message, in memory of its own. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
-
-/** Changes longer than this are long work whatever is in them: they are not even decoded here. */
-const LONG_MESSAGE = 256 * 1024;
-/** Filters, lists of attributes and assertions of more bytes are worked on for long, from the decoding on. */
-const LONG_QUESTION = 8 * 1024;
-/** A shorter request never has so many values. */
-const SHORT_CHANGE = 2 * 1024;
-const MANY_VALUES = 500;
 
 /**
  * The message in the frame; as it is where its size says that it holds the event loop for longer than others should

@@ -82,7 +82,7 @@ export class LmdbStore extends LmdbReader implements Store {
         if (env.catalog.entries().get(name)?.id !== table.id) return;
         table.rows.clearSync();
         for (const cells of table.cells.values()) cells.clearSync();
-        table.longRows?.clearSync();
+        table.segments?.clearSync();
         table.blocks?.rows.clearSync();
         env.dictionary.remove(table.id);
         env.catalog.removeEntry(name, table.id);

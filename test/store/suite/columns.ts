@@ -52,7 +52,7 @@ function someRanges(next: Random): ColumnRange[] {
 }
 
 export function columnSuite(f: Fixture): void {
-  describe('columns and long rows', () => {
+  describe('columns and split rows', () => {
     it('gives the cells of ranges', async () => {
       await f.put({ 'columns/1': { '0:a': '1', '0:b': '2', '1:a': '3', '1:ab': '4', '1:b': '5' } });
       const key = bytes('columns/1');

@@ -1,6 +1,7 @@
 import type { AttributeType } from '../../../schema/types.js';
 import type { StoreFilter } from '../../../store/contract.js';
-import { cutMark, cutNorm, MAX_NORM, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
+import { cutMark, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
+import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
 
 /** A store filter, or the plain answers that need none. */

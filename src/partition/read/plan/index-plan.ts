@@ -6,11 +6,11 @@ import {
   EQUALITY,
   equalityPrefix,
   gramPrefix,
-  MAX_NORM,
   PRESENCE_PREFIX,
   prefixEnd,
   UUID_BYTES,
 } from '../../model/tables.js';
+import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 import { commonIds, MAX_COMPARED } from './id-set.js';

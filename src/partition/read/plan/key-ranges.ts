@@ -1,14 +1,7 @@
 import type { KeyRange } from '../../../store/contract.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
-import {
-  cutNorm,
-  EQUALITY,
-  equalityPrefix,
-  gramPrefix,
-  MAX_NORM,
-  PRESENCE_PREFIX,
-  prefixEnd,
-} from '../../model/tables.js';
+import { cutNorm, EQUALITY, equalityPrefix, gramPrefix, PRESENCE_PREFIX, prefixEnd } from '../../model/tables.js';
+import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 

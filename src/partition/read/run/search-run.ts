@@ -201,7 +201,7 @@ export class SearchRun {
     }
   }
 
-  /** As `consider`, but of a long row the head alone has come. */
+  /** As `consider`, but of a split row the head alone has come. */
   considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     if (isWhole(head)) return this.consider(id, head, kind, key);
     const lacking = returnsWide(this.context, head, this.params.selects);
@@ -210,7 +210,7 @@ export class SearchRun {
     );
   }
 
-  /** Where the filter needs more of a long row than a part of it. */
+  /** Where the filter needs more of a split row than a part of it. */
   #considerWhole(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     leaveLong(this.params.leaveLong && !this.gave, head);
     return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => row && this.consider(id, row, kind, key));

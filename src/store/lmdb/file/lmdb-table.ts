@@ -18,8 +18,8 @@ export interface LmdbTable {
   readonly scanner: Scanner;
   /** By family number, the separate ones: value by `cellKey`, with a check as all values here. */
   readonly cells: ReadonlyMap<number, Db>;
-  /** Segments of long rows (`segments.ts`); undefined with `suffixBytes`. */
-  readonly longRows: Db | undefined;
+  /** Segments of split rows (`segments.ts`); undefined with `suffixBytes`. */
+  readonly segments: Db | undefined;
   /** Blocks of long lists (`lists.ts`); undefined without `suffixBytes`. */
   readonly blocks: { readonly rows: Db; readonly scanner: Scanner } | undefined;
   dropped: boolean;
@@ -40,7 +40,7 @@ export function openTable(root: RootDatabase, spec: TableSpec, id: number, recor
     if (separate) cells.set(family, openDb(root, `${name}:${family}`));
   }
   const listed = spec.suffixBytes !== undefined;
-  const longRows = listed ? undefined : openDb(root, `${name}:long`);
+  const segments = listed ? undefined : openDb(root, `${name}:long`);
   const blocks = listed
     ? { rows: openDb(root, `${name}:blocks`), scanner: new Scanner(root, `${name}:blocks`, records, spec.name) }
     : undefined;
@@ -51,7 +51,7 @@ export function openTable(root: RootDatabase, spec: TableSpec, id: number, recor
     rows,
     scanner: new Scanner(root, name, records, spec.name),
     cells,
-    longRows,
+    segments,
     blocks,
     dropped: false,
   };

@@ -10,8 +10,8 @@ import { type LmdbTable, separateOf } from '../file/lmdb-table.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { recordRoom } from '../lists/lists.js';
 import { sealed, sealRun } from '../record/check.js';
-import { removeSegments, splitRow } from '../rows/long-row.js';
-import { headOf, isLong, isSplit } from '../rows/segments.js';
+import { headOf, isHead, isSplit } from '../rows/segments.js';
+import { removeSegments, splitRow } from '../rows/split-row.js';
 import { SuffixRun } from './suffix-run.js';
 
 /** Bytes to be written next: LMDB's encoders read them from here, so that no object is made for a key or a value. */
@@ -115,9 +115,9 @@ export class TableLoader {
   #writeRow(cursor: RowCursor, absent: boolean): void {
     const { bytes, separateStart, end } = cursor;
     const { cells } = this.#table;
-    if (!absent) this.#removeLong();
+    if (!absent) this.#removeSegments();
     if (isSplit(this.#key.end - this.#key.start, separateStart - cursor.rowStart, this.#maxKey))
-      this.#putLong(bytes.subarray(cursor.rowStart, separateStart), absent);
+      this.#putSplit(bytes.subarray(cursor.rowStart, separateStart), absent);
     else this.#putRecord(cursor, absent);
     if (cells.size === 0 || (absent && separateStart === end)) return;
     const key = this.#rowKey();
@@ -139,7 +139,7 @@ export class TableLoader {
     this.#put(absent);
   }
 
-  #putLong(row: Buffer, absent: boolean): void {
+  #putSplit(row: Buffer, absent: boolean): void {
     const value = this.#value;
     value.bytes = headOf(this.#rowKey(), row.length);
     value.end = value.bytes.length;
@@ -147,11 +147,11 @@ export class TableLoader {
     splitRow(this.#table, this.#rowKey(), row, this.#maxKey);
   }
 
-  #removeLong(): void {
+  #removeSegments(): void {
     const key = this.#rowKey();
     // Unverified: a record that is damaged can be replaced.
     const record = this.#table.rows.getBinaryFast(key);
-    if (record && isLong(record)) removeSegments(this.#table, key, this.#maxKey);
+    if (record && isHead(record)) removeSegments(this.#table, key, this.#maxKey);
   }
 
   #rowKey(): Buffer {

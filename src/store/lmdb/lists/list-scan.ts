@@ -22,7 +22,7 @@ export function scanLists(
   transaction: Transaction | undefined,
   maxKey: number,
 ): { collector: Collector; resume: Buffer | undefined } {
-  const collector = new Collector(table.records, { ...shape, test: undefined, longTest: undefined }, limit);
+  const collector = new Collector(table.records, { ...shape, test: undefined, splitTest: undefined }, limit);
   if (!boundsOf(range, maxKey + table.spec.suffixBytes!)) return { collector, resume: undefined };
   const scan = new ListScan(new Prefixes(table, maxKey, transaction), range, collector);
   return { collector, resume: scan.run(after) };

@@ -13,7 +13,7 @@ import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';
 import { keepLent } from '../record/room.js';
 import { countRows } from '../rows/row-scan.js';
-import { isLong, lengthIn, Segments } from '../rows/segments.js';
+import { isHead, lengthIn, Segments } from '../rows/segments.js';
 import { LmdbScan } from './lmdb-scan.js';
 
 const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
@@ -57,7 +57,7 @@ export class LmdbReader implements Reader {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) return this.#mark(table, key, suffix);
     const bytes = getSound(table, table.rows, key, this.#transaction);
-    if (bytes && isLong(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
+    if (bytes && isHead(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
     if (bytes) return decodedRow(table, key, bytes, false);
     return this.#absent(table, key);
   }
@@ -104,7 +104,7 @@ export class LmdbReader implements Reader {
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
         const bytes = getSound(table, table.rows, key, this.#transaction);
-        if (bytes && isLong(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
+        if (bytes && isHead(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
         if (bytes) {
           const row = decodedRow(table, key, bytes, only, lends);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;

@@ -43,7 +43,7 @@ export class LmdbScan implements Scan {
     const records = listed ? undefined : options.filter && compileRecordFilter(options.filter);
     this.#shape = {
       test: records,
-      longTest: test,
+      splitTest: test,
       reverse: options.reverse ?? false,
       keysOnly: options.keysOnly ?? false,
       besideDamage: options.besideDamage ?? false,

@@ -8,7 +8,7 @@ import type { RangeSink, RowRange } from '../file/scanner.js';
 import type { RecordTest } from '../record/record-filter.js';
 import { allocate } from '../record/room.js';
 import { boundsOf } from './key-bounds.js';
-import { isLong, lengthIn, type Segments } from './segments.js';
+import { isHead, lengthIn, type Segments } from './segments.js';
 
 /** A batch ends after so many rows looked at, … */
 export const BATCH_ROWS = 2000;
@@ -20,7 +20,7 @@ export const BATCH_MS = 1;
 export interface ScanShape {
   /** Of records, and of rows that are kept in segments. */
   readonly test: RecordTest | undefined;
-  readonly longTest: RowTest | undefined;
+  readonly splitTest: RowTest | undefined;
   readonly reverse: boolean;
   readonly keysOnly: boolean;
   readonly besideDamage: boolean;
@@ -33,17 +33,17 @@ export class Collector implements RangeSink {
   scanned = 0;
   readonly #records: Records;
   readonly #test: RecordTest | undefined;
-  readonly #longTest: RowTest | undefined;
+  readonly #splitTest: RowTest | undefined;
   readonly #keysOnly: boolean;
   readonly #limit: number;
   readonly #deadline = performance.now() + BATCH_MS;
   #bytes = 0;
-  #long = false;
+  #split = false;
 
   constructor(records: Records, shape: ScanShape, limit: number) {
     this.#records = records;
     this.#test = shape.test;
-    this.#longTest = shape.longTest;
+    this.#splitTest = shape.splitTest;
     this.#keysOnly = shape.keysOnly;
     this.#limit = limit;
   }
@@ -52,14 +52,14 @@ export class Collector implements RangeSink {
     this.scanned++;
     const records = this.#records;
     const at = records.at(keys, from, to, record, length);
-    // Of a long row only the head is here: the batch ends with it, and `complete` reads the rest.
-    this.#long = isLong(record) && (!this.#keysOnly || this.#test !== undefined);
-    if (!this.#long && this.#test && !records.matches(this.#test, at)) return;
+    // Of a split row only the head is here: the batch ends with it, and `complete` reads the rest.
+    this.#split = isHead(record) && (!this.#keysOnly || this.#test !== undefined);
+    if (!this.#split && this.#test && !records.matches(this.#test, at)) return;
     const key = allocate(to - from);
     keys.copy(key, 0, from, to);
     this.#bytes += key.length;
     let row: Buffer | undefined;
-    if (this.#long) row = Buffer.from(record.subarray(0, length));
+    if (this.#split) row = Buffer.from(record.subarray(0, length));
     else if (!this.#keysOnly) row = records.row(at);
     this.keys.push(key);
     this.rows.push(row);
@@ -67,13 +67,13 @@ export class Collector implements RangeSink {
   }
 
   /**
-   * To be called when the cursor is closed: puts a long row in the place of its head, or takes it out when it does not
+   * To be called when the cursor is closed: puts a split row in the place of its head, or takes it out when it does not
    * match.
    */
   complete(segmentsOf: (key: Buffer) => Segments): void {
-    if (!this.#long) return;
+    if (!this.#split) return;
     const row = segmentsOf(this.keys.at(-1)!).row(lengthIn(this.rows.pop()!));
-    if (!this.#longTest || this.#longTest(row)) this.rows.push(this.#keysOnly ? undefined : row);
+    if (!this.#splitTest || this.#splitTest(row)) this.rows.push(this.#keysOnly ? undefined : row);
     else this.keys.pop();
   }
 
@@ -91,7 +91,7 @@ export class Collector implements RangeSink {
 
   get full(): boolean {
     return (
-      this.#long ||
+      this.#split ||
       this.scanned >= BATCH_ROWS ||
       this.#bytes >= BATCH_BYTES ||
       this.keys.length >= this.#limit ||

@@ -11,7 +11,7 @@ import { viewOf } from '../file/read-buffer.js';
 import { CHECK_BYTES, sealed } from '../record/check.js';
 
 /**
- * Long rows. A row over `SPLIT` bytes is kept as segments of consecutive cells in a database of their own, so that a
+ * Split rows. A row over `SPLIT` bytes is kept as segments of consecutive cells in a database of their own, so that a
  * step that touches a few of 100,000 cells reads and writes a few segments; its record in the table is a head:
  *
  *   0 │ length of the whole row u32
@@ -23,7 +23,7 @@ import { CHECK_BYTES, sealed } from '../record/check.js';
  * with the name of their first cell, cut to what tells it from the cell before; the first segment's key ends after the
  * row key. So the segment of a cell is the last one whose key is not above the cell's (docs/formats/lmdb.md).
  */
-const LONG = 0;
+const HEAD = 0;
 
 /** A row longer than this is split, … */
 const SPLIT = 32 * 1024;
@@ -39,9 +39,9 @@ export function isSplit(keyLength: number, length: number, maxKey: number): bool
   return length > SPLIT && 2 + keyLength <= maxKey;
 }
 
-/** Whether the record is the head of a long row. */
-export function isLong(record: Buffer): boolean {
-  return record[0] === LONG;
+/** Whether the record is the head of a split row. */
+export function isHead(record: Buffer): boolean {
+  return record[0] === HEAD;
 }
 
 /** The head's length field; by elements, which are right in LMDB's shared buffer too. */
@@ -49,11 +49,11 @@ export function lengthIn(head: Buffer): number {
   return ((head[1]! << 24) | (head[2]! << 16) | (head[3]! << 8) | head[4]!) >>> 0;
 }
 
-/** The record of a long row. */
+/** The record of a split row. */
 export function headOf(key: Buffer, length: number): Buffer {
   if (length > 0xffffffff) throw new StoreError('limit', `row of ${length} bytes; ${0xffffffff} are the most`);
   const head = Buffer.allocUnsafe(HEAD_BYTES);
-  head[0] = LONG;
+  head[0] = HEAD;
   head.writeUInt32BE(length, 1);
   return sealed(key, head);
 }
@@ -80,7 +80,7 @@ export interface Segment {
   readonly cells: Buffer;
 }
 
-/** The segments of one long row, as they are stored. */
+/** The segments of one split row, as they are stored. */
 export class Segments {
   readonly first: Buffer;
   readonly #table: LmdbTable;
@@ -92,7 +92,7 @@ export class Segments {
   constructor(table: LmdbTable, rowKey: Buffer, maxKey: number, transaction?: Transaction) {
     this.first = firstSegmentKey(rowKey);
     this.#table = table;
-    this.#db = table.longRows!;
+    this.#db = table.segments!;
     this.#maxKey = maxKey;
     this.#transaction = transaction;
     this.#with = transaction ? { transaction } : {};
@@ -210,7 +210,7 @@ class SegmentRun {
    */
   select(range: ColumnRange, end: Buffer, parts: Buffer[]): void {
     for (; this.#key; this.#advance()) {
-      const cells = getSound(this.#table, this.#table.longRows!, this.#key, this.#transaction);
+      const cells = getSound(this.#table, this.#table.segments!, this.#key, this.#transaction);
       const found = cells && selectColumns(viewOf(cells), cells.length, [range]);
       if (found) parts.push(found);
       if (this.covers(end)) return;

@@ -10,8 +10,8 @@ import { copyOf, viewOf } from '../file/read-buffer.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { Lists } from '../lists/lists.js';
 import { sealed } from '../record/check.js';
-import { removeSegments, StagedLongRow, splitRow, writeLongRow } from '../rows/long-row.js';
-import { headOf, isLong, isSplit, lengthIn, Segments } from '../rows/segments.js';
+import { headOf, isHead, isSplit, lengthIn, Segments } from '../rows/segments.js';
+import { removeSegments, StagedSplitRow, splitRow, writeSplitRow } from '../rows/split-row.js';
 
 /** A batch takes no more plans after so many steps, … */
 const BATCH_STEPS = 2048;
@@ -187,7 +187,7 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     const { writer } = records;
     const bytes = getSound(table, table.rows, key);
     if (!bytes) return undefined;
-    if (isLong(bytes)) return new StagedLongRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
+    if (isHead(bytes)) return new StagedSplitRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
     return writer.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length));
   }
 
@@ -234,8 +234,8 @@ class EnvironmentSink implements StageSink<LmdbTable> {
     if (suffix !== undefined) {
       const { added, removed } = this.#listOf(table, key.subarray(0, key.length - suffix));
       (row ? added : removed).push(key.subarray(key.length - suffix));
-    } else if (row instanceof StagedLongRow) {
-      writeLongRow(table, key, row, this.#env.maxKey);
+    } else if (row instanceof StagedSplitRow) {
+      writeSplitRow(table, key, row, this.#env.maxKey);
     } else {
       this.#whole(table, key, row as Buffer | undefined, before);
     }
@@ -266,7 +266,7 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   /** A row that was read as one record, or is new, or goes. */
   #whole(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
     const { maxKey } = this.#env;
-    if (before === 'unread' ? isLongAt(table, key) : before instanceof StagedLongRow) {
+    if (before === 'unread' ? isSplitAt(table, key) : before instanceof StagedSplitRow) {
       removeSegments(table, key, maxKey);
     }
     if (!row) {
@@ -291,9 +291,9 @@ class EnvironmentSink implements StageSink<LmdbTable> {
 }
 
 /** Unverified: a record that is damaged can be replaced and deleted. */
-function isLongAt(table: LmdbTable, key: Buffer): boolean {
+function isSplitAt(table: LmdbTable, key: Buffer): boolean {
   const record = table.rows.getBinaryFast(key);
-  return record !== undefined && isLong(record);
+  return record !== undefined && isHead(record);
 }
 
 function risen(suffixes: Buffer[]): Buffer {

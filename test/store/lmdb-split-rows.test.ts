@@ -46,7 +46,7 @@ function records(root: RootDatabase<Buffer, Buffer>, name: string): Map<string, 
   return new Map([...db.getRange({})].map(({ key, value }) => [key.toString('hex'), value.subarray(0, -4)]));
 }
 
-describe('lmdb: long rows', () => {
+describe('lmdb: split rows', () => {
   let folder: string;
   let store: Store;
   const put = (...cells: Cell[]) => store.commit({ steps: [{ table: SPEC.name, key: KEY, put: cells }], decisive: 0 });
@@ -69,7 +69,7 @@ describe('lmdb: long rows', () => {
     await put(cell(0, 'version', '1'), ...members);
     await store.close();
     const [head, segments] = await stored(folder, (root) => [records(root, 't1'), records(root, 't1:long')]);
-    expect([...head]).to.deep.equal([[KEY.toString('hex'), example('long-head')]]);
+    expect([...head]).to.deep.equal([[KEY.toString('hex'), example('split-head')]]);
     expect(row.length).to.equal(38015);
     expect(Buffer.concat([...segments.values()])).to.deep.equal(row);
     expect([...segments.keys()][0]).to.equal(`0010${KEY.toString('hex')}`);

@@ -1,6 +1,6 @@
 import { CELL_HEADER, cellValue, EMPTY, nextCell, qualifierLength } from '../../row.js';
 import { type Edit, editRow } from '../../row-edit.js';
-import type { LongRow } from '../../stage.js';
+import type { SplitRow } from '../../stage.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { sealed } from '../record/check.js';
 import { headOf, JOIN, SEGMENT, type Segment, Segments, segmentKey } from './segments.js';
@@ -8,8 +8,8 @@ import { headOf, JOIN, SEGMENT, type Segment, Segments, segmentKey } from './seg
 /** New segments are filled to this size, so that cells that come later find room. */
 const FILL = (SEGMENT * 3) >> 2;
 
-/** A long row within a write transaction: the stored segments, and those that have changed since. */
-export class StagedLongRow implements LongRow {
+/** A split row within a write transaction: the stored segments, and those that have changed since. */
+export class StagedSplitRow implements SplitRow {
   readonly segments: Segments;
   readonly length: number;
   /** By key as Latin-1 text; an empty one goes. */
@@ -25,7 +25,7 @@ export class StagedLongRow implements LongRow {
     return cellValue(this.#segmentOf(family, qualifier).cells, family, qualifier);
   }
 
-  edited(edits: readonly Edit[]): StagedLongRow | undefined {
+  edited(edits: readonly Edit[]): StagedSplitRow | undefined {
     const changed = new Map(this.changed);
     let { length } = this;
     for (let i = 0; i < edits.length; ) {
@@ -37,7 +37,7 @@ export class StagedLongRow implements LongRow {
       changed.set(key.toString('latin1'), { key, cells: after });
       length += after.length - cells.length;
     }
-    return length > 0 ? new StagedLongRow(this.segments, length, changed) : undefined;
+    return length > 0 ? new StagedSplitRow(this.segments, length, changed) : undefined;
   }
 
   /** The whole row as it will be. */
@@ -62,15 +62,15 @@ export class StagedLongRow implements LongRow {
   }
 }
 
-/** Writes what has changed of a long row, inside the write transaction. */
-export function writeLongRow(table: LmdbTable, rowKey: Buffer, row: StagedLongRow, maxKey: number): void {
+/** Writes what has changed of a split row, inside the write transaction. */
+export function writeSplitRow(table: LmdbTable, rowKey: Buffer, row: StagedSplitRow, maxKey: number): void {
   if (row.length < JOIN) {
     const packed = row.packed();
     removeSegments(table, rowKey, maxKey);
     table.rows.putSync(rowKey, table.records.writer.value(rowKey, packed));
     return;
   }
-  const db = table.longRows!;
+  const db = table.segments!;
   for (const { key, cells } of row.changed.values()) {
     if (cells.length === 0) db.removeSync(key);
     else putSplit(table, row.segments.first, key, cells, maxKey);
@@ -86,12 +86,12 @@ export function splitRow(table: LmdbTable, rowKey: Buffer, row: Buffer, maxKey: 
 
 /** Removes the segments of a row that was long. */
 export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number): void {
-  for (const key of new Segments(table, rowKey, maxKey).keys()) table.longRows!.removeSync(key);
+  for (const key of new Segments(table, rowKey, maxKey).keys()) table.segments!.removeSync(key);
 }
 
 /** Puts cells under `key`; more than a segment holds go on in others, each under the name of its first cell. */
 function putSplit(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
-  const db = table.longRows!;
+  const db = table.segments!;
   if (cells.length <= SEGMENT) {
     db.putSync(key, sealed(key, cells));
     return;
