@@ -24,8 +24,9 @@ const META_NAME = 'hbase:meta';
 const INFO = Buffer.from('info');
 /** After every region id, which is decimal digits. */
 const AFTER_IDS = ':';
-/** Rows of meta asked for at once. */
+/** Rows of meta asked for at once: of a whole table, and backwards from a key, where parents that were split lie. */
 const META_ROWS = 500;
+const NEAREST_ROWS = 4;
 
 /** Where the rows are: regions by table and key, from hbase:meta, kept until they prove wrong. */
 export class Regions {
@@ -132,32 +133,36 @@ export class Regions {
     return next;
   }
 
+  /** Goes backwards from the key to the first region that was not split: it has the key, or none has it now. */
   async #readRegion(table: string, key: Buffer, attempts: Attempts): Promise<void> {
-    const start = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
     const stop = Buffer.from(`${table},,`);
-    const { regions } = await this.#scanMeta(table, start, stop, true, 1, attempts);
-    const region = regions[0];
-    if (!region) {
-      this.#tables.delete(table);
-      throw new StoreError('noTable', `no table ${table}`);
+    let isThere = false;
+    let from: Buffer | undefined = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
+    while (from) {
+      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, NEAREST_ROWS, attempts);
+      isThere ||= part.count > 0;
+      const nearest = part.regions[0];
+      if (nearest && nearest !== 'unassigned' && (nearest.end.length === 0 || Buffer.compare(key, nearest.end) < 0)) {
+        this.#insert(nearest);
+        return;
+      }
+      from = nearest ? undefined : part.last;
     }
-    if (region === 'unassigned' || (region.end.length > 0 && Buffer.compare(key, region.end) >= 0)) {
-      throw new Failure(`table ${table} has a region that is not open`, { undone: true, moved: true });
-    }
-    this.#insert(region);
+    if (isThere) throw new Failure(`table ${table} has a region that is not open`, { undone: true, moved: true });
+    this.#tables.delete(table);
+    throw new StoreError('noTable', `no table ${table}`);
   }
 
   async #readTable(table: string, attempts: Attempts): Promise<void> {
     const found: Region[] = [];
     let rows = 0;
-    let start = Buffer.from(`${table},,`);
     const stop = Buffer.from(`${table} ,,`);
-    for (let last: Buffer | undefined = EMPTY; last; ) {
-      const part = await this.#scanMeta(table, start, stop, false, META_ROWS, attempts);
+    let from: Buffer | undefined = Buffer.from(`${table},,`);
+    while (from) {
+      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
       for (const region of part.regions) if (region !== 'unassigned') found.push(region);
-      rows += part.regions.length;
-      last = part.last;
-      if (last) start = Buffer.concat([last, Buffer.from([0])]);
+      rows += part.count;
+      from = part.last;
     }
     if (rows === 0) {
       this.#tables.delete(table);
@@ -180,21 +185,20 @@ export class Regions {
     this.#tables.set(region.table, rest);
   }
 
-  /** Up to `limit` regions by meta's rows from `start` on; `last`: the key of the last one when there may be more. */
+  /** The regions of up to `limit` rows of meta after `from`, or before it, down to `stop`. */
   async #scanMeta(
     table: string,
-    start: Buffer,
-    stop: Buffer,
-    reversed: boolean,
+    { from, stop, reversed }: { from: Buffer; stop: Buffer; reversed: boolean },
     limit: number,
     attempts: Attempts,
-  ): Promise<{ regions: (Region | 'unassigned')[]; last: Buffer | undefined }> {
+  ): Promise<MetaRows> {
     const scan = new Writer()
       .message(1, new Writer().bytes(1, INFO))
-      .bytes(3, start)
+      .bytes(3, from)
       .bytes(4, stop)
       .uint(7, 1)
       .bool(15, reversed)
+      .bool(21, false)
       .bool(22, reversed);
     const meta = await this.#locateMeta(attempts);
     // It handles no partial rows and no heartbeats: then none are sent.
@@ -243,12 +247,16 @@ function lastStartingAt(list: readonly Region[], key: Buffer): number {
   return low - 1;
 }
 
-function metaRows(
-  table: string,
-  message: Reader,
-  cells: CellCursor,
-  limit: number,
-): { regions: (Region | 'unassigned')[]; last: Buffer | undefined } {
+/** Rows of meta. */
+interface MetaRows {
+  readonly count: number;
+  /** Those that were not split; `unassigned` when no server has it. */
+  readonly regions: readonly (Region | 'unassigned')[];
+  /** The last row's key when there may be more. */
+  readonly last: Buffer | undefined;
+}
+
+function metaRows(table: string, message: Reader, cells: CellCursor, limit: number): MetaRows {
   const counts: number[] = [];
   let more = true;
   while (message.next()) {
@@ -272,10 +280,10 @@ function metaRows(
     const region = info && last && regionOf(table, last, info, server);
     if (region) regions.push(region);
   }
-  return { regions, last: more && counts.length >= limit ? last : undefined };
+  return { count: counts.length, regions, last: more && counts.length >= limit ? last : undefined };
 }
 
-/** Undefined for what is not a region of rows: a split parent, a replica; `unassigned` when no server has it. */
+/** Undefined for a parent that was split and waits for the master's janitor, and for a replica. */
 function regionOf(table: string, name: Buffer, value: Buffer, server: string): Region | 'unassigned' | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
   const info = new Reader(value, 4);
@@ -290,8 +298,8 @@ function regionOf(table: string, name: Buffer, value: Buffer, server: string): R
     else if (info.field === 7) replica = info.uint();
     else info.skip();
   }
-  if (replica !== 0) return undefined;
-  if (gone || !server) return 'unassigned';
+  if (gone || replica !== 0) return undefined;
+  if (!server) return 'unassigned';
   const specifier = new Writer().uint(1, 1).bytes(2, name).finish();
   return { table, start, end, server, specifier };
 }

@@ -94,6 +94,11 @@ export class Cluster {
     await this.#until(async () => (await this.#regionOf(table, key)).end.equals(b.end));
   }
 
+  /** How many rows hbase:meta has for regions of the table that were split. */
+  async splitParents(table: TableHandle): Promise<number> {
+    return (await this.#rowsOf(table)).filter(({ row }) => readInfo(row).gone).length;
+  }
+
   /** Closes the clients and drops the tables. */
   async end(): Promise<void> {
     for (const client of this.#clients) await client.close();
@@ -102,18 +107,23 @@ export class Cluster {
 
   /** The open region of the key, as hbase:meta has it. */
   async #regionOf(table: TableHandle, key: Buffer): Promise<KnownRegion> {
-    const scan = this.#admin.scan(META, {}, { families: [0] });
-    const found: KnownRegion[] = [];
-    for (let batch = await scan.next(); batch; batch = await scan.next()) {
-      for (const [i, name] of batch.keys.entries()) {
-        if (name.toString('latin1').startsWith(`${table.name},`)) found.push(...openRegion(name, batch.rows[i]!));
-      }
-    }
+    const found = (await this.#rowsOf(table)).flatMap(({ name, row }) => openRegion(name, row));
     const region = found.find(
       ({ start, end }) => start.compare(key) <= 0 && (end.length === 0 || key.compare(end) < 0),
     );
     if (!region) throw new Error(`table ${table.name} has no open region of the key`);
     return region;
+  }
+
+  async #rowsOf(table: TableHandle): Promise<{ name: Buffer; row: Buffer }[]> {
+    const scan = this.#admin.scan(META, {}, { families: [0] });
+    const found: { name: Buffer; row: Buffer }[] = [];
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      for (const [i, name] of batch.keys.entries()) {
+        if (name.toString('latin1').startsWith(`${table.name},`)) found.push({ name, row: batch.rows[i]! });
+      }
+    }
+    return found;
   }
 
   async #rest(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -135,10 +145,18 @@ export class Cluster {
   }
 }
 
-/** Empty for a region that was split or merged away. */
-function openRegion(name: Buffer, row: Buffer): KnownRegion[] {
-  const value = (qualifier: string) => cellValue(row, 0, Buffer.from(qualifier));
-  const reader = new Reader(value('regioninfo')!, 4);
+interface Info {
+  readonly id: number;
+  readonly start: Buffer;
+  readonly end: Buffer;
+  /** It was split. */
+  readonly gone: boolean;
+}
+
+const valueIn = (row: Buffer, qualifier: string) => cellValue(row, 0, Buffer.from(qualifier));
+
+function readInfo(row: Buffer): Info {
+  const reader = new Reader(valueIn(row, 'regioninfo')!, 4);
   let [id, gone] = [0, false];
   let start: Buffer = EMPTY;
   let end: Buffer = EMPTY;
@@ -149,8 +167,14 @@ function openRegion(name: Buffer, row: Buffer): KnownRegion[] {
     else if (reader.field === 5 || reader.field === 6) gone = reader.bool() || gone;
     else reader.skip();
   }
-  const server = value('server')?.toString();
-  const open = value('state')?.toString() === 'OPEN';
+  return { id, start, end, gone };
+}
+
+/** Empty for a region that was split or merged away. */
+function openRegion(name: Buffer, row: Buffer): KnownRegion[] {
+  const { id, start, end, gone } = readInfo(row);
+  const server = valueIn(row, 'server')?.toString();
+  const open = valueIn(row, 'state')?.toString() === 'OPEN';
   return gone || !server || !open ? [] : [{ name, id, start, end, server }];
 }
 
