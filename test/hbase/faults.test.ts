@@ -35,8 +35,9 @@ const PATIENT = 600_000;
 const SHORT_LEASE = 2000;
 const LONG_LEASE = 60_000;
 
-/** Half of the keys that are drawn at random. */
+/** Half of the keys that are drawn at random lie above, and a quarter. */
 const MIDDLE = Buffer.from([0x80]);
+const HIGH = Buffer.from([0xc0]);
 const FIRST = Buffer.alloc(1);
 
 describe('HBase under two front ends that write and others that search throughout', function () {
@@ -119,7 +120,7 @@ describe('HBase under two front ends that write and others that search throughou
       }),
   );
 
-  it('with regions split and moved under load: nobody notices', () =>
+  it('with regions split, merged and moved under load: nobody notices', () =>
     seeded(async (random) => {
       readers = [await open(PATIENT, LONG_LEASE)];
       await openFronts(PATIENT, LONG_LEASE);
@@ -128,10 +129,15 @@ describe('HBase under two front ends that write and others that search throughou
       const names = tableOf(indexTable(testSchema().attribute('cn')!.oid));
       const journal = internalHandle(settings, JOURNAL_TABLE).name;
       const among = await amongStill(readers[0]!);
+      const split = (table: string, key: Buffer) => server.withRegions(table, (regions) => regions.split(key));
+      const move = (table: string, key: Buffer) => server.withRegions(table, (regions) => regions.move(key));
+      const merge = (table: string, key: Buffer) => server.withRegions(table, (regions) => regions.merge(key));
       const faults = [
-        () => [server.splitRegion(tree, among), server.splitRegion(master, MIDDLE)],
-        () => [server.moveRegion(tree, among), server.moveRegion(journal, FIRST)],
-        () => [server.moveRegion(master, MIDDLE), server.moveRegion(names, FIRST)],
+        () => [split(tree, among), split(master, MIDDLE)],
+        () => [move(tree, among), move(journal, FIRST), split(master, HIGH)],
+        // A daughter goes, and the parent that it came from is still there.
+        () => [merge(master, FIRST), merge(tree, FIRST)],
+        () => [move(master, MIDDLE), move(names, FIRST)],
       ];
       const work = new Work(random);
       await work.getsOn(BEFORE);

@@ -16,10 +16,10 @@ describe('the HBase of the tests', function () {
       (await client.regions(table)).map(({ start, server: at }) => `${start}@${at.split(':')[1]}`);
     try {
       await registry.ensure([]);
-      await server.splitRegion(table.name, Buffer.from('m'));
+      await server.withRegions(table.name, (regions) => regions.split(Buffer.from('m')));
       const before = await place();
       expect(before.map((at) => at.replace(/@.*/, ''))).to.deep.equal(['', 'm']);
-      await server.moveRegion(table.name, Buffer.from('x'));
+      await server.withRegions(table.name, (regions) => regions.move(Buffer.from('x')));
       const cell = { family: 0, qualifier: Buffer.from('q'), value: Buffer.from('v') };
       for (const key of ['a', 'x']) await client.mutate(table, { key: Buffer.from(key), put: [cell] });
       const after = await place();

@@ -6,11 +6,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
-import { Gateway } from '../../src/store/hbase/schema/gateway.js';
-import { splitRegion } from '../../src/store/hbase/schema/split.js';
 import { type HBaseOptions, type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
 import { needs } from '../require.js';
-import { moveRegion } from './move.js';
+import { TableRegions } from './regions.js';
 
 /**
  * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with its
@@ -39,10 +37,8 @@ export interface HBaseServer {
   kill(): Promise<void>;
   /** Starts it again on the same data and ports; resolves when it answers. No effect while it runs. */
   restart(): Promise<void>;
-  /** Splits the region of the table (HBase's full name) that the key is in at the key. */
-  splitRegion(table: string, key: Buffer): Promise<void>;
-  /** Moves the region that the key is in to the other region server. */
-  moveRegion(table: string, key: Buffer): Promise<void>;
+  /** Does something with the regions of the table (HBase's full name). */
+  withRegions<T>(table: string, work: (regions: TableRegions) => Promise<T>): Promise<T>;
   /** SIGSTOP: connections stay open and nothing answers any more when it resolves. */
   suspend(): Promise<void>;
   /** SIGCONT. */
@@ -210,20 +206,10 @@ class OwnServer implements HBaseServer {
     process.kill(this.#pid, 'SIGCONT');
   }
 
-  splitRegion(table: string, key: Buffer): Promise<void> {
-    return this.#withClient((client) =>
-      splitRegion(new Gateway(this.rest), (method, request) => client.callMaster(method, request), table, key),
-    );
-  }
-
-  moveRegion(table: string, key: Buffer): Promise<void> {
-    return this.#withClient((client) => moveRegion(client, this.rest, table, key));
-  }
-
-  async #withClient(work: (client: HBaseClient) => Promise<void>): Promise<void> {
+  async withRegions<T>(table: string, work: (regions: TableRegions) => Promise<T>): Promise<T> {
     const client = new HBaseClient(this.settings('none'));
     try {
-      await work(client);
+      return await work(new TableRegions(client, table));
     } finally {
       await client.close();
     }

@@ -2,11 +2,14 @@ import { expect } from 'chai';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import type { TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter, cellValue } from '../../../../src/store/row.js';
+import type { TableRegions } from '../../../hbase/regions.js';
 import { hbase } from '../../../hbase/server.js';
+import { rounds, soakTest } from '../../../rounds.js';
 import { bytes, cell, random } from '../../suite/fixture.js';
 import { Cluster } from './cluster.js';
 
 const ROWS = 300;
+const STEPS = rounds(0, 12);
 const key = (i: number) => bytes(`k${String(i).padStart(4, '0')}`);
 
 /** Reads and writes without end until `stop`; every answer is checked. */
@@ -103,36 +106,39 @@ describe('hbase/rpc while regions move', function () {
   this.timeout(60_000);
   let cluster: Cluster;
   let client: HBaseClient;
-  let table: TableHandle;
 
   before(async function () {
     cluster = new Cluster(await hbase(this));
     client = cluster.client();
-    table = await cluster.table(['0']);
-    await cluster.split(table, key(100));
-    await cluster.split(table, key(200));
-    await client.putMany(
-      table,
-      Array.from({ length: ROWS }, (_, i) => ({ key: key(i), put: [cell(0, 'id', String(i))] })),
-    );
   });
 
   after(async () => {
     await cluster?.end();
   });
 
-  it('every read and write goes on: after moves, a split and a merge', async function () {
-    this.timeout(120_000);
+  async function threeRegions(): Promise<TableHandle> {
+    const table = await cluster.table(['0']);
+    await cluster.regions(table).split(key(100));
+    await cluster.regions(table).split(key(200));
+    await client.putMany(
+      table,
+      Array.from({ length: ROWS }, (_, i) => ({ key: key(i), put: [cell(0, 'id', String(i))] })),
+    );
+    return table;
+  }
+
+  /** Does it under traffic, and then looks at every row. */
+  async function underTraffic(
+    context: Mocha.Context,
+    work: (regions: TableRegions, next: (below: number) => number) => Promise<void>,
+  ) {
+    const table = await threeRegions();
     const { seed, next } = random();
-    this.test!.title += ` (seed ${seed})`;
+    context.test!.title += ` (seed ${seed})`;
     const traffic = new Traffic(client, table, next);
     traffic.start();
     try {
-      await cluster.move(table, key(0));
-      await cluster.move(table, key(0));
-      await cluster.split(table, key(250));
-      await cluster.move(table, key(200));
-      await cluster.merge(table, key(0), key(100));
+      await work(cluster.regions(table), next);
     } finally {
       await traffic.stop();
     }
@@ -143,6 +149,29 @@ describe('hbase/rpc while regions move', function () {
       Array.from({ length: ROWS }, (_, i) => key(i)),
     );
     expect(rows.map((row) => cellCounter(row, 0, bytes('version')))).to.deep.equal(traffic.versions);
+  }
+
+  it('every read and write goes on: after moves, a split and a merge', async function () {
+    this.timeout(120_000);
+    await underTraffic(this, async (regions) => {
+      await regions.move(key(0));
+      await regions.move(key(0));
+      await regions.split(key(250));
+      await regions.move(key(200));
+      await regions.merge(key(0));
+    });
+  });
+
+  // A region that was split or merged waits for a compaction before it is split or merged again.
+  soakTest(`every read and write goes on: ${STEPS} splits, merges and moves at random`, async function () {
+    this.timeout(120_000 * STEPS);
+    await underTraffic(this, async (regions, next) => {
+      for (let n = 0; n < STEPS; n++) {
+        if (n % 3 === 0) await regions.split(key(1 + next(ROWS - 1)));
+        else if (n % 3 === 1) await regions.move(key(next(ROWS)));
+        else await regions.merge(key(next(ROWS)));
+      }
+    });
   });
 
   it('every row is found between a merge of a daughter with its neighbour and the end of the split parent', async () => {
@@ -151,9 +180,9 @@ describe('hbase/rpc while regions move', function () {
     const hasty = cluster.client({ operationTimeoutMs: 5_000 });
     await hasty.getMany(other, keys);
     // Parents stay in hbase:meta until the master's janitor takes them away: here five, one in the other.
-    for (const at of [100, 290, 280, 270, 200]) await cluster.split(other, key(at));
-    await cluster.merge(other, key(0), key(100));
-    expect(await cluster.splitParents(other)).to.equal(5);
+    for (const at of [100, 290, 280, 270, 200]) await cluster.regions(other).split(key(at));
+    await cluster.regions(other).merge(key(0));
+    expect((await cluster.regions(other).rows()).filter(({ isParent }) => isParent).length).to.equal(5);
     for (const row of [...keys].reverse()) await hasty.mutate(other, { key: row, put: [cell(0, 'id', '')] });
     const late = cluster.client({ operationTimeoutMs: 5_000 });
     expect(await late.get(other, key(250))).to.not.equal(undefined);
@@ -162,7 +191,8 @@ describe('hbase/rpc while regions move', function () {
   });
 
   it('regions tells where they are now', async () => {
-    const now = await cluster.move(table, key(0));
+    const table = await threeRegions();
+    const now = await cluster.regions(table).move(key(0));
     expect((await client.regions(table)).find(({ start }) => start.length === 0)?.server).to.equal(now);
   });
 });

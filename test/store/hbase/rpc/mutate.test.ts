@@ -19,7 +19,7 @@ describe('hbase/rpc mutations', function () {
     cluster = new Cluster(await hbase(this));
     client = cluster.client();
     table = await cluster.table(['0', '1', '2']);
-    await cluster.split(table, bytes('m'));
+    await cluster.regions(table).split(bytes('m'));
   });
 
   after(async () => {

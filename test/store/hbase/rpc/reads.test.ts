@@ -52,13 +52,13 @@ describe('hbase/rpc reads', function () {
     table = await cluster.table(['0', '1', 'lock']);
     expect(await client.get(table, key(0))).to.equal(undefined);
     // Three regions, of which the client knows but the first.
-    await cluster.split(table, key(400));
-    await cluster.split(table, key(800));
+    await cluster.regions(table).split(key(400));
+    await cluster.regions(table).split(key(800));
     await client.putMany(
       table,
       Array.from({ length: ROWS }, (_, i): RowMutation => ({ key: key(i), put: cells(i) })),
     );
-    await cluster.move(table, key(400));
+    await cluster.regions(table).move(key(400));
   });
 
   after(async () => {
@@ -269,7 +269,7 @@ describe('hbase/rpc reads', function () {
     }
     await client.putMany(gone, [{ key: bytes('last'), put: [cell(0, 'q', 'there')] }]);
     // Moved, it is written to files, whose blocks a server counts.
-    await cluster.move(gone, key(0));
+    await cluster.regions(gone).move(key(0));
     await client.putMany(
       gone,
       keys.map((k) => ({ key: k, deleteRow: true })),
