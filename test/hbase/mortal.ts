@@ -2,6 +2,7 @@ import { Partition } from '../../src/partition/index.js';
 import { StoreError } from '../../src/store/errors.js';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { HBaseStore } from '../../src/store/hbase/index.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { Sweeper } from '../../src/store/hbase/journal/sweeper.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import type { HBaseClient } from '../../src/store/hbase/rpc/client.js';
@@ -61,7 +62,7 @@ export class Mortal {
     const arm = (point: string): void => {
       wanted = point;
     };
-    const sweeper = new Sweeper(cluster, new Tickets(cluster), LEASE_MS, () => false);
+    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, LEASE_MS, () => false);
     return new Mortal(front, points, arm, async () => {
       dead = true;
       // Ends its timers; it cannot say good-bye.

@@ -12,6 +12,7 @@ import type {
 } from '../../src/store/contract.js';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import { type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
@@ -76,7 +77,7 @@ class RecycledStore implements Store {
     const scan = client.scan(handle, {}, { keysOnly: true });
     for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
     if (performance.now() - begun > WORN_MS) return false;
-    const timestamp = await new Tickets(new Cluster(client, registry)).draw(1);
+    const timestamp = await new Tickets(new Cluster(client, registry), CLOCK).draw(1);
     await client.putMany(
       handle,
       keys.map((key) => ({ key, deleteRow: true, timestamp })),

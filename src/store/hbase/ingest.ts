@@ -49,7 +49,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       await at(session, 'batch announced');
       try {
         await writeAll(session, parts, ticket);
-        await runPlan(session, plan, gated, batch);
+        await runPlan(session, plan, session.turn(true), gated, batch);
       } catch (error) {
         await undo(session, batch, ticket, tables);
         throw error;
@@ -188,5 +188,5 @@ function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
 /** Writes over what is there. */
 async function replace(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
   const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: cellsOf(row) }];
-  await runPlan(session, { steps, decisive: 0 }, [table.spec.name]);
+  await runPlan(session, { steps, decisive: 0 }, session.turn(true), [table.spec.name]);
 }

@@ -4,10 +4,12 @@ import { Cluster } from './cluster.js';
 import { HBaseReader } from './hbase-reader.js';
 import { ingest } from './ingest.js';
 import type { Failpoint } from './journal/apply.js';
+import { CLOCK, PACE, type Pace } from './journal/clock.js';
 import { runPlan } from './journal/run.js';
 import { Session } from './journal/session.js';
 import { Sweeper } from './journal/sweeper.js';
 import { Tickets } from './journal/tickets.js';
+import { Turn } from './journal/turns.js';
 import { leastFloor } from './journal/unfinished.js';
 import { Fenced } from './journal/writer.js';
 import { Overlay } from './overlay.js';
@@ -24,7 +26,8 @@ export interface HBaseStoreOptions {
   readonly failpoint?: Failpoint;
 }
 
-const LEASE_MS = 10_000;
+/** Who closes a store waits no longer for an HBase that answers nothing, ms. */
+const SILENCE_MS = 1000;
 /** A plan whose session ended before it was decided is started again so many times. */
 const SESSIONS = 5;
 
@@ -52,6 +55,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
 export class HBaseStore extends HBaseReader implements Store {
   readonly supports = { atomicPlan: false, snapshot: false, processes: true, durable: true, spread: true } as const;
   readonly #overlay: Overlay;
+  readonly #pace: Pace;
   readonly #tickets: Tickets;
   readonly #sweeper: Sweeper;
   readonly #newSession: () => Session;
@@ -65,10 +69,12 @@ export class HBaseStore extends HBaseReader implements Store {
     const overlay = new Overlay();
     super(cluster, overlay);
     this.#overlay = overlay;
-    const leaseMs = options.leaseMs ?? LEASE_MS;
-    const sessionOptions = { leaseMs, waitMs: settings.operationTimeoutMs, failpoint: options.failpoint };
-    this.#tickets = new Tickets(cluster);
-    this.#sweeper = new Sweeper(cluster, this.#tickets, leaseMs, (id) => this.#isOwn(id), options.failpoint);
+    const clock = CLOCK;
+    const pace = { ...PACE, lease: options.leaseMs ?? PACE.lease, plan: settings.operationTimeoutMs };
+    const sessionOptions = { clock, pace, failpoint: options.failpoint };
+    this.#pace = pace;
+    this.#tickets = new Tickets(cluster, clock);
+    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace.lease, (id) => this.#isOwn(id), options.failpoint);
     this.#newSession = () => new Session(cluster, this.#tickets, sessionOptions, (session) => this.#ended(session));
   }
 
@@ -139,7 +145,8 @@ export class HBaseStore extends HBaseReader implements Store {
   }
 
   commit(plan: Plan): Promise<void> {
-    return this.#run((session) => runPlan(session, plan));
+    const turn = new Turn(CLOCK, this.#pace.plan);
+    return this.#run((session) => runPlan(session, plan, turn), turn);
   }
 
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
@@ -157,9 +164,9 @@ export class HBaseStore extends HBaseReader implements Store {
     return this.#settled;
   }
 
-  async #run(work: (session: Session) => Promise<void>): Promise<void> {
+  async #run(work: (session: Session) => Promise<void>, turn?: Turn): Promise<void> {
     this.#checkOpen();
-    const running = this.#persist(work);
+    const running = turn ? turn.bounded(this.#persist(work)) : this.#persist(work);
     this.#running.add(running);
     try {
       await running;
@@ -189,12 +196,36 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async #close(): Promise<void> {
     await Promise.allSettled(this.#running);
+    const stop = new AbortController();
+    try {
+      await Promise.race([this.#farewell(), this.#silence(stop.signal)]);
+    } finally {
+      stop.abort();
+      await this.cluster.client.close();
+    }
+  }
+
+  /** Gives back what is held. Where that does not come through others do it, as after a crash. */
+  async #farewell(): Promise<void> {
     await this.#sweeper.stop();
     try {
       await this.#session?.close();
-    } finally {
-      await this.cluster.client.close();
+    } catch (error) {
+      if (!(error instanceof Fenced || (error instanceof StoreError && error.code === 'unavailable'))) throw error;
     }
+  }
+
+  /** Resolves when HBase has answered nothing for a while: it is not waited for. */
+  #silence(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const { statistics } = this.client;
+      let before = statistics.bytesReceived;
+      const stop = CLOCK.every(SILENCE_MS, () => {
+        if (statistics.bytesReceived === before) resolve();
+        before = statistics.bytesReceived;
+      });
+      signal.addEventListener('abort', stop);
+    });
   }
 
   #checkOpen(): void {

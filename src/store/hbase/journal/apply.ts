@@ -3,8 +3,8 @@ import { StoreError } from '../../errors.js';
 import { MARK, unpackRow } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
-import { readLock } from './blockers.js';
 import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
+import { readLock } from './locks.js';
 
 /** Called between the parts of a plan; tests stop a front end there. */
 export type Failpoint = (name: string) => Maybe<void>;

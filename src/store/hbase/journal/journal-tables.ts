@@ -33,6 +33,8 @@ export const LOCK = Buffer.from('x');
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
 export const ALIVE = Buffer.from('alive');
 export const SWEPT = Buffer.from('swept');
+/** Of a mutation of a writer's row that must not make it anew, or is for a living writer. */
+export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 
 /**
  * Timestamp of deletes in `ordered` families, which go by the order of arrival: above every ticket and every clock, so

@@ -1,10 +1,6 @@
 import type { Maybe } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
-
-export interface Wanted {
-  readonly id: string;
-  readonly exclusive: boolean;
-}
+import type { Want } from './turns.js';
 
 interface Waiting {
   readonly exclusive: boolean;
@@ -46,7 +42,7 @@ export class LocalLocks {
   readonly #gates = new Map<string, Gate>();
 
   /** Ids must differ. Resolves, or returns at once, with what gives them back. */
-  acquire(wanted: readonly Wanted[]): Maybe<() => void> {
+  acquire(wanted: readonly Want[]): Maybe<() => void> {
     const sorted = [...wanted].sort((a, b) => (a.id < b.id ? -1 : 1));
     const release = (): void => {
       for (const { id, exclusive } of sorted) this.#leave(id, exclusive);
@@ -58,7 +54,7 @@ export class LocalLocks {
     return release;
   }
 
-  async #rest(sorted: readonly Wanted[], from: number, first: Promise<void>): Promise<void> {
+  async #rest(sorted: readonly Want[], from: number, first: Promise<void>): Promise<void> {
     await first;
     for (let i = from + 1; i < sorted.length; i++) {
       const entered = this.#enter(sorted[i]!);
@@ -66,7 +62,7 @@ export class LocalLocks {
     }
   }
 
-  #enter({ id, exclusive }: Wanted): Maybe<void> {
+  #enter({ id, exclusive }: Want): Maybe<void> {
     let gate = this.#gates.get(id);
     if (!gate) {
       gate = new Gate();

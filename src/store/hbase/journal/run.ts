@@ -5,19 +5,15 @@ import { cellValue } from '../../row.js';
 import { cellKey } from '../../tables.js';
 import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
-import { type LockedRow, readLock } from './blockers.js';
+import type { WantedRow } from './asks.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
 import { additions, cellId, evaluate, type Seen } from './evaluate.js';
 import { appendCount, type Group, gate, groupSteps } from './groups.js';
+import { type Conflict, type LockedRow, readLock } from './locks.js';
 import type { Session } from './session.js';
-import type { SharedRow } from './shared.js';
+import { SharedRow } from './shared.js';
+import type { Turn } from './turns.js';
 import { Fenced } from './writer.js';
-
-/** A row of the plan that another holds. */
-interface Conflict {
-  readonly row: LockedRow;
-  readonly found: Buffer;
-}
 
 /**
  * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates
@@ -26,63 +22,105 @@ interface Conflict {
 export async function runPlan(
   session: Session,
   plan: Plan,
+  turn: Turn,
   open: readonly string[] = [],
   batch?: Buffer,
 ): Promise<void> {
   const groups = await groupSteps(session.cluster, plan, open);
-  await persist(session, plan, groups, (run) => run.finish(batch));
+  await persist(session, plan, groups, turn, (run) => run.finish(batch));
 }
 
 /** Does the work while the gates of tables are held: nobody else changes their rows. */
 export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
   const groups = tables.map((name) => gate(session.cluster, name, 'exclusive'));
-  await persist(session, { steps: [], decisive: 0 }, groups, (run) => run.hold(work));
+  await persist(session, { steps: [], decisive: 0 }, groups, session.turn(), (run) => run.hold(work));
 }
 
-/** Tries until nobody stands in the way. */
+/**
+ * Tries until nobody stands in the way. Nothing is held while it waits, here or there, and who goes first is told by
+ * turns: docs/adr/0015-hbase-journal.md, "Why waiting ends".
+ */
 async function persist(
   session: Session,
   plan: Plan,
   groups: readonly Group[],
+  turn: Turn,
   work: (run: PlanRun) => Promise<void>,
 ): Promise<void> {
-  const patience = session.patience();
-  for (;;) {
-    const conflict = await new PlanRun(session, plan, groups).attempt(work);
-    if (!conflict) return;
-    // Nothing is held while it waits, here or there.
-    await patience.wait(conflict.row, conflict.found);
+  const { turns, asks, pace } = session;
+  const wanted = wantedRows(groups);
+  let waits = false;
+  try {
+    for (;;) {
+      const obstacle = await new PlanRun(session, plan, groups, turn).attempt(wanted, work);
+      if (!obstacle) return;
+      turn.check();
+      await turn.take(session.tickets);
+      if (!waits) turns.begin(turn, wanted);
+      waits = true;
+      if (obstacle !== 'reserved') await session.clear(obstacle, wanted, turn);
+      await turn.pause(pace.pause, pace.longest);
+    }
+  } finally {
+    if (waits) {
+      turns.end(turn, wanted);
+      asks.withdraw(turn);
+    }
   }
 }
 
+/** The rows that plans hold, alone or with others. */
+function wantedRows(groups: readonly Group[]): WantedRow[] {
+  const rows: WantedRow[] = [];
+  for (const { table, key, id, kind } of groups)
+    if (kind === 'exclusive' || kind === 'shared') rows.push({ table, key, id, exclusive: kind === 'exclusive' });
+  return rows;
+}
+
+/** What a plan cannot go on for: rows that others hold, or rows that are theirs next. */
+type Obstacle = readonly Conflict[] | 'reserved';
+
+/**
+ * One try of a plan. Its states, in order, are the methods of `attempt` and of `finish`:
+ *
+ *     holding   its rows, here (`LocalLocks`), then shared rows, then locks; an obstacle gives all of it back
+ *     reading   what guards and counters look at, and drawing its ticket; a failed guard gives all of it back
+ *     deciding  one mutation: from its arrival on the plan happens, whoever dies
+ *     applying  what was decided; the rows are unlocked by it
+ *     done      its record waits for the folds of its counters, and goes
+ */
 class PlanRun {
   readonly #session: Session;
   readonly #plan: Plan;
   readonly #groups: readonly Group[];
   readonly #exclusive: readonly Group[];
   readonly #shared = new Map<string, SharedRow>();
+  readonly #turn: Turn;
   readonly #number: bigint;
   readonly #lock: Buffer;
 
-  constructor(session: Session, plan: Plan, groups: readonly Group[]) {
+  constructor(session: Session, plan: Plan, groups: readonly Group[], turn: Turn) {
     this.#session = session;
     this.#plan = plan;
     this.#groups = groups;
+    this.#turn = turn;
     this.#exclusive = groups.filter((group) => group.kind === 'exclusive');
     this.#number = session.nextPlan();
     this.#lock = exclusiveLock(session.writer.id, this.#number);
   }
 
-  async attempt(work: (run: PlanRun) => Promise<void>): Promise<Conflict | undefined> {
-    const { locals, active } = this.#session;
-    const wanted = this.#groups.filter(({ kind }) => kind === 'exclusive' || kind === 'shared');
-    const release = await locals.acquire(wanted.map(({ id, kind }) => ({ id, exclusive: kind === 'exclusive' })));
+  async attempt(wanted: readonly WantedRow[], work: (run: PlanRun) => Promise<void>): Promise<Obstacle | undefined> {
+    const { locals, active, turns } = this.#session;
+    const release = await locals.acquire(wanted);
     try {
       if (this.#session.ended) throw new Fenced();
-      await this.#holdShared();
-      const conflict = await this.#lockRows();
-      if (!conflict) await work(this);
-      return conflict;
+      this.#turn.check();
+      if (wanted.some((want) => !turns.mayTake(want, this.#turn.number))) return 'reserved';
+      let conflicts = await this.#holdShared();
+      if (conflicts.length === 0) conflicts = await this.#lockRows();
+      if (conflicts.length > 0) return conflicts;
+      await work(this);
+      return undefined;
     } finally {
       active.delete(this.#number);
       release();
@@ -93,32 +131,40 @@ class PlanRun {
     return this.#session.options.failpoint?.(point);
   }
 
-  async #holdShared(): Promise<void> {
+  /** What stands in the way of shared rows. */
+  async #holdShared(): Promise<readonly Conflict[]> {
     const { shared } = this.#session;
-    const patience = this.#session.patience();
+    const conflicts: Conflict[] = [];
     const work: Promise<unknown>[] = [];
     for (const { id, table, key, kind } of this.#groups) {
       const held = shared.held(id);
-      if (kind === 'shared') work.push(shared.hold(table, key, id, patience).then((row) => this.#shared.set(id, row)));
-      else if (kind === 'exclusive' && held) work.push(shared.release(held));
+      if (kind === 'shared') {
+        const holding = shared.hold(table, key, id);
+        work.push(holding.then((row) => (row instanceof SharedRow ? this.#shared.set(id, row) : conflicts.push(row))));
+      } else if (kind === 'exclusive' && held) work.push(shared.release(held));
     }
     await settled(work);
+    return conflicts;
   }
 
-  /** All of them, or none and the row that stood in the way. */
-  async #lockRows(): Promise<Conflict | undefined> {
-    if (this.#exclusive.length === 0) return undefined;
+  /** All of them, or none and what stands in the way. */
+  async #lockRows(): Promise<readonly Conflict[]> {
+    if (this.#exclusive.length === 0) return [];
     await this.#at('lock before');
     const tries = await Promise.allSettled(this.#exclusive.map((row) => this.#lockRow(row)));
     const failed = tries.find((one) => one.status === 'rejected');
-    const conflict = tries.find((one) => one.status === 'fulfilled' && one.value !== undefined);
-    if (!failed && !conflict) {
+    const conflicts = tries.flatMap((one) => (one.status === 'fulfilled' && one.value) || []);
+    if (!failed && conflicts.length === 0) {
       await this.#at('lock after');
-      return undefined;
+      return conflicts;
     }
-    await this.#unlock(this.#exclusive.filter((_, i) => tries[i]!.status === 'fulfilled'));
+    const locked = this.#exclusive.filter((_, i) => {
+      const one = tries[i]!;
+      return one.status === 'fulfilled' && !one.value;
+    });
+    await this.#unlock(locked);
     if (failed) throw failed.reason;
-    return conflict?.status === 'fulfilled' ? conflict.value : undefined;
+    return conflicts;
   }
 
   async #lockRow(row: LockedRow): Promise<Conflict | undefined> {
@@ -160,6 +206,7 @@ class PlanRun {
       const [seen, ticket] = await Promise.all([this.#read(), first]);
       await this.#at('read after');
       record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
+      this.#turn.begin();
     } catch (error) {
       await this.#unlock(this.#exclusive);
       throw error;

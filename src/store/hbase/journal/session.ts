@@ -1,30 +1,25 @@
-import { awaitedLater, isPromise } from '../../maybe.js';
+import { awaitedLater } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
-import { askName, type LockedRow, Patience, parseAsk, readLock } from './blockers.js';
-import { exclusiveLock, parseLock, sharedLock } from './codec.js';
+import { Asks, askedRow, type WantedRow } from './asks.js';
+import type { Clock, Pace, Stop } from './clock.js';
+import { exclusiveLock, parseLock } from './codec.js';
 import { rowId } from './groups.js';
 import { FOREVER } from './journal-tables.js';
 import { LocalLocks } from './local-locks.js';
+import { type Conflict, holdersOf, type LockedRow, readLock, removeDead, removeHolders } from './locks.js';
 import { type SharedRow, SharedRows } from './shared.js';
 import type { Tickets } from './tickets.js';
+import { Turn, Turns } from './turns.js';
 import { Fenced, Writer } from './writer.js';
 
 export interface SessionOptions {
-  /** A writer that did not renew its beat for so long is given up, ms. */
-  readonly leaseMs: number;
-  /** How long a plan waits for rows that others hold, ms. */
-  readonly waitMs: number;
+  readonly clock: Clock;
+  readonly pace: Pace;
   readonly failpoint?: Failpoint | undefined;
 }
 
-/** How often a front end looks whether others ask for its rows: while it holds any, and otherwise, ms. */
-const ASK_MS = 25;
-const QUIET_MS = 250;
-const TIDY_MS = 200;
-/** Rows unused for so long are given back, ms; so many at a time. */
-const IDLE_MS = 10_000;
-const IDLE_EVERY_MS = 2_000;
+/** So many rows that are not used are given back at a time. */
 const IDLE_ROWS = 200;
 
 /** A decided plan whose counters are not all folded yet. */
@@ -43,16 +38,19 @@ export class Session {
   readonly writer: Writer;
   readonly shared: SharedRows;
   readonly locals = new LocalLocks();
+  readonly turns: Turns;
+  readonly asks: Asks;
   /** Numbers of the plans that may have locked rows. */
   readonly active = new Set<bigint>();
   /** When it has ended: resolves when everything that it had decided is done. */
   swept: Promise<void> | undefined;
   #plans = 0n;
   #unfolded: Unfolded[] = [];
-  readonly #answering = new Set<string>();
+  /** Rows that are being given back. */
+  readonly #giving = new Set<string>();
   readonly #onEnd: (session: Session) => void;
-  #timers: NodeJS.Timeout[] = [];
-  #lastLook = 0;
+  #timers: Stop[] = [];
+  #lastLook = Number.NEGATIVE_INFINITY;
   #over = false;
 
   constructor(cluster: Cluster, tickets: Tickets, options: SessionOptions, onEnd: (session: Session) => void) {
@@ -60,26 +58,45 @@ export class Session {
     this.tickets = tickets;
     this.options = options;
     this.#onEnd = onEnd;
-    this.writer = new Writer(cluster, tickets, options.leaseMs);
+    const { clock, pace } = options;
+    this.writer = new Writer(cluster, tickets, clock, pace.lease);
     this.shared = new SharedRows(
       cluster,
       this.writer,
       tickets,
+      clock,
+      pace.fold,
       () => this.abandon(),
       () => this.#settle(),
     );
+    this.turns = new Turns(clock, pace.heed);
+    this.asks = new Asks(cluster, clock, pace.ask, this.writer.id);
+  }
+
+  get pace(): Pace {
+    return this.options.pace;
+  }
+
+  get #clock(): Clock {
+    return this.options.clock;
+  }
+
+  /** Of a plan that begins now. `gated`: this front end holds gates of tables for it. */
+  turn(gated = false): Turn {
+    return new Turn(this.#clock, this.pace.plan, gated);
   }
 
   async open(): Promise<void> {
     await this.writer.open();
-    this.#every(ASK_MS, () => this.#look());
-    this.#every(TIDY_MS, () => this.writer.tidy());
-    this.#every(IDLE_EVERY_MS, () => this.#releaseIdle());
+    const { look, tidy, idleLook } = this.pace;
+    this.#every(look, () => this.#look());
+    this.#every(tidy, () => this.writer.tidy());
+    this.#every(idleLook, () => this.#releaseIdle());
   }
 
   #every(ms: number, work: () => Promise<void>): void {
     let busy = false;
-    const timer = setInterval(() => {
+    const stop = this.#clock.every(ms, () => {
       if (busy) return;
       busy = true;
       // What does not come through is tried again next time; the lease tells when it went on too long.
@@ -88,9 +105,8 @@ export class Session {
         .finally(() => {
           busy = false;
         });
-    }, ms);
-    timer.unref();
-    this.#timers.push(timer);
+    });
+    this.#timers.push(stop);
   }
 
   #failed(error: unknown): void {
@@ -119,7 +135,7 @@ export class Session {
   }
 
   #stop(): void {
-    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+    for (const stop of this.#timers.splice(0)) stop();
   }
 
   /** Draws tickets for the work, whose appended rows count as unfinished until it has ended. */
@@ -145,10 +161,6 @@ export class Session {
     return this.#plans;
   }
 
-  patience(): Patience {
-    return new Patience(this.cluster, this.writer, this.options.waitMs);
-  }
-
   /** The rows of a decided plan are as they shall be; its record goes when its counters are folded. */
   applied(sequence: bigint, plan: bigint, bytes: number, rows: readonly SharedRow[]): void {
     if (rows.every((row) => row.folded >= sequence)) this.writer.finished(sequence, plan, bytes);
@@ -164,63 +176,77 @@ export class Session {
     this.#unfolded = left;
   }
 
-  /** Gives others what they ask for. */
+  /** Hears what others ask for, and gives it. */
   async #look(): Promise<void> {
-    const now = performance.now();
-    if (this.shared.size === 0 && now - this.#lastLook < QUIET_MS) return;
+    const now = this.#clock.now();
+    const mayRest = this.shared.size === 0 && !this.turns.busy;
+    if (mayRest && now - this.#lastLook < this.pace.quiet) return;
     this.#lastLook = now;
-    for (const name of await this.writer.asked()) {
-      const text = name.toString('latin1');
-      if (this.#answering.has(text)) continue;
-      this.#answering.add(text);
-      this.#answer(name)
-        .catch((error: unknown) => this.#failed(error))
-        .finally(() => this.#answering.delete(text));
+    const { fresh, old } = this.turns.heard(await this.writer.asked());
+    if (old.length > 0) await this.writer.forget(old.map(({ name }) => name));
+    for (const id of this.turns.owed()) {
+      const held = this.shared.held(id);
+      if (held) this.#once(id, () => this.#giveBack(held));
     }
+    for (const { id, name } of fresh) if (!this.shared.held(id)) this.#once(id, () => this.#freeForgotten(name));
   }
 
-  async #answer(name: Buffer): Promise<void> {
-    const { table: tableName, key } = parseAsk(name);
-    const found = this.cluster.table(tableName);
-    const row = { table: isPromise(found) ? await found : found, key };
-    const id = rowId(tableName, key);
-    const held = this.shared.held(id);
-    if (held) await this.#giveBack(held, true);
-    else await this.#forgotten(row);
-    await this.writer.answered([askName(row)]);
+  /** Not while it is done already. */
+  #once(id: string, work: () => Promise<void>): void {
+    if (this.#giving.has(id)) return;
+    this.#giving.add(id);
+    work()
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => this.#giving.delete(id));
   }
 
-  async #giveBack(row: SharedRow, cool: boolean): Promise<void> {
+  async #freeForgotten(name: Buffer): Promise<void> {
+    const { table: tableName, key } = askedRow(name);
+    const table = await this.cluster.find(tableName);
+    if (table) await this.#forgotten({ table, key });
+  }
+
+  async #giveBack(row: SharedRow): Promise<void> {
     const release = await this.locals.acquire([{ id: row.id, exclusive: true }]);
     try {
-      if (this.shared.held(row.id) !== row) return;
-      await this.shared.release(row);
-      if (cool) this.shared.cool(row.id);
+      if (this.shared.held(row.id) === row) await this.shared.release(row);
     } finally {
       release();
     }
   }
 
-  /** A lock of this writer that it does not know: put by a mutation whose answer was lost. */
+  /** A lock of this writer that it does not know goes: put by a mutation whose answer was lost. */
   async #forgotten(row: LockedRow): Promise<void> {
-    const found = await readLock(this.cluster, row);
-    if (!found) return;
-    const lock = parseLock(found);
-    const { table, key } = row;
-    const guards = [{ op: 'equals', ...table.lock, value: found } as const];
-    if (lock.kind === 'exclusive') {
-      if (!lock.writer.equals(this.writer.id) || this.active.has(lock.plan)) return;
-      await this.unlock(row, lock.plan);
-      return;
+    const id = rowId(row.table.spec.name, row.key);
+    const release = await this.locals.acquire([{ id, exclusive: true }]);
+    try {
+      const found = await readLock(this.cluster, row);
+      if (found && this.#isForgotten(id, found))
+        await removeHolders(this.cluster, row, found, (writer) => writer.equals(this.writer.id));
+    } finally {
+      release();
     }
-    const others = lock.holders.filter((holder) => !holder.writer.equals(this.writer.id));
-    if (others.length === lock.holders.length || this.shared.held(rowId(table.spec.name, key))) return;
-    const rest = sharedLock(others, lock.counted);
-    await this.cluster.swap(table, {
-      key,
-      guards,
-      ...(rest ? { put: [{ ...table.lock, value: rest }] } : { delete: [table.lock], timestamp: FOREVER }),
-    });
+  }
+
+  #isForgotten(id: string, found: Buffer): boolean {
+    const lock = parseLock(found);
+    if (!holdersOf(lock).some((writer) => writer.equals(this.writer.id))) return false;
+    return lock.kind === 'exclusive' ? !this.active.has(lock.plan) : !this.shared.held(id);
+  }
+
+  /**
+   * Does what can be done about what stands in the way of a plan: takes away what the dead hold, and asks the living,
+   * for all rows that the plan wants.
+   */
+  async clear(conflicts: readonly Conflict[], wanted: readonly WantedRow[], turn: Turn): Promise<void> {
+    await Promise.all(conflicts.map((conflict) => this.#clear(conflict, wanted, turn)));
+  }
+
+  async #clear({ row, found }: Conflict, wanted: readonly WantedRow[], turn: Turn): Promise<void> {
+    const others = holdersOf(parseLock(found)).filter((writer) => !writer.equals(this.writer.id));
+    if (others.length === 0) return this.#forgotten(row);
+    const alive = await Promise.all(others.map((writer) => this.asks.ask(writer, wanted, turn)));
+    if (alive.includes(false)) await removeDead(this.cluster, row, found);
   }
 
   /** Takes a plan's lock off a row that it does not change. */
@@ -234,20 +260,20 @@ export class Session {
   }
 
   async #releaseIdle(): Promise<void> {
-    const before = performance.now() - IDLE_MS;
+    const before = this.#clock.now() - this.pace.idle;
     const idle: SharedRow[] = [];
     for (const row of this.shared.rows()) {
       if (idle.length === IDLE_ROWS) break;
-      if (row.usedAt < before && row.clean) idle.push(row);
+      if (row.usedAt < before && row.clean && row.state === 'held') idle.push(row);
     }
-    await Promise.all(idle.map((row) => this.#giveBack(row, false)));
+    await Promise.all(idle.map((row) => this.#giveBack(row)));
   }
 
   /** Gives everything back. No plan is running. */
   async close(): Promise<void> {
     this.#stop();
     if (this.ended) return;
-    await Promise.all([...this.shared.rows()].map((row) => this.#giveBack(row, false)));
+    await Promise.all([...this.shared.rows()].map((row) => this.#giveBack(row)));
     await this.writer.close();
   }
 }

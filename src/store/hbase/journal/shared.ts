@@ -1,25 +1,26 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { BoundedMap } from '../../../cache/bounded-map.js';
 import type { Increment } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import { editRow } from '../../row-edit.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import type { LockedRow, Patience } from './blockers.js';
+import type { Clock, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
 import { FOREVER } from './journal-tables.js';
+import type { Conflict, LockedRow } from './locks.js';
 import { moments } from './moments.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, type Writer } from './writer.js';
 
-/** Counters are folded so often at most, ms. */
-const FOLD_MS = 250;
-/** A row that others asked for is left to them for so long, ms. */
-const COOL_MS = 40;
-const MOST_COOLING = 1000;
 const MOST_FOLDED = 1000;
 
-/** A row that this front end holds shared: nobody changes it but for counters. */
+/**
+ * A row that this front end holds shared: nobody changes it but for counters.
+ *
+ *     taking ──► held ──► leaving ──► gone      (an exclusive lock in the way: taking ──► gone)
+ *
+ * While it is held, plans add to `pending`; a fold moves that to `folding`, writes it, and has then `folded` up to its
+ * sequence. Who takes the row or lets go of it has the local lock of it; folds need none, and go one after another.
+ */
 export class SharedRow implements LockedRow {
   readonly table: OpenTable;
   readonly key: Buffer;
@@ -28,7 +29,9 @@ export class SharedRow implements LockedRow {
   lock: Buffer = Buffer.alloc(0);
   /** The row when it was last seen. */
   row: Buffer | undefined;
-  taken: Promise<void> | undefined;
+  state: 'taking' | 'held' | 'leaving' | 'gone' = 'taking';
+  /** The taking of it; resolves with the lock that stands in the way. */
+  taken: Promise<Buffer | undefined> | undefined;
   /** Added and not yet folded, and the last record of those; `folding` is being written. */
   pending: Increment[] = [];
   folding: Increment[] = [];
@@ -38,7 +41,8 @@ export class SharedRow implements LockedRow {
   foldedAt = Number.NEGATIVE_INFINITY;
   usedAt = 0;
   work: Promise<void> = Promise.resolve();
-  timer: NodeJS.Timeout | undefined;
+  /** Of the next fold, where something is pending. */
+  stopFold: Stop | undefined;
 
   constructor(table: OpenTable, key: Buffer, id: string) {
     this.table = table;
@@ -87,8 +91,9 @@ export class SharedRows {
   readonly #cluster: Cluster;
   readonly #writer: Writer;
   readonly #tickets: Tickets;
+  readonly #clock: Clock;
+  readonly #foldMs: number;
   readonly #rows = new Map<string, SharedRow>();
-  readonly #cooling = new BoundedMap<string, number>(MOST_COOLING);
   /** By table: the number of rows with something pending, and when the last fold ended. */
   readonly #pending = new Map<string, { rows: number; folded: number }>();
   /** When the last fold of a row ended, the oldest first; which ended up to `#foldedUnknown` is forgotten. */
@@ -103,12 +108,16 @@ export class SharedRows {
     cluster: Cluster,
     writer: Writer,
     tickets: Tickets,
+    clock: Clock,
+    foldMs: number,
     onFailure: (error: unknown) => void,
     onFold: () => void,
   ) {
     this.#cluster = cluster;
     this.#writer = writer;
     this.#tickets = tickets;
+    this.#clock = clock;
+    this.#foldMs = foldMs;
     this.#onFailure = onFailure;
     this.#onFold = onFold;
   }
@@ -139,37 +148,46 @@ export class SharedRows {
     return this.#rows.values();
   }
 
-  /** The row, held; the caller has its local lock. */
-  async hold(table: OpenTable, key: Buffer, id: string, patience: Patience): Promise<SharedRow> {
+  /** The row, held, or what stands in the way. The caller has its local lock. */
+  async hold(table: OpenTable, key: Buffer, id: string): Promise<SharedRow | Conflict> {
     let row = this.#rows.get(id);
     if (!row) {
       row = new SharedRow(table, key, id);
       this.#rows.set(id, row);
     }
-    row.usedAt = performance.now();
-    const taking = row;
-    row.taken ??= this.#take(row, patience).catch((error: unknown) => {
-      if (this.#rows.get(id) === taking) this.#rows.delete(id);
-      throw error;
-    });
-    await row.taken;
-    return row;
+    row.usedAt = this.#clock.now();
+    row.taken ??= this.#take(row);
+    const found = await row.taken;
+    return found ? { row: { table, key }, found } : row;
   }
 
-  async #take(row: SharedRow, patience: Patience): Promise<void> {
-    const cool = (this.#cooling.get(row.id) ?? 0) - performance.now();
-    this.#cooling.delete(row.id);
-    if (cool > 0) await sleep(cool * (0.5 + Math.random()));
+  /** Resolves with the lock that stands in the way. */
+  async #take(row: SharedRow): Promise<Buffer | undefined> {
+    try {
+      const found = await this.#join(row);
+      if (found) this.#gone(row);
+      else row.state = 'held';
+      return found;
+    } catch (error) {
+      this.#gone(row);
+      throw error;
+    }
+  }
+
+  #gone(row: SharedRow): void {
+    row.state = 'gone';
+    if (this.#rows.get(row.id) === row) this.#rows.delete(row.id);
+  }
+
+  /** Puts this writer among the row's holders. */
+  async #join(row: SharedRow): Promise<Buffer | undefined> {
     const me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
     let found: Buffer | undefined;
     for (;;) {
       const value = withHolder(found, me);
       if (await this.#swap(row, found, value)) break;
       found = (await this.#read(row)).lock;
-      if (found && parseLock(found).kind === 'exclusive') {
-        await patience.wait(row, found);
-        found = undefined;
-      }
+      if (found && parseLock(found).kind === 'exclusive') return found;
       if (found?.equals(value)) break;
     }
     // Only now it stands still.
@@ -179,6 +197,7 @@ export class SharedRows {
     row.row = seen.row;
     row.sequence = me.folded;
     row.folded = me.folded;
+    return undefined;
   }
 
   #swap({ table, key }: SharedRow, found: Buffer | undefined, value: Buffer): Promise<boolean> {
@@ -207,33 +226,35 @@ export class SharedRows {
     if (row.clean) this.#pendingIn(row).rows++;
     row.pending.push(...adds);
     row.sequence = sequence;
-    const since = performance.now() - row.foldedAt;
+    const since = this.#clock.now() - row.foldedAt;
     const known = adds.every((add) => row.row && cellValue(row.row, add.family, add.qualifier));
-    if (since >= FOLD_MS || !known) return this.fold(row);
-    row.timer ??= setTimeout(() => void this.fold(row).catch(this.#onFailure), FOLD_MS - since);
+    if (since >= this.#foldMs || !known) return this.fold(row);
+    row.stopFold ??= this.#clock.after(this.#foldMs - since, () => void this.fold(row).catch(this.#onFailure));
     return undefined;
   }
 
   /** Writes what is pending; one after another. */
   fold(row: SharedRow): Promise<void> {
-    clearTimeout(row.timer);
-    row.timer = undefined;
-    row.foldedAt = performance.now();
+    row.stopFold?.();
+    row.stopFold = undefined;
+    row.foldedAt = this.#clock.now();
     row.work = row.work.then(() => this.#write(row, false));
     return row.work;
   }
 
   /** Folds and lets go of the row; the caller has it locally alone. */
   async release(row: SharedRow): Promise<void> {
-    clearTimeout(row.timer);
-    await row.work;
-    await this.#write(row, true);
-    this.#rows.delete(row.id);
-  }
-
-  /** The row is left to others for a while. */
-  cool(id: string): void {
-    this.#cooling.set(id, performance.now() + COOL_MS);
+    row.stopFold?.();
+    row.state = 'leaving';
+    try {
+      await row.work;
+      await this.#write(row, true);
+    } catch (error) {
+      // What was to be folded is in the journal alone.
+      this.#onFailure(error);
+      throw error;
+    }
+    this.#gone(row);
   }
 
   async #write(row: SharedRow, leave: boolean): Promise<void> {

@@ -2,9 +2,10 @@ import { StoreError } from '../../errors.js';
 import { cellValue, unpackRow } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import { applyFound, type Failpoint, unlessDropped } from './apply.js';
+import type { Clock, Stop } from './clock.js';
 import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
-import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE, SWEPT } from './journal-tables.js';
+import { FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
 import { counted } from './shared.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
@@ -20,38 +21,40 @@ interface Watched {
 export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
+  readonly #clock: Clock;
   readonly #leaseMs: number;
   readonly #failpoint: Failpoint | undefined;
   readonly #isOwn: (id: Buffer) => boolean;
   #watched = new Map<string, Watched>();
-  #timer: NodeJS.Timeout | undefined;
+  #stopLooks: Stop | undefined;
   #looking: Promise<void> | undefined;
 
   /** `isOwn`: living writers of this process, which are not looked after. */
   constructor(
     cluster: Cluster,
     tickets: Tickets,
+    clock: Clock,
     leaseMs: number,
     isOwn: (id: Buffer) => boolean,
     failpoint?: Failpoint,
   ) {
     this.#cluster = cluster;
     this.#tickets = tickets;
+    this.#clock = clock;
     this.#leaseMs = leaseMs;
     this.#isOwn = isOwn;
     this.#failpoint = failpoint;
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
+    this.#stopLooks = this.#clock.every(this.#leaseMs / 4, () => {
       // A look that failed says nothing about the writers: their time begins anew.
       this.look().catch(() => this.#watched.clear());
-    }, this.#leaseMs / 4);
-    this.#timer.unref();
+    });
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#stopLooks?.();
     await this.#looking?.catch(() => undefined);
   }
 
@@ -82,7 +85,7 @@ export class Sweeper {
     const beat = cellValue(row, JOURNAL.state, STATE.beat);
     const state = cellValue(row, JOURNAL.state, STATE.state);
     if (!beat || !state) return;
-    const now = performance.now();
+    const now = this.#clock.now();
     const before = this.#watched.get(name);
     const same = before?.beat.equals(beat) ? before : { beat: Buffer.from(beat), since: now };
     seen.set(name, same);
@@ -110,9 +113,8 @@ export class Sweeper {
   /** Sweeps a writer of this process that has ended. */
   async sweep(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
-    const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const];
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
-    await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true });
+    await client.mutate(journal, { key: id, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true });
     await this.finish(id);
   }
 

@@ -1,6 +1,7 @@
 import { StoreError } from '../../errors.js';
 import { cellCounter, counterBytes, EMPTY } from '../../row.js';
 import type { Cluster } from '../cluster.js';
+import type { Clock } from './clock.js';
 
 const KEY = Buffer.from('ticket');
 const CELL = { family: 0, qualifier: EMPTY } as const;
@@ -20,12 +21,14 @@ interface Waiting {
  */
 export class Tickets {
   readonly #cluster: Cluster;
+  readonly #clock: Clock;
   #waiting: Waiting[] = [];
   #drawing = false;
   #given = 0n;
 
-  constructor(cluster: Cluster) {
+  constructor(cluster: Cluster, clock: Clock) {
     this.#cluster = cluster;
+    this.#clock = clock;
   }
 
   /** A ticket that was given, the greatest that is known here: those that are drawn from now on are greater. */
@@ -75,7 +78,7 @@ export class Tickets {
       this.#waiting.push({ count, resolve, reject });
       if (this.#drawing) return;
       this.#drawing = true;
-      setImmediate(() => void this.#drawAll());
+      this.#clock.soon(() => void this.#drawAll());
     });
   }
 

@@ -3,9 +3,12 @@ import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import type { Cluster } from '../cluster.js';
+import { parseAsk } from './asks.js';
+import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
-import { ALIVE, FOREVER, FOREVER_ROW, JOURNAL, STATE } from './journal-tables.js';
+import { ALIVE, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE } from './journal-tables.js';
 import type { Tickets } from './tickets.js';
+import type { Ask } from './turns.js';
 import { Unfinished } from './unfinished.js';
 
 /** The writer was given up by others, or gave itself up: what it had not decided did not happen. */
@@ -38,8 +41,6 @@ const BATCH_BYTES = 9;
 const WHOLE = 0;
 const PIECES = 1;
 
-const alive = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
-
 export function sequenceBytes(sequence: bigint): Buffer {
   const out = Buffer.allocUnsafe(8);
   out.writeBigUInt64BE(sequence);
@@ -61,14 +62,16 @@ export class Writer {
   /** When the last beat that came through was sent, monotonic ms. */
   #renewed = 0;
   #renewing: Promise<void> | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #stopBeat: Stop | undefined;
 
+  readonly #clock: Clock;
   readonly #tickets: Tickets;
   /** What is said of it in the journal is what bounds `Store.settled` of others. */
   readonly unfinished = new Unfinished();
 
-  constructor(cluster: Cluster, tickets: Tickets, leaseMs: number) {
+  constructor(cluster: Cluster, tickets: Tickets, clock: Clock, leaseMs: number) {
     this.#cluster = cluster;
+    this.#clock = clock;
     this.#tickets = tickets;
     this.#leaseMs = leaseMs;
   }
@@ -90,7 +93,7 @@ export class Writer {
   async open(): Promise<void> {
     const { client, journal } = this.#cluster;
     await this.#tickets.read();
-    const began = performance.now();
+    const began = this.#clock.now();
     await client.mutate(journal, {
       key: this.id,
       put: [
@@ -102,14 +105,13 @@ export class Writer {
       repeatable: true,
     });
     this.#renewed = began;
-    this.#timer = setInterval(() => void this.#beatAndFloor().catch(() => undefined), this.#leaseMs / 5);
-    this.#timer.unref();
+    this.#stopBeat = this.#clock.every(this.#leaseMs / 5, () => void this.#beatAndFloor().catch(() => undefined));
   }
 
   /** Nothing more is decided or renewed. */
   abandon(): void {
     this.#fenced = true;
-    clearInterval(this.#timer);
+    this.#stopBeat?.();
     for (const { reject } of this.#queue.splice(0)) reject(new Fenced());
   }
 
@@ -118,7 +120,7 @@ export class Writer {
    * cannot be renewed.
    */
   async alive(): Promise<void> {
-    if (performance.now() - this.#renewed < this.#leaseMs / 2) return;
+    if (this.#clock.now() - this.#renewed < this.#leaseMs / 2) return;
     await this.#renew();
   }
 
@@ -139,10 +141,12 @@ export class Writer {
   async #beatOnce(): Promise<void> {
     if (this.#fenced) throw new Fenced();
     const { client, journal } = this.#cluster;
-    const began = performance.now();
+    const began = this.#clock.now();
     const value = counterBytes(++this.#beat);
     const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floor()];
-    if (!(await client.mutate(journal, { key: this.id, guards: [alive], put, timestamp: FOREVER, repeatable: true }))) {
+    if (
+      !(await client.mutate(journal, { key: this.id, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true }))
+    ) {
       this.abandon();
       throw new Fenced();
     }
@@ -188,7 +192,7 @@ export class Writer {
       this.#queue.push({ record: value, batch, decided, resolve, reject });
       if (this.#deciding) return;
       this.#deciding = true;
-      setImmediate(() => void this.#decideAll());
+      this.#clock.soon(() => void this.#decideAll());
     });
   }
 
@@ -254,7 +258,7 @@ export class Writer {
     const gone = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     return client.mutate(journal, {
       key: this.id,
-      guards: [alive],
+      guards: [IS_ALIVE],
       put,
       delete: gone,
       timestamp: FOREVER,
@@ -283,14 +287,15 @@ export class Writer {
       );
   }
 
-  /** What others ask for: names of cells in family `ask`. */
-  async asked(): Promise<Buffer[]> {
+  /** What others ask for. */
+  async asked(): Promise<Ask[]> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
-    return row ? unpackRow(row).map((cell) => cell.qualifier) : [];
+    return row ? unpackRow(row).map(({ qualifier, value }) => parseAsk(qualifier, value)) : [];
   }
 
-  async answered(names: readonly Buffer[]): Promise<void> {
+  /** Takes asks out that nobody stands by any more. */
+  async forget(names: readonly Buffer[]): Promise<void> {
     const gone = names.map((qualifier) => ({ family: JOURNAL.ask, qualifier }));
     await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
   }
@@ -298,7 +303,7 @@ export class Writer {
   /** Takes the row out: every plan is finished. Locks of this writer are dead from now on. */
   async close(): Promise<void> {
     if (this.#fenced) return;
-    clearInterval(this.#timer);
+    this.#stopBeat?.();
     await this.tidy();
     this.abandon();
     const { client, journal } = this.#cluster;

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { COUNT, PARENT, plan, ROWS, SPECS, seed, seedShared } from './journal-plan.js';
+import { isUnavailable } from './load.js';
+import { freshPrefix, type HBaseServer, hbase } from './server.js';
+
+/** How long an operation may take, ms. */
+const OPERATION = 3000;
+/** So long that nobody lives to see it. */
+const FOR_EVER = 3_600_000;
+const TOGETHER = 6;
+
+describe('an HBase that stands still', function () {
+  this.timeout(300_000);
+  let server: HBaseServer;
+  let store: HBaseStore;
+
+  async function open(operationTimeoutMs: number): Promise<void> {
+    const settings = server.settings(freshPrefix());
+    store = await openHBaseStore({ ...settings, operationTimeoutMs, rpcTimeoutMs: operationTimeoutMs });
+    for (const spec of SPECS) await store.createTable(spec);
+    await seedShared(store);
+    await store.commit(seed('0'));
+  }
+
+  before(async function () {
+    server = await hbase(this);
+  });
+  afterEach(async () => {
+    server.resume();
+    await store.close();
+  });
+
+  it('keeps no plan for longer than an operation may take, however many wait for each other', async () => {
+    await open(OPERATION);
+    await server.suspend();
+    const add = {
+      steps: [{ table: ROWS.name, key: PARENT, put: [{ ...COUNT, value: Buffer.alloc(8) }] }],
+      decisive: 0,
+    };
+    const over = sleep(1.5 * OPERATION, 'nobody');
+    const told = await Promise.all(
+      Array.from({ length: TOGETHER }, (_, n) =>
+        Promise.race([over, store.commit(n % 2 === 0 ? plan('0') : add).catch(isUnavailable)]),
+      ),
+    );
+    expect(told).to.deep.equal(Array(TOGETHER).fill(true));
+  });
+
+  it('keeps no front end from ending that has nothing under way', async () => {
+    await open(FOR_EVER);
+    await server.suspend();
+    await store.close();
+  });
+});
