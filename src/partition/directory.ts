@@ -1,7 +1,7 @@
 import type { Modification, PartialAttribute } from '../ldap/types.js';
 import type { Dn } from '../schema/types.js';
 import type { Maybe } from '../store/contract.js';
-import type { Actor, ChangesOf, Entry, WriteOptions } from './model/directory.js';
+import type { Actor, ChangesOf, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
 import type { Viewer } from './read/viewer/viewer.js';
@@ -18,7 +18,7 @@ export interface Directory {
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean>;
   /** Resolves with the entryUUID. */
   add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
-  modify(dn: Dn, changes: readonly Modification[] | ChangesOf, actor: Actor, options?: WriteOptions): Promise<void>;
+  modify(dn: Dn, changes: readonly Modification[] | ChangesOf, actor: Actor, options?: ModifyOptions): Promise<void>;
   rename(
     dn: Dn,
     to: { readonly newRdn: string; readonly deleteOldRdn: boolean; readonly newSuperior: string | undefined },

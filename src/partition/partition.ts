@@ -19,6 +19,7 @@ import type {
   Entry,
   IndexInfo,
   LoadEntry,
+  ModifyOptions,
   WriteOptions,
 } from './model/directory.js';
 import { EntryReader } from './model/entry-reader.js';
@@ -221,7 +222,7 @@ export class Partition implements Directory {
     dn: Dn,
     changes: readonly Modification[] | ChangesOf,
     actor: Actor,
-    options?: WriteOptions,
+    options?: ModifyOptions,
   ): Promise<void> {
     return translated(modify(this.context, dn, changes, actor, options));
   }

@@ -6,6 +6,7 @@ import type { Filter, Modification } from '../../src/ldap/types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { encodeCancel } from '../../src/protocol/extended/cancel.js';
+import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import type { Request } from '../../src/protocol/messages.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { Random } from '../protocol/random.js';
@@ -327,6 +328,99 @@ describe('cli: a long entry that is not wanted any more', () => {
     expect(await client.answer(ids[0]!)).to.deep.include({ code: 118, entries: [] });
     expect((await client.answer(ids[1]!)).code).to.equal(0);
   }).timeout(20_000);
+});
+
+describe('cli: passwords of who has a long entry', () => {
+  const sandbox = new Sandbox();
+  const cheap = ['--passwords-argon2-memory-kib', '64', '--passwords-argon2-time-cost', '1'];
+  const clients: RawClient[] = [];
+  let server: RunningServer;
+  let admin: RawClient;
+
+  before(async () => {
+    await sandbox.initSample();
+    server = await serve(sandbox.data, ['--limits-message-bytes', '32MiB', ...cheap]);
+    admin = await open(ADMIN, PASSWORD);
+  });
+  after(async () => {
+    for (const client of clients) client.close();
+    await server?.stop();
+    await sandbox.remove();
+  });
+
+  async function open(dn: string, password: string): Promise<RawClient> {
+    const client = await RawClient.open(server.port);
+    clients.push(client);
+    expect(await client.bind(dn, password)).to.equal(0);
+    return client;
+  }
+
+  async function addPerson(uid: string, type: string, values: readonly Buffer[]): Promise<string> {
+    const dn = `uid=${uid},${PEOPLE}`;
+    const own = attributes({ objectClass: 'inetOrgPerson', uid, cn: uid, sn: uid, userPassword: 'first' });
+    expect((await admin.request({ op: 'add', dn, attributes: [...own, { type, values }] })).code).to.equal(0);
+    return dn;
+  }
+
+  function passwordModify(newer: string): Request {
+    const names = { userIdentity: undefined, oldPassword: undefined };
+    const value = encodePasswordModify({ ...names, newPassword: Buffer.from(newer) });
+    return { op: 'extended', oid: ExtendedOid.passwordModify, value };
+  }
+
+  const compare = { op: 'compare', dn: PEOPLE, attribute: 'ou', value: Buffer.from('people') } as const;
+  const photos = Array.from({ length: 20 }, (_, n) =>
+    Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0xe0]), Buffer.alloc(50_000, n)]),
+  );
+  const kinds = [
+    ['bytes', 'jpegPhoto', photos],
+    ['values', 'seeAlso', members(0, 3000).map((value) => Buffer.from(value))],
+  ] as const;
+  for (const [kind, type, values] of kinds) {
+    it(`of many ${kind}: pipelined changes of his own all succeed, and his bind goes on`, async () => {
+      const dn = await addPerson(`own-${kind}`, type, values);
+      const user = await open(dn, 'first');
+      for (let round = 0; round < 5; round++) {
+        const requests = Array.from({ length: 4 }, (_, n) => [
+          modify(dn, ['replace', 'userPassword', [`a-${round}-${n}`]]),
+          compare,
+          passwordModify(`b-${round}-${n}`),
+        ]).flat();
+        const ids = user.sendTogether(requests);
+        const codes = await Promise.all(ids.map(async (id) => (await user.answer(id)).code));
+        expect(codes).to.deep.equal(requests.map(({ op }) => (op === 'compare' ? 6 : 0)));
+      }
+      expect((await user.request(modify(dn, ['replace', 'userPassword', ['last']]))).code).to.equal(0);
+      await open(dn, 'last');
+      const { entries } = await admin.search(dn);
+      expect(entries[0]!.attributes.get(type)).to.have.length(values.length);
+    }).timeout(30_000);
+
+    it(`of many ${kind}: no change of his undoes a reset`, async () => {
+      const dn = await addPerson(`reset-${kind}`, type, values);
+      let password = 'first';
+      for (let round = 0; round < 10; round++) {
+        const user = await open(dn, password);
+        const own = user.sendTogether(
+          Array.from({ length: 4 }, (_, n) => modify(dn, ['add', 'userPassword', [`own-${round}-${n}`]])),
+        );
+        password = `reset-${round}`;
+        expect((await admin.request(modify(dn, ['replace', 'userPassword', [password]]))).code).to.equal(0);
+        const codes = await Promise.all(
+          own.map((id) =>
+            user.answer(id).then(
+              ({ code }) => code,
+              () => 8,
+            ),
+          ),
+        );
+        for (const code of codes) expect(code).to.be.oneOf([0, 50, 8]);
+        const asked = await RawClient.open(server.port);
+        clients.push(asked);
+        for (let n = 0; n < 4; n++) expect(await asked.bind(dn, `own-${round}-${n}`)).to.equal(49);
+      }
+    }).timeout(30_000);
+  }
 });
 
 describe('cli: searches with many results', () => {

@@ -82,6 +82,32 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
+    it('are not read for a change that is decided at the entry, where that says that it leaves them alone', async () => {
+      await group(2000);
+      const whole = (await f.read(GROUP)).row.length;
+      const seen: number[] = [];
+      const modify = (touches: readonly string[] | undefined, ...changes: Modification[]) =>
+        f.partition.modify(
+          f.dn(GROUP),
+          ({ row }) => {
+            seen.push(row.length);
+            return changes;
+          },
+          ACTOR,
+          touches && { touches },
+        );
+      await modify(undefined, change('replace', 'description', 'one'));
+      await modify(['member', 'description'], change('replace', 'description', 'two'));
+      for (const length of seen.splice(0)) expect(length).to.be.at.least(whole);
+      await modify(['description'], change('replace', 'description', 'three'));
+      expect(seen[0]).to.be.below(whole / 20);
+      expect(await f.values(GROUP, 'description')).to.deep.equal(['three']);
+      const untold = modify(['description'], change('delete', 'member', member(1)));
+      expect(await untold.catch((error: Error) => error)).to.be.instanceOf(TypeError);
+      expect(await f.values(GROUP, 'member')).to.have.length(2000);
+      await f.expectClean();
+    });
+
     it('leave the other attributes to be compared, and errors to be told', async () => {
       await group(2000);
       const compare = async (attribute: string, value: string, viewer: Viewer = UNRESTRICTED) =>

@@ -181,6 +181,18 @@ describe('server: changes of passwords', () => {
     expect(await stored('p0')).to.have.length(1);
   });
 
+  it('one request may replace a password twice, and requests may do so side by side', async () => {
+    await begin();
+    const user = await connectAs(personDn('p0'), 'secret-0');
+    const twice = modify('p0', change('replace', 'userPassword', 'one'), change('replace', 'userPassword', 'two'));
+    const same = modify('p0', change('replace', 'userPassword', 'two'));
+    const ids = user.sendTogether([twice, same, twice, same]);
+    expect(await Promise.all(ids.map(async (id) => (await user.answer(id)).code))).to.deep.equal([0, 0, 0, 0]);
+    expect(await isEnded(user)).to.equal(false);
+    expect(await bindAs('p0', 'one')).to.equal(49);
+    expect(await bindAs('p0', 'two')).to.equal(0);
+  });
+
   it('an upgrade of the hash meanwhile hinders nobody', async () => {
     await begin({ 'passwords.upgradeAtBind': true });
     await addPerson(running.partition, 'weak', { userPassword: [SSHA] });

@@ -74,6 +74,11 @@ export interface WriteOptions {
   readonly leaveLong?: boolean;
 }
 
+export interface ModifyOptions extends WriteOptions {
+  /** Descriptions of all that `ChangesOf` will change: where others have many values, these are not read. */
+  readonly touches?: readonly string[];
+}
+
 /** An entry as one attempt of a write has read it; its plan comes true only while the row is this one. */
 export interface Target {
   readonly id: Buffer;

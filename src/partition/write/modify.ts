@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/error.js';
 import type { Modification } from '../../ldap/types.js';
 import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/types.js';
-import type { Actor, ChangesOf as ModificationsOf, WriteOptions } from '../model/directory.js';
+import type { Actor, ChangesOf as ModificationsOf, ModifyOptions } from '../model/directory.js';
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';
 import { MASTER_TABLE, upRdnOf } from '../model/tables.js';
@@ -24,10 +24,11 @@ export async function modify(
   dn: Dn,
   given: readonly Modification[] | ModificationsOf,
   actor: Actor,
-  options: WriteOptions = {},
+  options: ModifyOptions = {},
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   const fixed = typeof given === 'function' ? undefined : given;
+  const foretold = fixed ?? options.touches?.map(anyChange);
   const asked = { op: 'modify', actor, types: descriptionsOf(context, fixed ?? []) } as const;
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
@@ -36,17 +37,31 @@ export async function modify(
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =
-        (fixed && (await openNarrow(context, { node, row }, dn, fixed))) ??
+        (foretold && (await openNarrow(context, { node, row }, dn, foretold))) ??
         (await openWhole(context, { node, row }, options.leaveLong ?? false));
       if (!options.manageDsaIT && isSpecial(stored.draft)) refuseReferral(context, { node, row: stored.row }, dn);
       return { node, stored };
     },
     async change({ node, stored }) {
       const modifications = fixed ?? (await (given as ModificationsOf)({ id: node.id, row: stored.row }));
-      if (!fixed) refuseAsked(context, { ...asked, types: descriptionsOf(context, modifications) });
+      if (!fixed) {
+        refuseUntold(modifications, options.touches);
+        refuseAsked(context, { ...asked, types: descriptionsOf(context, modifications) });
+      }
       return modified(context, dn, node, stored, modifications, actor, options.leaveLong);
     },
   });
+}
+
+/** Stands for whatever may be done to the attribute. */
+function anyChange(type: string): Modification {
+  return { operation: 'replace', attribute: { type, values: [] } };
+}
+
+function refuseUntold(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
+  const told = touches && new Set(touches);
+  const untold = told && modifications.find(({ attribute }) => !told.has(attribute.type));
+  if (untold) throw new TypeError(`'${untold.attribute.type}' is changed, which was not foretold`);
 }
 
 function descriptionsOf(context: WriteContext, modifications: readonly Modification[]): AttributeDescription[] {

@@ -262,7 +262,7 @@ export class Passwords {
       if (target.id.equals(id)) return changes;
       throw new LdapError('noSuchObject', 'the entry has been renamed meanwhile');
     };
-    await this.#partition.modify(this.#partition.schema.parseDn(entry.dn), onlyHis, { dn: '' });
+    await this.#partition.modify(this.#partition.schema.parseDn(entry.dn), onlyHis, { dn: '' }, { touches: [type] });
     this.#log.debug({ dn }, 'password upgraded');
   }
 

@@ -62,6 +62,7 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   if (!found) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
   const value = await passwords.hash(clear, [], sourceOf(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
+  const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword'] };
   const matches = passwords.matches(sourceOf(context));
   await keepingBind(session, (willStore) => {
     const changesOf = async ({ id, row }: Target) => {
@@ -72,7 +73,7 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return [replace];
     };
-    return partition.modify(dn, changesOf, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+    return partition.modify(dn, changesOf, actorOf(session), options);
   });
 }
 
