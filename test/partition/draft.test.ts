@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Draft } from '../../src/partition/model/draft.js';
+import { Draft, draftFromAttributes } from '../../src/partition/model/draft.js';
 import { Schema } from '../../src/schema/index.js';
 import type { AttributeDescription } from '../../src/schema/types.js';
 import { random } from '../store/suite/fixture.js';
@@ -47,6 +47,22 @@ describe('an entry while it is changed', () => {
     expect(shown(copy)).to.deep.equal([...model].slice(1));
     expect(shown(draft)).to.deep.equal([...model]);
   });
+
+  it('takes one attribute from many mentions, in the time that its values need', () => {
+    const given = Array.from({ length: 400_000 }, (_, i) => ({
+      type: spellings(i % 2)[(i >> 1) % 2]!,
+      values: [Buffer.from(String(i)), Buffer.from(`and ${i}`)],
+    }));
+    const draft = draftFromAttributes(schema, [{ type: 'sn', values: bytes(['x']) }, ...given]);
+    const texts = draft.attributes.map(({ text }) => text);
+    expect(texts).to.deep.equal(['sn', 'cn;x-0', 'cn;x-1']);
+    for (const [i, { values }] of draft.attributes.slice(1).entries()) {
+      expect(values).to.have.length(400_000);
+      expect(values[7]).to.deep.equal({ bytes: Buffer.from(`and ${6 + i}`), index: 7 });
+      expect(values.at(-1)).to.deep.equal({ bytes: Buffer.from(`and ${399_998 + i}`), index: 399_999 });
+    }
+    // Copying all of them at each mention would take many minutes.
+  }).timeout(60_000);
 
   it('shares with its copy what neither changes', () => {
     const [cn, sn, mail] = ['cn', 'sn', 'mail'].map((name) => schema.requireDescription(name)) as [Name, Name, Name];

@@ -191,11 +191,18 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
 /** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
+  /** Values of those that were mentioned before. */
+  const more = new Map<DraftAttribute, (readonly Buffer[])[]>();
   for (const { type, values } of given) {
     const description = schema.requireStorable(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
-    draft.append(description, type, storedValues(description.type, values));
+    const stored = storedValues(description.type, values);
+    const known = draft.get(description);
+    if (!known) draft.append(description, type, stored);
+    else if (more.has(known)) more.get(known)!.push(stored);
+    else more.set(known, [stored]);
   }
+  for (const [{ description, text }, values] of more) draft.append(description, text, values.flat());
   return draft;
 }
 

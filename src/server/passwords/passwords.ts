@@ -163,9 +163,10 @@ export class Passwords {
       ({ operation, attribute: { type } }) => operation === 'delete' && this.holdsPasswords(type),
     );
     refuseMany(gone.reduce((sum, { attribute }) => sum + attribute.values.length, 0));
+    let brought = 0;
     return changes.map((change) => {
-      const at = brings.indexOf(change);
-      return at < 0 ? change : { operation: change.operation, attribute: attributes[at]! };
+      const { operation } = change;
+      return operation === 'delete' ? change : { operation, attribute: attributes[brought++]! };
     });
   }
 
