@@ -6,7 +6,7 @@ import { chain, isPromise } from '../store/maybe.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { latestCsn } from './feed/history.js';
-import { addIndex, dropIndex } from './index/index-admin.js';
+import { type AddIndexOptions, addIndex, dropIndex } from './index/index-admin.js';
 import { buildIndexes } from './index/index-build.js';
 import { CsnClock } from './model/csn.js';
 import { DescriptionTable } from './model/descriptions.js';
@@ -245,7 +245,7 @@ export class Partition implements Directory {
   }
 
   /** Registers an index, which `buildIndexes` then completes; searches use it from then on. */
-  async addIndex(attribute: string, options: { readonly substring?: boolean } = {}): Promise<void> {
+  async addIndex(attribute: string, options: AddIndexOptions = {}): Promise<void> {
     return translated(addIndex(this.context, attribute, options));
   }
 

@@ -1,8 +1,10 @@
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawnSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import type { LdapError } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
-import { BUILD_KEY, cursorName } from '../../src/partition/index/index-admin.js';
+import { BUILD_KEY, claimName, cursorName } from '../../src/partition/index/index-admin.js';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
@@ -13,6 +15,8 @@ import { exited, heard, PEOPLE_SCRIPT, rowanDoes, run, Sandbox, SUFFIX, startRow
 const CN = '2.5.4.3';
 const SN = '2.5.4.4';
 const COUNT = 700;
+/** Does something to a folder, and is killed at a failpoint. */
+const FAILING = fileURLToPath(new URL('../partition/lmdb-failpoints-child.js', import.meta.url));
 
 /** Long commands that are killed in the middle, and given again. */
 describe('cli: killed with -9', () => {
@@ -88,6 +92,35 @@ describe('cli: killed with -9', () => {
     expect(Number(indexed.replace(',', ''))).to.be.within(1, COUNT);
     expect(await state()).to.equal('ready');
     expect(await explain(filter)).to.deep.equal({ plan: 'index', entries: 11 });
+    expect(await breaches()).to.equal(0);
+  }).timeout(30_000);
+
+  it('an index that was only begun is waited for until it is known that nobody is at it, and that is said', async () => {
+    const [title, qualifier] = ['2.5.4.12', claimName('2.5.4.12')];
+    const { signal } = spawnSync(process.execPath, [FAILING, sandbox.data, 'index', 'table created']);
+    expect(signal).to.equal('SIGKILL');
+    partition.renewReads();
+    const row = await partition.store.get(META_TABLE.name, BUILD_KEY);
+    const claim = Buffer.from(cellValue(row!, 0, qualifier)!);
+    await partition.refresh();
+    expect(
+      partition.indexes().some(({ oid }) => oid === title),
+      'listed',
+    ).to.equal(false);
+    const refusal = await partition.addIndex('title').catch((error: LdapError) => error);
+    expect(refusal).to.include({ result: 'busy' });
+    expect(refusal!.message).to.match(/^another is adding .* 'title', or died doing so: try again in \d\d s$/);
+    const again = startRowan(['index', 'add', 'title', '--data', sandbox.data]);
+    expect(await heard(again, 'at most')).to.match(
+      /^index: another command is adding .* killed; waiting for it, \d\d s at most$/m,
+    );
+    const ready = heard(again, 'is ready');
+    // A minute later.
+    claim.writeBigUInt64BE(claim.readBigUInt64BE() - 60_000n);
+    const put = [{ family: 0, qualifier, value: claim }];
+    await partition.store.commit({ steps: [{ table: META_TABLE.name, key: BUILD_KEY, put }], decisive: 0 });
+    expect(await ready).to.match(/index on title is ready/);
+    expect(await exited(again)).to.equal(0);
     expect(await breaches()).to.equal(0);
   }).timeout(30_000);
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type OpenDirectory, withDirectory } from '../directory.js';
+import { withDirectory } from '../directory.js';
 import { formatCount } from '../exit.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -11,14 +11,14 @@ Examples:
   rowan index add cn --substring --data data     (also for filters such as (cn=*smith*))
   rowan index drop employeeNumber --data data
 
-A running server uses a new index as soon as it is complete. A command that was killed goes on when it is given again.
+A running server uses a new index as soon as it is complete. A command that was killed goes on when it is given again,
+after a minute at most.
 `;
 
-/** Whether somebody has begun to build the index and it only has to be completed. */
-function isBegun({ partition, schema }: OpenDirectory, attribute: string, substring: boolean): boolean {
-  const { type, options } = schema.requireDescription(attribute);
-  const known = partition.indexes().find((index) => index.oid === type.oid);
-  return known?.state === 'building' && options.length === 0 && (known.substring || !substring);
+function tellWaiting(ms: number): void {
+  process.stderr.write(
+    `index: another command is adding or dropping this index, or was when it was killed; waiting for it, ${Math.ceil(ms / 1000)} s at most\n`,
+  );
 }
 
 export function addIndex(program: Command): void {
@@ -40,10 +40,8 @@ export function addIndex(program: Command): void {
     .option('--substring', 'also index every three characters, for (attribute=*part*)')
     .addHelpText('after', EXAMPLES)
     .action((attribute: string, options: { substring?: boolean }, command: Command) =>
-      withDirectory(settingsOf(command), {}, async (directory) => {
-        const { partition } = directory;
-        const substring = options.substring === true;
-        if (!isBegun(directory, attribute, substring)) await partition.addIndex(attribute, { substring });
+      withDirectory(settingsOf(command), {}, async ({ partition }) => {
+        await partition.addIndex(attribute, { substring: options.substring === true, onWait: tellWaiting });
         const progress = startProgress('index', 'entries');
         let indexed = 0;
         await partition.buildIndexes((done) => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { LdapError } from '../../ldap/error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/types.js';
-import type { Cell, RowStep } from '../../store/contract.js';
+import type { Cell, Guard, RowStep } from '../../store/contract.js';
 import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, unpackRow } from '../../store/row.js';
@@ -22,31 +22,68 @@ export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
 
 /** After so long a claim whose index is not listed was left behind by a process that died, in ms. */
 const CLAIM_MS = 60_000;
+/** How often it is looked whether a claim that is waited for has gone. */
+const LOOK_MS = 500;
+
+/** Another is making or dropping the index, or died doing so: then its claim counts for so many more milliseconds. */
+class Claimed extends LdapError {
+  readonly left: number;
+
+  constructor(type: AttributeType, left: number) {
+    const seconds = Math.ceil(left / 1000);
+    super(
+      'busy',
+      `another is adding or dropping the index of '${type.name}', or died doing so: try again in ${seconds} s`,
+    );
+    this.left = left;
+  }
+}
+
+export interface AddIndexOptions {
+  readonly substring?: boolean;
+  /** Told that another is adding or dropping the index, which is waited for so many milliseconds at most. */
+  readonly onWait?: (ms: number) => void;
+}
 
 /** What the server itself looks up. */
 const NEEDED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
  * Registers an index: from now on every writer keeps it. `buildIndexes` then adds what was there before, and only when
- * it is complete do searches use it. A plain index becomes one with substrings; it goes on serving meanwhile.
+ * it is complete do searches use it. A plain index becomes one with substrings; it goes on serving meanwhile. One that
+ * is being built stays as it is. Without `onWait` an index that another is adding or dropping is `busy`.
  */
 export async function addIndex(
   context: WriteContext,
   attribute: string,
-  options: { readonly substring?: boolean },
+  { substring = false, onWait }: AddIndexOptions,
 ): Promise<void> {
-  const substring = options.substring ?? false;
   const type = indexable(context.schema, attribute, substring);
-  await freshly(context, async () => {
-    const known = context.shared.indexes.of(type);
-    if (!known) return register(context, type, substring);
-    if (known.substring || !substring)
-      throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
-    const records = recordsOf(context).map((r) =>
-      r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
-    );
-    await context.shared.setIndexes(records, [claimStep(type.oid, newClaim())]);
-  });
+  const claim = newClaim();
+  const end = Date.now() + CLAIM_MS;
+  for (let told = false; ; told = true) {
+    try {
+      return await freshly(context, () => list(context, type, substring, claim));
+    } catch (error) {
+      if (!(error instanceof Claimed) || !onWait || Date.now() > end) throw error;
+      if (!told) onWait(error.left);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
+/** Lists the index as one that is to be built, unless it is listed. */
+async function list(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
+  const known = context.shared.indexes.of(type);
+  if (!known) return register(context, type, substring, claim);
+  if (known.substring || !substring) {
+    if (!isComplete(known)) return;
+    throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
+  }
+  const records = recordsOf(context).map((r) =>
+    r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
+  );
+  await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
 }
 
 /** The attribute, if an index on it can help. */
@@ -66,15 +103,8 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
 }
 
 /** Makes the table anew and lists the index. */
-async function register(context: WriteContext, type: AttributeType, substring: boolean): Promise<void> {
-  const claim = newClaim();
-  await context.store.commit({
-    steps: [
-      { ...claimStep(type.oid, claim), guards: [await claimGuard(context, type)] },
-      context.shared.guardStep(false),
-    ],
-    decisive: 0,
-  });
+async function register(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
+  await take(context, type.oid, claim, await claimGuard(context, type, claim));
   await context.store.dropTable(indexTable(type.oid).name);
   await context.store.createTable(indexTable(type.oid));
   await context.shared.setIndexes(
@@ -83,13 +113,13 @@ async function register(context: WriteContext, type: AttributeType, substring: b
   );
 }
 
-/** Nobody else is making or dropping this index. */
-async function claimGuard(context: WriteContext, type: AttributeType): Promise<NonNullable<RowStep['guards']>[number]> {
+/** Nobody but who has the claim `own` is making or dropping this index. Throws `Claimed`. */
+async function claimGuard(context: WriteContext, type: AttributeType, own: Buffer): Promise<Guard> {
   const qualifier = claimName(type.oid);
   const found = await buildCell(context, qualifier);
   if (!found) return { op: 'absent', family: 0, qualifier };
-  if (Date.now() - claimTime(found) < CLAIM_MS)
-    throw new LdapError('busy', `the index of '${type.name}' is being added or dropped; try again in a minute`);
+  const left = claimTime(found) + CLAIM_MS - Date.now();
+  if (left > 0 && !found.equals(own)) throw new Claimed(type, left);
   return { op: 'equals', family: 0, qualifier, value: found };
 }
 
@@ -119,26 +149,33 @@ async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Pr
   }
 }
 
-/** Finishes what a process that died was adding or dropping. */
+/** Finishes what a process that died was adding or dropping, under a claim of its own. */
 export async function sweepClaims(context: WriteContext): Promise<void> {
   const row = await buildRow(context);
   for (const { qualifier, value } of row ? unpackRow(row) : []) {
     const oid = /^([\d.]+):claim$/.exec(qualifier.toString('latin1'))?.[1];
     const listed = recordsOf(context).some((record) => record.oid === oid);
-    if (oid && !listed && Date.now() - claimTime(value) > CLAIM_MS) await finishDrop(context, oid, value);
+    if (!oid || listed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
+    const claim = newClaim();
+    try {
+      await take(context, oid, claim, { op: 'equals', family: 0, qualifier, value });
+    } catch (error) {
+      // Somebody else was faster.
+      if (error instanceof StoreError && error.code === 'guard') continue;
+      throw error;
+    }
+    await finishDrop(context, oid, claim);
   }
 }
 
-/** Claims an index that is listed as unfinished and that nobody builds; does nothing when it was finished meanwhile. */
+/** Claims an index that is listed as unfinished and that nobody builds; does nothing when that is not so any more. */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const index = context.shared.indexes.of(type);
     if (!index || isComplete(index)) return;
-    const guards = [await claimGuard(context, type)];
-    await context.store.commit({
-      steps: [{ ...claimStep(type.oid, newClaim()), guards }, context.shared.guardStep(false)],
-      decisive: 0,
-    });
+    const qualifier = claimName(type.oid);
+    if (await buildCell(context, qualifier)) return;
+    await take(context, type.oid, newClaim(), { op: 'absent', family: 0, qualifier });
   });
 }
 
@@ -177,6 +214,12 @@ function claimStep(oid: string, claim: Buffer): RowStep {
     delete: [{ family: 0, qualifier: cursorName(oid) }],
     put: [{ family: 0, qualifier: claimName(oid), value: claim }],
   };
+}
+
+/** Takes the claim while the list of indexes is what was read. */
+function take(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
+  const steps = [{ ...claimStep(oid, claim), guards: [guard] }, context.shared.guardStep(false)];
+  return context.store.commit({ steps, decisive: 0 });
 }
 
 /** Step that holds only while the claim does. */
