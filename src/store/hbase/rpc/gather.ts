@@ -87,11 +87,13 @@ export class Lane {
       const answer = await this.#server.call('Multi', encodeMulti(groups), cellsOf(groups), latest(operations));
       this.#statistics.actions += operations.length;
       settleMulti(this.#server.name, groups, answer);
-      failRest(operations, new Failure(`${this.#server.name}: an action was left without an answer`));
+      if (!operations.every(({ settled }) => settled))
+        failRest(operations, new Failure(`${this.#server.name}: an action was left without an answer`));
     } catch (e) {
+      const { name } = this.#server;
       failRest(
         operations,
-        e instanceof Failure ? e : new Failure(`${this.#server.name}: ${(e as Error).message}`, {}, { cause: e }),
+        e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e }),
       );
     } finally {
       this.#server.release(bytes);
