@@ -3,7 +3,7 @@ import { Lane, type LaneLimits } from './gather.js';
 import { type Dispatcher, GetOperation, type RowOperation } from './operations.js';
 import type { Region, Regions } from './regions.js';
 import type { RpcStatistics } from './rpc-types.js';
-import type { Servers } from './server.js';
+import type { Server, Servers } from './server.js';
 
 /** The lanes of one server: what is gathered apart from what, and how far. */
 interface Lanes {
@@ -27,7 +27,8 @@ export class RowDispatcher implements Dispatcher {
   readonly #servers: Servers;
   readonly #regions: Regions;
   readonly #statistics: RpcStatistics;
-  readonly #lanes = new Map<string, Lanes>();
+  /** They go with their server when it is forgotten. */
+  readonly #lanes = new WeakMap<Server, Lanes>();
 
   constructor(servers: Servers, regions: Regions, statistics: RpcStatistics) {
     this.#servers = servers;
@@ -71,15 +72,15 @@ export class RowDispatcher implements Dispatcher {
   }
 
   #lanesOf(name: string): Lanes {
-    let lanes = this.#lanes.get(name);
+    const server = this.#servers.get(name);
+    let lanes = this.#lanes.get(server);
     if (!lanes) {
-      const server = this.#servers.get(name);
       lanes = {
         gets: new Lane(server, GETS, this.#statistics),
         puts: new Lane(server, PUTS, this.#statistics),
         changes: new Lane(server, CHANGES, this.#statistics),
       };
-      this.#lanes.set(name, lanes);
+      this.#lanes.set(server, lanes);
     }
     return lanes;
   }

@@ -158,7 +158,9 @@ export class Lookups {
       if (e instanceof Failure) this.#context.learn(e, region);
       for (const lookup of lookups) void this.#again(lookup, e);
     } finally {
-      this.#inFlight.set(server, this.#inFlight.get(server)! - 1);
+      const left = this.#inFlight.get(server)! - 1;
+      if (left > 0) this.#inFlight.set(server, left);
+      else this.#inFlight.delete(server);
       this.#flush();
     }
   }

@@ -36,6 +36,9 @@ export class Server {
   #waiting: Waiting[] = [];
   #bytes = 0;
   #closed = false;
+  #retired = false;
+  /** Monotonic ms at which the last call ended. */
+  #used = performance.now();
 
   constructor(name: string, service: string, settings: RpcSettings, statistics: RpcStatistics) {
     this.name = name;
@@ -78,8 +81,16 @@ export class Server {
       return await this.#send(method, message, cells, expires);
     } finally {
       this.#inFlight--;
+      this.#used = performance.now();
       this.#startWaiting();
     }
+  }
+
+  /** Whether it has no connection and nobody has wanted one for an operation's time; then it takes no more calls. */
+  retire(): boolean {
+    if (this.#connection || this.#opening || this.#inFlight > 0 || this.#bytes > 0) return false;
+    this.#retired = performance.now() - this.#used >= this.#settings.operationTimeoutMs;
+    return this.#retired;
   }
 
   close(): void {
@@ -113,6 +124,7 @@ export class Server {
 
   async #connect(expires: number): Promise<Connection> {
     if (this.#closed) throw closedFailure(this.name);
+    if (this.#retired) throw new Failure(`${this.name}: it was forgotten`, { undone: true, moved: true });
     const now = performance.now();
     if (this.#refused && this.#refused.until > now) throw this.#refused.failure;
     this.#opening ??= this.#open().finally(() => {
@@ -187,7 +199,10 @@ function closedFailure(server: string): Failure {
   );
 }
 
-/** The servers that a client talks to, by `host:port` and service. */
+/**
+ * The servers that a client talks to, by `host:port` and service. When one comes that was not known, those that
+ * nobody reaches or wants any more are forgotten.
+ */
 export class Servers {
   readonly #all = new Map<string, Server>();
   readonly #settings: RpcSettings;
@@ -202,6 +217,7 @@ export class Servers {
     const id = `${service}@${name}`;
     let server = this.#all.get(id);
     if (!server) {
+      for (const [other, known] of this.#all) if (known.retire()) this.#all.delete(other);
       server = new Server(name, service, this.#settings, this.#statistics);
       this.#all.set(id, server);
     }

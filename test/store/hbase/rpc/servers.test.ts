@@ -1,0 +1,73 @@
+import { createServer } from 'node:net';
+import { expect } from 'chai';
+import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
+import type { RpcStatistics } from '../../../../src/store/hbase/rpc/rpc-types.js';
+import { type Server, Servers } from '../../../../src/store/hbase/rpc/server.js';
+
+const NOTHING = Buffer.alloc(0);
+
+function statistics(): RpcStatistics {
+  return { calls: {}, actions: 0, retries: 0, connects: 0, cellsReceived: 0, bytesReceived: 0, bytesSent: 0 };
+}
+
+/** Those of a client whose operations have `operationTimeoutMs`. */
+function servers(operationTimeoutMs: number): Servers {
+  return new Servers(
+    {
+      masters: ['127.0.0.1:1'],
+      operationTimeoutMs,
+      rpcTimeoutMs: 10_000,
+      scannerTimeoutMs: 60_000,
+      retryPauseMs: 20,
+      user: 'test',
+      maxInFlightPerServer: 8,
+      maxQueuedBytes: 1_000_000,
+    },
+    statistics(),
+  );
+}
+
+/** Nobody listens there, or ever did. */
+async function refused(server: Server): Promise<Failure> {
+  try {
+    await server.call('Get', NOTHING, [], performance.now() + 10_000);
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('hbase/rpc servers', () => {
+  it('that are gone are forgotten when another comes, and who still has one looks again', async () => {
+    const all = servers(0);
+    const gone = all.get('127.0.0.1:1');
+    expect((await refused(gone)).message).to.include('ECONNREFUSED');
+    expect(all.get('127.0.0.1:1')).to.equal(gone);
+    all.get('127.0.0.1:2');
+    expect((await refused(gone)).traits).to.deep.equal({ undone: true, moved: true });
+    expect(all.get('127.0.0.1:1')).to.not.equal(gone);
+    all.close();
+  });
+
+  it('that are connected, are asked something, or were so an operation ago are kept', async () => {
+    const listener = createServer((socket) => socket.on('error', () => socket.destroy()));
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+    const address = `127.0.0.1:${(listener.address() as { port: number }).port}`;
+    const all = servers(0);
+    const silent = all.get(address);
+    const asking = refused(silent);
+    const held = all.get('127.0.0.1:1');
+    held.hold(10);
+    all.get('127.0.0.1:2');
+    expect([all.get(address), all.get('127.0.0.1:1')]).to.deep.equal([silent, held]);
+    all.close();
+    expect((await asking).message).to.include('closed');
+    const patient = servers(3_600_000);
+    const late = patient.get('127.0.0.1:1');
+    await refused(late);
+    patient.get('127.0.0.1:2');
+    expect(patient.get('127.0.0.1:1')).to.equal(late);
+    listener.close();
+  });
+});
