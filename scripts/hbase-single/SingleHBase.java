@@ -17,19 +17,24 @@ import org.apache.hadoop.util.ToolRunner;
 import sun.misc.Signal;
 
 /**
- * HBase in one JVM: ZooKeeper, a master, region servers and the REST gateway. The system properties
- * {@code rowan.hbase.*} that conf/hbase-site.xml names give folder and ports; {@code rowan.hbase.more.ports} those of further
- * region servers, {@code rowan.hbase.while} the id of a process to end with.
+ * HBase in one JVM: ZooKeeper, a master, region servers and the REST gateway; or, with the argument
+ * {@code region-server}, one region server that belongs to the HBase of another JVM. The system properties
+ * {@code rowan.hbase.*} that conf/hbase-site.xml names give folder and ports; {@code rowan.hbase.more.ports} those of
+ * further region servers, {@code rowan.hbase.while} the ids of processes: it ends with the first of them.
  */
 public final class SingleHBase {
   private interface Part {
     void run() throws Exception;
   }
 
-  public static void main(String[] none) {
+  public static void main(String[] arguments) {
+    for (String pid : System.getProperty("rowan.hbase.while", "").split(",")) follow(pid);
+    if (arguments.length > 0 && arguments[0].equals("region-server")) {
+      start("region server", SingleHBase::runOneRegionServer);
+      return;
+    }
     // Java's own end of the process would take ZooKeeper away first, and the others would wait for it.
     Signal.handle(new Signal("TERM"), signal -> start("shutdown", SingleHBase::shutDown));
-    follow(System.getProperty("rowan.hbase.while", ""));
     start("cluster", SingleHBase::runCluster);
     start("rest", () ->
         RESTServer.main(new String[] {"start", "-p", System.getProperty("rowan.hbase.rest.port"), "--infoport", "-1"}));
@@ -61,6 +66,16 @@ public final class SingleHBase {
     awaitZooKeeper(conf.getInt(HConstants.ZOOKEEPER_CLIENT_PORT, 0));
     conf.setInt(HConstants.REGIONSERVER_PORT, port);
     JVMClusterUtil.createRegionServerThread(conf, HRegionServer.class, port).start();
+  }
+
+  /** HBase's own hook stops it in order when the process is told to end. */
+  private static void runOneRegionServer() throws Exception {
+    Configuration conf = HBaseConfiguration.create();
+    awaitZooKeeper(conf.getInt(HConstants.ZOOKEEPER_CLIENT_PORT, 0));
+    HRegionServer server = new HRegionServer(conf);
+    server.start();
+    server.join();
+    Runtime.getRuntime().halt(server.isAborted() ? 1 : 0);
   }
 
   private static void awaitZooKeeper(int port) throws InterruptedException {

@@ -27,6 +27,8 @@ describe('scripts/hbase', function () {
     expect(await says(['start', '--port', '0'])).to.equal('2 hbase: --port must be 1 to 65535, not 0\n');
     expect(await says(['start', '--port', '500'])).to.equal('2 hbase: --rest-port must be 1 to 65535, not -7420\n');
     expect(await says(['start', '--memory', 'much'])).to.match(/^2 hbase: --memory must be a size/);
+    expect(await says(['stop', '--server', '0'])).to.equal('2 hbase: --server must be 1 to 9, not 0\n');
+    expect(await says(['start', '--session-ms', '9'])).to.match(/^2 hbase: --session-ms must be 1000 to 600000/);
     expect(await says(['start', '--bogus'])).to.match(/^2 hbase: Unknown option '--bogus'/);
   });
 
@@ -35,6 +37,8 @@ describe('scripts/hbase', function () {
     writeFileSync(join(folder, 'process.json'), JSON.stringify({ pid: process.pid, url: 'hbase://x', ports: {} }));
     expect(await says(['status'])).to.equal(`1 no HBase runs on ${folder}\n`);
     expect(await says(['stop', '--now'])).to.equal(`0 no HBase runs on ${folder}\n`);
+    for (const command of ['start', 'stop'])
+      expect(await says([command, '--server', '1'])).to.equal(`1 hbase: no HBase runs on ${folder}\n`);
   });
 
   it('says that a port is taken, and by which option another is chosen', async () => {

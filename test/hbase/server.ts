@@ -11,8 +11,9 @@ import { needs } from '../require.js';
 import { TableRegions } from './regions.js';
 
 /**
- * The one HBase of a test run: one JVM with two region servers, started when the first test asks, ended with its
- * process, however that ends. Tests keep apart by a prefix of their own for their tables.
+ * The HBase of a test run: one JVM with two region servers, started when the first test asks, ended with its process,
+ * however that ends. Tests keep apart by a prefix of their own for their tables. Tests that kill region servers have
+ * another beside it.
  */
 const script = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
 const START_MS = 600_000;
@@ -45,6 +46,24 @@ export interface HBaseServer {
   resume(): void;
 }
 
+/** One whose region servers have processes of their own. */
+export interface SeparateServers extends HBaseServer {
+  /** kill -9 of the one with this address (`regionServers`). */
+  killServer(address: string): void;
+  /** Stops it in order; resolves when its process is gone. */
+  stopServer(address: string): Promise<void>;
+  /** Starts it again; resolves when the master knows it. */
+  startServer(address: string): Promise<void>;
+  /** Ends all of it. */
+  end(): Promise<void>;
+}
+
+/** The one for all, and the one whose region servers are killed. */
+const TOGETHER = { servers: 2, args: [] } as const;
+/** A region server that was killed is given up after some seconds, and none because the machine is busy. */
+const SEPARATE = { servers: 3, args: ['--separate', '--memory', '384m', '--session-ms', '6000'] } as const;
+type Kind = typeof TOGETHER | typeof SEPARATE;
+
 let started: Promise<OwnServer> | undefined;
 let lastPrefix = 0;
 
@@ -60,19 +79,33 @@ export function hbase(context: Mocha.Context): Promise<HBaseServer> {
 
 /** The HBase of this run, started when there is none; for those who know that this machine can. */
 export async function runningHBase(): Promise<HBaseServer> {
-  started ??= OwnServer.start();
+  started ??= OwnServer.start(TOGETHER);
   const server = await started;
   if (!server.isDown) return server;
   // The test that did not bring it up again fails alone.
   await server.kill();
-  started = OwnServer.start();
+  started = OwnServer.start(TOGETHER);
   return started;
+}
+
+/** An HBase of three region servers in processes of their own, for one suite, which ends it. */
+export function separateHBase(context: Mocha.Context): Promise<SeparateServers> {
+  needs(context, 'hbase');
+  context.timeout(START_MS);
+  return OwnServer.start(SEPARATE);
 }
 
 /** A prefix that no other test of the run has. */
 export function freshPrefix(): string {
   lastPrefix++;
   return `t${lastPrefix}`;
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 /**
@@ -82,23 +115,16 @@ export function freshPrefix(): string {
 async function freePort(): Promise<number> {
   while (true) {
     const port = 10_000 + Math.floor(Math.random() * 20_000);
-    const server = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-    });
-    if (free) return port;
+    if (await isFree(port)) return port;
   }
 }
 
-/** Two ports in a row, for the two region servers. */
-async function freePair(): Promise<number> {
+/** As many ports in a row, for the region servers; the first. */
+async function freeRow(count: number): Promise<number> {
   while (true) {
-    const port = await freePort();
-    const next = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      next.once('error', () => resolve(false)).listen(port + 1, '127.0.0.1', () => next.close(() => resolve(true)));
-    });
-    if (free) return port;
+    const first = await freePort();
+    const more = Array.from({ length: count - 1 }, (_, i) => first + 1 + i);
+    if ((await Promise.all(more.map(isFree))).every(Boolean)) return first;
   }
 }
 
@@ -142,35 +168,40 @@ function sweep(): void {
   }
 }
 
-class OwnServer implements HBaseServer {
+class OwnServer implements SeparateServers {
   readonly master: string;
   readonly regionServers: readonly string[];
   readonly rest: string;
   readonly #data: string;
   readonly #start: readonly string[];
   #pid = 0;
+  /** Of region servers with processes of their own, in the order of `regionServers`. */
+  #serverPids: readonly number[] = [];
+  readonly #atExit = (): void => this.#endNow();
   /** Killed, and not up again. */
   isDown = false;
 
-  private constructor(data: string, ports: { master: number; region: number; rest: number; zookeeper: number }) {
+  private constructor(data: string, kind: Kind, ports: Record<'master' | 'region' | 'rest' | 'zookeeper', number>) {
     this.#data = data;
     this.master = `127.0.0.1:${ports.master}`;
-    this.regionServers = [`localhost:${ports.region}`, `localhost:${ports.region + 1}`];
+    this.regionServers = Array.from({ length: kind.servers }, (_, i) => `localhost:${ports.region + i}`);
     this.rest = `http://127.0.0.1:${ports.rest}`;
     this.#start = [
-      ...['start', '--data', data, '--while', String(process.pid), '--region-servers', '2'],
+      ...['start', '--data', data, '--while', String(process.pid), '--region-servers', String(kind.servers)],
       ...['--port', String(ports.master), '--region-port', String(ports.region)],
       ...['--rest-port', String(ports.rest), '--zookeeper-port', String(ports.zookeeper)],
+      ...kind.args,
     ];
   }
 
-  static async start(): Promise<OwnServer> {
+  static async start(kind: Kind): Promise<OwnServer> {
     sweep();
     const data = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`));
-    const [master, region, rest, zookeeper] = [await freePort(), await freePair(), await freePort(), await freePort()];
-    const server = new OwnServer(data, { master, region, rest, zookeeper });
+    const region = await freeRow(kind.servers);
+    const [master, rest, zookeeper] = [await freePort(), await freePort(), await freePort()];
+    const server = new OwnServer(data, kind, { master, region, rest, zookeeper });
     // A kill -9 is what --while is for.
-    process.once('exit', () => server.#endNow());
+    process.once('exit', server.#atExit);
     await server.restart();
     return server;
   }
@@ -191,9 +222,40 @@ class OwnServer implements HBaseServer {
 
   async restart(): Promise<void> {
     await runScript(this.#start);
-    const status = await runScript(['status', '--data', this.#data]);
-    this.#pid = Number(/ pid (\d+)$/.exec(status)?.[1]);
+    await this.#readPids();
     this.isDown = false;
+  }
+
+  async end(): Promise<void> {
+    await runScript(['stop', '--now', '--data', this.#data]);
+    this.#pid = 0;
+    process.off('exit', this.#atExit);
+    rmSync(this.#data, { recursive: true, force: true });
+  }
+
+  killServer(address: string): void {
+    process.kill(this.#serverPids[this.regionServers.indexOf(address)]!, 'SIGKILL');
+  }
+
+  async stopServer(address: string): Promise<void> {
+    await this.#server('stop', address);
+  }
+
+  async startServer(address: string): Promise<void> {
+    await this.#server('start', address);
+    await this.#readPids();
+  }
+
+  async #server(command: 'start' | 'stop', address: string): Promise<void> {
+    const number = this.regionServers.indexOf(address) + 1;
+    await runScript([command, '--data', this.#data, '--server', String(number)]);
+  }
+
+  async #readPids(): Promise<void> {
+    const [main, ...servers] = (await runScript(['status', '--data', this.#data])).split('\n');
+    const pid = (line: string): number => Number(/ pid (\d+)$/.exec(line)?.[1]);
+    this.#pid = pid(main!);
+    this.#serverPids = servers.map(pid);
   }
 
   async suspend(): Promise<void> {
