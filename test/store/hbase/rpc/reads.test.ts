@@ -1,4 +1,3 @@
-import { Session } from 'node:inspector/promises';
 import { expect } from 'chai';
 import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
@@ -41,27 +40,6 @@ function slowFilter(comparisons: number): Buffer {
   );
 }
 
-/** Names of the functions that allocated memory in the course of the work. */
-async function framesAllocating(work: () => Promise<void>): Promise<Set<string>> {
-  const session = new Session();
-  session.connect();
-  await session.post('HeapProfiler.startSampling', {
-    samplingInterval: 32,
-    includeObjectsCollectedByMajorGC: true,
-    includeObjectsCollectedByMinorGC: true,
-  });
-  await work();
-  const { profile } = await session.post('HeapProfiler.stopSampling');
-  session.disconnect();
-  const names = new Set<string>();
-  const open = [profile.head];
-  for (let node = open.pop(); node; node = open.pop()) {
-    names.add(node.callFrame.functionName);
-    open.push(...node.children);
-  }
-  return names;
-}
-
 describe('hbase/rpc reads', function () {
   this.timeout(60_000);
   let cluster: Cluster;
@@ -99,19 +77,6 @@ describe('hbase/rpc reads', function () {
   }
 
   const keysFrom = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => String(key(from + i)));
-
-  it('no failure is made where nothing fails', async () => {
-    const made = await framesAllocating(async () => {
-      for (let n = 0; n < 20; n++)
-        await client.getMany(
-          table,
-          Array.from({ length: 20 }, (_, i) => key(n * 20 + i)),
-        );
-    });
-    expect([...made])
-      .to.include('GetOperation')
-      .and.not.include('Failure');
-  });
 
   it('get gives packed rows, of all three regions', async () => {
     for (const i of [0, 399, 400, 799, 800, ROWS - 1]) {
