@@ -1,18 +1,50 @@
 import { LdapError } from '../../ldap/error.js';
 import type { Schema } from '../../schema/schema.js';
-import { UUID_BYTES } from '../model/tables.js';
+import { parentIdOf, ROOT_ID, UUID_BYTES, upRdnOf } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
+import { joinDn } from '../tree/nodes.js';
+
+/** A longer way up goes in a circle. */
+const MAX_DEPTH = 1000;
 
 /** The normalized RDN in the key of a tree row; of a suffix its whole DN. */
-export function normRdnIn(key: Buffer): Buffer {
+function normRdnIn(key: Buffer): Buffer {
   return key.subarray(UUID_BYTES + 1);
 }
 
+/** DN of an entry whose row is lost, as the key of its tree row and the name of its parent tell it. */
+export function lostDn(schema: Schema, key: Buffer, id: Buffer, above: Buffer): Buffer {
+  return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), above);
+}
+
 /**
- * The name of an entry whose row is lost, as its tree row tells it: values in their normalized form. Where no name can
- * be made of that, the entryUUID.
+ * DN of an entry by the master rows from its own up to the root, which `rowOf` gives. Where it gives none, the name
+ * ends with what `lostName` knows of that entry, or else with its entryUUID.
  */
-export function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
+export async function dnByRows(
+  id: Buffer,
+  rowOf: (id: Buffer) => Promise<Buffer | undefined>,
+  lostName: (id: Buffer) => Buffer | undefined = () => undefined,
+): Promise<Buffer> {
+  const rdns: Buffer[] = [];
+  for (let at = id; !at.equals(ROOT_ID) && rdns.length < MAX_DEPTH; ) {
+    const row = await rowOf(at);
+    if (!row) {
+      rdns.push(lostName(at) ?? Buffer.from(entryName(at)));
+      break;
+    }
+    rdns.push(upRdnOf(row));
+    at = Buffer.from(parentIdOf(row));
+  }
+  return rdns.reduceRight((above, rdn) => joinDn(rdn, above), Buffer.alloc(0));
+}
+
+function entryName(id: Buffer): string {
+  return `entryUUID=${uuidText(id)}`;
+}
+
+/** The RDN in a tree row's key: values in their normalized form. Where no name can be made of that, the entryUUID. */
+function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   try {
     const text = split(norm, ',')
       .map((rdn) =>
@@ -26,7 +58,7 @@ export function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   } catch (error) {
     if (!(error instanceof LdapError)) throw error;
   }
-  return `entryUUID=${uuidText(id)}`;
+  return entryName(id);
 }
 
 /** In a normalized name these separators stand for nothing else. */

@@ -20,10 +20,9 @@ import {
   UUID_BYTES,
   upRdnOf,
 } from '../model/tables.js';
-import { uuidText } from '../model/uuid.js';
 import { joinDn, normText, suffixAt } from '../tree/nodes.js';
 import { type Rows, readAround } from './around.js';
-import { normRdnIn, rdnText } from './lost-name.js';
+import { dnByRows, lostDn } from './lost-name.js';
 
 /** An entry that can be read. */
 export interface Salvaged {
@@ -205,9 +204,7 @@ export class Salvage {
       const row = rows[i];
       // Without states of the store nobody can tell what is lost from what was deleted.
       if (!row && !this.#store.supports.snapshot) continue;
-      const dn =
-        (row instanceof Buffer && (await this.#give(id, row, above))) ||
-        joinDn(Buffer.from(rdnText(this.#schema, normRdnIn(key), id)), above);
+      const dn = (row instanceof Buffer && (await this.#give(id, row, above))) || lostDn(this.#schema, key, id, above);
       if (!row || row instanceof StoreError) await this.#tell(id, dn, row?.message ?? 'its row is missing');
       if (deep) parents.push({ id: Buffer.from(id), dn, key });
     }
@@ -262,23 +259,14 @@ export class Salvage {
   }
 
   /** By master rows, up to the root or to an entry that is lost. */
-  async #dnOf(id: Buffer): Promise<Buffer> {
-    const rdns: Buffer[] = [];
-    for (let at = id; !at.equals(ROOT_ID) && rdns.length < MAX_DEPTH; ) {
+  #dnOf(id: Buffer): Promise<Buffer> {
+    const rowOf = async (at: Buffer): Promise<Buffer | undefined> => {
       const row = await this.#read(MASTER_TABLE.name, at);
-      if (!(row instanceof Buffer) || !placeOf(row)) {
-        rdns.push(this.#lost.get(at.toString('latin1')) ?? Buffer.from(`entryUUID=${uuidText(at)}`));
-        break;
-      }
-      rdns.push(upRdnOf(row));
-      at = Buffer.from(parentIdOf(row));
-    }
-    return rdns.reduceRight((above, rdn) => joinDn(rdn, above), Buffer.alloc(0));
+      return row instanceof Buffer && placeOf(row) ? row : undefined;
+    };
+    return dnByRows(id, rowOf, (at) => this.#lost.get(at.toString('latin1')));
   }
 }
-
-/** A longer way up goes in a circle. */
-const MAX_DEPTH = 1000;
 
 /** Key of the tree row of an entry; undefined where its row does not tell. */
 function placeOf(row: Buffer): Buffer | undefined {

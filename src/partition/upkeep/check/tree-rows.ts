@@ -7,20 +7,15 @@ import {
   normRdnOf,
   parentIdOf,
   Q,
-  ROOT_ID,
   TREE,
   TREE_TABLE,
   treeKey,
   UUID_BYTES,
-  upRdnOf,
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { normRdnIn, rdnText } from '../lost-name.js';
+import { dnByRows, lostDn } from '../lost-name.js';
 import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
-
-/** A longer way up goes in a circle. */
-const MAX_DEPTH = 1000;
 
 /** Tree rows that no entry implies. Those that entries imply were counted, so most often a count is enough. */
 export async function checkTreeRows(survey: Survey): Promise<void> {
@@ -57,26 +52,13 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
 
 /** An entry whose row is damaged has a name still. */
 async function tellName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
-  const { schema } = survey.context;
-  const parentId = Buffer.from(key.subarray(0, UUID_BYTES));
-  const above = parentId.equals(ROOT_ID) ? '' : await nameOfParent(survey, parentId);
-  const dn = joined(rdnText(schema, normRdnIn(key), id), above);
-  await survey.report('lost', uuidText(id), `the entry whose row is damaged is ${dn}`);
-}
-
-async function nameOfParent(survey: Survey, id: Buffer): Promise<string> {
-  const names: string[] = [];
-  for (let at = id, n = 0; !at.equals(ROOT_ID) && n < MAX_DEPTH; n++) {
+  const rowOf = async (at: Buffer): Promise<Buffer | undefined> => {
     const row = await survey.get(MASTER_TABLE.name, at);
-    if (!row || rowProblem(row)) return joined(names.join(','), `entryUUID=${uuidText(at)}`);
-    names.push(upRdnOf(row).toString());
-    at = Buffer.from(parentIdOf(row));
-  }
-  return names.join(',');
-}
-
-function joined(name: string, above: string): string {
-  return name && above ? `${name},${above}` : name || above;
+    return row && !rowProblem(row) ? row : undefined;
+  };
+  const above = await dnByRows(Buffer.from(key.subarray(0, UUID_BYTES)), rowOf);
+  const dn = lostDn(survey.context.schema, key, id, above);
+  await survey.report('lost', uuidText(id), `the entry whose row is damaged is ${dn}`);
 }
 
 function idOf(row: Buffer): Buffer | undefined {
