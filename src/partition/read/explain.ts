@@ -1,28 +1,32 @@
-import type { Term } from './filter/compiled-filter.js';
+import type { CompiledFilter, Term } from './filter/compiled-filter.js';
 import { mayBeTrue, storeFilterText } from './filter/store-filter.js';
-import { planIndexes } from './plan/index-plan.js';
-import { prepare, search } from './run/search.js';
+import type { IndexPlan } from './plan/index-plan.js';
+import { search } from './run/search.js';
 import type { SearchContext } from './run/search-context.js';
 import type { Explanation, SearchParams } from './search-params.js';
 
+const NOBODY = { entry: () => undefined, reference: () => undefined };
+
 /** Runs a search without giving its entries away and tells how it was done. */
 export async function explain(context: SearchContext, params: SearchParams): Promise<Explanation> {
-  const { filter } = await prepare(context, params);
-  const considered: { term: Term; count: number | undefined; why: string }[] = [];
-  const plan = await planIndexes(filter, {
-    indexes: context.shared.indexes,
-    reader: context.store,
+  let considered: { term: Term; count: number | undefined; why: string }[] = [];
+  let made: { filter: CompiledFilter; plan: IndexPlan | undefined; considered: typeof considered } | undefined;
+  const outcome = await search(context, params, NOBODY, {
     consider: (term, count, why) => void considered.push({ term, count, why }),
+    planned: (filter, plan) => {
+      made = { filter, plan, considered };
+      considered = [];
+    },
   });
-  const nobody = { entry: () => undefined, reference: () => undefined };
-  const outcome = await search(context, params, nobody);
+  if (!made) throw new TypeError('a search ended before it was planned');
+  const { filter, plan } = made;
   const translated = mayBeTrue(filter);
   const byIndex = outcome.plan === 'index';
   const scanned = outcome.plan === 'scope' || outcome.plan === 'table';
   const names = plan?.term.split(' ') ?? [];
   return {
     plan: outcome.plan,
-    terms: considered.map(({ term, count, why }) => ({
+    terms: made.considered.map(({ term, count, why }) => ({
       term: termText(term),
       count,
       taken: byIndex && names.includes(term.types.map((t) => t.name).join(',')),

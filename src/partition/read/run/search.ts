@@ -4,7 +4,7 @@ import { awaitedLater, chain, isPromise } from '../../../store/maybe.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor } from '../plan/advice.js';
-import { type IndexPlan, planIndexes } from '../plan/index-plan.js';
+import { type Consider, type IndexPlan, planIndexes } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
 import type { SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
@@ -24,8 +24,13 @@ import { Turns } from './turns.js';
  * Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded
  * store ends at once.
  */
-export function search(context: SearchContext, params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-  const attempt: Attempt = { run: undefined };
+export function search(
+  context: SearchContext,
+  params: SearchParams,
+  sink: SearchSink,
+  told?: PlanTold,
+): Maybe<SearchOutcome> {
+  const attempt: Attempt = { run: undefined, told };
   try {
     const outcome = searchOnce(context, params, sink, attempt);
     return isPromise(outcome) ? outcome.catch((error) => searchAgain(context, params, sink, attempt, error)) : outcome;
@@ -34,8 +39,15 @@ export function search(context: SearchContext, params: SearchParams, sink: Searc
   }
 }
 
+/** What `explain` wants to hear of the plan of the base's area, which is then made in any case. */
+export interface PlanTold {
+  readonly consider: Consider;
+  planned(filter: CompiledFilter, plan: IndexPlan | undefined): void;
+}
+
 interface Attempt {
   run: SearchRun | undefined;
+  readonly told?: PlanTold | undefined;
 }
 
 /** All that a search does, in this order. */
@@ -46,7 +58,7 @@ function searchOnce(
   attempt: Attempt,
 ): Maybe<SearchOutcome> {
   // What is shared by all front ends as of now, the filter compiled, the base found.
-  return chain(prepare(context, params), (prepared) => {
+  return chain(prepare(context, params, attempt.told), (prepared) => {
     const stage = params.order?.stage(sink);
     const run = new SearchRun(context, params, stage ?? sink, prepared);
     attempt.run = run;
@@ -63,21 +75,21 @@ function searchAgain(
   context: SearchContext,
   params: SearchParams,
   sink: SearchSink,
-  { run }: Attempt,
+  { run, told }: Attempt,
   error: unknown,
 ): Maybe<SearchOutcome> {
   const gone = error instanceof BaseGone || (error instanceof StoreError && error.code === 'noTable');
   if (!gone || run?.gave) throw error;
   context.nodes.clear();
-  return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined }));
+  return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined, told }));
 }
 
-export function prepare(context: SearchContext, params: SearchParams): Maybe<Prepared> {
+function prepare(context: SearchContext, params: SearchParams, told: PlanTold | undefined): Maybe<Prepared> {
   return context.shared.ahead((early) => {
     const specials = specialsOf(context, context.store);
     return isPromise(specials)
-      ? specials.then((known) => prepareWith(context, params, known, early))
-      : prepareWith(context, params, specials, early);
+      ? specials.then((known) => prepareWith(context, params, known, early, told))
+      : prepareWith(context, params, specials, early, told);
   });
 }
 
@@ -86,9 +98,11 @@ function prepareWith(
   params: SearchParams,
   specials: Specials,
   early: boolean,
+  told: PlanTold | undefined,
 ): Maybe<Prepared> {
   const { filter, needs } = context.compiler.compile(params.filter, params.viewer);
-  const plan = early && params.scope !== 'base' && !params.pageSize ? askEarly(context, filter) : undefined;
+  const isAsked = told !== undefined || (early && params.scope !== 'base' && !params.pageSize);
+  const plan = isAsked ? askEarly(context, filter, told) : undefined;
   const whole = (places: Places | undefined, base: Base): Prepared => ({ places, filter, needs, base, plan });
   if (asksForPlaces(params, specials))
     return chain(placesOf(context, specials), (places) =>
@@ -109,9 +123,25 @@ function placesOf(context: SearchContext, specials: Specials): Maybe<Places> {
 }
 
 /** Where answers take a journey, the index is asked before the base is found. */
-function askEarly(context: SearchContext, filter: CompiledFilter): Promise<IndexPlan | undefined> | undefined {
-  const plan = planIndexes(filter, { indexes: context.shared.indexes, reader: context.store });
+function askEarly(
+  context: SearchContext,
+  filter: CompiledFilter,
+  told: PlanTold | undefined,
+): Prepared['plan'] | undefined {
+  const asking = { indexes: context.shared.indexes, reader: context.store, consider: told?.consider };
+  const plan = planIndexes(filter, asking);
+  if (told) return awaitedLater(tellPlan(filter, plan, told));
   return isPromise(plan) ? awaitedLater(plan) : undefined;
+}
+
+async function tellPlan(
+  filter: CompiledFilter,
+  asked: Maybe<IndexPlan | undefined>,
+  told: PlanTold,
+): Promise<IndexPlan | undefined> {
+  const plan = await asked;
+  told.planned(filter, plan);
+  return plan;
 }
 
 /** Aliases in the area lead to others; referrals in them become references. Most searches meet neither. */
