@@ -13,7 +13,7 @@ export interface Frame {
 /**
  * What becomes of a message: it is kept, its bytes are passed over as they come, or nothing more is handed out for now.
  */
-export type Verdict = 'keep' | 'drop' | 'wait';
+export type Admission = 'keep' | 'drop' | 'wait';
 
 export interface FramerLimits {
   /** Identifier and length octets included. */
@@ -24,7 +24,7 @@ export interface FramerLimits {
    * Asked before a message is kept; again, at the next `next`, where it was to wait. `head`: its first bytes, at least
    * `HEAD_BYTES` of them; `total`: its length. What it throws, `next` throws.
    */
-  readonly admit?: (head: Buffer, total: number) => Verdict;
+  readonly admit?: (head: Buffer, total: number) => Admission;
 }
 
 /** A messageID and the operation's tag lie within them, however long their lengths are written. */

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/error.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { ProtocolError } from '../../protocol/error.js';
-import { Framer, type Verdict } from '../../protocol/framing.js';
+import { type Admission, Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import type { RequestMessage } from '../../protocol/messages.js';
 import type { AnsweredRequest } from '../operations/perform.js';
@@ -103,7 +103,7 @@ export class Intake {
   }
 
   /** Called for the first bytes of each message that is not small. */
-  #admit(head: Buffer, total: number): Verdict {
+  #admit(head: Buffer, total: number): Admission {
     const { services, session } = this.#owner;
     const peeked = peekRequest(head, 0, total);
     const unbound = session.identity.kind === 'anonymous';
