@@ -20,11 +20,14 @@ interface Place {
 }
 
 /**
- * Waits in ranks: whatever has a lower rank goes first, but for every `GUARD`th turn, which is the highest rank's, so
+ * Waits in ranks: whatever has a lower rank goes first, but for every `GUARD`th turn, which the other ranks share, so
  * that none waits for ever. Within a rank networks take turns, within a network identities, within an identity
- * connections, and of one connection the first comes first. Bounded: no network has more than half of the room. Where
- * that is used up, who comes takes the place of one of a higher rank, else of one of the identity that has most, or of
- * the own connection that has most, if they have more than the newcomer then has.
+ * connections, and of one connection the first comes first. In all ranks but the first, every second turn goes to the
+ * latest comer, at each of these levels: nobody waits for all that came before him, nor for all that come after.
+ *
+ * Bounded: no network has more than half of the room. Where that is used up, who comes takes the place of one of a
+ * higher rank, else of one of the identity that has most, or of the own connection that has most, if they have more
+ * than the newcomer then has.
  */
 export class FairQueue<T> {
   readonly #room: number;
@@ -94,9 +97,11 @@ export class FairQueue<T> {
 
   shift(): T | undefined {
     if (this.size === 0) return undefined;
-    const last = ++this.#turns % GUARD === 0;
-    const rank = last ? this.#ranks.findLast((one) => one.size > 0)! : this.#ranks.find((one) => one.size > 0)!;
-    const item = rank.shift();
+    const turn = ++this.#turns;
+    const [first, ...others] = this.#ranks.filter((one) => one.size > 0);
+    const other = turn % GUARD === 0 ? others[(turn / GUARD) % others.length] : undefined;
+    const rank = other ?? first!;
+    const item = rank.shift(turn % 2 === 1 && rank !== this.#ranks[0]);
     this.#left(item, this.#places.get(item)!);
     return item;
   }

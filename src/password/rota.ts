@@ -1,6 +1,8 @@
 /** Items under paths of keys, all of one length: at each level the keys take turns. */
 export class Rota<T> {
   readonly #below = new Map<unknown, Rota<T>>();
+  /** Keys below that have had no turn since they came, the latest at the end. */
+  readonly #comers: unknown[] = [];
   readonly #items: T[] = [];
   #size = 0;
 
@@ -18,19 +20,30 @@ export class Rota<T> {
     if (!below) {
       below = new Rota();
       this.#below.set(path[depth], below);
+      this.#comers.push(path[depth]);
     }
     below.push(path, item, depth + 1);
   }
 
-  /** The one whose turn it is; there must be one. Whose turn it was goes to the end. */
-  shift(): T {
+  /**
+   * The one whose turn it is; there must be one. Whose turn it was goes to the end. With `latest` it is, at each level,
+   * the turn of the latest of those that have had none.
+   */
+  shift(latest: boolean): T {
     this.#size--;
     if (this.#items.length > 0) return this.#items.shift()!;
-    const [key, first] = this.#below.entries().next().value!;
-    const item = first.shift();
+    const key = latest && this.#comers.length > 0 ? this.#comers.at(-1) : this.#below.keys().next().value;
+    const below = this.#below.get(key)!;
+    const item = below.shift(latest);
+    this.#comersWithout(key);
     this.#below.delete(key);
-    if (first.size > 0) this.#below.set(key, first);
+    if (below.size > 0) this.#below.set(key, below);
     return item;
+  }
+
+  #comersWithout(key: unknown): void {
+    const at = this.#comers.lastIndexOf(key);
+    if (at >= 0) this.#comers.splice(at, 1);
   }
 
   /** False where it is not here. */
@@ -42,7 +55,10 @@ export class Rota<T> {
     } else {
       const below = this.#below.get(path[depth]);
       if (!below?.remove(path, item, depth + 1)) return false;
-      if (below.size === 0) this.#below.delete(path[depth]);
+      if (below.size === 0) {
+        this.#below.delete(path[depth]);
+        this.#comersWithout(path[depth]);
+      }
     }
     this.#size--;
     return true;

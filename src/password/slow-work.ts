@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { FairQueue, type Source } from './fair-queue.js';
-import { History } from './history.js';
+import { History, RANKS } from './history.js';
 
 /** No room in the queue of slow work. */
 export class SlowWorkFull extends Error {
@@ -37,7 +37,7 @@ class Lane {
   running = 0;
 
   constructor(room: number, most: number) {
-    this.queue = new FairQueue(3, room);
+    this.queue = new FairQueue(RANKS, room);
     this.most = most;
   }
 }

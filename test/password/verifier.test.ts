@@ -170,9 +170,52 @@ describe('SlowWork, of many sources', () => {
     work.note(own, true);
     expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
     for (let n = 0; n < 3; n++) work.note(own, false);
-    expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after failures').to.be.greaterThan(100);
+    const amidst = [...many.slice(0, 100), own, ...many.slice(100)];
+    expect((await turns(work, amidst)).indexOf('10.0.0.1 uid=ann'), 'after failures').to.be.at.least(100);
     work.note(own, true);
     expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after a success').to.equal(0);
+  });
+
+  it('however many fail, it is not forgotten who succeeded before', async () => {
+    const work = new SlowWork(1);
+    work.note(own, true);
+    for (let n = 0; n < 20_001; n++) work.note({ ...own, identity: `uid=x${n}` }, false);
+    const many = Array.from({ length: 20 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
+    expect((await turns(work, [many[0]!, own, ...many.slice(1)])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
+  });
+
+  it('who comes for the first time does not stand behind all that came before him', async () => {
+    const many = Array.from({ length: 2000 }, (_, n) => ({ ...own, identity: `uid=u${n}`, connection: { n } }));
+    const order = await turns(new SlowWork(1), [...many, own]);
+    expect(order.indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
+    // Nor do those who come later keep the first one waiting: it is the third, behind two of the latest.
+    expect(order.indexOf('10.0.0.1 uid=u0')).to.be.at.most(2);
+  });
+
+  it('nor behind those whose connections have failed, whomever they name next', async () => {
+    const work = new SlowWork(1);
+    const connections = Array.from({ length: 200 }, (_, n) => ({ n }));
+    for (const connection of connections) work.note({ ...own, identity: `uid=x${connection.n}`, connection }, false);
+    const named = (connection: { n: number }) => ({ ...own, identity: `uid=y${connection.n}`, connection });
+    const wrong = connections.map(named);
+    const order = await turns(work, [...wrong.slice(0, 100), own, ...wrong.slice(100)]);
+    expect(order[0]).to.equal('10.0.0.1 uid=ann');
+    work.note({ ...own, identity: 'uid=right', connection: connections[100]! }, true);
+    const after = await turns(work, wrong);
+    expect(after[0], 'a right password makes up for the wrong ones').to.equal('10.0.0.1 uid=y100');
+  });
+
+  it('no rank waits for ever for those before it', async () => {
+    const work = new SlowWork(1);
+    const failing = { connection: 1 };
+    work.note(attacker, false);
+    work.note({ ...own, identity: 'uid=x', connection: failing }, false);
+    const doubtful = { ...own, identity: 'uid=doubtful', connection: failing };
+    const others = Array.from({ length: 60 }, (_, n) => ({ network: '10.0.0.2', identity: `uid=u${n}` }));
+    const order = await turns(work, [attacker, attacker, doubtful, doubtful, ...others]);
+    const at = (who: string) => order.flatMap((one, i) => (one.endsWith(who) ? [i] : []));
+    expect([...at('uid=ann'), ...at('uid=doubtful')].sort((a, b) => a - b)).to.deep.equal([7, 15, 23, 31]);
+    expect(at('uid=doubtful')[0]).to.be.below(16);
   });
 
   it('who has only failed comes last, and has its turns', async () => {

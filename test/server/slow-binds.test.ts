@@ -28,6 +28,16 @@ describe('server: slow binds', () => {
     return client;
   }
 
+  /** Persons whose password is `right`, hashed. */
+  async function addRight(...uids: string[]): Promise<void> {
+    const admin = await open();
+    await admin.bind(ADMIN.dn, ADMIN.password);
+    for (const uid of uids) {
+      const given = personAttributes(uid, { userPassword: 'right' });
+      expect((await admin.request({ op: 'add', dn: personDn(uid), attributes: given })).code).to.equal(0);
+    }
+  }
+
   /** The place of the right bind among the answers, when it is sent behind all the wrong ones. */
   async function placeOf(right: RawClient, dn: string, wrong: (n: number) => [RawClient, string]): Promise<number> {
     const held = hold();
@@ -49,18 +59,7 @@ describe('server: slow binds', () => {
   }
 
   it('a right one does not wait for 200 wrong ones', async () => {
-    const admin = await open();
-    await admin.bind(ADMIN.dn, ADMIN.password);
-    for (const uid of ['ann', 'bob'])
-      expect(
-        (
-          await admin.request({
-            op: 'add',
-            dn: personDn(uid),
-            attributes: personAttributes(uid, { userPassword: 'right' }),
-          })
-        ).code,
-      ).to.equal(0);
+    await addRight('ann', 'bob');
     const many = await Promise.all(Array.from({ length: WRONG }, () => open()));
     const [right, elsewhere] = [await open(), await open('127.0.0.2')];
     const few = 10;
@@ -69,6 +68,17 @@ describe('server: slow binds', () => {
     expect(await placeOf(right, personDn('bob'), toAnn), 'for another identity').to.be.at.most(few);
     const toMany = (n: number): [RawClient, string] => [many[n]!, personDn(`nobody${n}`)];
     expect(await placeOf(right, personDn('bob'), toMany), 'of one who succeeded before').to.be.at.most(few);
+  });
+
+  it('a right one that is the first of its DN does not wait for 200 wrong ones of its network', async () => {
+    await addRight('carol', 'dave');
+    const many = await Promise.all(Array.from({ length: WRONG }, () => open()));
+    const few = 10;
+    const toMany =
+      (wave: string) =>
+      (n: number): [RawClient, string] => [many[n]!, personDn(`${wave}${n}`)];
+    expect(await placeOf(await open(), personDn('carol'), toMany('first')), 'of new connections').to.be.at.most(few);
+    expect(await placeOf(await open(), personDn('dave'), toMany('next')), 'of those that failed').to.be.at.most(few);
   });
 
   it('passwords are few, and their hashes not dear', async () => {
