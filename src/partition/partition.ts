@@ -55,6 +55,7 @@ import { modify } from './write/modify.js';
 import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
 import { restore } from './write/restore.js';
+import { restoreSubtree, type SubtreeRestore } from './write/restore-subtree.js';
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
@@ -289,6 +290,11 @@ export class Partition implements Directory {
   /** Brings a deleted entry back; resolves with its DN. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
     return translated(restore(this.context, id, actor));
+  }
+
+  /** Brings back an entry and what was deleted below it. */
+  async restoreSubtree(id: Buffer, actor: Actor, options: SubtreeRestore): Promise<void> {
+    return translated(restoreSubtree(this.context, id, actor, options));
   }
 
   /** Forgets entries deleted before `before` (ms since 1970); resolves with their number. */

@@ -243,6 +243,36 @@ describe('cli: beside a server', () => {
     expect(await does('check')).to.equal('no breach found\n');
   });
 
+  it('deleted restore --subtree', async () => {
+    const before = await does('export', '--base', PEOPLE, '--no-operational');
+    const dns = [...before.replaceAll('\n ', '').matchAll(/^dn: (.*)$/gm)].map(([, dn]) => dn!);
+    expect(dns.length).to.be.greaterThan(3);
+    const changes = dns.toReversed().map((dn) => `dn: ${dn}\nchangetype: delete\n\n`);
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: changes.join('') });
+    const listed = await does('deleted', 'list');
+    const [, id, time] = new RegExp(`^(\\S+)  (\\S+)  ${PEOPLE} `, 'm').exec(listed)!;
+    const later = new Date(Date.parse(time!) + 1).toISOString();
+    expect(await does('deleted', 'restore', id!, '--subtree', '--since', later)).to.equal(
+      `restored ${PEOPLE}\nrestored: 1\n`,
+    );
+    const taken = `dn: ${dns[1]}\nobjectClass: inetOrgPerson\ncn: x\nsn: x\n`;
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: taken });
+    const some = await rowan(['deleted', 'restore', id!, '--subtree', '--data', sandbox.data]);
+    expect(some.code).to.equal(1);
+    expect(some.stderr).to.equal('rowan: 1 entry stays deleted: see the lines above\n');
+    expect(some.stdout).to.contain(`  ${dns[1]}: there is an entry '${dns[1]}' already; rename or delete it first\n`);
+    expect(some.stdout).to.match(new RegExp(`^restored: ${dns.length - 2}$`, 'm'));
+    const away = `dn: ${dns[1]}\nchangetype: modrdn\nnewrdn: uid=away\ndeleteoldrdn: 1\n`;
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: away });
+    expect(await does('deleted', 'restore', id!, '--subtree')).to.equal(`restored ${dns[1]}\nrestored: 1\n`);
+    const gone = `dn: uid=away,${PEOPLE}\nchangetype: delete\n`;
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: gone });
+    const records = (text: string): string[] => text.split('\n\n').sort();
+    expect(records(await does('export', '--base', PEOPLE, '--no-operational'))).to.deep.equal(records(before));
+    await rowanDoes(['deleted', 'purge', '--all', '--data', sandbox.data]);
+    expect(await does('check')).to.equal('no breach found\n');
+  });
+
   it('repair of what is sound has nothing to do', async () => {
     expect(await does('repair')).to.equal('nothing to repair\n');
   });

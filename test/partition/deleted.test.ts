@@ -114,6 +114,77 @@ for (const engine of ENGINES) {
       expect(await fixture.values(ANN, 'sn')).to.deep.equal(['anew']);
     });
 
+    describe('a subtree comes back', () => {
+      const B = `ou=b,ou=a,${PEOPLE}`;
+      const all = [PEOPLE, `ou=a,${PEOPLE}`, B, ANN, `cn=x,ou=a,${PEOPLE}`, `cn=y,${B}`];
+
+      beforeEach(async () => {
+        await fixture.unit('other');
+        await fixture.person('z', `ou=other,${SUFFIX}`);
+        // The last entryUUIDs are those of the entries above.
+        await fixture.person('y', PEOPLE);
+        await fixture.person('x', PEOPLE);
+        await fixture.unit('b', PEOPLE);
+        await fixture.unit('a', PEOPLE);
+        await fixture.rename(`ou=b,${PEOPLE}`, 'ou=b', { newSuperior: `ou=a,${PEOPLE}` });
+        await fixture.rename(`cn=x,${PEOPLE}`, 'cn=x', { newSuperior: `ou=a,${PEOPLE}` });
+        await fixture.rename(`cn=y,${PEOPLE}`, 'cn=y', { newSuperior: B });
+      });
+
+      const remove = async (dns: readonly string[]): Promise<void> => {
+        for (const dn of dns.toReversed()) await fixture.delete(dn);
+      };
+      async function restored(id: Buffer, since?: number): Promise<{ back: string[]; left: string[] }> {
+        const [back, left]: [string[], string[]] = [[], []];
+        await fixture.partition.restoreSubtree(id, SYSTEM, {
+          since: since ?? 0,
+          onRestored: (dn) => void back.push(dn),
+          onLeft: ({ dn }, { result }) => void left.push(`${dn} ${result}`),
+        });
+        return { back, left };
+      }
+
+      it('parents first, nothing but what was below it, whatever the order of entryUUIDs', async () => {
+        await remove([...all, `cn=z,ou=other,${SUFFIX}`]);
+        const { back, left } = await restored(people);
+        expect(left).to.deep.equal([]);
+        expect(back).to.have.members(all);
+        for (const [i, dn] of back.entries())
+          if (dn !== PEOPLE) expect(back.indexOf(dn.slice(dn.indexOf(',') + 1)), dn).to.be.within(0, i - 1);
+        expect(await fixture.counts(PEOPLE)).to.deep.equal([2, 5]);
+        expect((await deleted()).map(({ dn }) => dn)).to.deep.equal([`cn=z,ou=other,${SUFFIX}`]);
+        expect(await restored(people)).to.deep.equal({ back: [], left: [] });
+        await refused('noSuchObject', restored(Buffer.alloc(16, 3)), /no deleted entry/);
+      });
+
+      it('but for what was deleted before, and for names that are taken and what was below those', async () => {
+        await remove(all.slice(1));
+        await fixture.unit('b', PEOPLE);
+        await fixture.rename(`ou=b,${PEOPLE}`, 'ou=a');
+        const a = `ou=a,${PEOPLE}`;
+        expect(await restored(people, Date.now() + 1000)).to.deep.equal({ back: [], left: [] });
+        const { back, left } = await restored(people);
+        expect(back).to.deep.equal([ANN]);
+        expect(left).to.have.members([
+          `${a} entryAlreadyExists`,
+          `cn=x,${a} noSuchObject`,
+          `${B} noSuchObject`,
+          `cn=y,${B} noSuchObject`,
+        ]);
+        await fixture.rename(a, 'ou=c');
+        expect((await restored(people)).left).to.deep.equal([]);
+        expect(await fixture.counts(PEOPLE)).to.deep.equal([3, 6]);
+      });
+
+      it('while another restores it, too', async () => {
+        await remove(all);
+        await fixture.partition.restore(people, SYSTEM);
+        const both = await Promise.all([restored(people), restored(people)]);
+        expect(both.flatMap(({ back }) => back)).to.have.members(all.slice(1));
+        expect(await fixture.counts(PEOPLE)).to.deep.equal([2, 5]);
+      });
+    });
+
     it('are purged by time and then gone for good', async () => {
       await fixture.delete(ANN);
       expect(await fixture.partition.purge(Date.now() - 60_000)).to.equal(0);

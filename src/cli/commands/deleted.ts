@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { parseUuid, uuidText } from '../../partition/index.js';
+import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
 import { withDirectory } from '../directory.js';
-import { formatCount } from '../exit.js';
+import { CliError, counted, formatCount } from '../exit.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const DAY_MS = 86_400_000;
@@ -13,6 +13,9 @@ Examples:
 
   Bring one back, with its entryUUID and all its values:
     rowan deleted restore 0190a3c2-5f0e-7b11-9c3f-2a4d5e6f7081 --data data
+
+  With all that was deleted below it in the same hour:
+    rowan deleted restore 0190a3c2-5f0e-7b11-9c3f-2a4d5e6f7081 --subtree --since 2026-11-23T08:00Z --data data
 
   Forget what was deleted more than a week ago, or everything:
     rowan deleted purge --older-than 7 --data data
@@ -35,6 +38,39 @@ function parseId(text: string): Buffer {
   }
 }
 
+/** Milliseconds since 1970. */
+function parseTime(text: string): number {
+  const time = Date.parse(text);
+  if (Number.isNaN(time)) throw new InvalidArgumentError('a time as "rowan deleted list" shows it is wanted.');
+  return time;
+}
+
+interface RestoreOptions {
+  readonly subtree?: boolean;
+  readonly since?: number;
+}
+
+async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }: RestoreOptions): Promise<void> {
+  const actor = { dn: partition.settings.adminDn, system: true };
+  const onRestored = (dn: string): void => void process.stdout.write(`restored ${dn}\n`);
+  if (!subtree) return onRestored(await partition.restore(id, actor));
+  let restored = 0;
+  let left = 0;
+  await partition.restoreSubtree(id, actor, {
+    since,
+    onRestored: (dn) => {
+      restored++;
+      onRestored(dn);
+    },
+    onLeft: (entry, error) => {
+      left++;
+      process.stdout.write(`left ${uuidText(entry.id)}  ${entry.dn}: ${error.message}\n`);
+    },
+  });
+  process.stdout.write(`restored: ${formatCount(restored)}\n`);
+  if (left > 0) throw new CliError(`${counted(left, 'entry stays', 'entries stay')} deleted: see the lines above`);
+}
+
 export function addDeleted(program: Command): void {
   const deleted = program
     .command('deleted')
@@ -54,13 +90,13 @@ export function addDeleted(program: Command): void {
 
   directoryCommand(deleted, 'restore', 'bring a deleted entry back')
     .argument('<entryUUID>', 'as "rowan deleted list" shows it', parseId)
+    .option('--subtree', 'with what was deleted below it; the entry itself may be there')
+    .option('--since <time>', 'of those below it only what was deleted then or later', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action((id: Buffer, _options: object, command: Command) =>
-      withDirectory(settingsOf(command), {}, async ({ partition }) => {
-        const dn = await partition.restore(id, { dn: partition.settings.adminDn, system: true });
-        process.stdout.write(`restored ${dn}\n`);
-      }),
-    );
+    .action((id: Buffer, options: RestoreOptions, command: Command) => {
+      if (options.since !== undefined && !options.subtree) command.error("error: '--since' goes with '--subtree'");
+      return withDirectory(settingsOf(command), {}, ({ partition }) => restore(partition, id, options));
+    });
 
   directoryCommand(deleted, 'purge', 'remove deleted entries for good')
     .option('--older-than <days>', 'only those deleted so many days ago or earlier', parseDays)

@@ -123,6 +123,8 @@ export interface Breach {
 
 export interface DeletedEntry {
   readonly id: Buffer;
+  /** entryUUID of the entry above it. */
+  readonly parentId: Buffer;
   readonly dn: string;
   /** Milliseconds since 1970. */
   readonly time: number;

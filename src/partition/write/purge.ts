@@ -3,7 +3,7 @@ import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import type { DeletedEntry } from '../model/directory.js';
-import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, UUID_BYTES } from '../model/tables.js';
+import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
 import type { WriteContext } from './context.js';
 
@@ -29,6 +29,7 @@ function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
     throw new StoreError('corrupt', `deleted entry ${uuidText(id)} has no time; run \`rowan check\``);
   return {
     id,
+    parentId: Buffer.from(parentIdOf(row)),
     dn: about(DELETION.dn)?.toString() ?? '',
     time: Number(time.readBigUInt64BE()),
     by: about(DELETION.by)?.toString() ?? '',
