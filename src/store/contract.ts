@@ -280,6 +280,11 @@ export interface Store extends Reader {
   /** Resolves with whether writes were held. */
   releaseWrites?(): Promise<boolean>;
   /**
+   * Counts the rows that processes which died have left locked; with `remove` they are no more. Others meet them
+   * without harm: what had begun was finished or dropped before. Absent where a lock ends with its process.
+   */
+  deadLocks?(remove: boolean): Promise<number>;
+  /**
    * A number up to which appended rows are final: every row of `table` with such a number that will ever be there can
    * be read now, and belongs to a plan that was decided. It never falls. Rows above it may be there, with gaps that are
    * filled later.

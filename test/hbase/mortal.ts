@@ -46,7 +46,7 @@ export class Mortal {
         if (name === cluster.journal.name) writers.set(key.toString('hex'), key);
       },
     );
-    const store = new HBaseStore(new Cluster(gate, new TableRegistry(gate, settings)), settings, {
+    const store = new HBaseStore(gate, new TableRegistry(gate, settings), settings, {
       leaseMs: LEASE_MS,
       failpoint: (name) => {
         if (wanted === undefined) return;
@@ -68,6 +68,7 @@ export class Mortal {
       // Ends its timers; it cannot say good-bye.
       await store.close().catch(() => undefined);
       for (const id of writers.values()) await sweeper.sweep(id);
+      await sweeper.clear([...writers.values()]);
     });
   }
 

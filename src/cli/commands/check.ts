@@ -57,6 +57,8 @@ function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buff
   note(`${told}; the next binds of its owner mend it, or a new password does`);
 }
 
+const FREE = 'the others do without harm, "rowan repair" takes them away';
+
 function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
 }
@@ -99,6 +101,9 @@ function checkRows(settings: Settings): Promise<number> {
     };
     const breaches = await partition.check(printBreach, onProgress, judge);
     progress.finish();
+    const dead = (await partition.store.deadLocks?.(false)) ?? 0;
+    if (dead > 0)
+      process.stdout.write(`note locks: ${formatCount(dead)} rows are held by front ends that died; ${FREE}\n`);
     if (breaches > 0) {
       process.stdout.write(`breaches found: ${formatCount(breaches)}\n`);
       return ExitCode.failure;
@@ -127,6 +132,8 @@ async function repair(settings: Settings): Promise<void> {
     };
     const repaired = await partition.repair(tell, (done) => progress.update(done));
     progress.finish();
+    const freed = (await partition.store.deadLocks?.(true)) ?? 0;
+    if (freed > 0) process.stdout.write(`freed of front ends that died: ${formatCount(freed)} rows\n`);
     if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
     else if (left === 0) process.stdout.write('nothing to repair\n');
     if (left === 0) return;

@@ -1,7 +1,7 @@
 import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
 import { noTable } from '../tables.js';
-import { GATES_TABLE, INTERNAL_TABLES, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/journal-tables.js';
+import { GATES_TABLE, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
 import type { ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
@@ -58,27 +58,32 @@ function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number
   };
 }
 
-/** The client and the tables it knows. */
+/** What reads and plans ask of HBase: rows, each of which changes by itself. */
+export type Rows = Pick<
+  HBaseClient,
+  'get' | 'getMany' | 'scan' | 'lookup' | 'mutate' | 'putMany' | 'putRows' | 'increment'
+>;
+
+/** What they ask about tables. */
+export type Tables = Pick<TableRegistry, 'internal' | 'find' | 'handle' | 'list'>;
+
+/** The rows, and the tables that are known. */
 export class Cluster {
-  readonly client: HBaseClient;
-  readonly registry: TableRegistry;
+  readonly client: Rows;
+  readonly #registry: Tables;
   readonly journal: TableHandle;
   readonly numbers: TableHandle;
   readonly #tables = new Map<string, OpenTable>();
   readonly #finding = new Map<string, Promise<OpenTable>>();
 
-  constructor(client: HBaseClient, registry: TableRegistry) {
+  constructor(client: Rows, registry: Tables) {
     this.client = client;
-    this.registry = registry;
+    this.#registry = registry;
     this.journal = registry.internal(JOURNAL_TABLE);
     this.numbers = registry.internal(NUMBERS_TABLE);
     const gates = registry.internal(GATES_TABLE);
     const spec = { name: GATES, families: [] };
     this.#tables.set(GATES, openTable(spec, gates, []));
-  }
-
-  ensure(): Promise<void> {
-    return this.registry.ensure(INTERNAL_TABLES);
   }
 
   /** Looks it up where it is not known yet; rejects with `noTable`. */
@@ -98,6 +103,12 @@ export class Cluster {
     return table;
   }
 
+  /** Of all tables whose rows are locked. */
+  async names(): Promise<string[]> {
+    const specs = await this.#registry.list();
+    return [GATES, ...specs.map(({ name }) => name)];
+  }
+
   #find(name: string): Promise<OpenTable> {
     let finding = this.#finding.get(name);
     if (!finding) {
@@ -108,9 +119,9 @@ export class Cluster {
   }
 
   async #load(name: string): Promise<OpenTable> {
-    const spec = await this.registry.find(name);
+    const spec = await this.#registry.find(name);
     if (!spec) throw noTable(name);
-    const handle = this.registry.handle(spec);
+    const handle = this.#registry.handle(spec);
     const stored = spec.families.flatMap((family, number) => (family.separate ? [] : [number]));
     const table = openTable(spec, handle, stored);
     this.#tables.set(name, table);
@@ -142,6 +153,20 @@ export class Cluster {
       throw noTable(name);
     }
     throw error;
+  }
+}
+
+/** Does the work; nothing where the table is gone. */
+export async function unlessDropped(
+  cluster: Cluster,
+  name: string,
+  work: (table: OpenTable) => Promise<void>,
+): Promise<void> {
+  try {
+    await work(await cluster.table(name));
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
+    cluster.forget(name);
   }
 }
 

@@ -1,7 +1,6 @@
 import type { Maybe } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { MARK, unpackRow } from '../../row.js';
-import type { Cluster, OpenTable } from '../cluster.js';
+import { type Cluster, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
 import { readLock } from './locks.js';
@@ -136,18 +135,4 @@ export async function changeRow(cluster: Cluster, change: RowChange, lock: Buffe
     while (!changed && (await readLock(cluster, { table, key }))?.equals(lock));
   });
   return changed;
-}
-
-/** Does the work; nothing where the table is gone. */
-export async function unlessDropped(
-  cluster: Cluster,
-  name: string,
-  work: (table: OpenTable) => Promise<void>,
-): Promise<void> {
-  try {
-    await work(await cluster.table(name));
-  } catch (error) {
-    if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
-    cluster.forget(name);
-  }
 }

@@ -50,6 +50,8 @@ export interface Pace {
   /** Shared rows that were unused for so long are given back, which is looked after so often. */
   readonly idle: number;
   readonly idleLook: number;
+  /** Who closes a store waits no longer for an HBase that answers nothing. */
+  readonly silence: number;
 }
 
 export const PACE: Pace = {
@@ -65,4 +67,5 @@ export const PACE: Pace = {
   tidy: 200,
   idle: 10_000,
   idleLook: 2_000,
+  silence: 1_000,
 };

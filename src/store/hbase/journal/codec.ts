@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
@@ -5,6 +6,10 @@ import { APART } from '../rpc/cells.js';
 
 /** Bytes of a writer's id. */
 export const ID_BYTES = 8;
+
+export function randomId(): Buffer {
+  return randomBytes(ID_BYTES);
+}
 
 /** The lock cell of a row. */
 export type RowLock = { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint } | SharedLock;

@@ -31,8 +31,10 @@ export const LOCK = Buffer.from('x');
 
 /** `floor`: the writer's unfinished plans, and those it begins later, have tickets above this one (8 bytes). */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
+/** A writer's states: it may decide; it may not; and all that it had decided is done, its locks are dead. */
 export const ALIVE = Buffer.from('alive');
 export const SWEPT = Buffer.from('swept');
+export const DRAINED = Buffer.from('drained');
 /** Of a mutation of a writer's row that must not make it anew, or is for a living writer. */
 export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 

@@ -1,8 +1,8 @@
 import { cellValue } from '../../row.js';
-import type { Cluster, OpenTable } from '../cluster.js';
+import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 import { parseLock, type RowLock, sharedLock } from './codec.js';
-import { FOREVER, JOURNAL, STATE } from './journal-tables.js';
+import { DRAINED, FOREVER, JOURNAL, STATE } from './journal-tables.js';
 
 const STATES = { columns: [{ family: JOURNAL.state, qualifier: STATE.state }] };
 
@@ -20,7 +20,7 @@ export interface Conflict {
 /** Value of the row's lock cell. */
 export async function readLock(cluster: Cluster, { table, key }: LockedRow): Promise<Buffer | undefined> {
   const row = await cluster.client.get(table.handle, key, table.locks);
-  return row && cellValue(row, table.lock.family, table.lock.qualifier);
+  return row && lockIn(table, row);
 }
 
 /** The writers that hold a row. */
@@ -47,15 +47,84 @@ export async function removeHolders(
   return cluster.swap(table, { key, guards: [{ op: 'equals', ...table.lock, value: found }], ...change });
 }
 
+/** Which of the writers are dead: without a journal row, or drained. Nothing that they decided is left to do. */
+async function deadAmong(cluster: Cluster, writers: readonly Buffer[], drainedToo = true): Promise<Set<string>> {
+  const rows = await cluster.client.getMany(cluster.journal, writers, STATES);
+  const dead = writers.filter((_, i) => {
+    const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
+    return !state || (drainedToo && state.equals(DRAINED));
+  });
+  return new Set(dead.map((writer) => writer.toString('latin1')));
+}
+
+/** Takes writers that are dead out of the row's lock, which is `found`. */
+export async function removeDead(cluster: Cluster, row: LockedRow, found: Buffer): Promise<void> {
+  const dead = await deadAmong(cluster, holdersOf(parseLock(found)));
+  if (dead.size > 0) await removeHolders(cluster, row, found, (writer) => dead.has(writer.toString('latin1')));
+}
+
+/** All locks of a table that is there, some at a time: their family has a file of its own, and no cells but these. */
+async function eachLock(
+  cluster: Cluster,
+  name: string,
+  work: (locks: readonly Conflict[]) => Promise<void>,
+): Promise<void> {
+  await unlessDropped(cluster, name, async (table) => {
+    const scan = cluster.client.scan(table.handle, {}, table.locks);
+    try {
+      for (let batch = await scan.next(); batch; batch = await scan.next()) {
+        const { keys, rows } = batch;
+        await work(keys.map((key, i) => ({ row: { table, key }, found: lockIn(table, rows[i]!)! })));
+      }
+    } finally {
+      scan.close();
+    }
+  });
+}
+
+function lockIn({ lock }: OpenTable, row: Buffer): Buffer | undefined {
+  return cellValue(row, lock.family, lock.qualifier);
+}
+
+/** Takes the writers, which are dead, out of all locks. */
+export async function removeEverywhere(cluster: Cluster, writers: readonly Buffer[]): Promise<void> {
+  const dead = new Set(writers.map((writer) => writer.toString('latin1')));
+  const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
+  for (const name of await cluster.names())
+    await eachLock(cluster, name, async (locks) => {
+      await Promise.all(locks.map(({ row, found }) => removeFrom(cluster, row, found, isDead)));
+    });
+}
+
+async function removeFrom(
+  cluster: Cluster,
+  row: LockedRow,
+  seen: Buffer,
+  isDead: (writer: Buffer) => boolean,
+): Promise<void> {
+  for (let found: Buffer | undefined = seen; found; found = await readLock(cluster, row)) {
+    if (!holdersOf(parseLock(found)).some(isDead)) return;
+    if (await removeHolders(cluster, row, found, isDead)) return;
+  }
+}
+
 /**
- * Takes writers that are dead out of the row's lock, which is `found`: a writer without a journal row is, and nothing
- * that it decided is left to do. Gives whether there were any.
+ * How many rows writers hold that are dead; with `remove` they do not any more. Without it those of drained ones do not
+ * count: somebody is about to take them away.
  */
-export async function removeDead(cluster: Cluster, row: LockedRow, found: Buffer): Promise<boolean> {
-  const writers = holdersOf(parseLock(found));
-  const states = await cluster.client.getMany(cluster.journal, writers, STATES);
-  const dead = new Set(writers.filter((_, i) => !states[i]).map((writer) => writer.toString('latin1')));
-  if (dead.size === 0) return false;
-  await removeHolders(cluster, row, found, (writer) => dead.has(writer.toString('latin1')));
-  return true;
+export async function countDead(cluster: Cluster, remove: boolean): Promise<number> {
+  let count = 0;
+  for (const name of await cluster.names())
+    await eachLock(cluster, name, async (locks) => {
+      // The journal is read after the locks: a writer that was there then, and is not now, is dead.
+      const writers = new Map<string, Buffer>();
+      const holders = locks.map(({ found }) => holdersOf(parseLock(found)));
+      for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
+      const dead = await deadAmong(cluster, [...writers.values()], remove);
+      const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
+      const left = locks.filter((_, i) => holders[i]!.some(isDead));
+      count += left.length;
+      if (remove) await Promise.all(left.map(({ row, found }) => removeFrom(cluster, row, found, isDead)));
+    });
+  return count;
 }

@@ -16,6 +16,8 @@ import { Fenced, Writer } from './writer.js';
 export interface SessionOptions {
   readonly clock: Clock;
   readonly pace: Pace;
+  /** Of a writer: 8 bytes that nobody had or will have. */
+  readonly newId: () => Buffer;
   readonly failpoint?: Failpoint | undefined;
 }
 
@@ -59,7 +61,7 @@ export class Session {
     this.options = options;
     this.#onEnd = onEnd;
     const { clock, pace } = options;
-    this.writer = new Writer(cluster, tickets, clock, pace.lease);
+    this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
     this.shared = new SharedRows(
       cluster,
       this.writer,

@@ -1,23 +1,34 @@
 import { StoreError } from '../../errors.js';
 import { cellValue, unpackRow } from '../../row.js';
-import type { Cluster, OpenTable } from '../cluster.js';
-import { applyFound, type Failpoint, unlessDropped } from './apply.js';
+import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
+import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Stop } from './clock.js';
 import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
-import { FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
+import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
+import { removeEverywhere } from './locks.js';
 import { counted } from './shared.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
 
 interface Watched {
-  beat: Buffer;
-  /** When this beat was first seen, monotonic ms. */
-  since: number;
+  /** Beat and state. */
+  readonly shown: Buffer;
+  /** When they were first seen so, monotonic ms. */
+  readonly since: number;
 }
 
-/** Looks after the other writers: finishes what one that stopped had decided. */
+/**
+ * Looks after the other writers, whose journal rows say how far they are:
+ *
+ *     alive ──► swept ──► drained ──► no row
+ *
+ * `swept`: its beat stood still for a lease, and it decides nothing more. `drained`: what it had decided is done and
+ * its batches are taken back, so its locks are dead. Then its locks are taken away, and its row. Whoever sees a writer
+ * that is swept goes on with it; the locks, for which all tables are looked at, are left to the one who drained it, and
+ * to the others when that has not ended after a lease.
+ */
 export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
@@ -69,33 +80,38 @@ export class Sweeper {
   async #look(): Promise<void> {
     const { client, journal } = this.#cluster;
     const seen = new Map<string, Watched>();
+    const drained: Buffer[] = [];
     const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
     try {
       for (let batch = await scan.next(); batch; batch = await scan.next())
-        for (const [i, id] of batch.keys.entries()) await this.#see(id, batch.rows[i]!, seen);
+        for (const [i, id] of batch.keys.entries())
+          if (await this.#see(id, batch.rows[i]!, seen)) drained.push(Buffer.from(id));
     } finally {
       scan.close();
     }
     this.#watched = seen;
+    await unlessFailed(() => this.clear(drained));
   }
 
-  async #see(id: Buffer, row: Buffer, seen: Map<string, Watched>): Promise<void> {
-    if (this.#isOwn(id)) return;
+  /** Whether its locks are to be taken away now. */
+  async #see(id: Buffer, row: Buffer, seen: Map<string, Watched>): Promise<boolean> {
+    if (this.#isOwn(id)) return false;
     const name = id.toString('latin1');
     const beat = cellValue(row, JOURNAL.state, STATE.beat);
     const state = cellValue(row, JOURNAL.state, STATE.state);
-    if (!beat || !state) return;
+    if (!beat || !state) return false;
     const now = this.#clock.now();
     const before = this.#watched.get(name);
-    const same = before?.beat.equals(beat) ? before : { beat: Buffer.from(beat), since: now };
+    const shown = Buffer.concat([beat, state]);
+    const same = before?.shown.equals(shown) ? before : { shown, since: now };
     seen.set(name, same);
-    if (!state.equals(SWEPT) && now - same.since < this.#leaseMs) return;
-    try {
-      if (state.equals(SWEPT) || (await this.#fence(id, beat))) await this.finish(Buffer.from(id));
-    } catch (error) {
-      // One that cannot be finished is tried again at the next look, and keeps nobody from the others.
-      if (!(error instanceof StoreError)) throw error;
-    }
+    const isStill = now - same.since >= this.#leaseMs;
+    if (state.equals(DRAINED)) return isStill;
+    if (!state.equals(SWEPT) && !isStill) return false;
+    return unlessFailed(async () => {
+      if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
+      return this.#drain(Buffer.from(id));
+    });
   }
 
   /** From here on the writer decides nothing more; false when it has shown that it is alive. */
@@ -110,19 +126,19 @@ export class Sweeper {
     });
   }
 
-  /** Sweeps a writer of this process that has ended. */
+  /** Does all that a writer of this process that has ended had decided. */
   async sweep(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
     await client.mutate(journal, { key: id, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true });
-    await this.finish(id);
+    await this.#drain(id);
   }
 
   /**
-   * Finishes the plans of a fenced writer, takes back its undecided batches, and takes its row out. Several may do it
-   * at once.
+   * Finishes the plans of a fenced writer and takes back its undecided batches. Several may do it at once; true for the
+   * one who is to clear it.
    */
-  async finish(id: Buffer): Promise<void> {
+  async #drain(id: Buffer): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, id, { families: [JOURNAL.plan] });
     const records: [bigint, PlanRecord][] = [];
@@ -142,7 +158,18 @@ export class Sweeper {
     }
     await this.#fold(id, records);
     await this.#failpoint?.('sweep folded');
-    await this.#remove(id);
+    const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const];
+    const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: DRAINED }];
+    return client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true });
+  }
+
+  /** Takes the locks of drained writers away, wherever they are, and their journal rows. True when there were any. */
+  async clear(ids: readonly Buffer[]): Promise<boolean> {
+    if (ids.length === 0) return false;
+    await removeEverywhere(this.#cluster, ids);
+    await this.#failpoint?.('sweep cleared');
+    for (const id of ids) await this.#remove(id);
+    return true;
   }
 
   /** Adds what the records add to shared rows and the rows do not have yet, and takes the writer's hold off them. */
@@ -208,5 +235,15 @@ export class Sweeper {
       journal,
       [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
     );
+  }
+}
+
+/** One writer that cannot be swept is tried again at the next look, and keeps nobody from the others: false. */
+async function unlessFailed(work: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return false;
   }
 }

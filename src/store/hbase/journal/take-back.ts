@@ -1,8 +1,7 @@
 import { unpackRow } from '../../row.js';
-import type { Cluster } from '../cluster.js';
+import { type Cluster, unlessDropped } from '../cluster.js';
 import { KEY_ONLY } from '../rpc/requests.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
-import { unlessDropped } from './apply.js';
 
 /**
  * Takes away what a batch has written into the tables: its cells are those of its ticket, which no other plan has.

@@ -1,6 +1,6 @@
 import { cellValue } from '../../row.js';
 import type { Cluster } from '../cluster.js';
-import { JOURNAL, STATE } from './journal-tables.js';
+import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 
 /**
  * Plans of a writer that have a ticket, or are about to draw one, and are not finished: rows that they append are
@@ -46,6 +46,7 @@ export async function leastFloor(cluster: Cluster, given: bigint, isOwn: (id: Bu
       for (const [i, id] of batch.keys.entries()) {
         const row = batch.rows[i]!;
         if (isOwn(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
+        if (cellValue(row, JOURNAL.state, STATE.state)?.equals(DRAINED)) continue;
         const floor = cellValue(row, JOURNAL.state, STATE.floor)?.readBigInt64BE() ?? 0n;
         if (floor < least) least = floor;
       }

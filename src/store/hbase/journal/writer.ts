@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
@@ -49,7 +48,7 @@ export function sequenceBytes(sequence: bigint): Buffer {
 
 /** One writer's row in the journal: its lease, and the plans that it has decided and not finished. */
 export class Writer {
-  readonly id = randomBytes(ID_BYTES);
+  readonly id: Buffer;
   readonly #cluster: Cluster;
   readonly #leaseMs: number;
   #fenced = false;
@@ -69,7 +68,8 @@ export class Writer {
   /** What is said of it in the journal is what bounds `Store.settled` of others. */
   readonly unfinished = new Unfinished();
 
-  constructor(cluster: Cluster, tickets: Tickets, clock: Clock, leaseMs: number) {
+  constructor(cluster: Cluster, tickets: Tickets, clock: Clock, leaseMs: number, id: Buffer) {
+    this.id = id;
     this.#cluster = cluster;
     this.#clock = clock;
     this.#tickets = tickets;

@@ -1,0 +1,231 @@
+import { expect } from 'chai';
+import type { Plan, PlanStep, TableSpec } from '../../../src/store/contract.js';
+import { Cluster } from '../../../src/store/hbase/cluster.js';
+import type { Pace } from '../../../src/store/hbase/journal/clock.js';
+import { Journal } from '../../../src/store/hbase/journal/journal.js';
+import { JOURNAL_TABLE, NUMBERS_TABLE } from '../../../src/store/hbase/journal/journal-tables.js';
+import { countDead } from '../../../src/store/hbase/journal/locks.js';
+import { cellCounter, cellValue, counterBytes, EMPTY } from '../../../src/store/row.js';
+import { inSoak, rounds } from '../../rounds.js';
+import { explore, type Run } from './explore.js';
+import { ModelRows } from './rows.js';
+import { type Budget, type Step, World } from './world.js';
+
+const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
+const ID = { family: 0, qualifier: Buffer.from('id'), value: Buffer.from('x') };
+const COUNT = { family: 0, qualifier: Buffer.from('count') };
+/** Who was there, in a row that plans change. */
+const mark = (front: number) => ({ family: 0, qualifier: Buffer.from(`by${front}`), value: Buffer.from('x') });
+
+/** Few ticks between what matters, and in the order that they have outside of the model. */
+const MODEL_PACE: Pace = {
+  lease: 100,
+  plan: 1_000_000,
+  look: 20,
+  quiet: 40,
+  ask: 40,
+  heed: 100,
+  pause: 10,
+  longest: 20,
+  fold: 40,
+  tidy: 80,
+  idle: 1_000_000,
+  idleLook: 1_000_000,
+  silence: 1_000_000,
+};
+/** A run that is not at its end by then does not end. */
+const MOST_STEPS = 2000;
+
+/** Rows that a front end's plan changes, and rows that it counts in. */
+interface Wish {
+  readonly changed: string;
+  readonly counted: string;
+}
+
+function planOf({ changed, counted }: Wish, front: number): Plan {
+  const guards = [{ op: 'equals', ...ID } as const];
+  const steps: PlanStep[] = [
+    ...[...changed].map((key) => ({ table: TABLE.name, key: Buffer.from(key), guards, put: [mark(front)] })),
+    ...[...counted].map((key) => ({ table: TABLE.name, key: Buffer.from(key), guards, add: [{ ...COUNT, by: 1n }] })),
+  ];
+  return { steps, decisive: 0 };
+}
+
+/** Front ends, each of which commits a plan, over an HBase that answers when it is told to. */
+class Fronts implements Run {
+  readonly #world: World;
+  readonly #rows = new ModelRows([TABLE]);
+  readonly #wishes: readonly Wish[];
+  readonly #journals: Journal[] = [];
+  readonly #clusters: Cluster[] = [];
+  /** Of each plan: whether it was acknowledged, or what its caller was told instead. */
+  readonly #told: unknown[] = [];
+
+  private constructor(wishes: readonly Wish[], budget: Budget) {
+    this.#wishes = wishes;
+    this.#world = new World(wishes.length, budget);
+  }
+
+  static async begin(wishes: readonly Wish[], budget: Budget): Promise<Fronts> {
+    const fronts = new Fronts(wishes, budget);
+    await fronts.#open();
+    return fronts;
+  }
+
+  async #open(): Promise<void> {
+    const world = this.#world;
+    const numbers = this.#rows.table(this.#rows.tables.internal(NUMBERS_TABLE));
+    numbers.mutate({ key: Buffer.from('ticket'), put: [{ family: 0, qualifier: EMPTY, value: counterBytes(1000n) }] });
+    const table = this.#rows.table(this.#rows.tables.handle(TABLE));
+    for (const key of ['a', 'b'])
+      table.mutate({ key: Buffer.from(key), put: [ID, { ...COUNT, value: counterBytes(0n) }], timestamp: 1n });
+    for (const front of this.#wishes.keys()) {
+      const cluster = new Cluster(this.#rows.for(world, front), this.#rows.tables);
+      let names = 0;
+      const journal = new Journal(cluster, {
+        clock: world.clock(front),
+        pace: MODEL_PACE,
+        newId: () => Buffer.from([front, 0, 0, 0, 0, 0, 0, ++names]),
+        answers: () => 0,
+      });
+      this.#journals.push(journal);
+      this.#clusters.push(cluster);
+      await cluster.table(TABLE.name);
+      await this.#drive(journal.start());
+    }
+    for (const [front, wish] of this.#wishes.entries()) {
+      this.#journals[front]!.commit(planOf(wish, front)).then(
+        () => {
+          this.#told[front] = 'acknowledged';
+        },
+        (error: unknown) => {
+          this.#told[front] = error;
+        },
+      );
+    }
+    await this.#world.rest();
+  }
+
+  /** Takes the usual steps until the work has ended. */
+  async #drive(work: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const ended = work.finally(() => {
+      isOver = true;
+    });
+    ended.catch(() => undefined);
+    await this.#world.rest();
+    for (let n = 0; !isOver; n++) {
+      if (n > MOST_STEPS) throw new Error('a front end does not end');
+      await this.#world.take(this.#world.steps()[0]!);
+    }
+    await ended;
+  }
+
+  get trace(): readonly string[] {
+    return this.#world.trace;
+  }
+
+  take(step: Step): Promise<void> {
+    return this.#world.take(step);
+  }
+
+  state(): string {
+    return this.#world.state(this.#rows.text());
+  }
+
+  #isLiving(front: number): boolean {
+    return !this.#world.isDead(front);
+  }
+
+  #writers(): number {
+    const journal = this.#rows.tables.internal(JOURNAL_TABLE);
+    return this.#rows.table(journal).rows.size;
+  }
+
+  /** None when all plans have ended, and the journal has nothing of those who died. */
+  steps(): readonly Step[] {
+    const fronts = [...this.#wishes.keys()];
+    const living = fronts.filter((front) => this.#isLiving(front));
+    const isOver = living.every((front) => this.#told[front] !== undefined) && this.#writers() <= living.length;
+    return isOver && this.#world.isQuiet ? [] : this.#world.steps();
+  }
+
+  async end(): Promise<void> {
+    const fronts = [...this.#wishes.keys()];
+    const counts = new Map([...'ab'].map((key) => [key, 0n]));
+    for (const front of fronts.filter((one) => this.#isLiving(one))) {
+      expect(this.#told[front], `what front end ${front} was told`).to.equal('acknowledged');
+    }
+    const table = this.#rows.table(this.#rows.tables.handle(TABLE));
+    // One that died after its caller was told may not have written what it summed up: others do.
+    const closer = fronts.find((front) => this.#isLiving(front))!;
+    if (this.#world.hasLate) await this.#drive(countDead(this.#clusters[closer]!, true));
+    for (const front of fronts) if (this.#isLiving(front)) await this.#drive(this.#journals[front]!.close());
+    for (const front of fronts) {
+      const { changed, counted } = this.#wishes[front]!;
+      const done = [...changed].filter((key) => {
+        const row = table.visible(Buffer.from(key));
+        return row && cellValue(row, 0, mark(front).qualifier);
+      });
+      expect(done.length, `rows that front end ${front} has changed`).to.be.oneOf([0, changed.length]);
+      if (this.#told[front] === 'acknowledged')
+        expect(done.length, `acknowledged to ${front}`).to.equal(changed.length);
+      if (done.length > 0) for (const key of counted) counts.set(key, counts.get(key)! + 1n);
+    }
+    for (const [key, count] of counts)
+      expect(cellCounter(table.visible(Buffer.from(key)), COUNT.family, COUNT.qualifier), `count of ${key}`).to.equal(
+        count,
+      );
+    expect(this.#writers(), 'rows in the journal').to.equal(0);
+    const locks = [...table.rows].filter(([, row]) => row.cells.has(`${TABLE.families.length}:x`));
+    expect(
+      locks.map(([id]) => id),
+      'locked rows',
+    ).to.deep.equal([]);
+  }
+}
+
+/** Two rows, each changed by one and counted in by another: moves that cross, and one who is in both ways. */
+const CROSSING: readonly Wish[] = [
+  { changed: 'a', counted: 'b' },
+  { changed: 'b', counted: 'a' },
+  { changed: 'ab', counted: '' },
+];
+
+interface Scenario {
+  readonly wishes: readonly Wish[];
+  readonly budget: Budget;
+  /** Where not all runs are made. */
+  readonly mostRuns?: number;
+}
+
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  'two that cross': {
+    wishes: CROSSING.slice(0, 2),
+    budget: { switches: rounds(1, 4), crashes: 0, hurries: rounds(0, 1) },
+  },
+  'two that cross, one of which dies': {
+    wishes: CROSSING.slice(0, 2),
+    budget: { switches: rounds(0, 2), crashes: 1, hurries: 0 },
+  },
+  'three that want two rows': {
+    wishes: CROSSING,
+    budget: { switches: rounds(1, 2), crashes: 0, hurries: 0 },
+  },
+  'three that want two rows, one of which dies': {
+    wishes: CROSSING,
+    budget: { switches: rounds(0, 1), crashes: 1, hurries: 0 },
+    ...(!inSoak && { mostRuns: 200 }),
+  },
+};
+
+describe('the journal, stepped', function () {
+  this.timeout(inSoak ? 7_200_000 : 300_000);
+  for (const [name, { wishes, budget, mostRuns = Number.POSITIVE_INFINITY }] of Object.entries(SCENARIOS)) {
+    it(`${name}: every plan ends, nothing stays, nothing is half done`, async () => {
+      const { runs, isWhole } = await explore(() => Fronts.begin(wishes, budget), mostRuns, MOST_STEPS);
+      expect(isWhole || runs === mostRuns, `${runs} runs`).to.equal(true);
+      expect(runs).to.be.greaterThan(100);
+    });
+  }
+});

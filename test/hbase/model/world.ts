@@ -1,0 +1,207 @@
+import { createHash } from 'node:crypto';
+import type { Clock, Stop } from '../../../src/store/hbase/journal/clock.js';
+
+/** A request of a front end that HBase has not answered. */
+interface Request {
+  readonly front: number;
+  readonly text: string;
+  /** Does it, and gives the answer as text. */
+  readonly answer: () => string;
+  /** Of a front end that died: it may still arrive. */
+  late: boolean;
+}
+
+interface Timer {
+  readonly front: number;
+  due: number;
+  readonly every: number | undefined;
+  readonly work: () => void;
+}
+
+/** How often a run may do what it need not. */
+export interface Budget {
+  /** Answering another front end than the one answered last, which has requests. */
+  readonly switches: number;
+  readonly crashes: number;
+  /** Letting the clock go on while there are requests. */
+  readonly hurries: number;
+}
+
+export type Step =
+  | { readonly do: 'answer'; readonly request: number }
+  | { readonly do: 'crash'; readonly front: number }
+  | { readonly do: 'tick' };
+
+/**
+ * All that happens to front ends: HBase answers one of their requests, a timer goes off, one of them dies. Between two
+ * steps every front end does what it can without either.
+ */
+export class World {
+  readonly #requests: Request[] = [];
+  readonly #timers: Timer[] = [];
+  readonly #dead = new Set<number>();
+  /** Of each front end what it has been told, in whatever order. */
+  readonly #told: bigint[];
+  #time = 0;
+  #last = -1;
+  #left: Budget;
+  readonly trace: string[] = [];
+
+  constructor(fronts: number, budget: Budget) {
+    this.#told = Array<bigint>(fronts).fill(0n);
+    this.#left = budget;
+  }
+
+  isDead(front: number): boolean {
+    return this.#dead.has(front);
+  }
+
+  /** Whether a request of a dead front end has arrived, or may. */
+  hasLate = false;
+
+  get isQuiet(): boolean {
+    return this.#requests.every(({ late }) => late);
+  }
+
+  /** Resolves with what `work` gives at the step that answers it. */
+  request<T>(front: number, text: string, work: () => T, show: (answer: T) => string): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#dead.has(front)) return;
+      const answer = (): string => {
+        try {
+          const given = work();
+          resolve(given);
+          return show(given);
+        } catch (error) {
+          reject(error);
+          return String(error);
+        }
+      };
+      this.#requests.push({ front, text, answer, late: false });
+    });
+  }
+
+  clock(front: number): Clock {
+    const add = (ms: number, work: () => void, every?: number): Stop => {
+      const timer: Timer = { front, due: this.#time + Math.max(0, ms), every, work };
+      if (!this.#dead.has(front)) this.#timers.push(timer);
+      return () => {
+        const at = this.#timers.indexOf(timer);
+        if (at >= 0) this.#timers.splice(at, 1);
+      };
+    };
+    return {
+      now: () => this.#time,
+      sleep: (ms) => new Promise((resolve) => void add(ms, resolve)),
+      after: (ms, work) => add(ms, work),
+      every: (ms, work) => add(ms, work, ms),
+      soon: queueMicrotask,
+    };
+  }
+
+  /** What may be next; the first is what is usual. */
+  steps(): Step[] {
+    const steps: Step[] = [];
+    const usual = this.#requests.findIndex(({ front, late }) => front === this.#last && !late);
+    for (const [request, { front, late }] of this.#requests.entries()) {
+      const isFree = usual < 0 || front === this.#last;
+      if (late || !isFree ? this.#left.switches > 0 : true) steps.push({ do: 'answer', request });
+    }
+    const at = usual < 0 ? -1 : steps.findIndex((step) => step.do === 'answer' && step.request === usual);
+    if (at > 0) steps.unshift(...steps.splice(at, 1));
+    if (this.#timers.length > 0) {
+      if (this.isQuiet) steps.unshift({ do: 'tick' });
+      else if (this.#left.hurries > 0) steps.push({ do: 'tick' });
+    }
+    if (this.#left.crashes > 0)
+      for (let front = 0; front < this.#told.length; front++)
+        if (!this.#dead.has(front) && this.#mayCrash(front)) steps.push({ do: 'crash', front });
+    return steps;
+  }
+
+  /** Which of a front end's states differ to the others is told by what it was answered last. */
+  #mayCrash(front: number): boolean {
+    return this.#last === front;
+  }
+
+  /** Resolves when front ends have done all they can: nothing of theirs waits for anything but steps. */
+  rest(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async take(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'answer':
+        this.#answer(step.request);
+        break;
+      case 'tick':
+        this.#tick();
+        break;
+      case 'crash':
+        this.#crash(step.front);
+    }
+    await this.rest();
+  }
+
+  #answer(index: number): void {
+    const usual = this.#requests.some(({ front, late }) => front === this.#last && !late);
+    const [request] = this.#requests.splice(index, 1);
+    const { front, text, answer, late } = request!;
+    if (late || (usual && front !== this.#last)) this.#left = { ...this.#left, switches: this.#left.switches - 1 };
+    const given = answer();
+    this.trace.push(`${late ? 'late ' : ''}${front}: ${text} -> ${given}`);
+    if (late) return;
+    this.#last = front;
+    this.#told[front]! += digest(`${text} -> ${given}`);
+  }
+
+  #tick(): void {
+    if (!this.isQuiet) this.#left = { ...this.#left, hurries: this.#left.hurries - 1 };
+    let next = this.#timers[0]!;
+    for (const timer of this.#timers) if (timer.due < next.due) next = timer;
+    this.#time = Math.max(this.#time, next.due);
+    if (next.every !== undefined) {
+      next.due = this.#time + next.every;
+      this.#timers.splice(this.#timers.indexOf(next), 1);
+      this.#timers.push(next);
+    } else this.#timers.splice(this.#timers.indexOf(next), 1);
+    this.trace.push(`tick ${this.#time} of ${next.front}`);
+    this.#told[next.front]! += digest(`tick ${this.#time}`);
+    next.work();
+  }
+
+  #crash(front: number): void {
+    this.#left = { ...this.#left, crashes: this.#left.crashes - 1 };
+    this.trace.push(`crash ${front}`);
+    this.#dead.add(front);
+    for (let i = this.#timers.length; i-- > 0; ) if (this.#timers[i]!.front === front) this.#timers.splice(i, 1);
+    for (let i = this.#requests.length; i-- > 0; ) {
+      const request = this.#requests[i]!;
+      if (request.front !== front) continue;
+      // A read that nobody waits for changes nothing.
+      if (request.text.startsWith('read')) this.#requests.splice(i, 1);
+      else {
+        request.late = true;
+        this.hasLate = true;
+      }
+    }
+  }
+
+  /**
+   * Two runs that come to the same state go on in the same way. A front end's own state follows from what it was told;
+   * answers to requests that it made at once may come in any order, which is taken to leave it in the same state.
+   */
+  state(store: string): string {
+    const requests = this.#requests.map(({ front, text, late }) => `${front} ${text} ${late}`).sort();
+    const timers = this.#timers.map(({ front, due }) => `${front} ${due}`).sort();
+    const parts = [store, this.#told.join(), requests.join('\n'), timers.join(), [...this.#dead].join()];
+    return createHash('sha1')
+      .update([...parts, this.#time, this.#last, JSON.stringify(this.#left)].join('\0'))
+      .digest('base64');
+  }
+}
+
+/** The same number for the same text. */
+function digest(text: string): bigint {
+  return createHash('sha1').update(text).digest().readBigUInt64BE();
+}
