@@ -3,6 +3,7 @@ import { StoreError } from '../../errors.js';
 import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
 import { CellCursor, putEnd, TableCodec } from './cells.js';
+import { type Bounded, Deadlines } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';
 import { Lookups, lookupColumns } from './lookup.js';
 import { Masters } from './masters.js';
@@ -51,6 +52,7 @@ export class HBaseClient {
   readonly #rows: RowDispatcher;
   readonly #codecs = new WeakMap<TableHandle, TableCodec>();
   readonly #lookups: Lookups;
+  readonly #deadlines = new Deadlines();
   #closed = false;
 
   constructor(settings: RpcSettings) {
@@ -66,15 +68,17 @@ export class HBaseClient {
       learn: (failure, region) => this.#rows.learn(failure, region),
     };
     this.#rows = new RowDispatcher(this.#servers, this.#regions, this.statistics);
-    this.#lookups = new Lookups(this.#scans);
+    this.#lookups = new Lookups(this.#scans, this.#deadlines);
   }
 
   /** The row, packed; undefined when it has no cell that was asked for. */
   get(table: TableHandle, key: Buffer, options: ReadOptions = ALL): Promise<Buffer | undefined> {
     return new Promise((resolve, reject) => {
       const codec = this.#open(table);
-      const sink: RowSink = { row: (_index, row) => resolve(row), reject };
-      this.#get(codec, key, codec.encoded(options, getFields), new Attempts(this.settings), sink, 0);
+      const fields = codec.encoded(options, getFields);
+      checkKey(key);
+      const sink = new Rows(this.#deadlines, new Attempts(this.settings), 1, ([row]) => resolve(row), reject);
+      this.#get(codec, key, fields, sink, 0);
     });
   }
 
@@ -83,18 +87,10 @@ export class HBaseClient {
     return new Promise((resolve, reject) => {
       const codec = this.#open(table);
       const fields = codec.encoded(options, getFields);
-      const attempts = new Attempts(this.settings);
-      const rows: (Buffer | undefined)[] = new Array(keys.length);
-      let missing = keys.length;
-      const sink: RowSink = {
-        row: (index, row) => {
-          rows[index] = row;
-          if (--missing === 0) resolve(rows);
-        },
-        reject,
-      };
-      if (missing === 0) resolve(rows);
-      for (let i = 0; i < keys.length; i++) this.#get(codec, keys[i]!, fields, attempts, sink, i);
+      if (keys.length === 0) return resolve([]);
+      for (const key of keys) checkKey(key);
+      const sink = new Rows(this.#deadlines, new Attempts(this.settings), keys.length, resolve, reject);
+      for (let i = 0; i < keys.length; i++) this.#get(codec, keys[i]!, fields, sink, i);
     });
   }
 
@@ -129,6 +125,7 @@ export class HBaseClient {
       cells,
       conditions: conditions.map((condition) => new Writer().bytes(4, condition).finish()),
       repeatable: mutation.repeatable === true,
+      doubtIsFalse: mutation.doubtIsFalse === true,
     });
   }
 
@@ -185,8 +182,7 @@ export class HBaseClient {
       for (const [i, part] of parts.entries()) {
         if (part.bodies.length === 0) continue;
         left++;
-        const attempts = new Attempts(this.settings);
-        this.#rows.dispatch(new MutateOperation(this.#rows, codec, keys[i]!, attempts, part, done, fail));
+        this.#change(codec, keys[i]!, part, done, fail);
       }
       done();
     });
@@ -252,22 +248,88 @@ export class HBaseClient {
     return codec;
   }
 
-  #get(codec: TableCodec, key: Buffer, fields: Buffer, attempts: Attempts, sink: RowSink, index: number): void {
-    checkKey(key);
+  #get(codec: TableCodec, key: Buffer, fields: Buffer, sink: Rows, index: number): void {
     const body = getField(key, fields);
-    this.#rows.dispatch(new GetOperation(this.#rows, codec, key, attempts, body, sink, index));
+    this.#rows.dispatch(new GetOperation(this.#rows, codec, key, sink.attempts, body, sink, index));
   }
 
   #mutate(codec: TableCodec, key: Buffer, parts: MutateParts): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      const attempts = new Attempts(this.settings);
-      this.#rows.dispatch(new MutateOperation(this.#rows, codec, key, attempts, parts, resolve, reject));
-    });
+    return new Promise((resolve, reject) => this.#change(codec, key, parts, resolve, reject));
+  }
+
+  #change(
+    codec: TableCodec,
+    key: Buffer,
+    parts: MutateParts,
+    resolve: (done: boolean) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    const ended = (settle: () => void): void => {
+      this.#deadlines.delete(operation);
+      settle();
+    };
+    const operation: MutateOperation = new MutateOperation(
+      this.#rows,
+      codec,
+      key,
+      new Attempts(this.settings),
+      parts,
+      (done) => ended(() => resolve(done)),
+      (error) => ended(() => reject(error)),
+    );
+    this.#deadlines.add(operation);
+    this.#rows.dispatch(operation);
   }
 
   async #guardsHold(table: TableHandle, { key, guards = [] }: RowMutation): Promise<boolean> {
     const row = await this.get(table, key, { columns: guards });
     return guards.every((guard) => guardHolds(guard, row && cellValue(row, guard.family, guard.qualifier)));
+  }
+}
+
+/** The rows that one caller asked for, until all are there. */
+class Rows implements RowSink, Bounded {
+  readonly attempts: Attempts;
+  readonly #deadlines: Deadlines;
+  readonly #rows: (Buffer | undefined)[];
+  readonly #resolve: (rows: (Buffer | undefined)[]) => void;
+  readonly #reject: (error: unknown) => void;
+  #missing: number;
+
+  constructor(
+    deadlines: Deadlines,
+    attempts: Attempts,
+    count: number,
+    resolve: (rows: (Buffer | undefined)[]) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.attempts = attempts;
+    this.#deadlines = deadlines;
+    this.#rows = new Array(count);
+    this.#missing = count;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    deadlines.add(this);
+  }
+
+  get expires(): number {
+    return this.attempts.expires;
+  }
+
+  row(index: number, row: Buffer | undefined): void {
+    this.#rows[index] = row;
+    if (--this.#missing > 0) return;
+    this.#deadlines.delete(this);
+    this.#resolve(this.#rows);
+  }
+
+  reject(error: unknown): void {
+    this.#deadlines.delete(this);
+    this.#reject(error);
+  }
+
+  expire(): void {
+    this.#reject(this.attempts.expire('no'));
   }
 }
 

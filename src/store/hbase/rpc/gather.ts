@@ -7,7 +7,11 @@ import type { Server } from './server.js';
 export interface Operation extends Action {
   /** Monotonic ms after which nobody waits for it. */
   readonly expires: number;
+  /** Nobody waits for it any more: it is not sent. */
+  readonly isOver: boolean;
   readonly settled: boolean;
+  /** It is being sent, or its answer is awaited. */
+  inFlight: boolean;
   /** Of its bodies and cells. */
   readonly bytes: number;
 }
@@ -57,7 +61,17 @@ export class Lane {
   }
 
   #flush(): void {
-    while (this.#queue.length > 0 && this.#inFlight < this.#limits.inFlight) void this.#send(this.#take());
+    while (this.#queue.length > 0 && this.#inFlight < this.#limits.inFlight) {
+      const operations = this.#wanted(this.#take());
+      if (operations.length > 0) void this.#send(operations);
+    }
+  }
+
+  /** Without those whose callers wait no longer. */
+  #wanted(operations: Operation[]): Operation[] {
+    if (!operations.some(({ isOver }) => isOver)) return operations;
+    for (const { isOver, bytes } of operations) if (isOver) this.#server.release(bytes);
+    return operations.filter(({ isOver }) => !isOver);
   }
 
   #take(): Operation[] {
@@ -81,7 +95,10 @@ export class Lane {
   async #send(operations: readonly Operation[]): Promise<void> {
     this.#inFlight++;
     let bytes = 0;
-    for (const operation of operations) bytes += operation.bytes;
+    for (const operation of operations) {
+      bytes += operation.bytes;
+      operation.inFlight = true;
+    }
     try {
       const groups = groupActions(operations);
       const answer = await this.#server.call('Multi', encodeMulti(groups), cellsOf(groups), latest(operations));

@@ -1,6 +1,7 @@
 import { sameBytes } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { CellCursor, type TableCodec } from './cells.js';
+import type { Bounded, Deadlines } from './deadlines.js';
 import { Failure } from './failure.js';
 import { Writer } from './protobuf.js';
 import type { Region } from './regions.js';
@@ -20,7 +21,7 @@ const KEYS = 4_000;
 const ANSWER_BYTES = 2 * 1024 * 1024;
 
 /** A caller's range and what was found of it. */
-class Lookup {
+class Lookup implements Bounded {
   readonly table: TableCodec;
   readonly columns: Buffer;
   readonly to: Buffer | undefined;
@@ -52,6 +53,14 @@ class Lookup {
     this.reject = settle.reject;
   }
 
+  get expires(): number {
+    return this.attempts.expires;
+  }
+
+  expire(): void {
+    this.reject(this.attempts.expire('no'));
+  }
+
   get full(): boolean {
     return this.keys.length >= this.limit;
   }
@@ -73,22 +82,33 @@ export class Lookups {
   readonly #context: ScanContext;
   readonly #waiting = new Map<Region, Lookup[]>();
   readonly #inFlight = new Map<string, number>();
+  readonly #deadlines: Deadlines;
   #scheduled = false;
 
-  constructor(context: ScanContext) {
+  constructor(context: ScanContext, deadlines: Deadlines) {
     this.#context = context;
+    this.#deadlines = deadlines;
   }
 
   find(table: TableCodec, columns: Buffer, range: KeyRange, limit: number): Promise<Buffer[]> {
     return new Promise((resolve, reject) => {
       const attempts = new Attempts(this.#context.settings);
-      const lookup = new Lookup(table, columns, range, limit, attempts, { resolve, reject });
-      if (limit <= 0 || lookup.endsBefore(lookup.from)) resolve([]);
-      else this.#dispatch(lookup);
+      const ended = (settle: () => void): void => {
+        this.#deadlines.delete(lookup);
+        settle();
+      };
+      const lookup: Lookup = new Lookup(table, columns, range, limit, attempts, {
+        resolve: (keys) => ended(() => resolve(keys)),
+        reject: (error) => ended(() => reject(error)),
+      });
+      if (limit <= 0 || lookup.endsBefore(lookup.from)) return resolve([]);
+      this.#deadlines.add(lookup);
+      this.#dispatch(lookup);
     });
   }
 
   #dispatch(lookup: Lookup): void {
+    if (lookup.attempts.over) return;
     const region = this.#context.regions.cached(lookup.table.name, lookup.from);
     if (region) this.#enqueue(lookup, region);
     else void this.#locate(lookup);

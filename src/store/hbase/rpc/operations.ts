@@ -1,5 +1,6 @@
 import { StoreError } from '../../errors.js';
 import type { CellCursor, TableCodec } from './cells.js';
+import type { Bounded } from './deadlines.js';
 import type { Failure } from './failure.js';
 import type { Operation } from './gather.js';
 import type { Region } from './regions.js';
@@ -28,6 +29,7 @@ export abstract class RowOperation implements Operation {
   abstract readonly bytes: number;
   condition: Buffer | undefined = undefined;
   settled = false;
+  inFlight = false;
   /** Whether an attempt may have been done without our knowing. */
   uncertain = false;
   #region: Region | undefined;
@@ -48,6 +50,10 @@ export abstract class RowOperation implements Operation {
     return this.attempts.expires;
   }
 
+  get isOver(): boolean {
+    return this.attempts.over;
+  }
+
   sendTo(region: Region): void {
     this.#region = region;
     this.settled = false;
@@ -55,6 +61,7 @@ export abstract class RowOperation implements Operation {
 
   answer(cells: CellCursor, count: number, processed: boolean): void {
     this.settled = true;
+    this.inFlight = false;
     try {
       this.succeed(cells, count, processed);
     } catch (e) {
@@ -66,6 +73,7 @@ export abstract class RowOperation implements Operation {
 
   failed(failure: Failure): void {
     this.settled = true;
+    this.inFlight = false;
     void this.#again(failure);
   }
 
@@ -79,7 +87,7 @@ export abstract class RowOperation implements Operation {
 
   /** Once the answers that came with this one are given: until then it counts as settled. */
   protected dispatchAgain(): void {
-    queueMicrotask(() => this.dispatcher.dispatch(this));
+    if (!this.isOver) queueMicrotask(() => this.dispatcher.dispatch(this));
   }
 
   async #again(failure: Failure): Promise<void> {
@@ -146,9 +154,11 @@ export interface MutateParts {
   /** Fields `condition` of RegionAction, to be tried in order until one holds. */
   readonly conditions: readonly Buffer[];
   readonly repeatable: boolean;
+  /** A guard that fails after an attempt without an answer says false. */
+  readonly doubtIsFalse?: boolean;
 }
 
-export class MutateOperation extends RowOperation {
+export class MutateOperation extends RowOperation implements Bounded {
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   readonly bytes: number;
@@ -158,6 +168,7 @@ export class MutateOperation extends RowOperation {
   readonly #conditions: readonly Buffer[];
   readonly #resolve: (done: boolean) => void;
   readonly #reject: (error: unknown) => void;
+  readonly #doubtIsFalse: boolean;
   #tried = 0;
 
   constructor(
@@ -177,6 +188,7 @@ export class MutateOperation extends RowOperation {
     this.condition = parts.conditions[0];
     this.atomic = parts.bodies.length > 1 || parts.conditions.length > 0;
     this.repeatable = parts.repeatable;
+    this.#doubtIsFalse = parts.doubtIsFalse === true;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -185,12 +197,16 @@ export class MutateOperation extends RowOperation {
     this.#reject(error);
   }
 
+  expire(): void {
+    this.#reject(this.attempts.expire(this.uncertain || this.inFlight ? 'unknown' : 'no'));
+  }
+
   protected succeed(_cells: CellCursor, _count: number, processed: boolean): void {
     if (processed) this.#resolve(true);
     else if (++this.#tried < this.#conditions.length) {
       this.condition = this.#conditions[this.#tried];
       this.dispatchAgain();
-    } else if (this.uncertain) {
+    } else if (this.uncertain && !this.#doubtIsFalse) {
       const message = 'a guard does not hold, but an earlier attempt without an answer may have been what changed it';
       this.#reject(new StoreError('unavailable', message, { applied: 'unknown' }));
     } else this.#resolve(false);

@@ -1,5 +1,6 @@
 import { StoreError } from '../../errors.js';
 import { CellCursor } from './cells.js';
+import { withinTime } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { Masters } from './masters.js';
 import { Reader, Writer } from './protobuf.js';
@@ -59,7 +60,7 @@ export class Regions {
     for (;;) {
       const known = this.cached(table, key);
       if (known) return known;
-      await this.#lookup(table, key, attempts);
+      await withinTime(this.#lookup(table, key, attempts), attempts.expires);
     }
   }
 
@@ -69,14 +70,14 @@ export class Regions {
     const known = this.#cachedBefore(table, key);
     if (known) return known;
     // Which region ends there is not said by any key: the table is read anew.
-    await this.#exclusive(table, () => this.#readTable(table, attempts));
+    await this.#readWhole(table, attempts);
     const found = this.#cachedBefore(table, key);
     if (found) return found;
     throw new Failure(`table ${table} has no region before the key now`, { undone: true });
   }
 
   async all(table: string, attempts: Attempts): Promise<readonly Region[]> {
-    await this.#exclusive(table, () => this.#readTable(table, attempts));
+    await this.#readWhole(table, attempts);
     return this.#tables.get(table) ?? [];
   }
 
@@ -110,6 +111,11 @@ export class Regions {
     if (at >= 0 && list[at]!.start.equals(key)) at--;
     const region = list[at];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) <= 0) ? region : undefined;
+  }
+
+  #readWhole(table: string, attempts: Attempts): Promise<void> {
+    const read = this.#exclusive(table, () => this.#readTable(table, attempts));
+    return withinTime(read, attempts.expires);
   }
 
   async #lookup(table: string, key: Buffer, attempts: Attempts): Promise<void> {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../errors.js';
+import { outOfTime } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { RpcSettings } from './rpc-types.js';
 
@@ -21,10 +22,18 @@ export class Attempts {
   #failed = 0;
   /** The last failure that came while there was time. */
   #cause: Failure | undefined;
+  /** Its caller was told that the time is over. */
+  over = false;
 
   constructor(settings: RpcSettings) {
     this.#settings = settings;
     this.expires = performance.now() + settings.operationTimeoutMs;
+  }
+
+  /** Ends it: what its caller is to be told. */
+  expire(applied: 'no' | 'unknown'): StoreError {
+    this.over = true;
+    return storeError(this.#cause ?? outOfTime(), applied);
   }
 
   /**

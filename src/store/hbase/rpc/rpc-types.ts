@@ -102,6 +102,11 @@ export interface RowMutation {
    * its outcome is unknown. Without it such a mutation is rejected with `unavailable` and `applied: 'unknown'`.
    */
   readonly repeatable?: boolean;
+  /**
+   * Guards that fail in an attempt after one without an answer, which may itself have changed what they guard, resolve
+   * with false like any: the caller looks.
+   */
+  readonly doubtIsFalse?: boolean;
 }
 
 export interface RegionInfo {

@@ -1,4 +1,5 @@
 import { Connection } from './connection.js';
+import { withinTime } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
@@ -6,7 +7,6 @@ import type { Answer } from './wire.js';
 interface Waiting {
   readonly start: () => void;
   readonly reject: (failure: Failure) => void;
-  readonly expires: number;
 }
 
 /**
@@ -130,7 +130,12 @@ export class Server {
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
-    return withinTime(this.#opening, expires - now, this.name);
+    return withinTime(this.#opening, expires, () => this.#noConnection(expires - now));
+  }
+
+  #noConnection(ms: number): Failure {
+    const message = `${this.name}: no connection within ${Math.round(ms)} ms`;
+    return new Failure(message, { undone: true, serverGone: true, moved: true });
   }
 
   async #open(): Promise<Connection> {
@@ -155,40 +160,30 @@ export class Server {
   }
 
   #room(expires: number): Promise<void> {
-    return new Promise((start, reject) => {
-      this.#waiting.push({ start, reject, expires });
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        this.#waiting = this.#waiting.filter((other) => other !== waiting);
+        reject(new Failure(`${this.name}: no room in time`, { undone: true }));
+      };
+      const timer = setTimeout(end, Math.max(expires - performance.now(), 0));
+      const waiting: Waiting = {
+        start: () => {
+          clearTimeout(timer);
+          resolve();
+        },
+        reject: (failure) => {
+          clearTimeout(timer);
+          reject(failure);
+        },
+      };
+      this.#waiting.push(waiting);
     });
   }
 
   #startWaiting(): void {
-    const now = performance.now();
     let room = Math.floor(this.#limit) - this.#inFlight;
-    while (room > 0 && this.#waiting.length > 0) {
-      const next = this.#waiting.shift()!;
-      if (next.expires <= now) next.reject(new Failure(`${this.name}: no room in time`, { undone: true }));
-      else {
-        room--;
-        next.start();
-      }
-    }
+    for (; room > 0 && this.#waiting.length > 0; room--) this.#waiting.shift()!.start();
   }
-}
-
-function withinTime<T>(promise: Promise<T>, ms: number, server: string): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () =>
-        reject(
-          new Failure(`${server}: no connection within ${Math.round(ms)} ms`, {
-            undone: true,
-            serverGone: true,
-            moved: true,
-          }),
-        ),
-      Math.max(ms, 0),
-    );
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 function closedFailure(server: string): Failure {

@@ -202,6 +202,40 @@ describe('hbase/rpc faults', function () {
     expect(await client.get(table, key)).to.not.equal(undefined);
   });
 
+  it('an operation ends at its deadline, wherever it waits and with whomever it travels', async () => {
+    const { client, all } = await relayed({ rpcTimeoutMs: 2_000, operationTimeoutMs: 2_200 });
+    const key = fresh();
+    await client.mutate(table, { key, put: [cell(0, 'id', '1')] });
+    for (const relay of all) relay.deaf = true;
+    const put = [cell(0, 'id', '2')];
+    const operations: (() => Promise<unknown>)[] = [
+      () => client.get(table, key),
+      () => client.getMany(table, [key, fresh()]),
+      () => client.lookup(table, { from: key }, 1),
+      () => client.mutate(table, { key, put, repeatable: true }),
+    ];
+    const ends: string[] = [];
+    /** All of them; each ends before a moment that comes a quarter of its time after its deadline. */
+    const begin = (name: string) =>
+      operations.map(async (operation, i) => {
+        const late = setTimeout(() => ends.push(`${name} ${i} late`), 2_750);
+        const error = await errorOf(operation() as Promise<void>);
+        clearTimeout(late);
+        ends.push(`${name} ${i} ${error?.code} ${error?.applied}`);
+      });
+    // As many as may be under way; then those that wait for them to end, and travel with the last.
+    const begun = begin('a');
+    for (const name of ['b', 'c', 'd', 'e', 'f']) {
+      await sleep(name === 'f' ? 1_600 : 50);
+      begun.push(...begin(name));
+    }
+    await Promise.all(begun);
+    expect(ends.filter((end) => end.endsWith('late'))).to.deep.equal([]);
+    for (const end of ends) expect(end).to.match(/3 unavailable unknown$|[012] unavailable no$|3 unavailable no$/);
+    for (const relay of all) relay.deaf = false;
+    expect(await client.get(table, key)).to.not.equal(undefined);
+  });
+
   // HBase takes minutes to come back with the tables of a whole run; test/hbase/faults.test.ts kills it while they are
   // few.
   soakTest(

@@ -1,3 +1,4 @@
+import { Session } from 'node:inspector/promises';
 import { expect } from 'chai';
 import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
@@ -6,7 +7,7 @@ import { filterList, filterMessage } from '../../../../src/store/hbase/rpc/reque
 import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
-import { bytes, cell, codeOf, random } from '../../suite/fixture.js';
+import { bytes, cell, codeOf, errorOf, random } from '../../suite/fixture.js';
 import { Cluster } from './cluster.js';
 
 const ROWS = 1_200;
@@ -38,6 +39,27 @@ function slowFilter(comparisons: number): Buffer {
       return filterMessage('ValueFilter', new Writer().message(1, new Writer().uint(1, 2).message(2, comparator)));
     }),
   );
+}
+
+/** Names of the functions that allocated memory in the course of the work. */
+async function framesAllocating(work: () => Promise<void>): Promise<Set<string>> {
+  const session = new Session();
+  session.connect();
+  await session.post('HeapProfiler.startSampling', {
+    samplingInterval: 32,
+    includeObjectsCollectedByMajorGC: true,
+    includeObjectsCollectedByMinorGC: true,
+  });
+  await work();
+  const { profile } = await session.post('HeapProfiler.stopSampling');
+  session.disconnect();
+  const names = new Set<string>();
+  const open = [profile.head];
+  for (let node = open.pop(); node; node = open.pop()) {
+    names.add(node.callFrame.functionName);
+    open.push(...node.children);
+  }
+  return names;
 }
 
 describe('hbase/rpc reads', function () {
@@ -77,6 +99,22 @@ describe('hbase/rpc reads', function () {
   }
 
   const keysFrom = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => String(key(from + i)));
+
+  it('no failure is made where nothing fails', async () => {
+    const made = await framesAllocating(async () => {
+      for (let n = 0; n < 20; n++)
+        await client.getMany(
+          table,
+          Array.from({ length: 20 }, (_, i) => key(n * 20 + i)),
+        );
+    });
+    expect([...made]).to.not.include('Failure');
+    const odd = { name: table.name, families: ['9'] };
+    const failing = await framesAllocating(async () => {
+      for (let n = 0; n < 20; n++) await errorOf(client.get(odd, key(0), { families: [0] }));
+    });
+    expect([...failing]).to.include('Failure');
+  });
 
   it('get gives packed rows, of all three regions', async () => {
     for (const i of [0, 399, 400, 799, 800, ROWS - 1]) {

@@ -1,0 +1,58 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { TableSpec } from '../../src/store/contract.js';
+import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { bytes, cell, errorOf } from '../store/suite/fixture.js';
+import { freshPrefix, type HBaseServer, hbase } from './server.js';
+
+const TABLE: TableSpec = { name: 'rows', families: [{ name: 'f' }] };
+const OPERATION_MS = 3_000;
+
+describe('a write beside an HBase that stands still', function () {
+  this.timeout(120_000);
+  let server: HBaseServer;
+  let store: HBaseStore;
+  let stopAt: string | undefined;
+  let stopped: (() => void) | undefined;
+
+  before(async function () {
+    server = await hbase(this);
+    const settings = { ...server.settings(freshPrefix()), operationTimeoutMs: OPERATION_MS };
+    const failpoint = async (name: string): Promise<void> => {
+      if (name !== stopAt) return;
+      stopAt = undefined;
+      await server.suspend();
+      stopped?.();
+    };
+    store = await openHBaseStore(settings, { failpoint, leaseMs: 60_000 });
+    await store.createTable(TABLE);
+  });
+  after(() => store?.close());
+
+  for (const point of ['lock before', 'row 0 before'])
+    it(`that stopped at "${point}" is told within the time of one operation`, async () => {
+      stopAt = point;
+      const standing = new Promise<void>((resolve) => {
+        stopped = resolve;
+      });
+      const steps = [
+        {
+          table: TABLE.name,
+          key: bytes(point),
+          guards: [{ op: 'absent', family: 0, qualifier: bytes('q') } as const],
+          put: [cell(0, 'q', 'v')],
+        },
+      ];
+      const ends: string[] = [];
+      const writing = errorOf(store.commit({ steps, decisive: 0 })).then((error) => {
+        ends.push(`${error?.code}`);
+      });
+      await standing;
+      try {
+        await Promise.all([writing, sleep(1.5 * OPERATION_MS).then(() => ends.push('late'))]);
+        expect(ends).to.deep.equal(['unavailable', 'late']);
+      } finally {
+        server.resume();
+      }
+    });
+});
