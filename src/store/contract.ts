@@ -285,6 +285,11 @@ export interface Store extends Reader {
    */
   deadLocks?(remove: boolean): Promise<number>;
   /**
+   * Nobody asks for anything any more: where what is still going on cannot get at the data, it is given up at once.
+   * Before `close`, which does the same. Absent where the data is on this machine.
+   */
+  ending?(): void;
+  /**
    * A number up to which appended rows are final: every row of `table` with such a number that will ever be there can
    * be read now, and belongs to a plan that was decided. It never falls. Rows above it may be there, with gaps that are
    * filled later.

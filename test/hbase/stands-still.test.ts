@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { TableSpec } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { Relay } from '../store/hbase/rpc/relay.js';
 import { bytes, cell, errorOf } from '../store/suite/fixture.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 
@@ -55,4 +56,34 @@ describe('a write beside an HBase that stands still', function () {
         server.resume();
       }
     });
+});
+
+describe('a store whose HBase is gone', function () {
+  this.timeout(120_000);
+
+  it('closes at once when nothing is in flight', async function () {
+    const server = await hbase(this);
+    const addresses = [server.master, ...server.regionServers];
+    const relays = await Promise.all(addresses.map((address) => Relay.before(address)));
+    const route = (address: string): string => {
+      const at = addresses.findIndex((other) => other.split(':')[1] === address.split(':')[1]);
+      return relays[at]!.address;
+    };
+    const settings = server.settings(freshPrefix());
+    const store = await openHBaseStore({ ...settings, route });
+    await store.createTable(TABLE);
+    const add = [{ family: 0, qualifier: bytes('n'), by: 1n }];
+    await store.commit({ steps: [{ table: TABLE.name, key: bytes('held'), add }], decisive: 0 });
+    for (const relay of relays) {
+      relay.refusing = true;
+      relay.cut();
+    }
+    const late = new AbortController();
+    const closed = store.close().then(() => 'closed');
+    const waited = sleep(settings.operationTimeoutMs / 3, 'still open', { signal: late.signal });
+    expect(await Promise.race([closed, waited])).to.equal('closed');
+    late.abort();
+    await waited.catch(() => undefined);
+    for (const relay of relays) relay.close();
+  });
 });

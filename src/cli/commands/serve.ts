@@ -118,6 +118,7 @@ export async function serve(
     log.info({ reason: await stopped }, 'stopping');
   } finally {
     await serving?.close();
+    directory.partition.store.ending?.();
     await maintenance.stop();
     await directory.close();
   }

@@ -65,6 +65,7 @@ async function work(worker: number, settings: Settings): Promise<void> {
     });
   } finally {
     await server.close();
+    directory.partition.store.ending?.();
     await long.close();
     await directory.close();
   }

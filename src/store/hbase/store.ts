@@ -48,6 +48,8 @@ export class HBaseStore extends HBaseReader implements Store {
   readonly client: HBaseClient;
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
+  readonly #ended = new AbortController();
+  #isEnding: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
@@ -122,12 +124,19 @@ export class HBaseStore extends HBaseReader implements Store {
     return this.#closing;
   }
 
+  /** What it holds is given back while HBase is there; the others take what is left when the lease is over. */
   async #close(): Promise<void> {
+    this.ending();
     try {
       await this.#journal.close();
     } finally {
+      this.#ended.abort();
       await this.client.close();
     }
+  }
+
+  ending(): void {
+    this.#isEnding ??= this.#journal.silence(this.#ended.signal).then(() => this.client.close());
   }
 
   #checkOpen(): void {

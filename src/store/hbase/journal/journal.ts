@@ -148,7 +148,7 @@ export class Journal {
     await Promise.allSettled(this.#running);
     const ended = new AbortController();
     try {
-      await Promise.race([this.#farewell(), this.#silence(ended.signal)]);
+      await Promise.race([this.#farewell(), this.silence(ended.signal)]);
     } finally {
       ended.abort();
     }
@@ -156,16 +156,17 @@ export class Journal {
 
   /** Where it does not come through others do it, as after a crash. */
   async #farewell(): Promise<void> {
-    await this.#sweeper.stop();
     try {
+      await this.#sweeper.stop();
       await this.#session?.close();
     } catch (error) {
-      if (!(error instanceof Fenced || (error instanceof StoreError && error.code === 'unavailable'))) throw error;
+      const isGone = error instanceof StoreError && (error.code === 'unavailable' || error.code === 'closed');
+      if (!isGone && !(error instanceof Fenced)) throw error;
     }
   }
 
-  /** Resolves when HBase has answered nothing for a while. */
-  #silence(ended: AbortSignal): Promise<void> {
+  /** Resolves when HBase has answered nothing for a while; never, when `ended` comes first. */
+  silence(ended: AbortSignal): Promise<void> {
     const { clock, pace, answers } = this.#options;
     return new Promise((resolve) => {
       let before = answers();

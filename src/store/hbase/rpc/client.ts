@@ -12,7 +12,7 @@ import { GetOperation, MutateOperation, type MutateParts, type RowSink } from '.
 import { varintLength, Writer, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
 import { checkKey, columnsOf } from './requests.js';
-import { Attempts, asFailure, storeError } from './retry.js';
+import { Attempts, asFailure, Pauses, storeError } from './retry.js';
 import type {
   HBaseScan,
   HBaseScanOptions,
@@ -53,18 +53,20 @@ export class HBaseClient {
   readonly #codecs = new WeakMap<TableHandle, TableCodec>();
   readonly #lookups: Lookups;
   readonly #deadlines = new Deadlines();
+  readonly #pauses = new Pauses();
   #closed = false;
 
   constructor(settings: RpcSettings) {
     this.settings = settings;
     this.#servers = new Servers(settings, this.statistics);
-    this.#masters = new Masters(settings, this.#servers);
+    this.#masters = new Masters(settings, this.#servers, this.#pauses);
     this.#regions = new Regions(this.#servers, this.#masters);
     this.#scans = {
       settings,
       servers: this.#servers,
       regions: this.#regions,
       statistics: this.statistics,
+      pauses: this.#pauses,
       learn: (failure, region) => this.#rows.learn(failure, region),
     };
     this.#rows = new RowDispatcher(this.#servers, this.#regions, this.statistics);
@@ -77,7 +79,13 @@ export class HBaseClient {
       const codec = this.#open(table);
       const fields = codec.encoded(options, getFields);
       checkKey(key);
-      const sink = new Rows(this.#deadlines, new Attempts(this.settings), 1, ([row]) => resolve(row), reject);
+      const sink = new Rows(
+        this.#deadlines,
+        new Attempts(this.settings, this.#pauses),
+        1,
+        ([row]) => resolve(row),
+        reject,
+      );
       this.#get(codec, key, fields, sink, 0);
     });
   }
@@ -89,7 +97,7 @@ export class HBaseClient {
       const fields = codec.encoded(options, getFields);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
-      const sink = new Rows(this.#deadlines, new Attempts(this.settings), keys.length, resolve, reject);
+      const sink = new Rows(this.#deadlines, new Attempts(this.settings, this.#pauses), keys.length, resolve, reject);
       for (let i = 0; i < keys.length; i++) this.#get(codec, keys[i]!, fields, sink, i);
     });
   }
@@ -196,7 +204,7 @@ export class HBaseClient {
     const codec = this.#open(table);
     const { messages, cells } = encodeMutation(codec, { key, add });
     if (messages.length === 0) return [];
-    const attempts = new Attempts(this.settings);
+    const attempts = new Attempts(this.settings, this.#pauses);
     for (;;) {
       let region: Region | undefined;
       try {
@@ -216,7 +224,7 @@ export class HBaseClient {
   /** In key order, as hbase:meta has them now. `noTable` when there are none. */
   async regions(table: TableHandle): Promise<RegionInfo[]> {
     const codec = this.#open(table);
-    const attempts = new Attempts(this.settings);
+    const attempts = new Attempts(this.settings, this.#pauses);
     for (;;) {
       try {
         const regions = await this.#regions.all(codec.name, attempts);
@@ -236,6 +244,7 @@ export class HBaseClient {
   async close(): Promise<void> {
     this.#closed = true;
     this.#servers.close();
+    this.#pauses.end();
   }
 
   #open(table: TableHandle): TableCodec {
@@ -272,7 +281,7 @@ export class HBaseClient {
       this.#rows,
       codec,
       key,
-      new Attempts(this.settings),
+      new Attempts(this.settings, this.#pauses),
       parts,
       (done) => ended(() => resolve(done)),
       (error) => ended(() => reject(error)),

@@ -92,7 +92,7 @@ export class Lookups {
 
   find(table: TableCodec, columns: Buffer, range: KeyRange, limit: number): Promise<Buffer[]> {
     return new Promise((resolve, reject) => {
-      const attempts = new Attempts(this.#context.settings);
+      const attempts = new Attempts(this.#context.settings, this.#context.pauses);
       const ended = (settle: () => void): void => {
         this.#deadlines.delete(lookup);
         settle();

@@ -1,6 +1,6 @@
 import { Failure } from './failure.js';
 import type { Reader } from './protobuf.js';
-import { Attempts, asFailure } from './retry.js';
+import { Attempts, asFailure, type Pauses } from './retry.js';
 import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
 
@@ -13,12 +13,14 @@ const NOTHING = Buffer.alloc(0);
 export class Masters {
   readonly #settings: RpcSettings;
   readonly #servers: Servers;
+  readonly #pauses: Pauses;
   #preferred = 0;
 
-  constructor(settings: RpcSettings, servers: Servers) {
+  constructor(settings: RpcSettings, servers: Servers, pauses: Pauses) {
     if (settings.masters.length === 0) throw new TypeError('no masters to ask');
     this.#settings = settings;
     this.#servers = servers;
+    this.#pauses = pauses;
   }
 
   /** `host:port` of the server of hbase:meta. */
@@ -42,7 +44,7 @@ export class Masters {
 
   /** Asks the active master; repeated while there is none or it is starting. For requests that may be repeated. */
   async call(method: string, request: Buffer): Promise<Buffer> {
-    const attempts = new Attempts(this.#settings);
+    const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {
       try {
         const master = await this.#ask('GetActiveMaster', attempts, (message) => {

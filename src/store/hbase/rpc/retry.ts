@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../errors.js';
 import { outOfTime } from './deadlines.js';
 import { Failure } from './failure.js';
@@ -14,19 +13,44 @@ const OVERLOAD = 5;
 /** Timers run out so much too early at most. */
 const TIMER_MS = 2;
 
+/** The pauses of a client: they end early when it is closed. */
+export class Pauses {
+  readonly #wake = new Set<() => void>();
+  #over = false;
+
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#wake.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, this.#over ? 0 : ms);
+      this.#wake.add(wake);
+    });
+  }
+
+  end(): void {
+    this.#over = true;
+    for (const wake of this.#wake) wake();
+  }
+}
+
 /** The time and the attempts of one operation. */
 export class Attempts {
   /** Monotonic ms. */
   readonly expires: number;
   readonly #settings: RpcSettings;
+  readonly #pauses: Pauses;
   #failed = 0;
   /** The last failure that came while there was time. */
   #cause: Failure | undefined;
   /** Its caller was told that the time is over. */
   over = false;
 
-  constructor(settings: RpcSettings) {
+  constructor(settings: RpcSettings, pauses: Pauses) {
     this.#settings = settings;
+    this.#pauses = pauses;
     this.expires = performance.now() + settings.operationTimeoutMs;
   }
 
@@ -52,7 +76,7 @@ export class Attempts {
     const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (failure.traits.overloaded ? OVERLOAD : 1);
     const pause = Math.min(this.#settings.retryPauseMs * steps, LONGEST) * (0.75 + Math.random() / 2);
     if (performance.now() + pause >= this.expires) throw storeError(this.#cause, applied);
-    await sleep(pause);
+    await this.#pauses.pause(pause);
   }
 }
 

@@ -5,7 +5,7 @@ import { PartialRow } from './partial-row.js';
 import { Writer } from './protobuf.js';
 import type { Region, Regions } from './regions.js';
 import { columnsOf, FIRST_KEY_ONLY, filterList, KEY_ONLY } from './requests.js';
-import { Attempts } from './retry.js';
+import { Attempts, type Pauses } from './retry.js';
 import type { HBaseScan, HBaseScanOptions, RowBatch, RpcSettings, RpcStatistics } from './rpc-types.js';
 import { readScanResponse, type ScanResponse } from './scan-response.js';
 import type { Server, Servers } from './server.js';
@@ -24,6 +24,7 @@ export interface ScanContext {
   readonly servers: Servers;
   readonly regions: Regions;
   readonly statistics: RpcStatistics;
+  readonly pauses: Pauses;
   learn(failure: Failure, region: Region): void;
 }
 
@@ -94,7 +95,7 @@ export class RegionScan implements HBaseScan {
   }
 
   async #next(): Promise<RowBatch | undefined> {
-    const attempts = new Attempts(this.#context.settings);
+    const attempts = new Attempts(this.#context.settings, this.#context.pauses);
     while (!this.#done) {
       let region: Region | undefined;
       try {

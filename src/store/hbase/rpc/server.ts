@@ -200,6 +200,7 @@ function closedFailure(server: string): Failure {
  */
 export class Servers {
   readonly #all = new Map<string, Server>();
+  #closed = false;
   readonly #settings: RpcSettings;
   readonly #statistics: RpcStatistics;
 
@@ -214,12 +215,15 @@ export class Servers {
     if (!server) {
       for (const [other, known] of this.#all) if (known.retire()) this.#all.delete(other);
       server = new Server(name, service, this.#settings, this.#statistics);
+      if (this.#closed) server.close();
       this.#all.set(id, server);
     }
     return server;
   }
 
+  /** Those who are asked for later are closed, too. */
   close(): void {
+    this.#closed = true;
     for (const server of this.#all.values()) server.close();
   }
 }
