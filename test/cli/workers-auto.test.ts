@@ -193,6 +193,20 @@ describe('cli: workers auto', function () {
     await busyUntil('the worker serves');
   });
 
+  it('writes are held where a worker crashes as damaged data makes it, until check has found no breach', async () => {
+    await start(2, 600_000);
+    const one = await busyUntil('the worker serves');
+    const told = heard(server.process, 'a worker ended');
+    process.kill(Number((await figures(one)).get('worker.2.pid')), 'SIGSEGV');
+    expect(await told).to.match(/ERROR a worker crashed .*"rowan check" finds no breach worker=2/);
+    const refused = await addPerson(one, 'after-the-crash');
+    expect(refused.code).to.equal(53);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.contain('written to again');
+    let answer = refused;
+    while (answer.code === 53) answer = await addPerson(one, 'after-the-crash');
+    expect(answer.code).to.equal(0);
+  });
+
   it('ends all of them at SIGTERM, and when the first process is killed', async () => {
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await start(2, 600_000);
