@@ -3,13 +3,19 @@ import type { Plan, PlanStep, TableSpec } from '../../../src/store/contract.js';
 import { Cluster } from '../../../src/store/hbase/cluster.js';
 import type { Pace } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
-import { JOURNAL_TABLE, NUMBERS_TABLE } from '../../../src/store/hbase/journal/journal-tables.js';
+import {
+  ALIVE,
+  JOURNAL,
+  JOURNAL_TABLE,
+  NUMBERS_TABLE,
+  STATE,
+} from '../../../src/store/hbase/journal/journal-tables.js';
 import { countDead } from '../../../src/store/hbase/journal/locks.js';
 import { cellCounter, cellValue, counterBytes, EMPTY } from '../../../src/store/row.js';
 import { inSoak, rounds } from '../../rounds.js';
 import { explore, type Run } from './explore.js';
 import { ModelRows } from './rows.js';
-import { type Budget, type Step, World } from './world.js';
+import { type Budget, NOTHING, type Step, World } from './world.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
 const ID = { family: 0, qualifier: Buffer.from('id'), value: Buffer.from('x') };
@@ -40,6 +46,10 @@ const MOST_STEPS = 2000;
 interface Wish {
   readonly changed: string;
   readonly counted: string;
+}
+
+function writerId(front: number, name: number): Buffer {
+  return Buffer.from([front, 0, 0, 0, 0, 0, 0, name]);
 }
 
 function planOf({ changed, counted }: Wish, front: number): Plan {
@@ -85,7 +95,7 @@ class Fronts implements Run {
       const journal = new Journal(cluster, {
         clock: world.clock(front),
         pace: MODEL_PACE,
-        newId: () => Buffer.from([front, 0, 0, 0, 0, 0, 0, ++names]),
+        newId: () => writerId(front, ++names),
         answers: () => 0,
       });
       this.#journals.push(journal);
@@ -147,7 +157,13 @@ class Fronts implements Run {
     const fronts = [...this.#wishes.keys()];
     const living = fronts.filter((front) => this.#isLiving(front));
     const isOver = living.every((front) => this.#told[front] !== undefined) && this.#writers() <= living.length;
-    return isOver && this.#world.isQuiet ? [] : this.#world.steps();
+    return isOver && this.#world.isQuiet ? [] : this.#world.steps((front) => this.#isGivenUp(front));
+  }
+
+  #isGivenUp(front: number): boolean {
+    const journal = this.#rows.table(this.#rows.tables.internal(JOURNAL_TABLE));
+    const state = journal.value(writerId(front, 1), { family: JOURNAL.state, qualifier: STATE.state });
+    return !state?.equals(ALIVE);
   }
 
   async end(): Promise<void> {
@@ -158,6 +174,7 @@ class Fronts implements Run {
     }
     const table = this.#rows.table(this.#rows.tables.handle(TABLE));
     // One that died after its caller was told may not have written what it summed up: others do.
+    for (const front of fronts) if (this.#world.isStalled(front)) await this.take({ do: 'wake', front });
     const closer = fronts.find((front) => this.#isLiving(front))!;
     if (this.#world.hasLate) await this.#drive(countDead(this.#clusters[closer]!, true));
     for (const front of fronts) if (this.#isLiving(front)) await this.#drive(this.#journals[front]!.close());
@@ -199,22 +216,33 @@ interface Scenario {
   readonly mostRuns?: number;
 }
 
+const TWO = CROSSING.slice(0, 2);
+
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'two that cross': {
-    wishes: CROSSING.slice(0, 2),
-    budget: { switches: rounds(1, 4), crashes: 0, hurries: rounds(0, 1) },
+    wishes: TWO,
+    budget: { ...NOTHING, switches: rounds(1, 4), hurries: rounds(0, 1) },
   },
   'two that cross, one of which dies': {
-    wishes: CROSSING.slice(0, 2),
-    budget: { switches: rounds(0, 2), crashes: 1, hurries: 0 },
+    wishes: TWO,
+    budget: { ...NOTHING, switches: rounds(0, 2), crashes: 1 },
+  },
+  'two that cross, one of which is given up and lives': {
+    wishes: TWO,
+    budget: { ...NOTHING, switches: rounds(0, 1), stalls: 1 },
+    ...(!inSoak && { mostRuns: 150 }),
+  },
+  'two that cross, and answers that are lost': {
+    wishes: TWO,
+    budget: { ...NOTHING, switches: rounds(0, 1), losses: rounds(1, 2) },
   },
   'three that want two rows': {
     wishes: CROSSING,
-    budget: { switches: rounds(1, 2), crashes: 0, hurries: 0 },
+    budget: { ...NOTHING, switches: rounds(1, 2) },
   },
   'three that want two rows, one of which dies': {
     wishes: CROSSING,
-    budget: { switches: rounds(0, 1), crashes: 1, hurries: 0 },
+    budget: { ...NOTHING, switches: rounds(0, 1), crashes: 1 },
     ...(!inSoak && { mostRuns: 200 }),
   },
 };

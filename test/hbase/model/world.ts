@@ -6,7 +6,7 @@ interface Request {
   readonly front: number;
   readonly text: string;
   /** Does it, and gives the answer as text. */
-  readonly answer: () => string;
+  readonly answer: (isLost?: boolean) => string;
   /** Of a front end that died: it may still arrive. */
   late: boolean;
 }
@@ -25,11 +25,17 @@ export interface Budget {
   readonly crashes: number;
   /** Letting the clock go on while there are requests. */
   readonly hurries: number;
+  /** Losing the answer to a change, which is then asked for once more. */
+  readonly losses: number;
+  /** Standing still, until the others have given it up. */
+  readonly stalls: number;
 }
 
+export const NOTHING: Budget = { switches: 0, crashes: 0, hurries: 0, losses: 0, stalls: 0 };
+
 export type Step =
-  | { readonly do: 'answer'; readonly request: number }
-  | { readonly do: 'crash'; readonly front: number }
+  | { readonly do: 'answer' | 'lose'; readonly request: number }
+  | { readonly do: 'crash' | 'stall' | 'wake'; readonly front: number }
   | { readonly do: 'tick' };
 
 /**
@@ -40,6 +46,7 @@ export class World {
   readonly #requests: Request[] = [];
   readonly #timers: Timer[] = [];
   readonly #dead = new Set<number>();
+  readonly #stalled = new Set<number>();
   /** Of each front end what it has been told, in whatever order. */
   readonly #told: bigint[];
   #time = 0;
@@ -59,18 +66,27 @@ export class World {
   /** Whether a request of a dead front end has arrived, or may. */
   hasLate = false;
 
+  /** Whether nobody who is awake waits for an answer. */
   get isQuiet(): boolean {
-    return this.#requests.every(({ late }) => late);
+    return !this.#requests.some((request) => this.#isOpen(request));
+  }
+
+  #isOpen({ front, late }: Request): boolean {
+    return !late && !this.#stalled.has(front);
+  }
+
+  isStalled(front: number): boolean {
+    return this.#stalled.has(front);
   }
 
   /** Resolves with what `work` gives at the step that answers it. */
   request<T>(front: number, text: string, work: () => T, show: (answer: T) => string): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#dead.has(front)) return;
-      const answer = (): string => {
+      const answer = (isLost = false): string => {
         try {
           const given = work();
-          resolve(given);
+          if (!isLost) resolve(given);
           return show(given);
         } catch (error) {
           reject(error);
@@ -99,29 +115,39 @@ export class World {
     };
   }
 
-  /** What may be next; the first is what is usual. */
-  steps(): Step[] {
+  /** What may be next; the first is what is usual. `mayWake`: whether others have given up one that stands still. */
+  steps(mayWake: (front: number) => boolean = () => true): Step[] {
+    const { switches, crashes, hurries, losses, stalls } = this.#left;
+    const usual: Step[] = [];
     const steps: Step[] = [];
-    const usual = this.#requests.findIndex(({ front, late }) => front === this.#last && !late);
-    for (const [request, { front, late }] of this.#requests.entries()) {
-      const isFree = usual < 0 || front === this.#last;
-      if (late || !isFree ? this.#left.switches > 0 : true) steps.push({ do: 'answer', request });
+    const isBusy = this.#requests.some((request) => request.front === this.#last && this.#isOpen(request));
+    for (const [request, one] of this.#requests.entries()) {
+      if (this.#stalled.has(one.front)) continue;
+      const isUsual = !one.late && (!isBusy || one.front === this.#last);
+      if (isUsual) usual.push({ do: 'answer', request });
+      else if (switches > 0) steps.push({ do: 'answer', request });
+      if (isUsual && losses > 0 && one.text.startsWith('change')) steps.push({ do: 'lose', request });
     }
-    const at = usual < 0 ? -1 : steps.findIndex((step) => step.do === 'answer' && step.request === usual);
-    if (at > 0) steps.unshift(...steps.splice(at, 1));
-    if (this.#timers.length > 0) {
-      if (this.isQuiet) steps.unshift({ do: 'tick' });
-      else if (this.#left.hurries > 0) steps.push({ do: 'tick' });
+    const sleepers = [...this.#stalled].filter(mayWake);
+    for (const front of sleepers) usual.push({ do: 'wake', front });
+    if (this.#nextTimer()) {
+      if (this.isQuiet && sleepers.length === 0) usual.push({ do: 'tick' });
+      else if (hurries > 0) steps.push({ do: 'tick' });
     }
-    if (this.#left.crashes > 0)
-      for (let front = 0; front < this.#told.length; front++)
-        if (!this.#dead.has(front) && this.#mayCrash(front)) steps.push({ do: 'crash', front });
-    return steps;
+    // Whether one dies before or after another was answered makes no difference.
+    const front = this.#last;
+    if (front >= 0 && !this.#dead.has(front) && !this.#stalled.has(front)) {
+      if (crashes > 0) steps.push({ do: 'crash', front });
+      if (stalls > 0) steps.push({ do: 'stall', front });
+    }
+    return [...usual, ...steps];
   }
 
-  /** Which of a front end's states differ to the others is told by what it was answered last. */
-  #mayCrash(front: number): boolean {
-    return this.#last === front;
+  #nextTimer(): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers)
+      if (!this.#stalled.has(timer.front) && (!next || timer.due < next.due)) next = timer;
+    return next;
   }
 
   /** Resolves when front ends have done all they can: nothing of theirs waits for anything but steps. */
@@ -134,6 +160,22 @@ export class World {
       case 'answer':
         this.#answer(step.request);
         break;
+      case 'lose':
+        this.#spend('losses');
+        // Done, and done once more.
+        this.#requests[step.request]!.answer(true);
+        this.trace.push(`lost: ${this.#requests[step.request]!.text}`);
+        this.#answer(step.request);
+        break;
+      case 'stall':
+        this.#spend('stalls');
+        this.#stalled.add(step.front);
+        this.trace.push(`stall ${step.front}`);
+        break;
+      case 'wake':
+        this.#stalled.delete(step.front);
+        this.trace.push(`wake ${step.front}`);
+        break;
       case 'tick':
         this.#tick();
         break;
@@ -143,11 +185,15 @@ export class World {
     await this.rest();
   }
 
+  #spend(what: keyof Budget): void {
+    this.#left = { ...this.#left, [what]: this.#left[what] - 1 };
+  }
+
   #answer(index: number): void {
-    const usual = this.#requests.some(({ front, late }) => front === this.#last && !late);
+    const isBusy = this.#requests.some((request) => request.front === this.#last && this.#isOpen(request));
     const [request] = this.#requests.splice(index, 1);
     const { front, text, answer, late } = request!;
-    if (late || (usual && front !== this.#last)) this.#left = { ...this.#left, switches: this.#left.switches - 1 };
+    if (late || (isBusy && front !== this.#last)) this.#spend('switches');
     const given = answer();
     this.trace.push(`${late ? 'late ' : ''}${front}: ${text} -> ${given}`);
     if (late) return;
@@ -156,9 +202,8 @@ export class World {
   }
 
   #tick(): void {
-    if (!this.isQuiet) this.#left = { ...this.#left, hurries: this.#left.hurries - 1 };
-    let next = this.#timers[0]!;
-    for (const timer of this.#timers) if (timer.due < next.due) next = timer;
+    if (!this.isQuiet) this.#spend('hurries');
+    const next = this.#nextTimer()!;
     this.#time = Math.max(this.#time, next.due);
     if (next.every !== undefined) {
       next.due = this.#time + next.every;
@@ -171,7 +216,7 @@ export class World {
   }
 
   #crash(front: number): void {
-    this.#left = { ...this.#left, crashes: this.#left.crashes - 1 };
+    this.#spend('crashes');
     this.trace.push(`crash ${front}`);
     this.#dead.add(front);
     for (let i = this.#timers.length; i-- > 0; ) if (this.#timers[i]!.front === front) this.#timers.splice(i, 1);
@@ -196,7 +241,7 @@ export class World {
     const timers = this.#timers.map(({ front, due }) => `${front} ${due}`).sort();
     const parts = [store, this.#told.join(), requests.join('\n'), timers.join(), [...this.#dead].join()];
     return createHash('sha1')
-      .update([...parts, this.#time, this.#last, JSON.stringify(this.#left)].join('\0'))
+      .update([...parts, [...this.#stalled].join(), this.#time, this.#last, JSON.stringify(this.#left)].join('\0'))
       .digest('base64');
   }
 }
