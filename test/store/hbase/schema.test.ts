@@ -1,16 +1,24 @@
 import { expect } from 'chai';
 import type { TableSpec } from '../../../src/store/contract.js';
 import { StoreError } from '../../../src/store/errors.js';
+import { openHBaseStore } from '../../../src/store/hbase/index.js';
 import { HBaseClient } from '../../../src/store/hbase/rpc/client.js';
 import { TableAdmin } from '../../../src/store/hbase/schema/admin.js';
 import { Gateway } from '../../../src/store/hbase/schema/gateway.js';
-import { createCommand, describeTable, TableRegistry } from '../../../src/store/hbase/schema/index.js';
+import { CATALOG, createCommand, describeTable, TableRegistry } from '../../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../../src/store/hbase/settings.js';
 import { freshPrefix, type HBaseServer, hbase } from '../../hbase/server.js';
 
 const MASTER: TableSpec = { name: 'master', families: [{ name: 'info' }, { name: 'large', separate: true }] };
 const INDEX: TableSpec = { name: 'index_2.5.4.3', families: [{ name: 'mark' }], suffixBytes: 16 };
 const KEYS = [Buffer.from([0x40]), Buffer.from([0x80, 0x00]), Buffer.from([0xc3, 0xff])];
+
+let last = 0n;
+/** As the store draws them, in steps of 2. */
+function ticket(): bigint {
+  last += 2n;
+  return BigInt(Date.now()) * 1000n + last;
+}
 
 async function failure(work: Promise<unknown>): Promise<StoreError> {
   try {
@@ -49,8 +57,8 @@ describe('HBase tables', function () {
     expect(await registry.isThere()).to.equal(true);
     expect(await registry.list()).to.deep.equal([]);
 
-    await Promise.all([registry.create(MASTER), registryOf(settings).create(MASTER)]);
-    await registry.create(MASTER);
+    await Promise.all([registry.create(MASTER, ticket()), registryOf(settings).create(MASTER, ticket())]);
+    await registry.create(MASTER, ticket());
     expect(await registry.list()).to.deep.equal([MASTER]);
     const { name } = registry.handle(MASTER);
     const made = await gateway.describe(name);
@@ -62,12 +70,34 @@ describe('HBase tables', function () {
     expect(starts).to.deep.equal([Buffer.alloc(0), ...KEYS]);
     expect([...(await registry.verify([]))!]).to.deep.equal([]);
 
-    const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }));
+    const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }, ticket()));
     expect(other.code).to.equal('conflict');
-    await registry.drop('master');
-    await registry.drop('master');
+    await registry.drop('master', ticket());
+    await registry.drop('master', ticket());
     expect(await registry.list()).to.deep.equal([]);
     expect(await gateway.describe(name)).to.equal(undefined);
+  });
+
+  it('dropped and made again are there, and dropped once more are not, whatever the clocks of servers say', async () => {
+    const prefix = freshPrefix();
+    const store = await openHBaseStore(server.settings(prefix));
+    try {
+      const key = Buffer.from(INDEX.name);
+      const catalog = registryOf(server.settings(prefix)).internal(CATALOG);
+      const hourAhead = (): bigint => BigInt(Date.now() + 3_600_000);
+      await store.createTable(INDEX);
+      await store.dropTable(INDEX.name);
+      // As a server whose clock is ahead would have stamped the end of the table.
+      await store.client.mutate(catalog, { key, deleteRow: true, timestamp: hourAhead() });
+      await store.createTable(INDEX);
+      expect((await store.tables()).map(({ name }) => name)).to.deep.equal([INDEX.name]);
+      const spec = { family: 0, qualifier: Buffer.from('spec'), value: Buffer.from(JSON.stringify(INDEX)) };
+      await store.client.mutate(catalog, { key, put: [spec], timestamp: hourAhead() });
+      await store.dropTable(INDEX.name);
+      expect(await store.tables()).to.deep.equal([]);
+    } finally {
+      await store.close();
+    }
   });
 
   it('get the families they lack, and are refused where they would lose data', async () => {
@@ -105,9 +135,9 @@ describe('HBase tables', function () {
     await alone.ensure([]);
     const gateway = new Gateway(settings.rest!);
     await gateway.create(describeTable(settings, INDEX));
-    await alone.create(INDEX);
+    await alone.create(INDEX, ticket());
     expect(await alone.list()).to.deep.equal([INDEX]);
-    const dropped = await failure(alone.drop(INDEX.name));
+    const dropped = await failure(alone.drop(INDEX.name, ticket()));
     expect(dropped.message).to.include(`disable '${settings.prefix}${INDEX.name}'`);
     expect(await alone.list()).to.deep.equal([]);
   });

@@ -51,6 +51,11 @@ export class Journal {
     this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace.lease, (id) => this.#isOwn(id), failpoint);
   }
 
+  /** A number above all that were drawn before. */
+  ticket(): Promise<bigint> {
+    return this.#tickets.draw(1);
+  }
+
   /** Whether the counter of tickets is there, which is made last; and makes it. */
   isThere(): Promise<boolean> {
     return this.#tickets.isThere();

@@ -55,8 +55,11 @@ export class TableRegistry {
     return this.#exists(this.#catalog);
   }
 
-  /** As `Store.createTable`. */
-  async create(wanted: TableSpec): Promise<void> {
+  /**
+   * As `Store.createTable`. `ticket` is the time of what is written into the catalog, drawn after what made it wanted:
+   * whatever the servers' clocks say, a table that is made after another of its name was dropped is there.
+   */
+  async create(wanted: TableSpec, ticket: bigint): Promise<void> {
     const spec = checkSpec(wanted);
     const known = await this.find(spec.name);
     if (known) {
@@ -65,7 +68,7 @@ export class TableRegistry {
     }
     const splits = await this.#splitKeys(spec);
     await this.#admin.create(describeTable(this.#settings, spec, splits), () => this.#exists(this.handle(spec)));
-    await this.#list(spec);
+    await this.#list(spec, ticket);
   }
 
   async #splitKeys(spec: TableSpec): Promise<readonly Buffer[]> {
@@ -74,12 +77,13 @@ export class TableRegistry {
     return splitKeys(spec, regions > 0 ? regions : await this.#admin.servers(UNKNOWN_SERVERS));
   }
 
-  async #list(spec: TableSpec): Promise<void> {
+  async #list(spec: TableSpec, ticket: bigint): Promise<void> {
     const cell = { family: 0, qualifier: SPEC };
     const listed = await this.#client.mutate(this.#catalog, {
       key: Buffer.from(spec.name),
       guards: [{ op: 'absent', ...cell }],
       put: [{ ...cell, value: Buffer.from(JSON.stringify(spec)) }],
+      timestamp: ticket,
     });
     if (listed) return;
     // Another front end was faster; with the same spec all is well.
@@ -88,11 +92,12 @@ export class TableRegistry {
       throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
   }
 
-  /** As `Store.dropTable`. */
-  async drop(name: string): Promise<void> {
+  /** As `Store.dropTable`; `ticket` as for `create`. */
+  async drop(name: string, ticket: bigint): Promise<void> {
     const spec = await this.find(name);
     if (!spec) return;
-    await this.#client.mutate(this.#catalog, { key: Buffer.from(name), deleteRow: true, repeatable: true });
+    const key = Buffer.from(name);
+    await this.#client.mutate(this.#catalog, { key, deleteRow: true, timestamp: ticket, repeatable: true });
     await this.#admin.drop(this.handle(spec).name);
   }
 
