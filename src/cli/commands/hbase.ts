@@ -57,6 +57,13 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
   for (const descriptor of descriptors) process.stdout.write(`${tables.createCommand(descriptor)}\n`);
 }
 
+/** Such as `3 regions: 2 on a:16020, 1 on b:16020`. */
+function placesText(counts: ReadonlyMap<string, number>): string {
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const each = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([server, count]) => `${count} on ${server}`);
+  return `${counted(all, 'region')}: ${each.join(', ')}`;
+}
+
 async function verify(settings: Settings): Promise<void> {
   const hbase = await hbaseSettingsOf(settings.store, settings.config);
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
@@ -64,10 +71,13 @@ async function verify(settings: Settings): Promise<void> {
   const { TableRegistry } = await import('../../store/hbase/schema/index.js');
   const client = new HBaseClient(hbase);
   try {
-    const wrong = await new TableRegistry(client, hbase).verify(INTERNAL_TABLES);
+    const registry = new TableRegistry(client, hbase);
+    const wrong = await registry.verify(INTERNAL_TABLES);
     if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
     for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
     if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as they have to be`);
+    for (const [table, counts] of await registry.places(INTERNAL_TABLES))
+      process.stdout.write(`${table}: ${placesText(counts)}\n`);
     process.stdout.write('the tables are as they have to be\n');
   } finally {
     await client.close();
@@ -86,7 +96,7 @@ export function addHBase(program: Command): void {
       await printSchema(settings, options.only);
     });
 
-  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be')
+  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be, and tell where their regions are')
     .addHelpText('after', EXAMPLES)
     .action(async (_options: object, command: Command) => {
       const settings = settingsOf(command);

@@ -69,6 +69,12 @@ describe('HBase tables', function () {
     const starts = (await gateway.regions(name))!.map(({ start }) => start).sort(Buffer.compare);
     expect(starts).to.deep.equal([Buffer.alloc(0), ...KEYS]);
     expect([...(await registry.verify([]))!]).to.deep.equal([]);
+    // In turn: two on each of the two servers.
+    expect([...(await registry.places([])).get(name)!].sort()).to.deep.equal(server.regionServers.map((at) => [at, 2]));
+    const inTurn = (await gateway.regions(name))!
+      .sort((a, b) => a.start.compare(b.start))
+      .map((region) => region.server);
+    expect(inTurn.slice(2)).to.deep.equal(inTurn.slice(0, 2));
 
     const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }, ticket()));
     expect(other.code).to.equal('conflict');

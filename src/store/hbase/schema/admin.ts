@@ -4,7 +4,7 @@ import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
 import { type ExistingTable, Gateway } from './gateway.js';
 import { alterCommand, createCommand, dropCommands } from './shell.js';
-import { type MasterCall, splitAt } from './split.js';
+import { type MasterCall, splitAt, spread } from './split.js';
 
 /** What an attribute has to be for nothing to be lost; whatever else differs is the operator's tuning. */
 const SAFE: readonly { readonly name: string; readonly safe: (value: string) => boolean; readonly wanted: string }[] = [
@@ -67,12 +67,12 @@ export class TableAdmin {
 
   /** Region servers at the first question; `otherwise` where no gateway may be asked. */
   async servers(otherwise: number): Promise<number> {
-    this.#servers ??= this.#gateway?.servers();
+    this.#servers ??= this.#gateway?.servers().then((list) => list.length);
     return (await this.#servers) ?? otherwise;
   }
 
   /**
-   * Makes the table, pre-split; one that is there is verified and gets the families it lacks. `exists` tells whether it
+   * Makes the table, pre-split and its regions spread over the servers; one that is there is verified and gets the families it lacks. `exists` tells whether it
    * is there where no gateway may be asked.
    */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
@@ -85,7 +85,10 @@ export class TableAdmin {
       const found = await gateway.describe(table.name);
       if (found) return this.#complete(gateway, table, found);
       try {
-        if (await gateway.create(table)) return await splitAt(gateway, this.#call, table.name, table.splits);
+        if (await gateway.create(table)) {
+          await splitAt(gateway, this.#call, table.name, table.splits);
+          return await spread(gateway, this.#call, table.name);
+        }
       } catch (error) {
         if (!isRace(error) || performance.now() > end) throw error;
       }

@@ -10,9 +10,21 @@ export interface ExistingTable {
   readonly families: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
+/** A region server that is alive. */
+export interface LiveServer {
+  /** `host:port`. */
+  readonly name: string;
+  /** When it was started, ms: part of how HBase names it. */
+  readonly startCode: number;
+}
+
 export interface ExistingRegion {
+  /** HBase's full name of it. */
+  readonly name: string;
   /** Time it was made, part of its name. */
   readonly id: number;
+  /** `host:port` of its server. */
+  readonly server: string;
   readonly start: Buffer;
   /** Empty: open. */
   readonly end: Buffer;
@@ -48,9 +60,10 @@ export class Gateway {
   }
 
   /** Region servers that are alive. */
-  async servers(): Promise<number> {
+  async servers(): Promise<LiveServer[]> {
     const status = await this.#ask<unknown>('the state of the cluster', (done) => this.#client.status_cluster(done));
-    if (isObject(status) && Array.isArray(status.LiveNodes)) return status.LiveNodes.length;
+    if (isObject(status) && Array.isArray(status.LiveNodes) && status.LiveNodes.every(isLiveServer))
+      return status.LiveNodes.map(({ name, startCode }) => ({ name, startCode }));
     throw new StoreError('unavailable', `HBase's REST gateway ${this.#address} does not say which servers there are`);
   }
 
@@ -130,6 +143,10 @@ function texts(object: object): Record<string, string> {
   );
 }
 
+function isLiveServer(node: unknown): node is LiveServer {
+  return isObject(node) && typeof node.name === 'string' && typeof node.startCode === 'number';
+}
+
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
@@ -152,8 +169,9 @@ function readRegions(name: string, answer: unknown): ExistingRegion[] {
   if (!isObject(answer) || !Array.isArray(answer.Region)) throw unreadable(name);
   return answer.Region.map((region: unknown) => {
     if (!isObject(region) || typeof region.id !== 'number') throw unreadable(name);
-    const { id, startKey, endKey } = region;
+    const { name: full, id, startKey, endKey, location: server } = region;
     if (typeof startKey !== 'string' || typeof endKey !== 'string') throw unreadable(name);
-    return { id, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
+    if (typeof full !== 'string' || typeof server !== 'string') throw unreadable(name);
+    return { name: full, id, server, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
   });
 }

@@ -137,6 +137,18 @@ export class TableRegistry {
     return found;
   }
 
+  /** Of each HBase table how many regions each server holds, by `host:port`. */
+  async places(internal: readonly InternalTable[]): Promise<Map<string, Map<string, number>>> {
+    const places = new Map<string, Map<string, number>>();
+    const specs = (await this.list()).map((spec) => this.handle(spec));
+    for (const handle of [...[CATALOG, ...internal].map((table) => this.internal(table)), ...specs]) {
+      const counts = new Map<string, number>();
+      for (const { server } of await this.#client.regions(handle)) counts.set(server, (counts.get(server) ?? 0) + 1);
+      places.set(handle.name, counts);
+    }
+    return places;
+  }
+
   async #exists(handle: TableHandle): Promise<boolean> {
     try {
       return (await this.#client.regions(handle)).length > 0;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../errors.js';
 import { Writer } from '../rpc/protobuf.js';
-import type { ExistingRegion, Gateway } from './gateway.js';
+import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 
 /** Calls a method of HBase's MasterService at the active master: the message's fields, and the answer's. */
 export type MasterCall = (method: string, request: Buffer) => Promise<Buffer>;
@@ -44,6 +44,48 @@ export async function splitRegion(gateway: Gateway, call: MasterCall, table: str
     asked = true;
   }
   throw new StoreError('unavailable', `table ${table}: a region was not split in ${WAIT_MS / 1000} s`);
+}
+
+/** RegionSpecifierType */
+const ENCODED_REGION_NAME = 2;
+
+/**
+ * Gives the regions of a new table to the region servers in turn, from where the first one is: the parts of a table
+ * that was split stay on one server until HBase's balancer runs.
+ */
+export async function spread(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
+  const regions = await openRegions(gateway, table);
+  const servers = await gateway.servers();
+  if (regions.length < 2 || servers.length < 2) return;
+  regions.sort((a, b) => a.start.compare(b.start));
+  servers.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const first = servers.findIndex(({ name }) => name === regions[0]!.server);
+  await Promise.all(
+    regions.map(async (region, i) => {
+      const to = servers[(Math.max(first, 0) + i) % servers.length]!;
+      if (to.name !== region.server) await call('MoveRegion', moveRequest(table, region, to));
+    }),
+  );
+}
+
+async function openRegions(gateway: Gateway, table: string): Promise<ExistingRegion[]> {
+  for (const end = Date.now() + WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
+    const regions = await gateway.regions(table);
+    if (regions) return regions;
+  }
+  throw new StoreError('unavailable', `table ${table}: its regions were not open in ${WAIT_MS / 1000} s`);
+}
+
+/** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
+function moveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
+  const encoded = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
+  if (encoded === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
+  const colon = to.name.lastIndexOf(':');
+  const port = Number(to.name.slice(colon + 1));
+  return new Writer()
+    .message(1, new Writer().uint(1, ENCODED_REGION_NAME).string(2, encoded))
+    .message(2, new Writer().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
+    .finish();
 }
 
 /** hbase.pb.RegionInfo */
