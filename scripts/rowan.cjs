@@ -46,6 +46,7 @@ function isStale() {
 
 function build() {
   if (!existsSync(compiler)) fail('not compiled yet, and the compiler is not installed; run "npm ci" first');
+  process.stderr.write('rowan: compiling the sources\n');
   [[compiler, '-p', join(root, 'tsconfig.json')], [join(root, 'scripts/bundle.mjs')]].forEach((args) => {
     const run = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
     if (run.status !== 0) fail(run.stdout + run.stderr + 'rowan: the sources do not compile');

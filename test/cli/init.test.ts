@@ -181,6 +181,13 @@ describe('cli: the command line', () => {
       ['deleted', 'purge', '--data', 'x'],
       "give either '--older-than <days>' or '--all'",
     ],
+    [
+      'restoring since a time without what is below',
+      ['deleted', 'restore', '0190a3c2-5f0e-7b11-9c3f-2a4d5e6f7081', '--since', '2026-11-23', '--data', 'x'],
+      "'--since' goes with '--subtree'",
+    ],
+    ['tables in HBase without saying which', ['hbase', 'schema'], "which HBase? give '--store hbase://"],
+    ['tables in HBase of a folder', ['hbase', 'verify', '--data', 'x'], "which HBase? give '--store hbase://"],
     ['a filter that is none', ['explain', '--data', 'x', '--base', 'o=x', '(uid=x'], 'filter, at character 7'],
   ] as const) {
     it(`${what} is a usage error`, async () => {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -66,6 +66,31 @@ describe('cli: started by npm', () => {
     expect(lives(server)).to.equal(true);
     process.kill(server, 'SIGTERM');
     await ends(server);
+  });
+});
+
+describe('cli: a checkout', () => {
+  const sandbox = new Sandbox();
+  after(() => sandbox.remove());
+
+  it('that has no packages yet is told to get them by npm start', async () => {
+    for (const file of ['package.json', 'scripts/rowan.cjs', 'src/cli/main.ts'])
+      cpSync(`${root}${file}`, sandbox.path(file));
+    const env = { npm_config_cache: sandbox.path('npm') };
+    const ended = await run('npm', ['start', '--silent'], { cwd: sandbox.folder, env });
+    expect(ended).to.deep.equal({
+      code: 1,
+      stdout: '',
+      stderr: 'rowan: not compiled yet, and the compiler is not installed; run "npm ci" first\n',
+    });
+  });
+
+  it('says of each package with a script of its own whether npm may run it', () => {
+    const read = (file: string): unknown => JSON.parse(readFileSync(`${root}${file}`, 'utf8'));
+    const { packages } = read('package-lock.json') as { packages: Record<string, { hasInstallScript?: boolean }> };
+    const { allowScripts } = read('package.json') as { allowScripts: Record<string, boolean> };
+    const scripted = Object.keys(packages).filter((path) => packages[path]!.hasInstallScript);
+    expect(Object.keys(allowScripts)).to.have.members(scripted.map((path) => path.replace(/^.*node_modules\//, '')));
   });
 });
 

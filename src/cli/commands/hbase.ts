@@ -7,7 +7,7 @@ import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { givenSchema, withDirectory } from '../directory.js';
 import { CliError, counted, UsageError } from '../exit.js';
-import { collect, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { collect, directoryCommand, loadSettings, type Settings } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
 
 const EXAMPLES = `
@@ -37,8 +37,13 @@ async function schemaFor(settings: Settings, only: readonly string[] = []): Prom
   return withDirectory(settings, {}, async ({ schema }) => schema);
 }
 
-function requireHBase(settings: Settings): void {
-  if (!isHBaseUrl(settings.store)) throw new UsageError("which HBase? give '--store hbase://HOST:PORT[/PREFIX]'");
+/** Of a command that is of no use without HBase. */
+function hbaseCommandSettings(command: Command): Settings {
+  const { config } = loadSettings(command);
+  const { store } = config;
+  if (store === undefined || !isHBaseUrl(store))
+    throw new UsageError("which HBase? give '--store hbase://HOST:PORT[/PREFIX]'");
+  return { config, store };
 }
 
 async function printSchema(settings: Settings, only: readonly string[] | undefined): Promise<void> {
@@ -90,17 +95,11 @@ export function addHBase(program: Command): void {
   directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables")
     .option('--only <attribute>', 'only the table of an index (may be repeated)', collect)
     .addHelpText('after', EXAMPLES)
-    .action(async (options: { only?: readonly string[] }, command: Command) => {
-      const settings = settingsOf(command);
-      requireHBase(settings);
-      await printSchema(settings, options.only);
-    });
+    .action((options: { only?: readonly string[] }, command: Command) =>
+      printSchema(hbaseCommandSettings(command), options.only),
+    );
 
   directoryCommand(hbase, 'verify', 'compare the tables with what they have to be, and tell where their regions are')
     .addHelpText('after', EXAMPLES)
-    .action(async (_options: object, command: Command) => {
-      const settings = settingsOf(command);
-      requireHBase(settings);
-      await verify(settings);
-    });
+    .action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
 }
