@@ -290,6 +290,11 @@ export interface Store extends Reader {
    */
   ending?(): void;
   /**
+   * Resolves when every plan that anybody had decided before is wholly done, the plans of those who have died included.
+   * Absent where a plan is never seen half done.
+   */
+  quiet?(): Promise<void>;
+  /**
    * A number up to which appended rows are final: every row of `table` with such a number that will ever be there can
    * be read now, and belongs to a plan that was decided. It never falls. Rows above it may be there, with gaps that are
    * filled later.

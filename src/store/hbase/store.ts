@@ -114,6 +114,11 @@ export class HBaseStore extends HBaseReader implements Store {
     return countDead(this.cluster, remove);
   }
 
+  async quiet(): Promise<void> {
+    this.#checkOpen();
+    return this.#journal.quiet();
+  }
+
   async settled(): Promise<bigint> {
     this.#checkOpen();
     return this.#journal.settled();

@@ -15,6 +15,8 @@ export interface JournalOptions extends SessionOptions {
   readonly answers: () => number;
 }
 
+/** Plans that were decided are waited for so many leases. */
+const QUIET_LEASES = 6;
 /** A plan whose session ended before it was decided is started again so many times. */
 const SESSIONS = 5;
 
@@ -145,6 +147,21 @@ export class Journal {
     // A floor that was sent earlier may arrive later: what was settled once stays so.
     if (settled > this.#settled) this.#settled = settled;
     return this.#settled;
+  }
+
+  /** As `Store.quiet`. */
+  async quiet(): Promise<void> {
+    const { clock, pace } = this.#options;
+    const given = await this.#tickets.read();
+    // What a writer that stopped has left is done when its lease is over, and a little later its counters.
+    for (const end = clock.now() + QUIET_LEASES * pace.lease; ; await clock.sleep(2 * pace.fold)) {
+      if ((await this.settled()) >= given) return clock.sleep(2 * pace.fold);
+      if (clock.now() > end)
+        throw new StoreError(
+          'unavailable',
+          'a plan that was decided is not done in time; is a front end standing still?',
+        );
+    }
   }
 
   /** Ends what is under way, gives back what is held, and waits no longer for an HBase that answers nothing. */
