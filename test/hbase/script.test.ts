@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { run } from '../cli/rowan.js';
+import { needs } from '../require.js';
+import { soakTest } from '../rounds.js';
 
 const SCRIPT = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
 
@@ -50,6 +52,21 @@ describe('scripts/hbase', function () {
       expect(said).to.match(/^1 hbase: port \d+ cannot be used \(EADDRINUSE\).*--rest-port\n$/);
     } finally {
       await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
+  soakTest('starts again on its data right after a kill -9, without a stop', async function () {
+    needs(this, 'hbase');
+    this.timeout(900_000);
+    const start = ['start', '--port', '29170', '--while', String(process.pid)];
+    const pidOf = (said: string): number => Number(/ is ready: pid (\d+)/.exec(said)?.[1]);
+    const first = pidOf(await says(start));
+    process.kill(first, 'SIGKILL');
+    try {
+      const second = pidOf(await says(start));
+      expect(second).to.be.greaterThan(0).and.not.equal(first);
+    } finally {
+      await says(['stop', '--now']);
     }
   });
 
