@@ -1,6 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
+import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { randomId } from '../../src/store/hbase/journal/codec.js';
+import { rowId } from '../../src/store/hbase/journal/groups.js';
+import { Session } from '../../src/store/hbase/journal/session.js';
+import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
+import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import {
   ADMIN,
   exited,
@@ -95,5 +103,28 @@ describe('rowan over HBase', function () {
       await two.server.stop();
     }
     expect(await rowanDoes(['check', '--store', url])).to.equal('no breach found\n');
+  });
+
+  it('check tells of rows that front ends hold which died, and repair frees them', async () => {
+    const settings = server.settings(prefix);
+    const client = new HBaseClient(settings);
+    const cluster = new Cluster(client, new TableRegistry(client, settings));
+    const dead = new Session(
+      cluster,
+      new Tickets(cluster, CLOCK),
+      { clock: CLOCK, pace: PACE, newId: randomId },
+      () => undefined,
+    );
+    await dead.open();
+    const key = Buffer.from('nobody');
+    await dead.shared.hold(await cluster.table('master'), key, rowId('master', key));
+    // As if the hold had arrived when others had taken the writer out.
+    await dead.writer.close();
+    dead.abandon();
+    await client.close();
+    const check = ['check', '--store', url];
+    expect(await rowanDoes(check)).to.match(/^note locks: .* died: 1;.*\nno breach found\n$/);
+    expect(await rowanDoes(['repair', '--store', url])).to.match(/^freed rows .*: 1\n/);
+    expect(await rowanDoes(check)).to.equal('no breach found\n');
   });
 });

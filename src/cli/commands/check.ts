@@ -57,7 +57,7 @@ function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buff
   note(`${told}; the next binds of its owner mend it, or a new password does`);
 }
 
-const FREE = 'the others do without harm, "rowan repair" takes them away';
+const HARMLESS = 'they are in nobody\'s way, and "rowan repair" frees them';
 
 function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
@@ -103,7 +103,7 @@ function checkRows(settings: Settings): Promise<number> {
     progress.finish();
     const dead = (await partition.store.deadLocks?.(false)) ?? 0;
     if (dead > 0)
-      process.stdout.write(`note locks: ${formatCount(dead)} rows are held by front ends that died; ${FREE}\n`);
+      process.stdout.write(`note locks: rows that front ends hold which died: ${formatCount(dead)}; ${HARMLESS}\n`);
     if (breaches > 0) {
       process.stdout.write(`breaches found: ${formatCount(breaches)}\n`);
       return ExitCode.failure;
@@ -133,7 +133,7 @@ async function repair(settings: Settings): Promise<void> {
     const repaired = await partition.repair(tell, (done) => progress.update(done));
     progress.finish();
     const freed = (await partition.store.deadLocks?.(true)) ?? 0;
-    if (freed > 0) process.stdout.write(`freed of front ends that died: ${formatCount(freed)} rows\n`);
+    if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatCount(freed)}\n`);
     if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
     else if (left === 0) process.stdout.write('nothing to repair\n');
     if (left === 0) return;
