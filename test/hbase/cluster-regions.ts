@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { Connection } from '../../src/store/hbase/rpc/connection.js';
 import { Failure } from '../../src/store/hbase/rpc/failure.js';
 import { Writer } from '../../src/store/hbase/rpc/protobuf.js';
@@ -9,6 +8,8 @@ import type { HBaseServer } from './server.js';
 /** A region as hbase:meta has it. */
 export interface Place {
   readonly table: string;
+  /** Time it was made, part of its name. */
+  readonly id: number;
   /** As region servers know it. */
   readonly name: Buffer;
   /** As the master does: the digits that its name ends with. */
@@ -20,7 +21,7 @@ export interface Place {
   readonly server: string;
 }
 
-const META = { table: 'hbase:meta', name: Buffer.from('hbase:meta,,1'), encoded: '1588230740' } as const;
+const META = { table: 'hbase:meta', id: 1, name: Buffer.from('hbase:meta,,1'), encoded: '1588230740' } as const;
 const REGION_NAME = 1;
 const ENCODED_REGION_NAME = 2;
 const FIRST = Buffer.alloc(1);
@@ -28,9 +29,11 @@ const FIRST = Buffer.alloc(1);
 const WAIT_MS = 300_000;
 /** Between two attempts of the probe, and of looks at the gateway. */
 const PAUSE_MS = 20;
-const CALL_MS = 5_000;
-/** A merge that has not come about by then was given up by the master, which tells nobody. */
-const MERGE_MS = 15_000;
+const CALL_MS = 20_000;
+/** What the master has begun and has not come about by then was given up: it tells nobody. */
+const GIVEN_UP_MS = 60_000;
+/** Before it is asked again for what it has refused. */
+const REFUSED_MS = 500;
 
 /** Asks until there is an answer: the gateway has none while regions are on their way. */
 async function eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
@@ -55,7 +58,7 @@ function placeOf(table: string, { id, name, startKey, endKey, location: server }
   if (table === META.table) return { ...META, start, end, server };
   const encoded = /\.([0-9a-f]{32})\.$/.exec(name)![1]!;
   const parts = [`${table},`, start, `,${id}.${encoded}.`].map((part) => Buffer.from(part as string));
-  return { table, name: Buffer.concat(parts), encoded, start, end, server };
+  return { table, id, name: Buffer.concat(parts), encoded, start, end, server };
 }
 
 /** The regions of a cluster, asked of its gateway and of its region servers themselves, past Rowan's own retries. */
@@ -99,28 +102,37 @@ export class ClusterRegions {
   }
 
   /**
-   * Merges two neighbours; resolves, when they are one, with the time (monotonic ms) at which HBase was asked for the
-   * merge that came about: halves of a split are not merged before they have files of their own.
+   * Splits a region at a key; resolves, when the halves are there, with the time (monotonic ms) at which the master took
+   * it on: what a split or merge has made is not changed again before it has files of its own.
    */
+  async split({ table, id, encoded, start, end }: Place, at: Buffer): Promise<number> {
+    const name = new Writer().string(1, 'default').string(2, table);
+    const region = new Writer().uint(1, id).message(2, name).bytes(3, start).bytes(4, end);
+    const request = new Writer().message(1, region).bytes(2, at);
+    return this.#change('SplitRegion', request.finish(), table, [encoded]);
+  }
+
+  /** Merges two neighbours; resolves as `split`. */
   async merge(one: Place, other: Place): Promise<number> {
-    const client = new HBaseClient(this.#settings);
     const request = new Writer();
     for (const { encoded } of [one, other])
       request.message(1, new Writer().uint(1, ENCODED_REGION_NAME).string(2, encoded));
-    const both = request.finish();
-    let asked = Number.NEGATIVE_INFINITY;
-    try {
-      await eventually(`the merge of ${one.encoded} and ${other.encoded}`, async () => {
-        const now = await this.of(one.table);
-        if (!now.some(({ encoded }) => encoded === one.encoded || encoded === other.encoded)) return true;
-        if (performance.now() < asked + MERGE_MS) return undefined;
-        asked = performance.now();
-        await client.callMaster('MergeTableRegions', both);
-        return undefined;
-      });
-    } finally {
-      await client.close();
-    }
+    return this.#change('MergeTableRegions', request.finish(), one.table, [one.encoded, other.encoded]);
+  }
+
+  /** Asks the master for it until it takes it on, and waits until regions of these names are gone. */
+  async #change(method: string, request: Buffer, table: string, gone: readonly string[]): Promise<number> {
+    let asked = 0;
+    let again = 0;
+    await eventually(`${method} of ${gone.join(', ')}`, async () => {
+      const now = await this.of(table);
+      if (!now.some(({ encoded }) => gone.includes(encoded))) return true;
+      if (performance.now() < again) return undefined;
+      asked = performance.now();
+      const taken = await this.#call(this.#server.master, 'MasterService', method, request);
+      again = performance.now() + (taken ? GIVEN_UP_MS : REFUSED_MS);
+      return undefined;
+    });
     return asked;
   }
 
@@ -141,13 +153,17 @@ export class ClusterRegions {
   }
 
   /** Whether the region is open there. */
-  async #get(address: string, { name, start }: Place): Promise<boolean> {
+  #get(address: string, { name, start }: Place): Promise<boolean> {
     const region = new Writer().uint(1, REGION_NAME).bytes(2, name);
     const get = new Writer().bytes(1, start.length > 0 ? start : FIRST).bool(10, true);
-    const request = new Writer().message(1, region).message(2, get);
+    return this.#call(address, 'ClientService', 'Get', new Writer().message(1, region).message(2, get).finish());
+  }
+
+  /** False when the server refuses, or cannot be reached. */
+  async #call(address: string, service: string, method: string, request: Buffer): Promise<boolean> {
     try {
-      const connection = await this.#connection(address);
-      await connection.call('Get', request.finish(), [], CALL_MS);
+      const connection = await this.#connection(address, service);
+      await connection.call(method, request, [], CALL_MS);
       return true;
     } catch (error) {
       if (error instanceof Failure) return false;
@@ -155,15 +171,16 @@ export class ClusterRegions {
     }
   }
 
-  #connection(address: string): Promise<Connection> {
-    const known = this.#connections.get(address);
+  #connection(address: string, service: string): Promise<Connection> {
+    const id = `${service}@${address}`;
+    const known = this.#connections.get(id);
     if (known) return known;
     const forget = (): void => {
-      if (this.#connections.get(address) === connection) this.#connections.delete(address);
+      if (this.#connections.get(id) === connection) this.#connections.delete(id);
     };
-    const connection = Connection.open(address, 'ClientService', this.#settings, this.#statistics, forget);
+    const connection = Connection.open(address, service, this.#settings, this.#statistics, forget);
     connection.catch(forget);
-    this.#connections.set(address, connection);
+    this.#connections.set(id, connection);
     return connection;
   }
 

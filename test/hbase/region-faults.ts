@@ -142,9 +142,12 @@ export class RegionFaults {
   async #split(): Promise<void> {
     const table = this.#largeTable();
     const key = Buffer.from([this.#random.int(256), this.#random.int(256), 0x80]);
+    const holds = ({ start, end }: Place): boolean =>
+      start.compare(key) < 0 && (end.length === 0 || key.compare(end) < 0);
+    const region = (await this.#regions.of(table)).find(holds);
+    if (!region) return;
     await this.#fault('a region split', async () => {
-      const since = performance.now();
-      await this.#server.withRegions(table, (regions) => regions.split(key));
+      const since = await this.#regions.split(region, key);
       await this.#regions.answer(await this.#regions.of(table));
       return performance.now() - since;
     });

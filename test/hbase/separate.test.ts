@@ -74,6 +74,7 @@ describe('HBase with region servers in processes of their own', function () {
       await faults.close();
       await load.stop();
       for (const { port } of [one, other]) await load.expectKept(port);
+      expect(await residue(server.settings(prefix)), 'of writers that live').to.have.length.at.least(2);
       for (const front of [one, other]) expect(await front.stop()).to.equal(0);
       expect(await rowanDoes(['check', '--store', url])).to.equal('no breach found\n');
       expect(await residue(server.settings(prefix))).to.deep.equal([]);
