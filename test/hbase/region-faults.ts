@@ -6,11 +6,8 @@ import type { SeparateServers } from './server.js';
 
 /** Steps of each writer before and after each fault. */
 const STEPS = 3;
-/**
- * What Rowan may add to the time in which HBase itself comes back, ms: its longest pause between two attempts, and a
- * second.
- */
-const ADDED_MS = 7250;
+/** What Rowan may add to the time in which HBase itself comes back, ms. */
+const ADDED_MS = 1000;
 
 /** One fault: what HBase itself took, ms, and the longest that a client waited. */
 interface Told {

@@ -60,7 +60,7 @@ describe('HBase with region servers in processes of their own', function () {
     }
   });
 
-  it('killed, stopped, regions moved, split and merged under two front ends and eight writers over LDAP: nothing acknowledged is lost and nothing is left; nobody waits much longer than HBase itself takes', function () {
+  it('killed, stopped, regions moved, split and merged under two front ends and eight writers over LDAP: nothing acknowledged is lost and nothing is left; nobody waits longer than HBase itself takes and a second', function () {
     return seeded(async (random) => {
       const prefix = freshPrefix();
       const url = server.url(prefix);

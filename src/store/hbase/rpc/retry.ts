@@ -5,8 +5,10 @@ import type { RpcSettings } from './rpc-types.js';
 
 /** Pauses before the second, third … attempt, in multiples of `retryPauseMs`. */
 const GROWTH = [1, 2, 3, 5, 10, 20, 40, 60];
-/** Longest pause, ms. */
-const LONGEST = 5_000;
+/** Longest pause, ms: what a region that opens elsewhere keeps waiting beyond HBase's own time. */
+const LONGEST = 500;
+/** Of a server that is overloaded. */
+const LONGEST_OVERLOADED = 5_000;
 /** A server that is overloaded is left alone for so many times longer. */
 const OVERLOAD = 5;
 
@@ -73,8 +75,10 @@ export class Attempts {
     // What moved is usually there already, and a lost scanner says nothing of its server.
     const { moved, serverGone, scannerLost } = failure.traits;
     if (at === 0 && ((moved && !serverGone) || scannerLost)) return;
-    const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (failure.traits.overloaded ? OVERLOAD : 1);
-    const pause = Math.min(this.#settings.retryPauseMs * steps, LONGEST) * (0.75 + Math.random() / 2);
+    const { overloaded } = failure.traits;
+    const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (overloaded ? OVERLOAD : 1);
+    const longest = overloaded ? LONGEST_OVERLOADED : Math.max(LONGEST, this.#settings.retryPauseMs);
+    const pause = Math.min(this.#settings.retryPauseMs * steps, longest) * (0.75 + Math.random() / 2);
     if (performance.now() + pause >= this.expires) throw storeError(this.#cause, applied);
     await this.#pauses.pause(pause);
   }
