@@ -102,8 +102,8 @@ export class ClusterRegions {
   }
 
   /**
-   * Splits a region at a key; resolves, when the halves are there, with the time (monotonic ms) at which the master took
-   * it on: what a split or merge has made is not changed again before it has files of its own.
+   * Splits a region at a key; resolves, when the halves are there, with the time (monotonic ms) at which the master
+   * took it on: what a split or merge has made is not changed again before it has files of its own.
    */
   async split({ table, id, encoded, start, end }: Place, at: Buffer): Promise<number> {
     const name = new Writer().string(1, 'default').string(2, table);

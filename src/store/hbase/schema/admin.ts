@@ -72,8 +72,8 @@ export class TableAdmin {
   }
 
   /**
-   * Makes the table, pre-split and its regions spread over the servers; one that is there is verified and gets the families it lacks. `exists` tells whether it
-   * is there where no gateway may be asked.
+   * Makes the table, pre-split and its regions spread over the servers; one that is there is verified and gets the
+   * families it lacks. `exists` tells whether it is there where no gateway may be asked.
    */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
     const gateway = this.#gateway;
