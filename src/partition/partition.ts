@@ -56,6 +56,7 @@ import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
 import { restore } from './write/restore.js';
 import { restoreSubtree, type SubtreeRestore } from './write/restore-subtree.js';
+import { RetryLines } from './write/retry-lines.js';
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
@@ -107,6 +108,7 @@ export class Partition implements Directory {
       csn,
       compiler,
       rules: RULES,
+      lines: new RetryLines(),
     });
   }
 

@@ -1,11 +1,17 @@
 import { expect } from 'chai';
+import type { ResultName } from '../../src/ldap/error.js';
 import type { DerefAliases, Scope } from '../../src/ldap/types.js';
+import { Partition } from '../../src/partition/index.js';
+import { META_TABLE } from '../../src/partition/model/tables.js';
 import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';
-import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
+import { isPromise } from '../../src/store/maybe.js';
+import { counted, type StoreWork } from '../store/counted.js';
+import { change, ENGINES, Fixture, openFixture, refused, type SearchGiven, SUFFIX, testSchema } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const STAFF = `ou=staff,${SUFFIX}`;
 const ALL = '(objectClass=*)';
+const nothing = (): undefined => undefined;
 
 for (const engine of ENGINES) {
   describe(`aliases and referrals (${engine})`, () => {
@@ -36,6 +42,44 @@ for (const engine of ENGINES) {
         undefined,
         true,
       );
+
+    /** Another front end, and what it reads. */
+    async function secondFront(): Promise<{ front: Fixture; work: StoreWork }> {
+      const { store, work } = counted(fixture.store);
+      return { front: new Fixture(store, await Partition.open(store, testSchema()), undefined), work };
+    }
+
+    it('elsewhere cost a search nothing', async () => {
+      const { front, work } = await secondFront();
+      const searches: SearchGiven[] = [
+        { base: STAFF, filter: '(cn=bob)' },
+        { base: STAFF, filter: '(cn=bob)', scope: 'one', deref: 'always' },
+        { base: STAFF, filter: '(description=*)', deref: 'searching' },
+        { base: `cn=bob,${STAFF}`, scope: 'base' },
+      ];
+      const cost = async (given: SearchGiven): Promise<[rows: number, later: boolean]> => {
+        // The shared row is read once in a turn, whoever asks first.
+        const rows = () => work.rows - (work.rowsOf.get(META_TABLE.name) ?? 0);
+        const before = rows();
+        const outcome = front.partition.search(front.params(given), { entry: nothing, reference: nothing });
+        await outcome;
+        return [rows() - before, isPromise(outcome)];
+      };
+      const costs = async () => {
+        // In another turn of the event loop it sees what others have written; what is known once for all is looked up
+        // before.
+        await new Promise(setImmediate);
+        for (const given of searches) await cost(given);
+        const found = [];
+        for (const given of searches) found.push(await cost(given));
+        return found;
+      };
+      const none = await costs();
+      await alias(`cn=link,${PEOPLE}`, STAFF);
+      expect(await costs(), 'beside an alias').to.deep.equal(none);
+      await referral(`ou=far,${PEOPLE}`, 'ldap://other.example/');
+      expect(await costs(), 'beside a referral, too').to.deep.equal(none);
+    });
 
     describe('aliases', () => {
       it('are entries like others when nothing is dereferenced', async () => {
@@ -146,17 +190,33 @@ for (const engine of ENGINES) {
         for (let n = 0; n < count; n++) await alias(`cn=l${n},ou=links,${SUFFIX}`, `cn=p${n},${STAFF}`);
         await alias(`cn=again,ou=links,${SUFFIX}`, `cn=p0,${STAFF}`);
         await alias(`cn=units,${PEOPLE}`, `ou=links,${SUFFIX}`);
-        const given = { base: `ou=links,${SUFFIX}`, deref: 'searching', scope: 'one' } as const;
-        const { dns, outcome } = await fixture.search(given);
-        expect(dns.sort()).to.deep.equal(Array.from({ length: count }, (_, n) => `cn=p${n},${STAFF}`).sort());
-        // The entry itself, the aliases below it (HBase counts a row that matches twice), and what they lead to.
-        expect(outcome.looked).to.be.below((engine === 'hbase' ? 3 : 2) * count + 10);
-        expect(await fixture.find('(cn=p7)', { base: PEOPLE, deref: 'always' })).to.deep.equal([`cn=p7,${STAFF}`]);
-        await refused('timeLimitExceeded', fixture.search({ ...given, deadline: performance.now() - 1 }));
-        await refused('canceled', fixture.search({ ...given, signal: { aborted: true } }));
-        // Elsewhere nothing is met, and nothing is looked at.
-        const plain = await fixture.search({ base: STAFF, deref: 'always', filter: '(cn=p7)' });
-        expect([plain.dns, plain.outcome.looked]).to.deep.equal([[`cn=p7,${STAFF}`], 1]);
+        const { front, work } = await secondFront();
+        const people = Array.from({ length: count }, (_, n) => `cn=p${n},${STAFF}`);
+        for (const scope of ['one', 'sub'] as const) {
+          const given = { base: `ou=links,${SUFFIX}`, deref: 'searching', scope } as const;
+          const before = work.rows;
+          const { dns, outcome } = await front.search(given);
+          expect(dns.sort()).to.deep.equal([...people, ...(scope === 'sub' ? [given.base] : [])].sort());
+          // The entry itself, the aliases below it (HBase counts a row that matches twice) as they are met and as they
+          // are followed, and what they lead to.
+          expect(outcome.looked).to.be.below((engine === 'hbase' ? 4 : 3) * count + 10);
+          const whole = work.rows - before;
+          // Where they are, each one, the way to what it names, and that.
+          expect(whole).to.be.below(15 * count);
+          const ended = async (result: ResultName, limit: SearchGiven): Promise<number> => {
+            const start = work.rows;
+            await refused(result, front.search({ ...given, ...limit }));
+            return work.rows - start;
+          };
+          // Limits are looked at once in a turn.
+          for (const rows of [
+            await ended('timeLimitExceeded', { deadline: performance.now() - 1 }),
+            await ended('canceled', { signal: { aborted: true } }),
+            await ended('adminLimitExceeded', { lookLimit: 5 }),
+          ])
+            if (count === 400) expect(rows).to.be.below(whole / 2);
+        }
+        expect(await front.find('(cn=p7)', { base: PEOPLE, deref: 'always' })).to.deep.equal([`cn=p7,${STAFF}`]);
       });
 
       it('named by their class’s OID are aliases too', async () => {

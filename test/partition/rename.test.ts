@@ -1,5 +1,18 @@
 import { expect } from 'chai';
-import { change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { Partition } from '../../src/partition/index.js';
+import { counted } from '../store/counted.js';
+import {
+  change,
+  ENGINES,
+  Fixture,
+  OTHER,
+  openFixture,
+  refused,
+  SUFFIX,
+  SYSTEM,
+  testSchema,
+  uuidText,
+} from './fixture.js';
 
 for (const engine of ENGINES) {
   describe(`rename and move (${engine})`, () => {
@@ -141,6 +154,28 @@ for (const engine of ENGINES) {
       ]);
       expect(renames.filter((r) => r.status === 'fulfilled')).to.have.length(1);
       for (const r of renames) if (r.status === 'rejected') expect(r.reason.result).to.equal('noSuchObject');
+    });
+
+    it('by many at once is made again by one after another, and holds nobody up', async () => {
+      const count = engine === 'hbase' ? 20 : 100;
+      const { store, work } = counted(fixture.store);
+      const front = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+      /** Plans made in one round of the event loop, at most, when each has been made once. */
+      let most = 0;
+      let before = 0;
+      let done = false;
+      const round = (): void => {
+        const made = work.plans.length;
+        if (before >= count) most = Math.max(most, made - before);
+        before = made;
+        if (!done) setImmediate(round);
+      };
+      setImmediate(round);
+      const names = ['cn=Bob', 'cn=bob'];
+      await Promise.all(Array.from({ length: count }, (_, n) => front.rename(`cn=bob,${A}`, names[n % 2]!)));
+      done = true;
+      expect(work.plans.length).to.be.within(count + 1, 3 * count);
+      expect(most).to.be.at.most(2);
     });
 
     it('while others write below it', async () => {

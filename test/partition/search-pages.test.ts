@@ -1,6 +1,8 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import { ENGINES, type Fixture, openFixture, type Random, refused, SUFFIX, seeded } from './fixture.js';
+import { META_TABLE } from '../../src/partition/model/tables.js';
+import { counted, type StoreWork } from '../store/counted.js';
+import { ENGINES, Fixture, openFixture, type Random, refused, SUFFIX, seeded, testSchema } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 
@@ -151,3 +153,57 @@ for (const engine of ENGINES) {
     });
   });
 }
+
+describe('pages of many candidates (lmdb)', () => {
+  const ENTRIES = 8000;
+  const PAGE = 10;
+  let fixture: Fixture;
+  let front: Fixture;
+  let work: StoreWork;
+
+  before(async () => {
+    fixture = await openFixture('lmdb');
+    const one = (n: number) => ({
+      objectClass: ['inetOrgPerson', 'posixAccount'],
+      uid: `u${n}`,
+      uidNumber: `${n}`,
+      gidNumber: '5',
+      homeDirectory: '/',
+      cn: n % 5 === 0 ? `Many ${n}` : `Other ${n}`,
+      sn: n % 5 === 0 ? `Many ${n % 2}` : 'Other',
+    });
+    await fixture.load(Array.from({ length: ENTRIES }, (_, n) => ({ dn: `uid=u${n},${SUFFIX}`, values: one(n) })));
+    const { store, work: done } = counted(fixture.store);
+    work = done;
+    front = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+  });
+  after(() => fixture.close());
+
+  /** Of keys a page reads one more than it wants, and their entries, … */
+  const KEYS = 2 * (PAGE + 1);
+  /** … of lists 512 ids in all, and before it some by which it is told which lists are short. */
+  const IDS = 512 + 64 + PAGE + 1;
+  const cases: [name: string, filter: string, most: number][] = [
+    ['a prefix', '(cn=many *)', KEYS],
+    ['a range', `(uidNumber>=${ENTRIES - 1500})`, KEYS],
+    ['an OR of prefixes', '(|(cn=many 1*)(cn=many 2*)(cn=many 3*)(cn=many 4*))', KEYS],
+    ['an OR of a prefix and a list', '(|(cn=many 1*)(cn=many 2*)(sn=Many 0))', KEYS],
+    ['an OR of lists', '(|(sn=Many 0)(sn=Many 1))', IDS],
+    ['a prefix and a list', '(&(objectClass=person)(cn=many *))', KEYS],
+  ];
+  for (const [name, filter, most] of cases)
+    it(`one of ${name} reads what it gives, wherever it is`, async () => {
+      const page = async (pageSize: number, resume?: Buffer) => {
+        const before = work.rows - (work.rowsOf.get(META_TABLE.name) ?? 0);
+        const { dns, outcome } = await front.search({ filter, pageSize, ...(resume && { resume }) });
+        expect(dns).to.have.length(pageSize);
+        const rows = work.rows - (work.rowsOf.get(META_TABLE.name) ?? 0) - before;
+        return { rows, resume: outcome.resume! };
+      };
+      // The first one plans: it counts up to 2,000 keys of each range.
+      const second = await page(PAGE, (await page(PAGE)).resume);
+      const far = await page(PAGE, (await page(600, second.resume)).resume);
+      // Hundreds of entries are behind it and before it. Some keys may be met twice, and parents' rows are among them.
+      for (const { rows } of [second, far]) expect(rows).to.be.at.most(most + 5);
+    });
+});

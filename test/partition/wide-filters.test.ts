@@ -106,36 +106,6 @@ for (const engine of ['memory', 'lmdb'] as const) {
       expect(await timesOne(excluded, equal('title', 'nobody'))).to.be.below(500);
     });
 
-    const pages: Record<string, [many: string, few: string]> = {
-      'a prefix': ['(cn=name *)', '(cn=name 12*)'],
-      'a range': ['(uidNumber>=1)', '(uidNumber>=2900)'],
-      'an OR of prefixes': ['(|(cn=name 1*)(cn=name 2*)(uid=u2*))', '(|(cn=name 11*)(cn=name 22*)(uid=u22*))'],
-      'an OR of lists': ['(|(sn=S1)(sn=S2)(objectClass=person))', '(|(uid=u1)(sn=S2)(objectClass=nothing))'],
-    };
-    for (const [name, [many, few]] of Object.entries(pages)) {
-      // In memory lists are counted one by one.
-      if (engine === 'lmdb')
-        it(`a page of ${name} costs what a page of fewer costs`, async () => {
-          const page = async (filter: string, resume?: Buffer) => {
-            const { outcome, dns } = await fixture.search({ filter, pageSize: 10, ...(resume && { resume }) });
-            expect(dns).to.have.length(10);
-            return outcome.resume!;
-          };
-          const third = async (filter: string) => {
-            const at = await page(filter, await page(filter));
-            const costs = [];
-            const five = async (): Promise<void> => {
-              for (let n = 0; n < 5; n++) await page(filter, at);
-            };
-            for (let n = 0; n < 8; n++) costs.push(await cost(five));
-            return Math.min(...costs);
-          };
-          await third(many);
-          // Ranges of up to 2,000 keys are counted, whatever the page wants of them.
-          expect((await third(many)) / (await third(few))).to.be.below(6);
-        });
-    }
-
     for (const [name, filter] of Object.entries({
       'equalities on candidates of an index': {
         type: 'and',

@@ -158,7 +158,7 @@ describe('server: memory for requests', () => {
     expect(budget.claim(c!, 'bob', 40), 'over three quarters').to.equal(false);
     expect(budget.claim(d!, 'bob', 5), 'behind c').to.equal(false);
     budget.take(60);
-    expect(budget.full).to.equal(true);
+    expect(budget.free).to.equal(-10);
     budget.give(60);
     budget.giveBack('ann', 50);
     return new Promise<void>((resolve) => setImmediate(resolve)).then(() => {

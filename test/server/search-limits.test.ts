@@ -12,15 +12,19 @@ const UNINDEXED = { scope: 'one', filter: { type: 'present', attribute: 'descrip
 
 describe('server: limits of a search', () => {
   let delay: number | undefined;
+  /** Called whenever the store reads on in a scan. */
+  let scans = (): void => undefined;
   let partition: Partition;
   let running: Running;
   let admin: RawClient;
   let user: RawClient;
 
   before(async () => {
-    const store = faulty(openMemoryStore(), ({ at }) =>
-      at === 'scan' && delay !== undefined ? { do: 'delay', ms: delay } : undefined,
-    );
+    const store = faulty(openMemoryStore(), ({ at }) => {
+      if (at !== 'scan') return undefined;
+      scans();
+      return delay === undefined ? undefined : { do: 'delay', ms: delay };
+    });
     partition = await emptyPartition(store);
     await fill(partition, PERSONS);
   });
@@ -73,6 +77,26 @@ describe('server: limits of a search', () => {
       expect(entries.length).to.be.greaterThan(0).and.lessThan(PERSONS);
     }
   });
+
+  for (const [direction, hours, timeLimit, code] of [
+    ['forward', 1, 60, 0],
+    ['back', -1, 1, 3],
+  ] as const)
+    it(`of time: whatever the clock of the system says, set ${direction} meanwhile`, async () => {
+      await serve({});
+      const { now } = Date;
+      delay = timeLimit === 1 ? 1100 : 0;
+      scans = () => {
+        Date.now = () => now() + hours * 3_600_000;
+      };
+      try {
+        const answer = await user.search(PEOPLE, { ...UNINDEXED, timeLimit });
+        expect(answer.code, answer.final.message).to.equal(code);
+      } finally {
+        scans = () => undefined;
+        Date.now = now;
+      }
+    });
 
   it('of rows looked at: adminLimitExceeded with a word on why', async () => {
     await serve({ 'limits.search.lookLimit': 700 });

@@ -1,13 +1,23 @@
 import { expect } from 'chai';
-import { ADMIN, PEOPLE, personDn, type Running, start } from './directory.js';
+import { openMemoryStore } from '../../src/store/memory/index.js';
+import { counted, type StoreWork } from '../store/counted.js';
+import { ADMIN, emptyPartition, fill, PEOPLE, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';
 
 describe('server: the log of slow searches', () => {
   let running: Running;
+  let work: StoreWork;
   before(async () => {
-    running = await start({ 'log.slowSearchRows': 10, 'access.anonymous': 'read' }, 30);
+    const { store, work: done } = counted(openMemoryStore());
+    work = done;
+    const partition = await emptyPartition(store);
+    await fill(partition, 30);
+    running = await start({ 'log.slowSearchRows': 10, 'access.anonymous': 'read' }, 0, partition);
   });
-  after(() => running.stop());
+  after(async () => {
+    await running.stop();
+    await running.partition.close();
+  });
 
   it('tells base, scope and who asked, and no value of the filter', async () => {
     const secret = Buffer.from('asserted');
@@ -46,5 +56,22 @@ describe('server: the log of slow searches', () => {
     expect(first).to.be.a('number');
     expect(second).to.be.a('number').that.is.not.equal(first);
     expect(numbers).to.deep.equal([first, second, first, second]);
+  });
+
+  it('costs no second search', async () => {
+    const client = await RawClient.open(running.port);
+    const told = (): number => running.lines.filter((line) => line.includes('(carLicense=*)')).length;
+    /** Rows that are read until the search is answered and the log has told of its kind. */
+    const cost = async (): Promise<number> => {
+      const before = work.rows;
+      const filter = { type: 'present', attribute: 'carLicense' } as const;
+      expect((await client.search(PEOPLE, { scope: 'one', filter })).code).to.equal(0);
+      while (told() === 0) await new Promise(setImmediate);
+      return work.rows - before;
+    };
+    const first = await cost();
+    expect(await cost(), 'a kind that was told is not told again').to.equal(first);
+    expect(told()).to.equal(1);
+    client.close();
   });
 });

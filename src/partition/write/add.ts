@@ -40,6 +40,7 @@ export async function addDraft(
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   let id: Buffer | undefined;
   const change = await write(context, {
+    name: dn.norm,
     asked,
     ahead,
     find: () => placeFor(context, dn, options),

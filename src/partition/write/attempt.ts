@@ -11,6 +11,8 @@ import { applyRules, missingError, refuseAsked, refuseFound } from './rules/appl
 
 /** One write, as an operation describes it. */
 export interface Write<F extends Target> {
+  /** The entry's DN as it is compared, or what else tells the entry from others. */
+  readonly name: Buffer;
   readonly asked: Asked;
   /** Where large values are written before the plan that makes them visible. */
   readonly ahead: LargeAhead;
@@ -26,11 +28,12 @@ export interface Write<F extends Target> {
  */
 export async function write<F extends Target>(
   context: WriteContext,
-  { asked, ahead, ...work }: Write<F>,
+  { name, asked, ahead, ...work }: Write<F>,
 ): Promise<Change> {
   refuseAsked(context, asked);
   return retrying(
     context,
+    name,
     async () => {
       const found = await findTarget(context, asked, work.find);
       refuseFound(context, asked, found);
@@ -59,27 +62,42 @@ async function findTarget<F>(context: WriteContext, asked: Asked, find: () => Pr
 
 /**
  * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
- * it is run again on what is there now. What was written ahead of a write that fails is taken away.
+ * it is run again on what is there now, in turn with others who write the entry again. What was written ahead of a
+ * write that fails is taken away.
  */
-export async function retrying<T>(context: WriteContext, attempt: () => Promise<T>, ahead?: LargeAhead): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    const fresh = context.shared.fresh();
-    if (isPromise(fresh)) await fresh;
-    try {
-      return await attempt();
-    } catch (error) {
-      const isGuard = error instanceof StoreError && error.code === 'guard';
-      if (!isGuard || tries === MAX_TRIES) await ahead?.tidy();
-      if (!isGuard) throw error;
-      if (tries === MAX_TRIES)
-        throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+async function retrying<T>(
+  context: WriteContext,
+  name: Buffer,
+  attempt: () => Promise<T>,
+  ahead: LargeAhead,
+): Promise<T> {
+  let line: string | undefined;
+  try {
+    for (let tries = 1; ; tries++) {
+      const fresh = context.shared.fresh();
+      if (isPromise(fresh)) await fresh;
+      try {
+        return await attempt();
+      } catch (error) {
+        const isGuard = error instanceof StoreError && error.code === 'guard';
+        if (!isGuard || tries === MAX_TRIES) await ahead.tidy();
+        if (!isGuard) throw error;
+        if (tries === MAX_TRIES)
+          throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+      }
+      if (line === undefined) {
+        line = name.toString('latin1');
+        await context.lines.enter(line);
+      }
+      await pause(tries);
       const again = context.shared.refresh();
       if (isPromise(again)) await again;
       // A parent that was removed meanwhile shows only when it is read again: the 2nd, 4th, 8th … time, as all names
       // go.
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
-      await pause(tries);
     }
+  } finally {
+    if (line !== undefined) context.lines.leave(line);
   }
 }
 

@@ -6,6 +6,7 @@ import type { Draft } from '../model/draft.js';
 import type { Context } from '../tree/locate.js';
 import type { Node } from '../tree/nodes.js';
 import type { Change, Stored } from './change.js';
+import type { RetryLines } from './retry-lines.js';
 
 /** What the writing operations share. */
 export interface WriteContext extends Context {
@@ -13,6 +14,7 @@ export interface WriteContext extends Context {
   readonly csn: CsnClock;
   /** What holds for every change, in the order in which it is asked. */
   readonly rules: readonly Rule[];
+  readonly lines: RetryLines;
 }
 
 /** What a rule says of a change; undefined: nothing against it, nothing to add. */

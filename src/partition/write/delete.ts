@@ -17,6 +17,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
   const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
   await write(context, {
+    name: dn.norm,
     asked: { op: 'delete', actor, types: [] },
     ahead,
     find: () => findWhole(context, dn, options),

@@ -32,6 +32,7 @@ export async function modify(
   const asked = { op: 'modify', actor, types: descriptionsOf(context, fixed ?? []) } as const;
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
+    name: dn.norm,
     asked,
     ahead,
     async find() {

@@ -41,6 +41,7 @@ export async function rename(
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
+    name: dn.norm,
     asked: { op: 'rename', actor, types: [], rdn },
     ahead,
     find: () => findWhole(context, dn, options),

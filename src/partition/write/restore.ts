@@ -32,6 +32,7 @@ import { loadLarge } from './open.js';
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   const change = await write(context, {
+    name: id,
     asked: { op: 'restore', actor, types: [] },
     ahead,
     find: () => findDeleted(context, id),

@@ -44,8 +44,8 @@ export class Budget {
     return this.#waiting.size;
   }
 
-  get full(): boolean {
-    return this.#used >= this.#limit;
+  get free(): number {
+    return this.#limit - this.#used;
   }
 
   take(bytes: number): void {

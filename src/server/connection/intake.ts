@@ -22,8 +22,10 @@ export interface IntakeOwner extends Claimant {
   refuseEarly(id: number, op: AnsweredRequest['op'], error: LdapError): void;
 }
 
-/** Longer requests are kept when there is room for them; what is shorter each connection may send at any time. */
+/** Longer requests are kept when there is room for them; of shorter ones each connection may send one at any time. */
 const SMALL = 64 * 1024;
+/** What a search that waits takes beside its bytes. */
+const AT_WORK = 6 * 1024;
 
 /**
  * The requests of a connection as they arrive. Their bytes are counted from when they are kept until the request is
@@ -36,7 +38,9 @@ export class Intake {
   #framer: Framer;
   /** Bytes of requests that wait or are at work. */
   #held = 0;
-  /** Of these, bytes that were claimed, and on whose behalf. */
+  /** What of the budget was taken for small ones. */
+  #small = 0;
+  /** Bytes that were claimed, and on whose behalf. */
   #claimed = 0;
   #who = '';
   /** Claimed for a message that has not come wholly. */
@@ -91,10 +95,13 @@ export class Intake {
     return this.#waits;
   }
 
-  /** Whether another request may be taken beside those that are held. */
+  /**
+   * Whether another request may be taken beside those that are held. A connection may have as much for small ones as is
+   * free: however many have requests that wait, they come to share the whole evenly.
+   */
   get mayTake(): boolean {
     if (this.#held === 0 || this.#coming > 0) return true;
-    return this.#held < this.#owner.services.config.limits.messageBytes && !this.#budget.full;
+    return this.#held < this.#owner.services.config.limits.messageBytes && this.#small <= this.#budget.free;
   }
 
   /** Whether a message has begun to arrive. */
@@ -140,14 +147,17 @@ export class Intake {
 
   #hold(bytes: number): void {
     this.#held += bytes;
-    this.#budget.take(bytes);
+    this.#small += bytes + AT_WORK;
+    this.#budget.take(bytes + AT_WORK);
   }
 
   /** A request of so many bytes was answered, or is not wanted any more. */
   release(bytes: number): void {
     this.#held -= bytes;
-    if (bytes <= SMALL) this.#budget.give(bytes);
-    else {
+    if (bytes <= SMALL) {
+      this.#small -= bytes + AT_WORK;
+      this.#budget.give(bytes + AT_WORK);
+    } else {
       this.#claimed -= bytes;
       this.#budget.giveBack(this.#who, bytes);
     }

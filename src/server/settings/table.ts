@@ -175,7 +175,7 @@ export const settings = {
     default: 64 * 1024 ** 2,
     min: 1024 ** 2,
     max: 64 * 1024 ** 3,
-    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it.',
+    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
   },
   'limits.filterDepth': { kind: 'integer', default: 100, min: 8, max: 500, help: 'Nesting of a filter.' },
   'limits.filterNodes': {

@@ -94,6 +94,7 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const alias of places.below('alias', area.node, area.scope === 'one')) {
+      run.looked++;
       const target = await targetOf(run.context, alias);
       if (target && !areas.hold(target, scope)) areas.add({ node: target, scope });
       if (areas.length > MAX_AREAS)

@@ -13,7 +13,7 @@ import { type Source, sortIds } from '../plan/sources.js';
 import { BATCH } from './area.js';
 import { fetchAll } from './index-search.js';
 import type { Resume } from './page.js';
-import type { SearchRun } from './search-run.js';
+import { LOOK_ENTRIES, type SearchRun } from './search-run.js';
 
 /**
  * One page by index. What it costs does not grow with the number of candidates before it or behind it:
@@ -191,25 +191,36 @@ function needValues({ needs }: SearchRun, tables: readonly IndexRanges[]): void 
   needs.values = new Set([...(needs.values ?? []), ...tables.map(({ index }) => index.type)]);
 }
 
-/** A page may want no more than these. */
-const FIRST_KEYS = 16;
+/** As many keys as the page wants and one more, then more and more of them, as not each may bring an entry. */
+async function lookThrough(run: SearchRun, table: string, { from, to }: Range): Promise<void> {
+  let most = Math.min(run.params.pageSize! + 1, BATCH);
+  for (let start = from; !run.ended; most = Math.min(2 * most, BATCH)) {
+    const keys = await firstKeys(run.reader, table, { from: start, to }, most);
+    await fetchKeys(run, keys);
+    if (keys.length < most) return;
+    start = keyAfter(keys.at(-1)!);
+  }
+}
 
-async function lookThrough(run: SearchRun, table: string, range: Range): Promise<void> {
-  const scan = run.reader.scan(table, range, { keysOnly: true });
-  let most = FIRST_KEYS;
+async function fetchKeys(run: SearchRun, keys: readonly Buffer[]): Promise<void> {
+  const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
+  if (run.context.store.supports.spread) return run.fetchMany(ids, 'r', keys);
+  for (let i = 0; i < ids.length && !run.ended; i++) {
+    const done = run.fetch(ids[i]!, 'r', keys[i]!);
+    const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? run.lookUp() : undefined;
+    if (isPromise(pause)) await pause;
+  }
+}
+
+async function firstKeys(reader: Reader, table: string, range: Range, limit: number): Promise<Buffer[]> {
+  const scan = reader.scan(table, range, { keysOnly: true, limit });
+  const keys: Buffer[] = [];
   try {
-    while (!run.ended) {
+    for (;;) {
       const next = scan.next();
       const batch = isPromise(next) ? await next : next;
-      if (!batch) return;
-      for (let at = 0; at < batch.keys.length && !run.ended; at += most, most = Math.min(2 * most, BATCH)) {
-        const keys = batch.keys.slice(at, at + most);
-        await run.fetchMany(
-          keys.map((key) => key.subarray(key.length - UUID_BYTES)),
-          'r',
-          keys,
-        );
-      }
+      if (!batch) return keys;
+      keys.push(...batch.keys);
     }
   } finally {
     scan.close();

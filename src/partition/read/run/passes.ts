@@ -85,6 +85,11 @@ class SharedSnapshot {
   }
 }
 
+/** The rest of a batch, and how far it goes. */
+interface HeldRows extends Rows {
+  readonly until: NonNullable<Batch['until']>;
+}
+
 interface Rider {
   readonly run: SearchRun;
   readonly filter: StoreFilter | undefined;
@@ -317,36 +322,44 @@ class Pass {
 
   /**
    * A search that has to wait (its client does not read, something has to be fetched) does not hold up the others: it
-   * goes on alone from the row `next` of the batch.
+   * goes on alone from the row `next` of the batch. Where it is its client that it waits for, it holds no row.
    */
   #leave(rider: Rider, batch: Batch, next: number, waiting: Promise<void>): void {
     this.#drop(rider);
-    const met = this.#met;
-    const rest = async (): Promise<void> => {
-      await waiting;
-      const { run, filter, containers } = rider;
-      const { until } = batch;
-      // Where the engine tells how far the batch goes, its rows are at hand.
-      if (until) {
-        const rest = { keys: batch.keys.slice(next), rows: batch.rows.slice(next) };
-        containers.push(...(await lookAt(run, matching(rest, filter), this.#kind)));
-      }
-      let rows = met;
-      if (until !== 'end') {
-        const range = {
-          from: until ? keyAfter(until) : (batch.keys[next] ?? keyAfter(batch.keys[next - 1]!)),
-          to: this.#range.to,
-        };
-        const found = await scanRange(run, range, filter, this.#kind);
-        containers.push(...found.containers);
-        rows += found.met;
-      }
-      if (until && this.#kind === 't' && !run.ended) await requireAllRows(run.context, run.reader, rows);
-    };
-    rest().then(
+    const { run, filter } = rider;
+    // Where the engine tells how far the batch goes, its rows are at hand.
+    const held = batch.until && !run.isHeldUp ? { until: batch.until, ...rowsBehind(batch, next, filter) } : undefined;
+    const from = batch.keys[next] ?? keyAfter(batch.keys[next - 1]!);
+    this.#goOnAlone(rider, from, held, waiting).then(
       () => this.#arrive(rider),
       (error) => this.#fail(rider, error),
     );
+  }
+
+  async #goOnAlone(
+    { run, filter, containers }: Rider,
+    from: Buffer,
+    held: HeldRows | undefined,
+    waiting: Promise<void>,
+  ): Promise<void> {
+    const kind = this.#kind;
+    const { to } = this.#range;
+    let met: number | undefined = held && this.#met;
+    await waiting;
+    const rest = held && (await lookAt(run, held, kind, containers));
+    let start: Buffer | undefined = from;
+    if (held) start = held.until === 'end' ? undefined : keyAfter(held.until);
+    if (rest) {
+      met = undefined;
+      start = keyAfter(rest.last);
+      await rest.room;
+    }
+    if (start) {
+      const found = await scanRange(run, { from: start, to }, filter, kind);
+      containers.push(...found.containers);
+      met = met === undefined || found.met === undefined ? undefined : met + found.met;
+    }
+    if (met !== undefined && kind === 't' && !run.ended) await requireAllRows(run.context, run.reader, met);
   }
 
   #arrive(rider: Rider): void {
@@ -366,8 +379,10 @@ class Pass {
   }
 }
 
-/** The rows of a batch that the filter lets through. */
-function matching({ keys, rows }: Rows, filter: StoreFilter | undefined): Rows {
+/** The rows of a batch from the row `next` on that the filter lets through. */
+function rowsBehind(batch: Batch, next: number, filter: StoreFilter | undefined): Rows {
+  const keys = batch.keys.slice(next);
+  const rows = batch.rows.slice(next);
   if (!filter) return { keys, rows };
   const test = compileFilter(filter);
   const takes = rows.map((row) => test(row!));

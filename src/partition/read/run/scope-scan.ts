@@ -1,5 +1,5 @@
 import { LdapError } from '../../../ldap/error.js';
-import type { Batch, KeyRange, StoreFilter } from '../../../store/contract.js';
+import type { Batch, KeyRange, ScanOptions, StoreFilter } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter, cellValue } from '../../../store/row.js';
 import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
@@ -134,20 +134,59 @@ export type Rows = Pick<Batch, 'keys' | 'rows'>;
 interface Scanned {
   /** Ids of entries that have children. */
   readonly containers: Buffer[];
-  /** Rows looked at. */
-  readonly met: number;
+  /** Rows looked at; undefined when it had to wait for its client, as some were looked at twice then. */
+  readonly met: number | undefined;
 }
 
-/** Looks at the tree rows of a range and considers their entries. */
+/** Where a scan goes on that ended before its range. */
+interface Rest {
+  /** Behind this key … */
+  readonly last: Buffer;
+  /** … when this has resolved. */
+  readonly room: Promise<void> | undefined;
+}
+
+/** Rows that a scan reads at first when it has waited for its client: it may have to wait again. */
+const AFTER_WAIT = 16;
+
+/**
+ * Looks at the tree rows of a range and considers their entries. While the client does not take what was found, the
+ * rows behind are given up, and read again when it has: however many searches wait, each holds no more than a key.
+ */
 export async function scanRange(
   run: SearchRun,
-  range: KeyRange,
+  { from, to }: KeyRange,
   filter: StoreFilter | undefined,
   kind: PlanKind,
 ): Promise<Scanned> {
   const containers: Buffer[] = [];
+  let met: number | undefined = 0;
+  let options: ScanOptions = { filter };
+  for (let start = from; ; ) {
+    const part = await scanPart(run, { from: start, to }, options, kind, containers);
+    if (met !== undefined) met += part.met;
+    const { rest } = part;
+    if (!rest) return { containers, met };
+    if (rest.room) {
+      met = undefined;
+      await rest.room;
+      options = { filter, limit: AFTER_WAIT };
+    } else options = { filter, limit: 2 * options.limit! };
+    start = keyAfter(rest.last);
+  }
+}
+
+async function scanPart(
+  run: SearchRun,
+  range: KeyRange,
+  options: ScanOptions,
+  kind: PlanKind,
+  containers: Buffer[],
+): Promise<{ met: number; rest: Rest | undefined }> {
   let met = 0;
-  const scan = run.reader.scan(TREE_TABLE.name, range, { filter });
+  let given = 0;
+  let last: Buffer | undefined;
+  const scan = run.reader.scan(TREE_TABLE.name, range, options);
   try {
     while (!run.ended) {
       const next = scan.next();
@@ -155,32 +194,45 @@ export async function scanRange(
       if (!batch) break;
       run.looked += batch.scanned;
       met += batch.scanned;
-      containers.push(...(await lookAt(run, batch, kind)));
+      const rest = await lookAt(run, batch, kind, containers);
+      if (rest) return { met, rest };
+      given += batch.keys.length;
+      last = batch.keys.at(-1) ?? last;
       const pause = run.breathe();
       if (isPromise(pause)) await pause;
     }
   } finally {
     scan.close();
   }
-  return { containers, met };
+  const more = last && !run.ended && given === options.limit;
+  return { met, rest: more ? { last: last!, room: undefined } : undefined };
 }
 
-/** Considers the entries of tree rows; gives the ids of those that have children. */
-export async function lookAt(run: SearchRun, { keys, rows }: Rows, kind: PlanKind): Promise<Buffer[]> {
-  const containers: Buffer[] = [];
+/**
+ * Considers the entries of tree rows; those that have children join `containers`. Ends where the client takes no more,
+ * and tells how to go on.
+ */
+export async function lookAt(
+  run: SearchRun,
+  { keys, rows }: Rows,
+  kind: PlanKind,
+  containers: Buffer[],
+): Promise<Rest | undefined> {
   const ids = rows.map((row) => idOf(row!));
-  const read = run.reader.getMany(MASTER_TABLE.name, ids);
-  const entries = isPromise(read) ? await read : read;
-  for (let i = 0; i < ids.length; i++) {
-    if (kind === 's' && cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(ids[i]!);
-    const entry = entries[i];
+  const together = run.context.store.supports.spread ? await run.reader.getMany(MASTER_TABLE.name, ids) : undefined;
+  for (let i = 0; i < ids.length && !run.ended; i++) {
+    const id = ids[i]!;
+    if (kind === 's' && cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(id);
+    const read = together ? together[i] : run.reader.getHead(MASTER_TABLE.name, id);
+    const entry = isPromise(read) ? await read : read;
     if (!entry) {
-      run.lacks(ids[i]!);
+      run.lacks(id);
       continue;
     }
-    const done = run.consider(ids[i]!, entry, kind, keys[i]!);
+    const done = run.considerHead(id, entry, kind, keys[i]!);
+    if (isPromise(done) && run.isHeldUp) return { last: keys[i]!, room: done };
     const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? run.lookUp() : undefined;
     if (isPromise(pause)) await pause;
   }
-  return containers;
+  return undefined;
 }

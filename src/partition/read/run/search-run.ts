@@ -115,6 +115,11 @@ export class SearchRun {
     return scope !== 'base' && (deref === 'searching' || deref === 'always');
   }
 
+  /** Whether it waits for its client, if it has to wait. */
+  get isHeldUp(): boolean {
+    return this.params.asker?.full === true;
+  }
+
   get reader(): Reader {
     return this.#reader;
   }
@@ -196,6 +201,9 @@ export class SearchRun {
       this.looked++;
       const row = rows[i];
       const done = row ? this.consider(ids[i]!, row, kind, keys[i]!) : this.#isGone(ids[i]!, kind);
+      // The other rows are read again when the client has taken this one.
+      if (isPromise(done) && this.isHeldUp)
+        return done.then(() => this.fetchMany(ids.slice(i + 1), kind, keys.slice(i + 1)));
       const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? this.lookUp() : undefined;
       if (isPromise(pause)) await pause;
     }
