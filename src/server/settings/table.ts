@@ -364,7 +364,7 @@ export const settings = {
   readOnlyWhenDamaged: {
     kind: 'boolean',
     default: true,
-    help: 'Write nothing any more once stored data was found damaged, in all processes and after a restart, until `rowan check` finds no breach.',
+    help: 'Write nothing any more once stored data was found damaged, in all processes and after a restart, until `rowan check` finds no breach. Over HBase, which has checksums of its own, nothing is held.',
   },
 
   shutdownSeconds: {
