@@ -1,9 +1,10 @@
 import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { StoreError } from '../errors.js';
+import { EMPTY } from '../row.js';
 import { noTable } from '../tables.js';
-import { GATES_TABLE, JOURNAL_TABLE, LOCK, NUMBERS_TABLE } from './journal/journal-tables.js';
+import { FOREVER, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
-import type { ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
+import type { ReadOptions, RowMutation, TableHandle, Timed } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
 /** A table as the engine uses it. */
@@ -12,8 +13,12 @@ export interface OpenTable {
   readonly handle: TableHandle;
   /** Numbers of the families that rows are made of: not separate, not `lock`. */
   readonly stored: readonly number[];
-  /** The lock cell. */
-  readonly lock: CellName;
+  /**
+   * The lock cell. Of changes that have the same timestamp the last one counts, whatever the clocks say. And whoever
+   * reads it does not pass what it was before: HBase goes on behind all puts of one timestamp in a step, in families
+   * with NEW_VERSION_BEHAVIOR where the qualifier is empty.
+   */
+  readonly lock: CellName & Required<Timed>;
   /**
    * What reads ask for: rows, their first family, rows with their locks, locks. Always the same objects: the client
    * remembers how they are sent.
@@ -44,7 +49,7 @@ export class FamilyReads {
 }
 
 function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number[]): OpenTable {
-  const lock = { family: handle.families.length - 1, qualifier: LOCK };
+  const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: FOREVER };
   return {
     spec,
     handle,

@@ -37,6 +37,7 @@ const MODEL_PACE: Pace = {
   tidy: 80,
   idle: 1_000_000,
   idleLook: 1_000_000,
+  vacant: 1_000_000,
   silence: 1_000_000,
 };
 /** Most runs of a scenario: `--times` makes more of those that are not whole by then. */

@@ -53,7 +53,15 @@ class Table {
 
   mutate({ key, guards = [], put = [], delete: gone = [], deleteRow, timestamp }: RowMutation): boolean {
     if (guards.length > 1 && !this.visible(key)) return false;
-    if (!guards.every((guard: Guard) => guardHolds(guard, this.value(key, guard)))) return false;
+    // The absence of a cell, asked for alone, is also that it has nothing in it: a limit of HBase.
+    const value = (name: CellName): Buffer | undefined => {
+      const found = this.value(key, name);
+      return found?.length === 0 && guards.length === 1 ? undefined : found;
+    };
+    if (
+      !guards.every((guard: Guard) => guardHolds(guard, guard.op === 'absent' ? value(guard) : this.value(key, guard)))
+    )
+      return false;
     const id = key.toString('latin1');
     const row = this.rows.get(id) ?? new Row();
     this.rows.set(id, row);

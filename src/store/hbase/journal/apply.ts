@@ -3,7 +3,8 @@ import { MARK, unpackRow } from '../../row.js';
 import { type Cluster, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
-import { readLock } from './locks.js';
+import { freeing, readLock } from './locks.js';
+import type { VacantLocks } from './vacant-locks.js';
 
 /** Called between the parts of a plan; tests stop a front end there. */
 export type Failpoint = (name: string) => Maybe<void>;
@@ -44,12 +45,14 @@ async function isBegun(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Pr
  * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same
  * mutation, and appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are
  * changed only under the plan's own lock, and the others carry its ticket. Tables that were dropped are passed over.
+ * `vacant`: of who lives on and may change the rows again.
  */
 export async function applyRecord(
   cluster: Cluster,
   writer: Buffer,
   record: PlanRecord,
   failpoint?: Failpoint,
+  vacant?: VacantLocks,
 ): Promise<void> {
   const coming = new Batches(cluster);
   for (const mark of record.blind) if (mark.put) coming.add(mark.table, markMutation(mark, record.ticket));
@@ -60,7 +63,7 @@ export async function applyRecord(
   const appended = new Batches(cluster);
   for (const { table, key, row } of record.appends)
     appended.add(table, { key, put: unpackRow(row), timestamp: record.ticket });
-  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket));
+  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket, vacant));
   await each([...rows, () => appended.run(failpoint, 'append')], failpoint, 'row');
   const going = new Batches(cluster);
   for (const mark of record.blind) if (!mark.put) going.add(mark.table, markMutation(mark, record.ticket));
@@ -119,16 +122,24 @@ class Batches {
 }
 
 /** False when the row was not locked by the plan: it was changed by another try, or by a sweeper. */
-export async function changeRow(cluster: Cluster, change: RowChange, lock: Buffer, ticket: bigint): Promise<boolean> {
+export async function changeRow(
+  cluster: Cluster,
+  change: RowChange,
+  lock: Buffer,
+  ticket: bigint,
+  vacant?: VacantLocks,
+): Promise<boolean> {
   const { key, wipe } = change;
   let changed = false;
   await unlessDropped(cluster, change.table, async (table) => {
+    const row = { table, key };
+    const free = freeing(row, !wipe && vacant !== undefined && vacant.stays(row));
     const mutation: RowMutation = {
       key,
       guards: [{ op: 'equals', ...table.lock, value: lock }],
-      // The lock goes with the row, or by itself.
-      ...(wipe ? { deleteRow: true } : { delete: [...unpackRow(change.gone), table.lock] }),
-      put: change.come,
+      ...(wipe && { deleteRow: true }),
+      delete: [...unpackRow(change.gone), ...free.delete],
+      put: [...change.come, ...free.put],
       timestamp: ticket,
     };
     do changed = await cluster.swap(table, mutation);

@@ -1,5 +1,4 @@
-import type { Cell, CellName } from '../../contract.js';
-import { counterBytes } from '../../row.js';
+import { counterBytes, EMPTY } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock } from './clock.js';
 import { ID_BYTES } from './codec.js';
@@ -16,7 +15,7 @@ export interface WantedRow extends Want {
 const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
 
-/** An ask is a cell in the holder's journal row. Its name: who asks, how, the row's table, 0, the row's key. */
+/** Who asks, how, the row's table, 0, the row's key. */
 function askName(asker: Buffer, { table, key, exclusive }: WantedRow): Buffer {
   const how = Buffer.from([exclusive ? EXCLUSIVE : SHARED]);
   return Buffer.concat([asker, how, Buffer.from(`${table.spec.name}\0`, 'latin1'), key]);
@@ -28,10 +27,58 @@ export function askedRow(name: Buffer): { table: string; key: Buffer } {
   return { table: name.toString('latin1', ID_BYTES + 1, at), key: name.subarray(at + 1) };
 }
 
-/** Its value: the turn, and how often anything was said by then. */
-export function parseAsk(name: Buffer, said: Buffer): Ask {
-  const { table, key } = askedRow(name);
-  return { name, id: rowId(table, key), exclusive: name[ID_BYTES] === EXCLUSIVE, turn: said.readBigUInt64BE(0), said };
+/** Bytes of asks in a page, about. */
+const PAGE_BYTES = 256 * 1024;
+/** `said` of a page, and of each ask the turn and the length of the name. */
+const SAID_BYTES = 8;
+const ASK_HEAD = 12;
+
+/** Qualifier of a page: who asks, and its number. */
+function pageName(asker: Buffer, page: number): Buffer {
+  const name = Buffer.allocUnsafe(ID_BYTES + 4);
+  name.set(asker, 0);
+  name.writeUInt32BE(page, ID_BYTES);
+  return name;
+}
+
+/**
+ * The asks of one front end are pages in the holder's journal row, cells that are written again and again and are empty
+ * when nothing is asked any more: a region server that reads the row passes all that was deleted in it.
+ */
+function pagesOf(asks: readonly { readonly name: Buffer; readonly turn: bigint }[], said: bigint): Buffer[] {
+  const pages: Buffer[] = [];
+  let parts: Buffer[] = [];
+  let bytes = 0;
+  const close = (): void => {
+    pages.push(Buffer.concat([counterBytes(said), ...parts]));
+    parts = [];
+    bytes = 0;
+  };
+  for (const { name, turn } of asks) {
+    const head = Buffer.allocUnsafe(ASK_HEAD);
+    head.writeBigUInt64BE(turn, 0);
+    head.writeUInt32BE(name.length, 8);
+    parts.push(head, name);
+    bytes += ASK_HEAD + name.length;
+    if (bytes > PAGE_BYTES) close();
+  }
+  if (parts.length > 0) close();
+  return pages;
+}
+
+/** The asks of a page, the cell of this qualifier and value. */
+export function parsePage(page: Buffer, value: Buffer): Ask[] {
+  const asks: Ask[] = [];
+  const said = value.subarray(0, SAID_BYTES);
+  for (let at = SAID_BYTES; at < value.length; ) {
+    const turn = value.readBigUInt64BE(at);
+    const end = at + ASK_HEAD + value.readUInt32BE(at + 8);
+    const name = value.subarray(at + ASK_HEAD, end);
+    const { table, key } = askedRow(name);
+    asks.push({ page, name, id: rowId(table, key), exclusive: name[ID_BYTES] === EXCLUSIVE, turn, said });
+    at = end;
+  }
+  return asks;
 }
 
 /** A row that plans of this front end want of one holder. */
@@ -52,6 +99,8 @@ function earliest({ turns }: Wanted): bigint | undefined {
 /** What is asked of one holder. */
 class Letter {
   readonly wanted = new Map<string, Wanted>();
+  /** How many pages have something in them. */
+  pages = 0;
   /** Under way; and one that begins when that has ended, with all that is wanted by then. */
   sending: Promise<boolean> | undefined;
   next: Promise<boolean> | undefined;
@@ -106,13 +155,25 @@ export class Asks {
     return wanted;
   }
 
-  /** The plan wants nothing any more. Who waits behind it is told of where it is asked for next. */
+  /** The plan still wants what it has asked for, and did not come to ask: what is old is said again. */
+  async again(turn: Turn): Promise<void> {
+    const before = this.#clock.now() - this.#every;
+    const old: Promise<boolean>[] = [];
+    for (const [to, letter] of this.#letters) {
+      const isOld = ({ turns, toldAt }: Wanted): boolean => turns.has(turn) && toldAt <= before;
+      if ([...letter.wanted.values()].some(isOld)) old.push(this.#send(Buffer.from(to, 'latin1'), letter));
+    }
+    await Promise.all(old);
+  }
+
+  /** The plan wants nothing any more: whoever gives way to it gives way to who waits behind it, or to nobody. */
   withdraw(turn: Turn): void {
     for (const [to, letter] of this.#letters) {
-      let left = false;
-      for (const wanted of letter.wanted.values()) if (wanted.turns.delete(turn)) left ||= wanted.turns.size === 0;
+      let changes = false;
+      for (const wanted of letter.wanted.values())
+        if (wanted.turns.delete(turn)) changes ||= earliest(wanted) !== wanted.told;
       // What does not come through is heeded for a while, and then no more.
-      if (left) this.#send(Buffer.from(to, 'latin1'), letter).catch(() => undefined);
+      if (changes) this.#send(Buffer.from(to, 'latin1'), letter).catch(() => undefined);
     }
   }
 
@@ -133,25 +194,25 @@ export class Asks {
   }
 
   async #write(holder: Buffer, letter: Letter): Promise<boolean> {
-    const put: Cell[] = [];
-    const gone: CellName[] = [];
+    const asks: { name: Buffer; turn: bigint }[] = [];
     const now = this.#clock.now();
     for (const [id, wanted] of letter.wanted) {
       const { name } = wanted;
       const turn = earliest(wanted);
-      if (turn === undefined) {
-        letter.wanted.delete(id);
-        gone.push({ family: JOURNAL.ask, qualifier: name });
-      } else {
-        const value = Buffer.concat([counterBytes(turn), counterBytes(++this.#said)]);
-        put.push({ family: JOURNAL.ask, qualifier: name, value });
+      if (turn === undefined) letter.wanted.delete(id);
+      else {
+        asks.push({ name, turn });
         wanted.told = turn;
         wanted.toldAt = now;
       }
     }
+    const pages = pagesOf(asks, ++this.#said);
+    const before = letter.pages;
+    letter.pages = pages.length;
+    while (pages.length < before) pages.push(EMPTY);
     let isAlive = false;
     try {
-      isAlive = put.length + gone.length === 0 || (await this.#mutate(holder, put, gone));
+      isAlive = pages.length === 0 || (await this.#mutate(holder, pages));
     } finally {
       // Dead, or nobody knows whether it was told: whoever still wants something asks again.
       if (!isAlive) for (const wanted of letter.wanted.values()) wanted.told = undefined;
@@ -160,8 +221,9 @@ export class Asks {
     return isAlive;
   }
 
-  #mutate(key: Buffer, put: readonly Cell[], gone: readonly CellName[]): Promise<boolean> {
+  #mutate(key: Buffer, pages: readonly Buffer[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
-    return client.mutate(journal, { key, guards: [IS_ALIVE], put, delete: gone, timestamp: FOREVER, repeatable: true });
+    const put = pages.map((value, n) => ({ family: JOURNAL.ask, qualifier: pageName(this.#me, n), value }));
+    return client.mutate(journal, { key, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true });
   }
 }

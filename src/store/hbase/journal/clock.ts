@@ -50,6 +50,8 @@ export interface Pace {
   /** Shared rows that were unused for so long are given back, which is looked after so often. */
   readonly idle: number;
   readonly idleLook: number;
+  /** A row that is freed again within so long keeps its lock cell; left alone for so long, it loses it. */
+  readonly vacant: number;
   /** Who closes a store waits no longer for an HBase that answers nothing. */
   readonly silence: number;
 }
@@ -67,5 +69,6 @@ export const PACE: Pace = {
   tidy: 200,
   idle: 10_000,
   idleLook: 2_000,
+  vacant: 3_600_000,
   silence: 1_000,
 };

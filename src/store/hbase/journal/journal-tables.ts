@@ -26,9 +26,6 @@ export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'l
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
-/** Qualifier of the one cell in family `lock`. */
-export const LOCK = Buffer.from('x');
-
 /** `floor`: the writer's unfinished plans, and those it begins later, have tickets above this one (8 bytes). */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
 /** A writer's states: it may decide; it may not; and all that it had decided is done, its locks are dead. */

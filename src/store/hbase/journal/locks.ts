@@ -1,8 +1,8 @@
-import { cellValue } from '../../row.js';
+import { cellValue, EMPTY } from '../../row.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 import { parseLock, type RowLock, sharedLock } from './codec.js';
-import { DRAINED, FOREVER, JOURNAL, STATE } from './journal-tables.js';
+import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 
 const STATES = { columns: [{ family: JOURNAL.state, qualifier: STATE.state }] };
 
@@ -17,7 +17,10 @@ export interface Conflict {
   readonly found: Buffer;
 }
 
-/** Value of the row's lock cell. */
+/** Value of the lock cell of a row that is free, where it stays (`VacantLocks`). */
+const VACANT = EMPTY;
+
+/** Value of the row's lock cell; undefined where the row is free. */
 export async function readLock(cluster: Cluster, { table, key }: LockedRow): Promise<Buffer | undefined> {
   const row = await cluster.client.get(table.handle, key, table.locks);
   return row && lockIn(table, row);
@@ -41,9 +44,7 @@ export async function removeHolders(
   const lock = parseLock(found);
   const left = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGone(writer)) : [];
   const rest = lock.kind === 'shared' ? sharedLock(left, lock.counted) : undefined;
-  const change: Omit<RowMutation, 'key'> = rest
-    ? { put: [{ ...table.lock, value: rest }] }
-    : { delete: [table.lock], timestamp: FOREVER };
+  const change: Omit<RowMutation, 'key'> = rest ? { put: [{ ...table.lock, value: rest }] } : { delete: [table.lock] };
   return cluster.swap(table, { key, guards: [{ op: 'equals', ...table.lock, value: found }], ...change });
 }
 
@@ -63,18 +64,27 @@ export async function removeDead(cluster: Cluster, row: LockedRow, found: Buffer
   if (dead.size > 0) await removeHolders(cluster, row, found, (writer) => dead.has(writer.toString('latin1')));
 }
 
-/** All locks of a table that is there, some at a time: their family has a file of its own, and no cells but these. */
+/**
+ * All locks of a table that is there, some at a time: their family has a file of its own, and no cells but these.
+ * `vacant`: free rows whose cells stayed.
+ */
 async function eachLock(
   cluster: Cluster,
   name: string,
-  work: (locks: readonly Conflict[]) => Promise<void>,
+  work: (locks: readonly Conflict[], vacant: readonly LockedRow[]) => Promise<void>,
 ): Promise<void> {
   await unlessDropped(cluster, name, async (table) => {
     const scan = cluster.client.scan(table.handle, {}, table.locks);
     try {
       for (let batch = await scan.next(); batch; batch = await scan.next()) {
-        const { keys, rows } = batch;
-        await work(keys.map((key, i) => ({ row: { table, key }, found: lockIn(table, rows[i]!)! })));
+        const locks: Conflict[] = [];
+        const vacant: LockedRow[] = [];
+        for (const [i, key] of batch.keys.entries()) {
+          const found = lockIn(table, batch.rows[i]!);
+          if (found) locks.push({ row: { table, key }, found });
+          else vacant.push({ table, key });
+        }
+        await work(locks, vacant);
       }
     } finally {
       scan.close();
@@ -82,17 +92,34 @@ async function eachLock(
   });
 }
 
-function lockIn({ lock }: OpenTable, row: Buffer): Buffer | undefined {
-  return cellValue(row, lock.family, lock.qualifier);
+/** The lock in a row that was read with it; undefined where the row is free. */
+export function lockIn({ lock }: OpenTable, row: Buffer): Buffer | undefined {
+  const found = cellValue(row, lock.family, lock.qualifier);
+  return found && !found.equals(VACANT) ? found : undefined;
 }
 
-/** Takes the writers, which are dead, out of all locks. */
+/** What takes the lock off a row, as a part of its mutation: its cell goes, or stays and is empty. */
+export function freeing({ table }: LockedRow, stays: boolean): Required<Pick<RowMutation, 'put' | 'delete'>> {
+  return stays ? { put: [{ ...table.lock, value: VACANT }], delete: [] } : { put: [], delete: [table.lock] };
+}
+
+/** Takes the empty cell of a row's lock away, where it is still empty. */
+export async function removeVacant(cluster: Cluster, { table, key }: LockedRow): Promise<void> {
+  const guards = [{ op: 'equals', ...table.lock, value: VACANT }] as const;
+  await unlessDropped(cluster, table.spec.name, async () => {
+    await cluster.swap(table, { key, guards, delete: [table.lock] });
+  });
+}
+
+/** Takes the writers, which are dead, out of all locks, and away what cells they have left. */
 export async function removeEverywhere(cluster: Cluster, writers: readonly Buffer[]): Promise<void> {
   const dead = new Set(writers.map((writer) => writer.toString('latin1')));
   const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
   for (const name of await cluster.names())
-    await eachLock(cluster, name, async (locks) => {
+    await eachLock(cluster, name, async (locks, vacant) => {
       await Promise.all(locks.map(({ row, found }) => removeFrom(cluster, row, found, isDead)));
+      // Others' too: those come again where they are of use.
+      await Promise.all(vacant.map((row) => removeVacant(cluster, row)));
     });
 }
 

@@ -58,7 +58,8 @@ async function persist(
       await turn.take(session.tickets);
       if (!waits) turns.begin(turn, wanted);
       waits = true;
-      if (obstacle !== 'reserved') await session.clear(obstacle, wanted, turn);
+      if (obstacle === 'reserved') await asks.again(turn);
+      else await session.clear(obstacle, wanted, turn);
       await turn.pause(pace.pause, pace.longest);
     }
   } finally {
@@ -254,13 +255,13 @@ class PlanRun {
 
   /** One row, which is changed and unlocked at once, or one key that is written: that decides it. */
   async #alone(record: PlanRecord): Promise<void> {
-    const { cluster, writer, options } = this.#session;
+    const { cluster, writer, options, vacant } = this.#session;
     const only = record.rows[0];
-    if (!only) return applyRecord(cluster, writer.id, record, options.failpoint);
+    if (!only) return applyRecord(cluster, writer.id, record, options.failpoint, vacant);
     await this.#at('row 0 before');
     try {
       // Not under this lock any more: done by an earlier try, unless others gave this writer up.
-      if (!(await changeRow(cluster, only, this.#lock, record.ticket))) await writer.alive();
+      if (!(await changeRow(cluster, only, this.#lock, record.ticket, vacant))) await writer.alive();
     } catch (error) {
       this.#session.abandon();
       throw unknownOutcome(error);
@@ -295,7 +296,8 @@ class PlanRun {
     await this.#at('decide after');
     try {
       await session.writer.alive();
-      await settled([applyRecord(session.cluster, session.writer.id, record, session.options.failpoint), ...folds]);
+      const { cluster, writer, options, vacant } = session;
+      await settled([applyRecord(cluster, writer.id, record, options.failpoint, vacant), ...folds]);
       session.applied(sequence, this.#number, bytes.length, rows);
     } catch (error) {
       // Decided: the sweeper finishes it.

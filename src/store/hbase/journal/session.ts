@@ -5,12 +5,12 @@ import { Asks, askedRow, type WantedRow } from './asks.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { exclusiveLock, parseLock } from './codec.js';
 import { rowId } from './groups.js';
-import { FOREVER } from './journal-tables.js';
 import { LocalLocks } from './local-locks.js';
-import { type Conflict, holdersOf, type LockedRow, readLock, removeDead, removeHolders } from './locks.js';
+import { type Conflict, freeing, holdersOf, type LockedRow, readLock, removeDead, removeHolders } from './locks.js';
 import { type SharedRow, SharedRows } from './shared.js';
 import type { Tickets } from './tickets.js';
 import { Turn, Turns } from './turns.js';
+import { VacantLocks } from './vacant-locks.js';
 import { Fenced, Writer } from './writer.js';
 
 export interface SessionOptions {
@@ -39,6 +39,7 @@ export class Session {
   readonly options: SessionOptions;
   readonly writer: Writer;
   readonly shared: SharedRows;
+  readonly vacant: VacantLocks;
   readonly locals = new LocalLocks();
   readonly turns: Turns;
   readonly asks: Asks;
@@ -62,9 +63,11 @@ export class Session {
     this.#onEnd = onEnd;
     const { clock, pace } = options;
     this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
+    this.vacant = new VacantLocks(cluster, clock, pace.vacant);
     this.shared = new SharedRows(
       cluster,
       this.writer,
+      this.vacant,
       tickets,
       clock,
       pace.fold,
@@ -94,6 +97,7 @@ export class Session {
     this.#every(look, () => this.#look());
     this.#every(tidy, () => this.writer.tidy());
     this.#every(idleLook, () => this.#releaseIdle());
+    this.#every(idleLook, () => this.vacant.tidy());
   }
 
   #every(ms: number, work: () => Promise<void>): void {
@@ -185,7 +189,7 @@ export class Session {
     if (mayRest && now - this.#lastLook < this.pace.quiet) return;
     this.#lastLook = now;
     const { fresh, old } = this.turns.heard(await this.writer.asked());
-    if (old.length > 0) await this.writer.forget(old.map(({ name }) => name));
+    if (old.length > 0) await this.writer.forget(old);
     for (const id of this.turns.owed()) {
       const held = this.shared.held(id);
       if (held) this.#once(id, () => this.#giveBack(held));
@@ -252,12 +256,12 @@ export class Session {
   }
 
   /** Takes a plan's lock off a row that it does not change. */
-  async unlock({ table, key }: LockedRow, plan: bigint): Promise<void> {
+  async unlock(row: LockedRow, plan: bigint): Promise<void> {
+    const { table, key } = row;
     await this.cluster.swap(table, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, plan) }],
-      delete: [table.lock],
-      timestamp: FOREVER,
+      ...freeing(row, this.vacant.stays(row)),
     });
   }
 
@@ -276,6 +280,7 @@ export class Session {
     this.#stop();
     if (this.ended) return;
     await Promise.all([...this.shared.rows()].map((row) => this.#giveBack(row)));
+    await this.vacant.close();
     await this.writer.close();
   }
 }

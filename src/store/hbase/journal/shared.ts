@@ -5,10 +5,10 @@ import { editRow } from '../../row-edit.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
-import { FOREVER } from './journal-tables.js';
-import type { Conflict, LockedRow } from './locks.js';
+import { type Conflict, freeing, type LockedRow, lockIn } from './locks.js';
 import { moments } from './moments.js';
 import type { Tickets } from './tickets.js';
+import type { VacantLocks } from './vacant-locks.js';
 import { Fenced, type Writer } from './writer.js';
 
 const MOST_FOLDED = 1000;
@@ -90,6 +90,7 @@ function added(row: Buffer | undefined, adds: readonly Increment[]): Buffer | un
 export class SharedRows {
   readonly #cluster: Cluster;
   readonly #writer: Writer;
+  readonly #vacant: VacantLocks;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
   readonly #foldMs: number;
@@ -107,6 +108,7 @@ export class SharedRows {
   constructor(
     cluster: Cluster,
     writer: Writer,
+    vacant: VacantLocks,
     tickets: Tickets,
     clock: Clock,
     foldMs: number,
@@ -115,6 +117,7 @@ export class SharedRows {
   ) {
     this.#cluster = cluster;
     this.#writer = writer;
+    this.#vacant = vacant;
     this.#tickets = tickets;
     this.#clock = clock;
     this.#foldMs = foldMs;
@@ -211,8 +214,9 @@ export class SharedRows {
   async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
     const both = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
     if (!both) return { lock: undefined, row: undefined };
-    const lock = cellValue(both, table.lock.family, table.lock.qualifier);
-    const bytes = lock ? 7 + table.lock.qualifier.length + lock.length : 0;
+    const lock = lockIn(table, both);
+    const cell = cellValue(both, table.lock.family, table.lock.qualifier);
+    const bytes = cell ? 7 + table.lock.qualifier.length + cell.length : 0;
     // The lock's family is the last.
     const row = both.length > bytes ? both.subarray(0, both.length - bytes) : undefined;
     return { lock: lock && Buffer.from(lock), row: row && Buffer.from(row) };
@@ -276,13 +280,13 @@ export class SharedRows {
     // Drawn after the row was last seen, so it is greater than what is there.
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const value = leave ? withoutHolder(row.lock, me.writer, ticket) : withHolder(row.lock, me, ticket);
-    const timestamp = ticket ?? (value ? undefined : FOREVER);
+    const change = value ? { put: [{ ...table.lock, value }], delete: [] } : freeing(row, this.#vacant.stays(row));
     const done = await this.#cluster.swap(table, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
-      put: value ? [...counters, { ...table.lock, value }] : counters,
-      ...(!value && { delete: [table.lock] }),
-      ...(timestamp !== undefined && { timestamp }),
+      put: [...counters, ...change.put],
+      delete: change.delete,
+      ...(ticket !== undefined && { timestamp: ticket }),
     });
     if (!done) return false;
     row.row = editRow(row.row, counters);

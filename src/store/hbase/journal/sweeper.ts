@@ -6,7 +6,7 @@ import type { Clock, Stop } from './clock.js';
 import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
 import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
-import { removeEverywhere } from './locks.js';
+import { lockIn, removeEverywhere } from './locks.js';
 import { counted } from './shared.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
@@ -198,7 +198,7 @@ export class Sweeper {
     list: readonly { sequence: bigint; add: Buffer }[],
   ): Promise<boolean> {
     const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
-    const found = row && cellValue(row, table.lock.family, table.lock.qualifier);
+    const found = row && lockIn(table, row);
     const lock = found && parseLock(found);
     const mine = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
     // Folded by another sweeper, which took the hold off.
@@ -211,13 +211,12 @@ export class Sweeper {
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const others = lock.holders.filter((holder) => holder !== mine);
     const rest = sharedLock(others, ticket ?? lock.counted);
-    const timestamp = ticket ?? (rest ? undefined : FOREVER);
     return this.#cluster.swap(table, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: found }],
       put: rest ? [...counters, { ...table.lock, value: rest }] : counters,
       ...(!rest && { delete: [table.lock] }),
-      ...(timestamp !== undefined && { timestamp }),
+      ...(ticket !== undefined && { timestamp: ticket }),
     });
   }
 

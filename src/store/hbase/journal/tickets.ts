@@ -5,6 +5,8 @@ import type { Clock } from './clock.js';
 
 const KEY = Buffer.from('ticket');
 const CELL = { family: 0, qualifier: EMPTY } as const;
+/** By its name: whoever asks for the row passes, at the region server, all that it was. */
+const NUMBER = { columns: [CELL] };
 
 /** Tickets are this far apart: the one between is the time up to which `deleteRow` deletes. */
 export const STEP = 2n;
@@ -39,7 +41,7 @@ export class Tickets {
   /** The last ticket that anybody was given. */
   async read(): Promise<bigint> {
     const { client, numbers } = this.#cluster;
-    const row = await client.get(numbers, KEY);
+    const row = await client.get(numbers, KEY, NUMBER);
     return this.#know(cellCounter(row, CELL.family, CELL.qualifier));
   }
 
@@ -52,7 +54,7 @@ export class Tickets {
   async isThere(): Promise<boolean> {
     try {
       const { client, numbers } = this.#cluster;
-      return (await client.get(numbers, KEY)) !== undefined;
+      return (await client.get(numbers, KEY, NUMBER)) !== undefined;
     } catch (error) {
       if (error instanceof StoreError && error.code === 'noTable') return false;
       throw error;
@@ -62,7 +64,7 @@ export class Tickets {
   /** Makes the counter where there is none. Microseconds since 1970: above those of a counter that was lost. */
   async ensure(): Promise<void> {
     const { client, numbers } = this.#cluster;
-    if (await client.get(numbers, KEY)) return;
+    if (await client.get(numbers, KEY, NUMBER)) return;
     const value = counterBytes(BigInt(Date.now()) * 1000n);
     await client.mutate(numbers, {
       key: KEY,

@@ -89,8 +89,10 @@ export interface Want {
 
 /** What another front end asks for: the earliest turn of its plans that wait for the row. */
 export interface Ask extends Want {
-  /** Of its cell: who asks for what. */
+  /** Who asks for what. */
   readonly name: Buffer;
+  /** Qualifier of the page that says so. */
+  readonly page: Buffer;
   readonly turn: bigint;
   /** As it was said last: it changes whenever it is said again. */
   readonly said: Buffer;

@@ -2,7 +2,7 @@ import type { Cell } from '../../contract.js';
 import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import type { Cluster } from '../cluster.js';
-import { parseAsk } from './asks.js';
+import { parsePage } from './asks.js';
 import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
 import { ALIVE, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE } from './journal-tables.js';
@@ -291,12 +291,13 @@ export class Writer {
   async asked(): Promise<Ask[]> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
-    return row ? unpackRow(row).map(({ qualifier, value }) => parseAsk(qualifier, value)) : [];
+    return row ? unpackRow(row).flatMap(({ qualifier, value }) => parsePage(qualifier, value)) : [];
   }
 
-  /** Takes asks out that nobody stands by any more. */
-  async forget(names: readonly Buffer[]): Promise<void> {
-    const gone = names.map((qualifier) => ({ family: JOURNAL.ask, qualifier }));
+  /** Takes asks out that nobody stands by any more, and all that was asked with them. */
+  async forget(asks: readonly Ask[]): Promise<void> {
+    const pages = new Map(asks.map(({ page }) => [page.toString('latin1'), page]));
+    const gone = [...pages.values()].map((qualifier) => ({ family: JOURNAL.ask, qualifier }));
     await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
   }
 

@@ -29,7 +29,7 @@ export function encodeMutation(table: TableCodec, mutation: RowMutation): Encode
   const deletions = deletionCells(table, mutation);
   const puts = new CellBlock(table, blockBytes(mutation.key, mutation.put ?? []));
   for (const cell of mutation.put ?? []) {
-    puts.add(mutation.key, cell, cell.value, undefined, mutation.timestamp);
+    puts.add(mutation.key, cell, cell.value, undefined, cell.timestamp ?? mutation.timestamp);
   }
   const adds = new CellBlock(table);
   for (const add of mutation.add ?? []) adds.add(mutation.key, add, counterBytes(add.by));
@@ -83,10 +83,9 @@ function deletionCells(table: TableCodec, mutation: RowMutation): CellBlock {
   if (mutation.deleteRow) {
     const stamp = timestamp === undefined ? LATEST : timestamp - 1n;
     for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, stamp);
-    return block;
   }
   for (const name of mutation.delete ?? []) {
-    if (!has(mutation.put ?? [], name)) block.add(key, name, EMPTY, DELETE_COLUMN, timestamp);
+    if (!has(mutation.put ?? [], name)) block.add(key, name, EMPTY, DELETE_COLUMN, name.timestamp ?? timestamp);
   }
   return block;
 }

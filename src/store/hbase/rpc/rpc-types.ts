@@ -72,6 +72,11 @@ export interface HBaseScan {
   close(): void;
 }
 
+/** A timestamp of a cell's own. */
+export interface Timed {
+  readonly timestamp?: bigint;
+}
+
 /**
  * One atomic change of one row: the guards hold and all of it is done, or nothing. A name in `delete` that is also in
  * `put` is put.
@@ -91,11 +96,11 @@ export interface RowMutation {
    * Every family of the handle, up to `timestamp` - 1. Beside `put` it needs a `timestamp`; beside `add` it is refused.
    */
   readonly deleteRow?: boolean;
-  readonly delete?: readonly CellName[];
-  readonly put?: readonly Cell[];
+  readonly delete?: readonly (CellName & Timed)[];
+  readonly put?: readonly (Cell & Timed)[];
   /** Needs HBase 2.4. Not beside `put` or `delete` of the same name. */
   readonly add?: readonly Increment[];
-  /** Of all cells put and deleted, milliseconds. */
+  /** Of all cells put and deleted that name none of their own, milliseconds. */
   readonly timestamp?: bigint;
   /**
    * The caller says that doing it twice, even after another's change of the row, does no harm: it is then repeated when
