@@ -2,9 +2,10 @@
  * Rowan in a program of your own: a directory over a store, served to LDAP clients or mounted on a plain ldapjs server.
  * These names are kept stable; whatever else lies below `src` may change. docs/embedding.md has an example.
  */
-export { LdapError, ResultCode, type ResultName, resultName } from './ldap/error.js';
+
 export { formatFilter, parseFilter } from './ldap/filter-text.js';
-export type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from './ldap/types.js';
+export { LdapError, ResultCode, type ResultName, resultName } from './ldap/ldap-error.js';
+export type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from './ldap/ldap-types.js';
 export { formatEntry, LdifParser, type LdifRecord, readLdif } from './ldif/index.js';
 export type { Directory } from './partition/directory.js';
 export { initDirectory, openSchema, Partition } from './partition/index.js';
@@ -25,6 +26,6 @@ export { type Dn, Schema, SchemaError, type SchemaOptions } from './schema/index
 export { mount, RowanServer } from './server/index.js';
 export { type Config, makeConfig } from './server/settings/index.js';
 export type { Store } from './store/contract.js';
-export { StoreError, type StoreErrorCode } from './store/errors.js';
 export { openLmdbStore } from './store/lmdb/index.js';
 export { openMemoryStore } from './store/memory/index.js';
+export { StoreError, type StoreErrorCode } from './store/store-error.js';

@@ -1,8 +1,8 @@
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
-import type { Dn } from '../schema/types.js';
+import type { Dn } from '../schema/schema-types.js';
 import { policyOf } from '../server/passwords/passwords.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';

@@ -1,5 +1,5 @@
-import { LdapError } from '../ldap/error.js';
-import { StoreError } from '../store/errors.js';
+import { LdapError } from '../ldap/ldap-error.js';
+import { StoreError } from '../store/store-error.js';
 
 /** What a command's process ends with. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const;

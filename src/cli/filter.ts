@@ -1,6 +1,6 @@
-import { LdapError } from '../ldap/error.js';
 import { FilterError, parseFilter } from '../ldap/filter-text.js';
-import type { Filter } from '../ldap/types.js';
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Filter } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/index.js';
 import { UsageError } from './exit.js';
 

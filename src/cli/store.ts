@@ -2,9 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { splitKeys } from '../partition/upkeep/regions.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
-import { StoreError } from '../store/errors.js';
 import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/settings.js';
 import { type LmdbOptions, openLmdbStore } from '../store/lmdb/index.js';
+import { StoreError } from '../store/store-error.js';
 import { CliError, UsageError } from './exit.js';
 
 export interface StoreOptions extends LmdbOptions {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { Filter } from './types.js';
+import type { Filter } from './ldap-types.js';
 
 export interface FormatOptions {
   /** Longer values are cut after so many bytes and end in `…`; absent: whole. */

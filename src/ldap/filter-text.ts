@@ -1,6 +1,6 @@
-import { LdapError } from './error.js';
 import { escapeText } from './filter-format.js';
-import type { Filter } from './types.js';
+import { LdapError } from './ldap-error.js';
+import type { Filter } from './ldap-types.js';
 
 export { escapeValue, type FormatOptions, formatFilter } from './filter-format.js';
 

@@ -1,6 +1,5 @@
 /** LDIF (RFC 2849): text to records and back, streaming. Knows no server. docs/formats/ldif.md */
-export { LdifParser } from './parser.js';
-export { readLdif } from './read.js';
+
 export type {
   LdifAdd,
   LdifApart,
@@ -12,7 +11,9 @@ export type {
   LdifOptions,
   LdifRecord,
   LdifRename,
-} from './types.js';
+} from './ldif-types.js';
+export { LdifParser } from './parser.js';
+export { readLdif } from './read.js';
 export {
   formatComment,
   formatEntry,

@@ -1,6 +1,6 @@
+import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
 import { hashStep, type Name, type Names } from './names.js';
-import { LdifFault } from './types.js';
 
 const LF = 0x0a;
 const CR = 0x0d;

@@ -1,8 +1,8 @@
+import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
 import { Lines } from './lines.js';
 import { KEPT, LongRecord } from './long-record.js';
 import { Names } from './names.js';
 import { checkVersion, type RecordBody, readRecord } from './record.js';
-import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './types.js';
 import { MAX_RECORD_BYTES } from './values.js';
 
 const LF = 0x0a;

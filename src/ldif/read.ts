@@ -1,5 +1,5 @@
+import type { LdifOptions, LdifRecord } from './ldif-types.js';
 import { LdifParser } from './parser.js';
-import type { LdifOptions, LdifRecord } from './types.js';
 
 /**
  * The records of an LDIF stream, an array for each chunk that completes any. The chunks must be fresh buffers, as those

@@ -1,8 +1,8 @@
-import type { Modification } from '../ldap/types.js';
+import type { Modification } from '../ldap/ldap-types.js';
 import { decodeBase64 } from './base64.js';
+import { type LdifControl, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
 import type { Lines } from './lines.js';
 import type { Name } from './names.js';
-import { type LdifControl, LdifFault, type LdifOptions, type LdifRecord } from './types.js';
 import { readText, readValue } from './values.js';
 
 type Attributes = { type: string; values: Buffer[] }[];

@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { decodeBase64 } from './base64.js';
+import { LdifFault, type LdifOptions } from './ldif-types.js';
 import type { Lines } from './lines.js';
-import { LdifFault, type LdifOptions } from './types.js';
 
 const SPACE = 0x20;
 const COLON = 0x3a;

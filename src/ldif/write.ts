@@ -1,5 +1,5 @@
-import type { PartialAttribute } from '../ldap/types.js';
-import type { LdifRecord } from './types.js';
+import type { PartialAttribute } from '../ldap/ldap-types.js';
+import type { LdifRecord } from './ldif-types.js';
 
 export interface LdifWriteOptions {
   /** Fold lines at 76 columns (RFC 2849, note 2); true unless told. */

@@ -1,5 +1,5 @@
-import type { Modification, PartialAttribute } from '../ldap/types.js';
-import type { Dn } from '../schema/types.js';
+import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
+import type { Dn } from '../schema/schema-types.js';
 import type { Maybe } from '../store/contract.js';
 import type { Actor, ChangesOf, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';

@@ -1,6 +1,6 @@
-import type { Filter, Modification, PartialAttribute } from '../ldap/types.js';
+import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/schema.js';
-import type { Dn } from '../schema/types.js';
+import type { Dn } from '../schema/schema-types.js';
 import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { type LoadOptions, load } from './bulk/load.js';

@@ -1,7 +1,7 @@
-import { LdapError } from '../ldap/error.js';
-import type { Filter } from '../ldap/types.js';
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Filter } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/index.js';
-import type { AttributeType, ObjectClass } from '../schema/types.js';
+import type { AttributeType, ObjectClass } from '../schema/schema-types.js';
 import { search } from './read/run/search.js';
 import { EVERYTHING } from './read/search-params.js';
 import { findEntry } from './tree/locate.js';

@@ -1,5 +1,5 @@
 import { type AsnType, fromBER, Integer, OctetString, Primitive, Sequence } from 'asn1js';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { SEQUENCE } from './tags.js';
 import { Writer } from './writer.js';
 

@@ -1,4 +1,4 @@
-import type { Modification, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { DecodeLimits } from './limits.js';
 import type { AddRequest, ModifyRequest } from './messages.js';
 import type { Reader } from './reader.js';

@@ -1,4 +1,4 @@
-import type { Filter } from '../ldap/types.js';
+import type { Filter } from '../ldap/ldap-types.js';
 import type { DecodeLimits } from './limits.js';
 import { hex, type Reader } from './reader.js';
 import { context, filterTags, SEQUENCE } from './tags.js';

@@ -1,4 +1,4 @@
-import type { PartialAttribute } from '../ldap/types.js';
+import type { PartialAttribute } from '../ldap/ldap-types.js';
 import { messageId } from './decode.js';
 import { decodeControls } from './decode-controls.js';
 import { defaultLimits } from './limits.js';

@@ -1,7 +1,6 @@
 import { decodeAdd, decodeModify } from './decode-attributes.js';
 import { decodeControls } from './decode-controls.js';
 import { decodeSearch } from './decode-search.js';
-import { ProtocolError } from './error.js';
 import { type DecodeLimits, defaultLimits } from './limits.js';
 import type {
   AbandonRequest,
@@ -14,6 +13,7 @@ import type {
   RequestMessage,
   UnbindRequest,
 } from './messages.js';
+import { ProtocolError } from './protocol-error.js';
 import { hex, MAX_INT, Reader } from './reader.js';
 import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';
 

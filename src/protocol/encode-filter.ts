@@ -1,4 +1,4 @@
-import type { Filter } from '../ldap/types.js';
+import type { Filter } from '../ldap/ldap-types.js';
 import { encodeOptional } from './encode.js';
 import { context, filterTags, OCTET_STRING, SEQUENCE } from './tags.js';
 import type { Writer } from './writer.js';

@@ -1,4 +1,4 @@
-import type { Modification, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { encodeAttribute, encodeControls, encodeOptional } from './encode.js';
 import { encodeFilter } from './encode-filter.js';
 import type { BindRequest, Request, RequestMessage, SearchRequest } from './messages.js';

@@ -1,5 +1,5 @@
-import { ResultCode } from '../ldap/error.js';
-import type { PartialAttribute } from '../ldap/types.js';
+import { ResultCode } from '../ldap/ldap-error.js';
+import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { Control, Response, ResponseMessage, Result } from './messages.js';
 import { NOTICE_OF_DISCONNECTION } from './oids.js';
 import {

@@ -1,5 +1,5 @@
-import { ProtocolError } from './error.js';
 import { foreignProtocol } from './foreign.js';
+import { ProtocolError } from './protocol-error.js';
 import { hex } from './reader.js';
 import { SEQUENCE } from './tags.js';
 

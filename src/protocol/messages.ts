@@ -1,4 +1,4 @@
-import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/types.js';
+import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/ldap-types.js';
 
 /**
  * LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into what was received: copy what must outlive the

@@ -1,5 +1,5 @@
-import type { ResultName } from '../ldap/error.js';
-import { ProtocolError } from './error.js';
+import type { ResultName } from '../ldap/ldap-error.js';
+import { ProtocolError } from './protocol-error.js';
 import { BOOLEAN, ENUMERATED, INTEGER, OCTET_STRING } from './tags.js';
 import { isNumericOid, readText } from './text.js';
 

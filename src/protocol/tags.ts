@@ -1,4 +1,4 @@
-import type { DerefAliases, Modification, Scope } from '../ldap/types.js';
+import type { DerefAliases, Modification, Scope } from '../ldap/ldap-types.js';
 import type { Request, Response } from './messages.js';
 
 /** BER identifier octets and enumerations of RFC 4511: each table is used both ways. */

@@ -1,6 +1,6 @@
 import { sameBytes } from '../bytes/compare.js';
 import { BoundedMap } from '../cache/bounded-map.js';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
 import { didYouMean, shown } from './suggest.js';

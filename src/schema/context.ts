@@ -1,4 +1,4 @@
-import type { Dn } from './types.js';
+import type { Dn } from './schema-types.js';
 
 /** What syntaxes and matching rules must ask the schema that they belong to. */
 export interface Context {

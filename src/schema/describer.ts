@@ -1,9 +1,9 @@
 import { BoundedMap } from '../cache/bounded-map.js';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
 import type { TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
-import type { AttributeDescription } from './types.js';
+import type { AttributeDescription } from './schema-types.js';
 
 const MAX_TEXT = 1024;
 const MAX_CACHE = 8192;

@@ -1,4 +1,4 @@
-/** `norm` of RDNs and DNs, as `types.ts` defines it. */
+/** `norm` of RDNs and DNs, as `schema-types.ts` defines it. */
 
 const PLUS = 0x2b;
 const COMMA = 0x2c;

@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { utf8Bytes } from '../ldap/text.js';
 import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
 import { formatDnValue, isProper } from './dn-text.js';
+import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './schema-types.js';
 import { didYouMean, shown } from './suggest.js';
-import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './types.js';
 
 /**
  * Distinguished names as text (RFC 4514), with what RFC 2253 and older writers add: spaces around `=`, `+` and `,`;

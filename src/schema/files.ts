@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DEFINITION_KINDS, type DefinitionKind } from './definition.js';
-import { SchemaError } from './errors.js';
+import { SchemaError } from './schema-error.js';
 import { didYouMean, shown } from './suggest.js';
 
 /** One definition as it stands in a file. */

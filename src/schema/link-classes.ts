@@ -1,7 +1,7 @@
 import { formatDefinition } from './definition.js';
 import { ClassNode, type TypeNode } from './nodes.js';
 import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
-import type { ObjectClass } from './types.js';
+import type { ObjectClass } from './schema-types.js';
 
 const TOP = '2.5.6.0';
 const KINDS = ['ABSTRACT', 'STRUCTURAL', 'AUXILIARY'] as const;

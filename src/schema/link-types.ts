@@ -1,9 +1,9 @@
 import { formatDefinition } from './definition.js';
 import { type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
+import type { MatchingRule, Usage } from './schema-types.js';
 import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
-import type { MatchingRule, Usage } from './types.js';
 
 /**
  * Attribute types that hold secrets wherever they are defined; others say X-SECRET 'TRUE'. Samba's password hashes,

@@ -1,12 +1,12 @@
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
-import { SchemaError } from './errors.js';
 import { type Declared, shortName } from './files.js';
 import { linkClasses } from './link-classes.js';
 import { linkTypes } from './link-types.js';
 import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, field, type Parsed, Registry } from './parsed.js';
 import { ruleCode } from './rules.js';
+import { SchemaError } from './schema-error.js';
 import { syntaxCode } from './syntaxes.js';
 
 export interface Tables {

@@ -1,4 +1,4 @@
-import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './types.js';
+import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './schema-types.js';
 
 /** What the schema is made of inside this room: the public interfaces and what only the checks need. */
 

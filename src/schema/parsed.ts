@@ -1,5 +1,5 @@
 import type { Definition } from './definition.js';
-import { SchemaError } from './errors.js';
+import { SchemaError } from './schema-error.js';
 import { didYouMean } from './suggest.js';
 
 /** A definition with the place it was read from, for errors. */

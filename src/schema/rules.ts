@@ -12,6 +12,7 @@ import {
   preparePartIgnore,
   prepareTelephone,
 } from './prepare.js';
+import type { MatchingRule } from './schema-types.js';
 import {
   type Check,
   checkBitString,
@@ -25,7 +26,6 @@ import {
 } from './syntax-text.js';
 import { LDAP_SYNTAX, uidStart } from './syntaxes.js';
 import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js';
-import type { MatchingRule } from './types.js';
 
 type Normalize = (value: Buffer) => Buffer | undefined;
 

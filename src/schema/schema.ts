@@ -1,22 +1,30 @@
 import { isUtf8 } from 'node:buffer';
 import { fileURLToPath } from 'node:url';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { ClassSets, EXTENSIBLE } from './class-sets.js';
 import type { Context } from './context.js';
 import { Describer, descriptionMatches, isWellFormed, requireAskable } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker, refuseOptions } from './entry-check.js';
-import { SchemaError } from './errors.js';
 import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
 import { isSuitable, type RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
+import { SchemaError } from './schema-error.js';
+import type {
+  AttributeDescription,
+  AttributeType,
+  Dn,
+  MatchingRule,
+  ObjectClass,
+  Rdn,
+  Syntax,
+} from './schema-types.js';
 import { type NisSchema, type SchemaSource, storable } from './source.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
 import { didYouMean, shown } from './suggest.js';
-import type { AttributeDescription, AttributeType, Dn, MatchingRule, ObjectClass, Rdn, Syntax } from './types.js';
 
 export interface SchemaOptions {
   /** Folder of the built-in definitions; the package's `schema/` where absent. */

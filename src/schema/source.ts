@@ -1,5 +1,5 @@
-import { SchemaError } from './errors.js';
 import { readSchemaFolders, type SchemaFile, shortName } from './files.js';
+import { SchemaError } from './schema-error.js';
 
 export type NisSchema = 'rfc2307' | 'rfc2307bis';
 

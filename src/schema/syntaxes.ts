@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { LdapError } from '../ldap/error.js';
+import { LdapError } from '../ldap/ldap-error.js';
 import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificatePair } from './certificate.js';
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';

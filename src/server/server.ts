@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
-import { ResultCode } from '../ldap/error.js';
+import { ResultCode } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
 import type { DecodeLimits } from '../protocol/limits.js';

@@ -1,5 +1,5 @@
 import type { ColumnRange, ScanOptions, TableSpec } from './contract.js';
-import { StoreError } from './errors.js';
+import { StoreError } from './store-error.js';
 
 /*
  * What every engine refuses, in one place. Lengths that depend on data give `limit`; what no caller may ever ask gives

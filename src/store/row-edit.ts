@@ -1,6 +1,5 @@
 import { sameBytes } from '../bytes/compare.js';
 import type { Cell, CellName, Guard, Increment, RowStep } from './contract.js';
-import { StoreError } from './errors.js';
 import {
   CELL_HEADER,
   compareCells,
@@ -12,6 +11,7 @@ import {
   qualifierStart,
   valueStart,
 } from './row.js';
+import { StoreError } from './store-error.js';
 
 /** One cell of a row after a step: its new value, or `undefined` when it goes. */
 export interface Edit {

@@ -1,8 +1,8 @@
 import { compareRun, standsAt } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
-import { StoreError } from './errors.js';
 import { CELL_HEADER } from './row.js';
 import { commonPrefix, isOneOf, type NameTest, orParts, startsWithOneOf } from './row-filter-any.js';
+import { StoreError } from './store-error.js';
 
 /**
  * Tells whether the packed row in `row[0..end)` matches; `end` is the row's length when the buffer is longer (a scan

@@ -1,6 +1,6 @@
 import { compareRun } from '../bytes/compare.js';
 import type { Cell } from './contract.js';
-import { StoreError } from './errors.js';
+import { StoreError } from './store-error.js';
 
 /**
  * The packed row: cells one after another, sorted by family number, then by qualifier bytes; no header, no count.

@@ -1,8 +1,8 @@
 import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
-import { StoreError } from './errors.js';
 import { cellValue, packRow } from './row.js';
 import { type Edit, editRow, editsOf, guardHolds } from './row-edit.js';
+import { StoreError } from './store-error.js';
 import { cellKey, MARK_ROW } from './tables.js';
 
 /** A table as an engine holds it. */

@@ -1,6 +1,6 @@
 import type { TableSpec } from './contract.js';
-import { StoreError } from './errors.js';
 import { MARK, packSorted } from './row.js';
+import { StoreError } from './store-error.js';
 
 /** The packed row of every key in a table with `suffixBytes`. */
 export const MARK_ROW = packSorted([MARK]);

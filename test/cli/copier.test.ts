@@ -12,9 +12,9 @@ import {
   Q,
 } from '../../src/partition/model/tables.js';
 import type { Cell, LoadRow, Store } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { packRow } from '../../src/store/row.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { faulty } from '../store/faulty.js';
 import { random, scanAll } from '../store/suite/fixture.js';
 

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import type { PartialAttribute } from '../../src/ldap/types.js';
+import type { PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { inSoak } from '../rounds.js';
 import { attributes } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Filter, Modification } from '../../src/ldap/types.js';
+import type { Filter, Modification } from '../../src/ldap/ldap-types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { encodeCancel } from '../../src/protocol/extended/cancel.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { LdapError } from '../../src/ldap/error.js';
+import type { LdapError } from '../../src/ldap/ldap-error.js';
 import { initDirectory } from '../../src/partition/index.js';
 import type { PlanStep } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';

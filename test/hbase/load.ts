@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LdapError } from '../../src/ldap/error.js';
-import { StoreError } from '../../src/store/errors.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { type Fixture, Random } from '../partition/fixture.js';
 import { type Heard, heardOf } from '../partition/kill.js';
 import { type Told, WRITERS } from '../partition/kill-model.js';

@@ -1,5 +1,4 @@
 import { Partition } from '../../src/partition/index.js';
-import { StoreError } from '../../src/store/errors.js';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { HBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK } from '../../src/store/hbase/journal/clock.js';
@@ -8,6 +7,7 @@ import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import type { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { Fixture, testSchema } from '../partition/fixture.js';
 
 /** Nobody of these is to be given up because the machine is slow. */

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { FilterError, formatFilter, parseFilter } from '../../src/ldap/filter-text.js';
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import { type Random, seeded } from '../protocol/random.js';
 
 const b = Buffer.from;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { ResultName } from '../../src/ldap/error.js';
-import type { DerefAliases, Scope } from '../../src/ldap/types.js';
+import type { ResultName } from '../../src/ldap/ldap-error.js';
+import type { DerefAliases, Scope } from '../../src/ldap/ldap-types.js';
 import { Partition } from '../../src/partition/index.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';

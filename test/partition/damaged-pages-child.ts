@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { damageOf, Partition } from '../../src/partition/index.js';
-import { StoreError } from '../../src/store/errors.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { Fixture, SUFFIX, testSchema } from './fixture.js';
 
 /** What one search came to: entries and what they hold, or why it ended. */

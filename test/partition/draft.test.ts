@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Draft, draftFromAttributes } from '../../src/partition/model/draft.js';
 import { Schema } from '../../src/schema/index.js';
-import type { AttributeDescription } from '../../src/schema/types.js';
+import type { AttributeDescription } from '../../src/schema/schema-types.js';
 import { random } from '../store/suite/fixture.js';
 
 type Name = AttributeDescription;

@@ -4,9 +4,9 @@ import { decodeBefore, encodeBefore, rowBefore } from '../../src/partition/model
 import { DescriptionTable } from '../../src/partition/model/descriptions.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, Q } from '../../src/partition/model/tables.js';
-import { StoreError } from '../../src/store/errors.js';
 import { CELL_HEADER, counterBytes, packRow, unpackRow } from '../../src/store/row.js';
 import { cellChanges } from '../../src/store/row-edit.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { exampleDirectory, exampleRows } from './example.js';
 import { ENGINES, type Fixture, testSchema } from './fixture.js';
 

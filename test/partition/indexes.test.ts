@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { LdapError } from '../../src/ldap/error.js';
+import type { LdapError } from '../../src/ldap/ldap-error.js';
 import { BUILD_KEY, claimName } from '../../src/partition/index/index-admin.js';
 import { Partition } from '../../src/partition/index.js';
 import { gramPrefix, indexTable, META_TABLE } from '../../src/partition/model/tables.js';

@@ -1,11 +1,11 @@
 import { expect } from 'chai';
-import type { PartialAttribute } from '../../src/ldap/types.js';
+import type { PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { DELETED_TABLE, MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { AHEAD } from '../../src/partition/model/thresholds.js';
 import { isMark } from '../../src/partition/write/large-ahead.js';
 import type { Plan, Store } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { inSoak } from '../rounds.js';
 import { attributes, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 

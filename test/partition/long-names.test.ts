@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
-import type { Dn } from '../../src/schema/types.js';
+import type { Dn } from '../../src/schema/schema-types.js';
 import { faulty } from '../store/faulty.js';
 import { ACTOR, attributes, change, ENGINES, type Fixture, OTHER, openFixture, SUFFIX, SYSTEM } from './fixture.js';
 

@@ -4,9 +4,9 @@ import { type Node, ROOT } from '../../src/partition/tree/nodes.js';
 import { sumSteps } from '../../src/partition/write/counters.js';
 import { mergeSteps } from '../../src/partition/write/merge-steps.js';
 import type { Guard, PlanStep, RowStep, Store } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { counterBytes, unpackRow } from '../../src/store/row.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { type Random, seeded } from './fixture.js';
 
 const TABLE = { name: 't', families: [{ name: 'a' }, { name: 'b', separate: true }] };

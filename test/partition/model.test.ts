@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
-import type { Modification } from '../../src/ldap/types.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
+import type { Modification } from '../../src/ldap/ldap-types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { rounds } from '../rounds.js';
 import {

@@ -1,4 +1,4 @@
-import type { Modification } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/ldap-types.js';
 
 /** One entry of the model: attributes by lower-case name, values as lower-case text in any order. */
 export interface ModelEntry {

@@ -1,4 +1,4 @@
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import type { EntryAttribute } from '../../src/partition/model/directory.js';
 import type { Schema } from '../../src/schema/index.js';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { draftFromAttributes } from '../../src/partition/model/draft.js';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { newUuid } from '../../src/partition/model/uuid.js';
@@ -11,7 +11,7 @@ import { modify } from '../../src/partition/write/modify.js';
 import { planOf } from '../../src/partition/write/plan.js';
 import { rename } from '../../src/partition/write/rename.js';
 import { applyRules } from '../../src/partition/write/rules/apply.js';
-import { StoreError } from '../../src/store/errors.js';
+import { StoreError } from '../../src/store/store-error.js';
 import {
   attributes,
   change,

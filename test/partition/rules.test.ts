@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import type { Access, Asked, FoundEntry } from '../../src/partition/model/directory.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { add } from '../../src/partition/write/add.js';
@@ -7,7 +7,7 @@ import type { Rule, WriteContext } from '../../src/partition/write/context.js';
 import { modify } from '../../src/partition/write/modify.js';
 import { RULES } from '../../src/partition/write/rules/index.js';
 import type { Reader } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { ACTOR, attributes, change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const FREE: Access = { asked: () => undefined, missing: () => undefined, found: () => undefined };

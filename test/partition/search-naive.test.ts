@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';
 import { rounds } from '../rounds.js';
 import { change, ENGINES, type Fixture, hiding, OTHER, openFixture, Random, SUFFIX } from './fixture.js';

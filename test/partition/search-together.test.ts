@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import type { Hit, SearchSink } from '../../src/partition/read/sink.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 

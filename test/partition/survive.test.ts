@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Partition } from '../../src/partition/index.js';
 import type { LoadEntry, LoadReject } from '../../src/partition/model/directory.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/model/tables.js';
 import { Schema } from '../../src/schema/index.js';
-import { StoreError } from '../../src/store/errors.js';
 import { counterBytes } from '../../src/store/row.js';
+import { StoreError } from '../../src/store/store-error.js';
 import {
   attributes,
   change,

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
 import { MASTER_TABLE, META_TABLE } from '../../src/partition/model/tables.js';
 import type { Store } from '../../src/store/contract.js';

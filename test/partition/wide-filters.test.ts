@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import { type Fixture, openFixture, SUFFIX } from './fixture.js';
 
 const ENTRIES = 3000;

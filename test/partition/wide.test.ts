@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Modification } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/ldap-types.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
 import { wideAttributes } from '../../src/partition/model/wide.js';
 import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';

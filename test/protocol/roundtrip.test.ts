@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Filter, PartialAttribute } from '../../src/ldap/types.js';
+import type { Filter, PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';

@@ -1,4 +1,4 @@
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import type { Control, Request, RequestMessage, Response, ResponseMessage } from '../../src/protocol/messages.js';
 
 /** Every message, with every optional part present and absent. */

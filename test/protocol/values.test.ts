@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { expectNoValue } from '../../src/protocol/controls/no-value.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { decodeCancel, encodeCancel } from '../../src/protocol/extended/cancel.js';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { ResultName } from '../../src/ldap/error.js';
-import { LdapError } from '../../src/ldap/error.js';
+import type { ResultName } from '../../src/ldap/ldap-error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { type CheckedAttribute, type MatchingRule, Schema } from '../../src/schema/index.js';
 
 export const schema = Schema.load();

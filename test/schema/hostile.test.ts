@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { rounds } from '../rounds.js';
 import { schema } from './helpers.js';
 import { repeat } from './random.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/error.js';
+import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Schema, SchemaError } from '../../src/schema/index.js';
 
 describe("the operator's schema files", () => {

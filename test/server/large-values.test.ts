@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
-import type { Filter } from '../../src/ldap/types.js';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { faulty } from '../store/faulty.js';
 import {

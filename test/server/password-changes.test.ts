@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Modification } from '../../src/ldap/types.js';
+import type { Modification } from '../../src/ldap/ldap-types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';

@@ -12,7 +12,7 @@ import type {
   Store,
   TableSpec,
 } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
+import { StoreError } from '../../src/store/store-error.js';
 
 /** A moment at which a fault may strike. */
 export type FaultPoint =

@@ -10,8 +10,8 @@
 import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { StoreError } from '../../src/store/store-error.js';
 
 const [mode, folder] = process.argv.slice(2) as [string, string];
 const FAMILIES = [{ name: 'a' }];

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { StoreFilter } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/errors.js';
 import { compareCells, EMPTY, findCell, packRow, unpackRow } from '../../src/store/row.js';
 import { cellChanges, checkRow, editRow } from '../../src/store/row-edit.js';
 import { compileFilter } from '../../src/store/row-filter.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { bytes, cell, random } from './suite/fixture.js';
 
 const ROW = packRow([

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Scope } from '../../ldap/types.js';
+import type { Scope } from '../../ldap/ldap-types.js';
 import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
 import { askedDn, withDirectory } from '../directory.js';

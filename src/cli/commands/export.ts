@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { LdapError } from '../../ldap/error.js';
-import type { PartialAttribute } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';

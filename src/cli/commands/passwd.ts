@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { hashPassword } from '../../password/index.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError } from '../exit.js';

@@ -1,7 +1,7 @@
 import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/model/tables.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { EMPTY } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { CliError } from '../exit.js';
 import { batchesOf, type CopyBatch } from './batches.js';
 import { largeChunks } from './large.js';

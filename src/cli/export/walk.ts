@@ -1,8 +1,8 @@
-import type { Filter, Scope } from '../../ldap/types.js';
+import type { Filter, Scope } from '../../ldap/ldap-types.js';
 import { damageOf, EVERYTHING, type Partition, UNRESTRICTED } from '../../partition/index.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { Salvage, type SalvageSink } from '../../partition/upkeep/salvage.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 
 const ANY: Filter = { type: 'present', attribute: 'objectClass' };
 

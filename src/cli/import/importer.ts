@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import { isComputed, type Partition } from '../../partition/index.js';
 import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory.js';

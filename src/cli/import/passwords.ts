@@ -1,6 +1,6 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
-import { LdapError } from '../../ldap/error.js';
-import type { Modification, PartialAttribute } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import { isPassword } from '../../partition/index.js';
 import {
   clearText,

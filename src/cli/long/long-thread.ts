@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import { bufferOf } from '../../ldap/bytes.js';
-import { LdapError } from '../../ldap/error.js';
-import { ProtocolError } from '../../protocol/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/processes/long-worker.js';
 import type { Outcome } from '../../server/words/outcome.js';
 import { identityKey } from '../../server/words/session.js';

@@ -1,4 +1,4 @@
-import type { ResultName } from '../../ldap/error.js';
+import type { ResultName } from '../../ldap/ldap-error.js';
 import type { Errand, ErrandEnd } from '../../server/processes/long-worker.js';
 
 /** To the thread. */

@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 
 /**
  * Counts the errands that are with the thread or wait for it. There is an end to them, and no user has more than half.

@@ -1,7 +1,7 @@
 /** The thread that does what would hold the event loop of a server for long. `LongThread` starts it. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { LdapError } from '../../ldap/error.js';
-import { ProtocolError } from '../../protocol/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import { ProtocolError } from '../../protocol/protocol-error.js';
 import { runErrand } from '../../server/long/errand-run.js';
 import type { Errand, ErrandReply } from '../../server/processes/long-worker.js';
 import { createServices, type Services } from '../../server/services/services.js';

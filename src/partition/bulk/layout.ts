@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { AttributeDescription, AttributeType } from '../../schema/types.js';
+import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
 import { FIXED_EXCESS, type Fixed, fixed } from '../../store/put.js';
 import { CELL_HEADER } from '../../store/row.js';
 import type { DraftAttribute } from '../model/draft.js';

@@ -1,9 +1,9 @@
 import { sameBytes } from '../../bytes/compare.js';
-import { LdapError } from '../../ldap/error.js';
-import type { Dn } from '../../schema/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { awaitedLater, isPromise } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
-import type { AttributeType } from '../../schema/types.js';
+import type { AttributeType } from '../../schema/schema-types.js';
 import type { Cell, Guard, RowStep } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, unpackRow } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';

@@ -1,8 +1,8 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { PlanStep } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, MARK } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { Implied, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
 import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';

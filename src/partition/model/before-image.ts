@@ -1,6 +1,6 @@
-import { StoreError } from '../../store/errors.js';
 import { compareCells, counterBytes } from '../../store/row.js';
 import { type CellChanges, type Edit, editRow } from '../../store/row-edit.js';
+import { StoreError } from '../../store/store-error.js';
 import type { DescriptionTable } from './descriptions.js';
 import { INDEX_BYTES } from './descriptions.js';
 import { valueQualifier } from './entry-cells.js';

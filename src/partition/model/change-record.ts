@@ -1,6 +1,6 @@
 import type { Cell } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { textBytes } from './texts.js';
 
 /** Change records: rows of table `changes` (docs/formats/tables.md). */

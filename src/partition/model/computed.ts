@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../schema/types.js';
+import type { AttributeType } from '../../schema/schema-types.js';
 
 /** entryDN (RFC 5020), subschemaSubentry (RFC 4512 §4.2), hasSubordinates, numSubordinates. */
 const COMPUTED = new Set(['1.3.6.1.1.20', '2.5.18.10', '2.5.18.9', '1.3.6.1.4.1.453.16.2.103']);

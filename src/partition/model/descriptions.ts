@@ -1,8 +1,8 @@
 import { sameBytes } from '../../bytes/compare.js';
 import type { Schema } from '../../schema/schema.js';
-import type { AttributeDescription } from '../../schema/types.js';
-import { StoreError } from '../../store/errors.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 import { CELL_HEADER, qualifierLength } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { hashBytes } from './hash.js';
 
 /** Bytes of the value index at the end of an upAttributes qualifier. */

@@ -1,6 +1,6 @@
-import type { LdapError, ResultName } from '../../ldap/error.js';
-import type { Modification, PartialAttribute } from '../../ldap/types.js';
-import type { AttributeDescription, AttributeType, Rdn } from '../../schema/types.js';
+import type { LdapError, ResultName } from '../../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
+import type { AttributeDescription, AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 
 /** Who does it, for creatorsName, modifiersName and change records. */

@@ -1,8 +1,8 @@
 import { sameBytes } from '../../bytes/compare.js';
-import { LdapError } from '../../ldap/error.js';
-import type { PartialAttribute } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/schema.js';
-import type { AttributeDescription, AttributeType, Ava } from '../../schema/types.js';
+import type { AttributeDescription, AttributeType, Ava } from '../../schema/schema-types.js';
 import type { WideAttribute } from './wide.js';
 
 /** One value of an attribute while an entry is being written. */

@@ -1,7 +1,7 @@
 import { sameRun } from '../../bytes/compare.js';
-import { StoreError } from '../../store/errors.js';
 import { LAID_OUT_CELLS, laidOut } from '../../store/laid-out.js';
 import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength, valueStart } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
 import { MASTER } from './tables.js';
 

@@ -1,5 +1,5 @@
 import { sameBytes } from '../../bytes/compare.js';
-import type { AttributeType, MatchingRule } from '../../schema/types.js';
+import type { AttributeType, MatchingRule } from '../../schema/schema-types.js';
 import type { Cell } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from './draft.js';

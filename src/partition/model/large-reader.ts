@@ -1,6 +1,6 @@
 import type { Reader, Snapshot, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { cellValue, EMPTY } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { isStill, largeLength, readChunks } from './large.js';
 import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';

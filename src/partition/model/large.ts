@@ -1,7 +1,7 @@
-import type { AttributeType } from '../../schema/types.js';
+import type { AttributeType } from '../../schema/schema-types.js';
 import type { Cell, Reader } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { cellValue, EMPTY, nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import type { DescriptionTable } from './descriptions.js';
 import { keyAfter, largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';

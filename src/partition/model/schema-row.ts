@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Schema, type SchemaSource } from '../../schema/index.js';
 import type { Maybe, Reader, RowStep, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { chain } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { META_TABLE } from './tables.js';
 
 /** The row of table `meta` that says which schema the directory has (docs/formats/tables.md). */

@@ -1,5 +1,5 @@
-import { LdapError } from '../../ldap/error.js';
-import type { AttributeType, Rdn } from '../../schema/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 
 /** A name is read by everybody, and the value in it is stored as it was given. */
 export function secretNameError(rdn: Rdn): LdapError | undefined {

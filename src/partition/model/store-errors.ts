@@ -1,5 +1,5 @@
-import { LdapError, type ResultName } from '../../ldap/error.js';
-import { StoreError, type StoreErrorCode } from '../../store/errors.js';
+import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
+import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
 
 const RESULTS: Record<StoreErrorCode, ResultName> = {
   guard: 'busy',

@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../schema/types.js';
+import type { AttributeType } from '../../schema/schema-types.js';
 import { type DraftAttribute, type DraftValue, nextIndex } from './draft.js';
 import { largePointer } from './entry-cells.js';
 import { LARGE_VALUE } from './thresholds.js';

@@ -1,5 +1,5 @@
 import type { Schema } from '../../schema/schema.js';
-import type { AttributeDescription } from '../../schema/types.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { ColumnRange } from '../../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
 import { valueQualifier } from './entry-cells.js';

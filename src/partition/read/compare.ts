@@ -1,8 +1,8 @@
-import { LdapError } from '../../ldap/error.js';
-import type { AttributeDescription, Dn } from '../../schema/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { chain } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import type { WriteOptions } from '../model/directory.js';
 import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';

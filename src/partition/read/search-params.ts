@@ -1,5 +1,5 @@
-import type { DerefAliases, Filter, Scope } from '../../ldap/types.js';
-import type { Dn } from '../../schema/types.js';
+import type { DerefAliases, Filter, Scope } from '../../ldap/ldap-types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import type { StoredDescription } from '../model/descriptions.js';
 import type { Order } from './order/order.js';

@@ -1,7 +1,7 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { ancestorOf } from '../../schema/dn.js';
 import type { Schema } from '../../schema/schema.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import type { DescriptionTable } from '../model/descriptions.js';

@@ -1,7 +1,7 @@
 import type { Maybe, Reader } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { chain } from '../../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
 import { type Context, specialValue } from './locate.js';

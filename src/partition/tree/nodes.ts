@@ -1,6 +1,6 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { Dn, Rdn } from '../../schema/types.js';
+import type { Dn, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { SchemaSource } from '../../schema/source.js';
-import type { Dn } from '../../schema/types.js';
 import type { Guard, Maybe, Reader, RowStep, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import type { DirectorySettings } from '../model/directory.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';

@@ -1,6 +1,6 @@
 import type { Batch, KeyRange, Maybe, Reader } from '../../store/contract.js';
-import type { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
+import type { StoreError } from '../../store/store-error.js';
 import { isDamage } from '../model/store-errors.js';
 import { keyAfter } from '../model/tables.js';
 

@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import { parentIdOf, ROOT_ID, UUID_BYTES, upRdnOf } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';

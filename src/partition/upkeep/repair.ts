@@ -1,5 +1,5 @@
 import type { PlanStep } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
+import { StoreError } from '../../store/store-error.js';
 import type { Breach } from '../model/directory.js';
 import { isDamage } from '../model/store-errors.js';
 import type { WriteContext } from '../write/context.js';

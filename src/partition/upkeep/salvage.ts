@@ -1,9 +1,9 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Reader, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { cellCounter, cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { damageOf, isDamage } from '../model/store-errors.js';
 import {
   childrenRange,

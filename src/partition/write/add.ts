@@ -1,7 +1,7 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { utf8Bytes } from '../../ldap/text.js';
-import type { PartialAttribute } from '../../ldap/types.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Actor, Asked, WriteOptions } from '../model/directory.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';

@@ -1,6 +1,6 @@
-import { LdapError } from '../../ldap/error.js';
-import { StoreError } from '../../store/errors.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
 import type { Asked } from '../model/directory.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import type { Change } from './change.js';

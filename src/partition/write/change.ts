@@ -1,5 +1,5 @@
-import type { LdapError } from '../../ldap/error.js';
-import type { AttributeType, Rdn } from '../../schema/types.js';
+import type { LdapError } from '../../ldap/ldap-error.js';
+import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { ChangeOp } from '../model/change-record.js';
 import type { Actor } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';

@@ -1,7 +1,7 @@
-import { LdapError } from '../../ldap/error.js';
-import type { Modification } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification } from '../../ldap/ldap-types.js';
 import { hasOptions } from '../../schema/entry-check.js';
-import type { AttributeDescription } from '../../schema/types.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
 import { ValueSet, valueName } from '../model/value-set.js';
 import type { WriteContext } from './context.js';

@@ -1,7 +1,7 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { Schema } from '../../schema/schema.js';
-import type { Rdn } from '../../schema/types.js';
+import type { Rdn } from '../../schema/schema-types.js';
 import { type Draft, type DraftValue, hasValue, storedValues } from '../model/draft.js';
 
 /** Completes objectClass with the superclasses of what is given, so that filters on them match (RFC 4512 §3.3). */

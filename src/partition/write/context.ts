@@ -1,4 +1,4 @@
-import type { LdapError } from '../../ldap/error.js';
+import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
 import type { CsnClock } from '../model/csn.js';
 import type { Asked } from '../model/directory.js';

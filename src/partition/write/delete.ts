@@ -1,5 +1,5 @@
-import { LdapError } from '../../ldap/error.js';
-import type { AttributeType, Dn } from '../../schema/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellCounter } from '../../store/row.js';
 import type { Actor, WriteOptions } from '../model/directory.js';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Cell, CellName, Guard, RowStep, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { cellValue, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import type { Draft } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
 import {

@@ -1,6 +1,6 @@
 import type { Cell, CellName, Guard, Increment, PlanStep, RowStep } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { guardHolds } from '../../store/row-edit.js';
+import { StoreError } from '../../store/store-error.js';
 
 /**
  * The steps of a plan with those of one row made one, in the order in which rows come first: each row is guarded once,

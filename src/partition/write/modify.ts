@@ -1,6 +1,6 @@
-import { LdapError } from '../../ldap/error.js';
-import type { Modification } from '../../ldap/types.js';
-import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification } from '../../ldap/ldap-types.js';
+import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import type { Actor, ChangesOf as ModificationsOf, ModifyOptions } from '../model/directory.js';
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';

@@ -1,8 +1,8 @@
-import type { Modification } from '../../ldap/types.js';
-import type { AttributeType, Dn, Rdn } from '../../schema/types.js';
+import type { Modification } from '../../ldap/ldap-types.js';
+import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import type { ColumnRange } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
 import { attributeKey, type Draft } from '../model/draft.js';
 import { draftFromRow } from '../model/entry-cells.js';
 import { largeQualifiers, MASTER_TABLE, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';

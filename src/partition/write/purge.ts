@@ -1,7 +1,7 @@
 import type { PlanStep, Store } from '../../store/contract.js';
-import { StoreError } from '../../store/errors.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import type { DeletedEntry } from '../model/directory.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';

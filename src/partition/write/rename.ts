@@ -1,9 +1,9 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { MAX_DN, MAX_RDNS } from '../../schema/dn.js';
-import type { AttributeType, Dn, Rdn } from '../../schema/types.js';
-import { StoreError } from '../../store/errors.js';
+import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import type { Actor, WriteOptions } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
 import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';

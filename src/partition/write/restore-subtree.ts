@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Actor, DeletedEntry } from '../model/directory.js';
 import { DELETED_TABLE, MASTER_TABLE, parentIdOf, ROOT_ID } from '../model/tables.js';

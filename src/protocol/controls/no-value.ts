@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Control } from '../messages.js';
 
 /** For controls defined without a value (ManageDsaIT, RFC 3296 §3): one that has a value is a `protocolError`. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readSequence, readTagged, writeSequence } from '../asn1.js';
 import { encodeOptional } from '../encode.js';
 import { context } from '../tags.js';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { damageOf } from '../../partition/index.js';
 import { SlowWorkFull, SlowWorkLeft } from '../../password/index.js';
 import type { Services } from '../services/services.js';

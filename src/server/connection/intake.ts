@@ -1,9 +1,9 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
-import { ProtocolError } from '../../protocol/error.js';
 import { type Admission, Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import type { RequestMessage } from '../../protocol/messages.js';
+import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Services } from '../services/services.js';

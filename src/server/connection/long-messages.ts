@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Writer } from '../../protocol/writer.js';
 import type { SendQueue } from './send-queue.js';
 import type { Unsent } from './unsent.js';

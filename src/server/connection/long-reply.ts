@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { ErrandReply } from '../processes/long-worker.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';

@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Asker } from '../../partition/read/search-params.js';
 import type { Request } from '../../protocol/messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';

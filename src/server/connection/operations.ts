@@ -1,4 +1,4 @@
-import { LdapError, ResultCode } from '../../ldap/error.js';
+import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import type { Abandonable } from '../operations/abandon.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';

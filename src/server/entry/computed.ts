@@ -1,6 +1,6 @@
 import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
-import type { AttributeType } from '../../schema/types.js';
+import type { AttributeType } from '../../schema/schema-types.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import type { ReplyEntry } from './reply-entry.js';
 

@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { LONG_ROW, Turns } from '../../partition/index.js';
 import { type DescriptionTable, INDEX_BYTES } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';

@@ -3,7 +3,7 @@ import { DescriptionTable, type StoredDescription } from '../../partition/model/
 import { isHidden } from '../../partition/read/viewer/viewer.js';
 import { descriptionMatches, isAskable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
-import type { AttributeDescription, AttributeType } from '../../schema/types.js';
+import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
 import { COMPUTED } from './computed.js';
 
 const UNDECIDED = 0;

@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 
 /** Where a server listens. */
 export type ListenAddress =

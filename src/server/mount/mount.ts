@@ -1,6 +1,6 @@
 import ldapjs from 'ldapjs';
 import { type Logger, pino } from 'pino';
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Partition } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import type { Request } from '../../protocol/messages.js';

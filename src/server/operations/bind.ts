@@ -1,6 +1,6 @@
-import { ResultCode } from '../../ldap/error.js';
+import { ResultCode } from '../../ldap/ldap-error.js';
 import type { BindRequest } from '../../protocol/messages.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { chain, type Maybe } from '../words/maybe.js';

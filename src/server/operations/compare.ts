@@ -1,6 +1,6 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { CompareRequest } from '../../protocol/messages.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { isOwn, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { requireHeld } from '../request/validity.js';

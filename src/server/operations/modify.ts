@@ -1,6 +1,6 @@
 import type { Target } from '../../partition/index.js';
 import type { ModifyRequest } from '../../protocol/messages.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { actorOf, isOwn, requireAdmin, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { keepingBind, requireHeld } from '../request/validity.js';

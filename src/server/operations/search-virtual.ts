@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Viewed, Viewer } from '../../partition/read/viewer/viewer.js';
 import type { SearchRequest } from '../../protocol/messages.js';
 import type { Selection } from '../entry/selection.js';

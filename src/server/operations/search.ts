@@ -1,10 +1,10 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { SearchOutcome, SearchParams } from '../../partition/read/search-params.js';
 import type { Viewer } from '../../partition/read/viewer/viewer.js';
 import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { SearchRequest } from '../../protocol/messages.js';
 import { ControlOid } from '../../protocol/oids.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';

@@ -1,9 +1,9 @@
-import type { Modification } from '../../ldap/types.js';
+import type { Modification } from '../../ldap/ldap-types.js';
 import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
 import type { Schema } from '../../schema/index.js';
-import type { AttributeDescription } from '../../schema/types.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 
 const USER_PASSWORD = '2.5.4.35';
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
-import { LdapError } from '../../ldap/error.js';
-import type { Modification, PartialAttribute } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import { isPassword, type Partition, type Target } from '../../partition/index.js';
 import {
   CredentialCache,

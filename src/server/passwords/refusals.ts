@@ -1,5 +1,5 @@
-import { LdapError } from '../../ldap/error.js';
-import type { PartialAttribute } from '../../ldap/types.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { MAX_PASSWORDS } from '../../partition/index.js';
 import {
   costOf,

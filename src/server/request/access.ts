@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { isPassword } from '../../partition/index.js';
 import type { Access, Asked, FoundEntry } from '../../partition/model/directory.js';
 import { UNRESTRICTED, type Viewer } from '../../partition/read/viewer/viewer.js';

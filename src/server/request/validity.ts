@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { Filter, Scope } from '../../ldap/types.js';
+import type { Filter, Scope } from '../../ldap/ldap-types.js';
 import type { SearchOutcome } from '../../partition/read/search-params.js';
 import { printable } from '../words/printable.js';
 

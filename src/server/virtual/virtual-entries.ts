@@ -1,6 +1,6 @@
-import type { Scope } from '../../ldap/types.js';
+import type { Scope } from '../../ldap/ldap-types.js';
 import type { Partition } from '../../partition/index.js';
-import type { Dn } from '../../schema/types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';

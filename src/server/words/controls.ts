@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
 import type { Control, Request } from '../../protocol/messages.js';

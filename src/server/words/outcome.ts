@@ -1,4 +1,4 @@
-import { type LdapError, ResultCode, type ResultName } from '../../ldap/error.js';
+import { type LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import type { Control, Result } from '../../protocol/messages.js';
 
 /** How an operation ends: its LDAPResult and what the response carries beside it. */

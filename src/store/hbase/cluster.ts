@@ -1,6 +1,6 @@
 import type { CellName, Maybe, TableSpec } from '../contract.js';
-import { StoreError } from '../errors.js';
 import { EMPTY } from '../row.js';
+import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
 import { FOREVER, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';

@@ -1,8 +1,8 @@
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
-import { StoreError } from '../errors.js';
 import { awaitedLater, isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
+import { StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';

@@ -1,5 +1,5 @@
 import type { TableSpec } from '../contract.js';
-import { StoreError } from '../errors.js';
+import { StoreError } from '../store-error.js';
 import type { RpcSettings } from './rpc/rpc-types.js';
 import type { SiteSettings } from './site-file.js';
 

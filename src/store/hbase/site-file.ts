@@ -1,5 +1,5 @@
 import { SaxesParser } from 'saxes';
-import { StoreError } from '../errors.js';
+import { StoreError } from '../store-error.js';
 
 /** What Rowan takes from an hbase-site.xml. */
 export interface SiteSettings {

@@ -1,5 +1,5 @@
 import type { LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
-import { StoreError } from '../errors.js';
+import { StoreError } from '../store-error.js';
 import { Cluster } from './cluster.js';
 import { HBaseReader } from './hbase-reader.js';
 import { ingest } from './ingest.js';

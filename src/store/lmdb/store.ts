@@ -1,7 +1,7 @@
 import type { Transaction } from 'lmdb';
 import { lastNumber } from '../append.js';
 import type { LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
-import { StoreError } from '../errors.js';
+import { StoreError } from '../store-error.js';
 import { checkSpec, sameSpec } from '../tables.js';
 import type { Failpoint } from './failpoint.js';
 import type { Environment } from './file/environment.js';

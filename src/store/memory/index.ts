@@ -1,9 +1,9 @@
 import { lastNumber } from '../append.js';
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
-import { StoreError } from '../errors.js';
 import { nextCell, qualifierStart, valueStart } from '../row.js';
 import { Stage, type StageSink, type StageSource } from '../stage.js';
+import { StoreError } from '../store-error.js';
 import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
 import { MemoryReader, type MemoryTable, separateOf } from './memory-reader.js';
 import { Tree } from './tree.js';

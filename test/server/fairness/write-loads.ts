@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Modification } from '../../../src/ldap/types.js';
+import type { Modification } from '../../../src/ldap/ldap-types.js';
 import type { Request } from '../../../src/protocol/messages.js';
 import { ADMIN, PASSWORD, PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { attributes } from '../directory.js';

@@ -1,5 +1,5 @@
 import type { Context } from 'mocha';
-import type { PartialAttribute } from '../../../src/ldap/types.js';
+import type { PartialAttribute } from '../../../src/ldap/ldap-types.js';
 import { attributes } from '../directory.js';
 import { type Answer, RawClient } from '../raw-client.js';
 

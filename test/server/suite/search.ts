@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Filter } from '../../../src/ldap/types.js';
+import type { Filter } from '../../../src/ldap/ldap-types.js';
 import { decodePagedResults, encodePagedResults } from '../../../src/protocol/controls/paged-results.js';
 import { ControlOid } from '../../../src/protocol/oids.js';
 import { CERTIFICATE, ISSUER, SERIAL } from '../../schema/certificate-sample.js';

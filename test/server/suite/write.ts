@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Modification } from '../../../src/ldap/types.js';
+import type { Modification } from '../../../src/ldap/ldap-types.js';
 import { attributes } from '../directory.js';
 import type { Answer, RawClient } from '../raw-client.js';
 import { type SuiteDirectory, texts } from './directory.js';

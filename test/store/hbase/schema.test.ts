@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import type { TableSpec } from '../../../src/store/contract.js';
-import { StoreError } from '../../../src/store/errors.js';
 import { openHBaseStore } from '../../../src/store/hbase/index.js';
 import { HBaseClient } from '../../../src/store/hbase/rpc/client.js';
 import { TableAdmin } from '../../../src/store/hbase/schema/admin.js';
 import { Gateway } from '../../../src/store/hbase/schema/gateway.js';
 import { CATALOG, createCommand, describeTable, TableRegistry } from '../../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../../src/store/hbase/settings.js';
+import { StoreError } from '../../../src/store/store-error.js';
 import { freshPrefix, type HBaseServer, hbase } from '../../hbase/server.js';
 
 const MASTER: TableSpec = { name: 'master', families: [{ name: 'info' }, { name: 'large', separate: true }] };

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { StoreError } from '../../../src/store/errors.js';
 import { type HBaseOptions, hbaseSettings } from '../../../src/store/hbase/settings.js';
 import { siteProperties, siteSettings } from '../../../src/store/hbase/site-file.js';
+import { StoreError } from '../../../src/store/store-error.js';
 
 function property(name: string, value: string): string {
   return `<property><name>${name}</name><value>${value}</value></property>`;

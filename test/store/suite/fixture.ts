@@ -10,8 +10,8 @@ import type {
   Store,
   TableSpec,
 } from '../../../src/store/contract.js';
-import { StoreError, type StoreErrorCode } from '../../../src/store/errors.js';
 import { packRow } from '../../../src/store/row.js';
+import { StoreError, type StoreErrorCode } from '../../../src/store/store-error.js';
 import type { Opened } from '../suite.js';
 
 /** The families of `people`, by number. */

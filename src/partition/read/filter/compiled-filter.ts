@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../../schema/types.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 import type { ValuesNeeded } from '../../model/large.js';
 import type { Sight } from '../viewer/viewer.js';
 

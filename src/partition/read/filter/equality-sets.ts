@@ -1,4 +1,4 @@
-import type { AttributeDescription } from '../../../schema/types.js';
+import type { AttributeDescription } from '../../../schema/schema-types.js';
 
 /** The equalities of an OR, by what they are equalities of. */
 export class EqualitySets {

@@ -1,7 +1,7 @@
-import type { Filter } from '../../../ldap/types.js';
+import type { Filter } from '../../../ldap/ldap-types.js';
 import { isAskable } from '../../../schema/describer.js';
 import type { Schema } from '../../../schema/schema.js';
-import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/types.js';
+import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { nextCell } from '../../../store/row.js';
 import { isComputed } from '../../model/computed.js';
 import type { DescriptionTable } from '../../model/descriptions.js';

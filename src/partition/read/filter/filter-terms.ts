@@ -1,6 +1,6 @@
 import { sameBytes } from '../../../bytes/compare.js';
 import { findBytes } from '../../../bytes/find.js';
-import type { AttributeType, MatchingRule } from '../../../schema/types.js';
+import type { AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
 import { SUBSCHEMA_DN } from '../../model/computed.js';
 import type { Candidate, CompiledFilter, FormTest, Needs, Term } from './compiled-filter.js';

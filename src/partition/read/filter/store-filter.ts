@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../../schema/types.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 import type { StoreFilter } from '../../../store/contract.js';
 import { cutMark, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
 import { MAX_NORM } from '../../model/thresholds.js';

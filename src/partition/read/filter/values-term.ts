@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../../schema/types.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 import { CELL_HEADER, nextCell } from '../../../store/row.js';
 import { MASTER } from '../../model/tables.js';
 import { type Candidate, FALSE, type FormTest, type Lookup, type Term, TRUE, type Tri } from './compiled-filter.js';

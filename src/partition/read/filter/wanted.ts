@@ -1,6 +1,6 @@
 import { BoundedMap } from '../../../cache/bounded-map.js';
 import type { Schema } from '../../../schema/schema.js';
-import type { AttributeDescription, AttributeType } from '../../../schema/types.js';
+import type { AttributeDescription, AttributeType } from '../../../schema/schema-types.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
 import { isHidden } from '../viewer/viewer.js';
 

@@ -1,5 +1,5 @@
-import { LdapError } from '../../../ldap/error.js';
-import type { Dn } from '../../../schema/types.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Dn } from '../../../schema/schema-types.js';
 import { isPromise } from '../../../store/maybe.js';
 import { attributeValues } from '../../model/entry-cells.js';
 import { MASTER_TABLE } from '../../model/tables.js';

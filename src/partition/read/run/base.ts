@@ -1,5 +1,5 @@
-import { LdapError } from '../../../ldap/error.js';
-import type { Scope } from '../../../ldap/types.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Scope } from '../../../ldap/ldap-types.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { MASTER_TABLE } from '../../model/tables.js';

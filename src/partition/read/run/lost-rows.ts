@@ -1,7 +1,7 @@
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { damaged } from '../../../store/errors.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
+import { damaged } from '../../../store/store-error.js';
 import { OBJECT_CLASS_OID } from '../../model/index-set.js';
 import {
   childrenRange,

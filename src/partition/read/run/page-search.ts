@@ -1,4 +1,4 @@
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { hashBytes } from '../../model/hash.js';

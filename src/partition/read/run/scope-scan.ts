@@ -1,4 +1,4 @@
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Batch, KeyRange, ScanOptions, StoreFilter } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter, cellValue } from '../../../store/row.js';

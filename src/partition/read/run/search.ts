@@ -1,6 +1,6 @@
 import type { Maybe } from '../../../store/contract.js';
-import { StoreError } from '../../../store/errors.js';
 import { awaitedLater, chain, isPromise } from '../../../store/maybe.js';
+import { StoreError } from '../../../store/store-error.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor } from '../plan/advice.js';

@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../../schema/types.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import {

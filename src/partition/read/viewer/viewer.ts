@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../../schema/types.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 
 /** What is done with an attribute of an entry: looked for by a filter, compared, handed out. */
 export type Use = 'search' | 'compare' | 'read';

@@ -1,7 +1,7 @@
 import type { Cell, PlanStep } from '../../../store/contract.js';
-import { StoreError } from '../../../store/errors.js';
 import { cellValue, unpackRow } from '../../../store/row.js';
 import { checkRow } from '../../../store/row-edit.js';
+import { StoreError } from '../../../store/store-error.js';
 import { INDEX_BYTES } from '../../model/descriptions.js';
 import type { Draft } from '../../model/draft.js';
 import { attributeValues, valueQualifier } from '../../model/entry-cells.js';

@@ -1,5 +1,5 @@
-import { LdapError } from '../../../ldap/error.js';
-import type { Dn, Rdn } from '../../../schema/types.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Dn, Rdn } from '../../../schema/schema-types.js';
 import type { Cell, PlanStep } from '../../../store/contract.js';
 import { cellValue } from '../../../store/row.js';
 import { cutNorm, MASTER, MASTER_TABLE, Q, ROOT_ID, upRdnOf } from '../../model/tables.js';

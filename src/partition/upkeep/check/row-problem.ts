@@ -1,5 +1,5 @@
-import { StoreError } from '../../../store/errors.js';
 import { checkRow } from '../../../store/row-edit.js';
+import { StoreError } from '../../../store/store-error.js';
 
 /** Why the bytes are no packed row; undefined where they are one. */
 export function rowProblem(row: Buffer): string | undefined {

@@ -1,4 +1,4 @@
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Cell, CellName } from '../../../store/contract.js';
 import { isComputed } from '../../model/computed.js';
 import type { Draft } from '../../model/draft.js';

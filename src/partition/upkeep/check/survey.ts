@@ -1,7 +1,7 @@
 import type { Batch, Guard, Maybe, PlanStep, Reader } from '../../../store/contract.js';
-import type { StoreError } from '../../../store/errors.js';
 import { isPromise } from '../../../store/maybe.js';
 import { counterBytes } from '../../../store/row.js';
+import type { StoreError } from '../../../store/store-error.js';
 import type { Breach } from '../../model/directory.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
 import { isDamage } from '../../model/store-errors.js';

@@ -1,6 +1,6 @@
 import type { Guard, PlanStep } from '../../../store/contract.js';
-import { StoreError } from '../../../store/errors.js';
 import { cellValue } from '../../../store/row.js';
+import { StoreError } from '../../../store/store-error.js';
 import {
   MASTER,
   MASTER_TABLE,

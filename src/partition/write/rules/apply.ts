@@ -1,4 +1,4 @@
-import type { LdapError } from '../../../ldap/error.js';
+import type { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import type { Asked } from '../../model/directory.js';

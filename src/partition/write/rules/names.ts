@@ -1,4 +1,4 @@
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Rule } from '../context.js';
 
 /** What names an entry has an equality rule: without one no two names could be told apart. */

@@ -1,5 +1,5 @@
-import { LdapError } from '../../../ldap/error.js';
-import type { AttributeType } from '../../../schema/types.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
 import { isComputed } from '../../model/computed.js';
 import { generalizedTime } from '../../model/csn.js';
 import type { Actor } from '../../model/directory.js';

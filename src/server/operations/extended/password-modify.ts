@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Target } from '../../../partition/index.js';
 import { EVERYTHING } from '../../../partition/index.js';
 import type { Matches } from '../../../password/index.js';
@@ -9,7 +9,7 @@ import {
   type PasswordModify,
 } from '../../../protocol/extended/password-modify.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
-import type { Dn } from '../../../schema/types.js';
+import type { Dn } from '../../../schema/schema-types.js';
 import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
 import { keepingBind, outlived, requireHeld } from '../../request/validity.js';

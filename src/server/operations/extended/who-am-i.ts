@@ -1,4 +1,4 @@
-import { LdapError } from '../../../ldap/error.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { ExtendedRequest } from '../../../protocol/messages.js';
 import type { Context } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Cell } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { APART } from '../rpc/cells.js';
 
 /** Bytes of a writer's id. */

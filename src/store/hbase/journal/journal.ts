@@ -1,5 +1,5 @@
 import type { Plan } from '../../contract.js';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
 import { runPlan } from './run.js';

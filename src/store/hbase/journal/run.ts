@@ -1,7 +1,7 @@
 import type { CellName, Plan } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { awaitedLater } from '../../maybe.js';
 import { cellValue } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { cellKey } from '../../tables.js';
 import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';

@@ -1,7 +1,7 @@
 import type { Increment } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import { editRow } from '../../row-edit.js';
+import { StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';

@@ -1,5 +1,5 @@
-import { StoreError } from '../../errors.js';
 import { cellValue, unpackRow } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Stop } from './clock.js';

@@ -1,5 +1,5 @@
-import { StoreError } from '../../errors.js';
 import { cellCounter, counterBytes, EMPTY } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock } from './clock.js';
 

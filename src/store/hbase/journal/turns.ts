@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { Clock, Stop } from './clock.js';
 import type { Tickets } from './tickets.js';
 

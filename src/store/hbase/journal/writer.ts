@@ -1,6 +1,6 @@
 import type { Cell } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { counterBytes, unpackRow } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { parsePage } from './asks.js';
 import type { Clock, Stop } from './clock.js';

@@ -1,6 +1,6 @@
 import type { CellName } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import type { TableHandle } from './rpc-types.js';
 
 /**

@@ -1,7 +1,7 @@
 import type { Increment, KeyRange } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
+import { StoreError } from '../../store-error.js';
 import { CellCursor, putEnd, TableCodec } from './cells.js';
 import { type Bounded, Deadlines } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';

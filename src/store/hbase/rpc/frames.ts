@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 
 /** Longest frame taken, bytes. Servers answer with at most 100 MB of cells (`hbase.server.scanner.max.result.size`). */
 export const MAX_FRAME = 256 * 1024 * 1024;

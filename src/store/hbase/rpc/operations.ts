@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { CellCursor, TableCodec } from './cells.js';
 import type { Bounded } from './deadlines.js';
 import type { Failure } from './failure.js';

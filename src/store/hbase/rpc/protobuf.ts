@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 
 /**
  * Protocol Buffers, as far as HBase's messages need them: varints, length-delimited fields, and the skipping of what is

@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import { CellCursor } from './cells.js';
 import { withinTime } from './deadlines.js';
 import { Failure } from './failure.js';

@@ -1,4 +1,4 @@
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { TableCodec } from './cells.js';
 import { Writer } from './protobuf.js';
 import type { ReadOptions } from './rpc-types.js';

@@ -1,4 +1,4 @@
-import { StoreError, type StoreErrorCode } from '../../errors.js';
+import { StoreError, type StoreErrorCode } from '../../store-error.js';
 import { outOfTime } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { RpcSettings } from './rpc-types.js';

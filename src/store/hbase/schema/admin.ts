@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
 import { type ExistingTable, Gateway } from './gateway.js';

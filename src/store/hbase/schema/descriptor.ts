@@ -1,5 +1,5 @@
 import type { FamilySpec, TableSpec } from '../../contract.js';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { TableHandle } from '../rpc/rpc-types.js';
 import type { Durability, HBaseSettings } from '../settings.js';
 

@@ -1,5 +1,5 @@
 import hbase from 'hbase';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import type { TableDescriptor } from './descriptor.js';
 
 const TIMEOUT_MS = 60_000;

@@ -1,6 +1,6 @@
 import type { TableSpec } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { cellValue } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { checkSpec, noTable, sameSpec } from '../../tables.js';
 import type { HBaseClient } from '../rpc/client.js';
 import type { TableHandle } from '../rpc/rpc-types.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import { Writer } from '../rpc/protobuf.js';
 import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 

@@ -1,5 +1,5 @@
 import type { Transaction } from 'lmdb';
-import { damaged } from '../../errors.js';
+import { damaged } from '../../store-error.js';
 import type { LmdbTable } from './lmdb-table.js';
 import type { RowRange } from './scanner.js';
 

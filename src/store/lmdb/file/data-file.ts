@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import {
   areFileFlags,
   FLAGS_AT,

@@ -1,5 +1,5 @@
 import type { Database, RootDatabase } from 'lmdb';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 
 /** One of the named databases of an LMDB environment. */
 export type Db = Database<Buffer, Buffer>;

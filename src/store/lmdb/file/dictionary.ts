@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { RootDatabase, Transaction } from 'lmdb';
-import { damaged } from '../../errors.js';
+import { damaged } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import { CHECK_BYTES, isSound, sealed } from '../record/check.js';
 import { type Word, wordFromBytes, wordToBytes } from '../record/words.js';

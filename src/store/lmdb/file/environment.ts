@@ -1,6 +1,6 @@
 import { open, type RootDatabase, type Transaction } from 'lmdb';
 import type { TableSpec } from '../../contract.js';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';

@@ -1,6 +1,6 @@
 import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
 import { verifyStructure } from './structure.js';
 

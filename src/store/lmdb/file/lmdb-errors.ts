@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 
 /** LMDB's own codes, as `lmdb` puts them on its errors; positive ones are the system's errno. */
 const CORRUPT = new Set([

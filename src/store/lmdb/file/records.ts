@@ -1,5 +1,5 @@
 import type { Transaction } from 'lmdb';
-import { damaged, StoreError } from '../../errors.js';
+import { damaged, StoreError } from '../../store-error.js';
 import { CHECK_BYTES, isSound } from '../record/check.js';
 import { decodedRow, offsetBehind, type RecordAt, UnknownWord, varint } from '../record/decode.js';
 import { RowEncoder } from '../record/encode.js';

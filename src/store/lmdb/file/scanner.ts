@@ -1,6 +1,6 @@
 import type { RangeOptions, RootDatabase, Transaction } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
-import { damaged } from '../../errors.js';
+import { damaged } from '../../store-error.js';
 import { type Db, openDb } from './database.js';
 import { viewOf } from './read-buffer.js';
 import type { Records } from './records.js';

@@ -1,7 +1,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { ABORT, type TransactionFlags } from 'lmdb';
-import { StoreError } from '../../errors.js';
 import { Stage } from '../../stage.js';
+import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { FailpointName } from '../failpoint.js';
 import { openEnvironment } from '../file/environment.js';

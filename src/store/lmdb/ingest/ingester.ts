@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import type { LoadTable, Plan } from '../../contract.js';
-import { StoreError, type StoreErrorCode } from '../../errors.js';
 import { giveMemory, type PackedRows } from '../../load.js';
+import { StoreError, type StoreErrorCode } from '../../store-error.js';
 import type { Failpoint, FailpointName } from '../failpoint.js';
 import { type PackedTable, packedRows, packTable } from './ingest-codec.js';
 

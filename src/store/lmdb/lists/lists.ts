@@ -1,8 +1,8 @@
 import type { RangeOptions, Transaction } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
 import { suffixOf } from '../../checks.js';
-import { damaged, type StoreError } from '../../errors.js';
 import { EMPTY } from '../../row.js';
+import { damaged, type StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import { requireAbsent } from '../file/absent.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';

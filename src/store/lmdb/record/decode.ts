@@ -1,6 +1,6 @@
-import { StoreError } from '../../errors.js';
 import { laidOut } from '../../laid-out.js';
 import { CELL_HEADER, MAX_QUALIFIER } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { lend, type Room, reserve, taken, written } from './room.js';
 import { IN_QUALIFIER, NOWHERE, ONE_BYTE, type Words } from './words.js';
 

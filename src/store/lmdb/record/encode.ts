@@ -1,5 +1,5 @@
-import { StoreError } from '../../errors.js';
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { CHECK_BYTES, checkOf } from './check.js';
 import {
   FIRST_HOLE,

@@ -1,8 +1,8 @@
 import type { RangeOptions, Transaction } from 'lmdb';
 import { selectColumns } from '../../columns.js';
 import type { ColumnRange } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { EMPTY } from '../../row.js';
+import { StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import type { Db } from '../file/database.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';

@@ -1,6 +1,6 @@
 import type { Plan } from '../../contract.js';
-import { StoreError } from '../../errors.js';
 import { Stage, type StagedRow, type StageSink, type StageSource } from '../../stage.js';
+import { StoreError } from '../../store-error.js';
 import { afterPrefix, MARK_ROW } from '../../tables.js';
 import type { Failpoint } from '../failpoint.js';
 import type { Environment } from '../file/environment.js';

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoreError } from '../../errors.js';
+import { StoreError } from '../../store-error.js';
 
 /** In the folder of a store whose data was found damaged; for people as well (docs/formats/lmdb.md). */
 const MARKER = 'rowan-damaged.json';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { Cell } from '../../../../src/store/contract.js';
-import { StoreError } from '../../../../src/store/errors.js';
 import { CellBlock, CellCursor, TableCodec } from '../../../../src/store/hbase/rpc/cells.js';
 import { packRow } from '../../../../src/store/row.js';
 import { checkRow } from '../../../../src/store/row-edit.js';
+import { StoreError } from '../../../../src/store/store-error.js';
 import { bytes, cell, random } from '../../suite/fixture.js';
 
 const KEY = bytes('row');

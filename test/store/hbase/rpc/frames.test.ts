@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { StoreError } from '../../../../src/store/errors.js';
 import { FrameSplitter, MAX_FRAME } from '../../../../src/store/hbase/rpc/frames.js';
+import { StoreError } from '../../../../src/store/store-error.js';
 import { bytes, random } from '../../suite/fixture.js';
 
 function framed(text: string): Buffer {

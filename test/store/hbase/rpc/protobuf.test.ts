@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { StoreError } from '../../../../src/store/errors.js';
 import { Reader, varintLength, Writer, writeVarint } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { StoreError } from '../../../../src/store/store-error.js';
 import { random } from '../../suite/fixture.js';
 
 type Field =

@@ -1,4 +1,4 @@
-import { LdapError, type ResultName } from '../ldap/error.js';
+import { LdapError, type ResultName } from '../ldap/ldap-error.js';
 import type { Request } from './messages.js';
 
 /**

@@ -1,4 +1,4 @@
-import type { Modification, PartialAttribute } from '../ldap/types.js';
+import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 
 /** A `control:` line (RFC 2849, ldif-change-record). */
 export interface LdifControl {

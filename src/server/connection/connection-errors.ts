@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 
 export function inUse(id: number): LdapError {
   return new LdapError('protocolError', `messageID ${id} is in use`);
