@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { ADMIN, attributes, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
+import { openMemoryStore } from '../../src/store/memory/index.js';
+import { counted, type StoreWork } from '../store/counted.js';
+import { ADMIN, attributes, emptyPartition, fill, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';
 
 const MIB = 1024 * 1024;
@@ -9,11 +12,16 @@ const VALUE = 20_000;
 /** Clients that ask and do not read. */
 describe('server: answers that nobody reads', () => {
   let running: Running;
+  let work: StoreWork;
   const clients: RawClient[] = [];
   const everything = searchRequest(PEOPLE, { scope: 'one' });
 
   before(async () => {
-    running = await start({ 'limits.allUnsentBytes': MIB, 'limits.search.sizeLimit': 0 }, PEOPLE_COUNT);
+    const memory = counted(openMemoryStore());
+    work = memory.work;
+    const partition = await emptyPartition(memory.store);
+    await fill(partition, PEOPLE_COUNT);
+    running = await start({ 'limits.allUnsentBytes': MIB, 'limits.search.sizeLimit': 0 }, 0, partition);
     const description = attributes({ description: 'x'.repeat(VALUE) })[0]!;
     const admin = await open();
     for (let n = 0; n < PEOPLE_COUNT; n++) {
@@ -21,7 +29,10 @@ describe('server: answers that nobody reads', () => {
       expect((await admin.request({ op: 'modify', dn: personDn(`p${n}`), changes })).code).to.equal(0);
     }
   });
-  after(() => running.stop());
+  after(async () => {
+    await running.stop();
+    await running.partition.close();
+  });
   afterEach(async () => {
     for (const client of clients.splice(0)) client.close();
     while (running.server.services.statistics.connectionsCurrent > 0) await new Promise(setImmediate);
@@ -41,7 +52,7 @@ describe('server: answers that nobody reads', () => {
   async function untilItRests(own: () => number = () => 0): Promise<void> {
     const sent = (): number => running.server.services.statistics.entriesSent - own();
     for (let before = -1, still = 0; still < 20; ) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await sleep(10);
       // One that is on its way may be in either count.
       still = Math.abs(sent() - before) <= 1 ? still + 1 : 0;
       before = sent();
@@ -77,6 +88,18 @@ describe('server: answers that nobody reads', () => {
     const rest = running.server.services.statistics.entriesSent;
     for (let i = 0; i < 5; i++) expect((await probe.search(PEOPLE, { scope: 'one' })).entries).to.have.length(60);
     expect(running.server.services.statistics.entriesSent - rest, 'nobody else has gone on').to.equal(5 * 60);
+  }).timeout(60_000);
+
+  it('have their searches stand still: nothing is read for them', async () => {
+    const lazy = await Promise.all(Array.from({ length: 4 }, open));
+    for (const client of lazy) {
+      client.socket.pause();
+      client.sendTogether(Array.from({ length: 100 }, () => everything));
+    }
+    await untilItRests();
+    const { rows } = work;
+    await sleep(200);
+    expect(work.rows).to.equal(rows);
   }).timeout(60_000);
 
   it('who reads again gets everything, in any number of searches', async () => {
