@@ -1,11 +1,33 @@
 import { expect } from 'chai';
 import { damageOf } from '../../src/partition/index.js';
 import { MASTER_TABLE, TREE_TABLE, treeKey } from '../../src/partition/model/tables.js';
+import type { Asker } from '../../src/partition/read/search-params.js';
+import type { SearchSink } from '../../src/partition/read/sink.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 /** More than one batch of a scan has. */
 const COUNT = 600;
+
+/** A client that takes so many entries at a time, and then has to be waited for. */
+function takes(some: number): { sink: SearchSink; asker: Asker } {
+  let count = 0;
+  let wait: Promise<void> | undefined;
+  const entry = (): Promise<void> | undefined => {
+    if (++count % some === 0)
+      wait = new Promise<void>((go) => setImmediate(go)).then(() => {
+        wait = undefined;
+      });
+    return wait;
+  };
+  const asker = {
+    get full() {
+      return wait !== undefined;
+    },
+    room: () => wait,
+  };
+  return { sink: { entry, reference: () => undefined }, asker };
+}
 
 for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
   /** Without states of the store nobody can tell what is lost from what was deleted. */
@@ -71,6 +93,28 @@ for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
         }
       }
     });
+
+    tells(
+      'a client whose connection is full is told, too, and what is read again for it is looked at once',
+      async () => {
+        const filters = ['(objectClass=*)', '(description=d*)', '(description=d1*)'];
+        const looked = async (filter: string, some: number): Promise<number> => {
+          const { sink, asker } = takes(some);
+          return (await fixture.partition.search({ ...fixture.params({ filter }), asker }, sink)).looked;
+        };
+        const all = Number.MAX_SAFE_INTEGER;
+        for (const filter of filters)
+          for (const some of [1, 7, 100])
+            expect(await looked(filter, some), filter).to.equal(await looked(filter, all));
+        const people = (await fixture.read(PEOPLE)).id;
+        await remove(TREE_TABLE.name, treeKey(people, Buffer.from('2.5.4.3=p5')));
+        for (const filter of filters)
+          for (const some of [1, 7, 100]) {
+            const errors = await Promise.all([1, 2, 3].map(() => refused('other', looked(filter, some))));
+            for (const error of errors) expect(damageOf(error), filter).to.include({ table: TREE_TABLE.name });
+          }
+      },
+    );
 
     it('who is deleted while a search runs is none', async () => {
       const doomed = Array.from({ length: COUNT }, (_, i) => `cn=p${i},${PEOPLE}`);

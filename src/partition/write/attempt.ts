@@ -60,6 +60,9 @@ async function findTarget<F>(context: WriteContext, asked: Asked, find: () => Pr
   }
 }
 
+/** Whoever was too late so often goes to the end of the line. */
+const TRIES_IN_TURN = 8;
+
 /**
  * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
  * it is run again on what is there now, in turn with others who write the entry again. What was written ahead of a
@@ -72,7 +75,13 @@ async function retrying<T>(
   ahead: LargeAhead,
 ): Promise<T> {
   let line: string | undefined;
+  const enter = async (): Promise<void> => {
+    line = name.toString('latin1');
+    await context.lines.enter(line);
+  };
   try {
+    // Who comes now does not pass those who were too late.
+    if (context.lines.has(name)) await enter();
     for (let tries = 1; ; tries++) {
       const fresh = context.shared.fresh();
       if (isPromise(fresh)) await fresh;
@@ -85,10 +94,11 @@ async function retrying<T>(
         if (tries === MAX_TRIES)
           throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
       }
-      if (line === undefined) {
-        line = name.toString('latin1');
-        await context.lines.enter(line);
+      if (line !== undefined && tries % TRIES_IN_TURN === 0) {
+        context.lines.leave(line);
+        line = undefined;
       }
+      if (line === undefined) await enter();
       await pause(tries);
       const again = context.shared.refresh();
       if (isPromise(again)) await again;

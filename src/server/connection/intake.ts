@@ -153,6 +153,7 @@ export class Intake {
 
   /** A request of so many bytes was answered, or is not wanted any more. */
   release(bytes: number): void {
+    if (bytes === 0) return;
     this.#held -= bytes;
     if (bytes <= SMALL) {
       this.#small -= bytes + AT_WORK;

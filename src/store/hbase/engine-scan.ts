@@ -35,6 +35,8 @@ export class EngineScan implements Scan {
   #left: number;
   /** Rows that came from the scanner, and the last key. */
   #came = 0;
+  /** Rows that the running scan of the servers may give. */
+  #asked = 0;
   /** When the scanner was opened: it gives rows as they were then or later. */
   #opened = 0;
   #last: Buffer | undefined;
@@ -81,7 +83,7 @@ export class EngineScan implements Scan {
         this.#last = batch.keys.at(-1) ?? this.#last;
         return this.#give(table, batch);
       }
-      if (this.#came < PIECE) return undefined;
+      if (this.#came < this.#asked) return undefined;
       this.#scan = undefined;
       this.#came = 0;
     }
@@ -109,10 +111,11 @@ export class EngineScan implements Scan {
       ? { families: server.families, filter: server.filter, ...(server.columns && { columns: server.columns }) }
       : table.rows;
     this.#opened = this.#overlay.moment();
+    this.#asked = this.#test ? PIECE : Math.min(PIECE, this.#left);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...asked,
       reverse: reverse ?? false,
-      limit: this.#test ? PIECE : Math.min(PIECE, this.#left),
+      limit: this.#asked,
       keysOnly: keysOnly === true && !filter,
     });
     return this.#scan;

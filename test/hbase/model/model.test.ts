@@ -5,6 +5,7 @@ import type { Pace } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
 import {
   ALIVE,
+  GATES_TABLE,
   JOURNAL,
   JOURNAL_TABLE,
   NUMBERS_TABLE,
@@ -198,9 +199,12 @@ class Fronts implements Run {
         count,
       );
     expect(this.#writers(), 'rows in the journal').to.equal(0);
-    const locks = [...table.rows].filter(([, row]) => row.cells.has(`${TABLE.families.length}:x`));
+    const gates = this.#rows.table(this.#rows.tables.internal(GATES_TABLE));
+    const cells = [table, gates].flatMap(({ rows }) =>
+      [...rows].flatMap(([id, row]) => [...row.cells.keys()].map((name) => `${id} ${name}`)),
+    );
     expect(
-      locks.map(([id]) => id),
+      cells.filter((cell) => cell.endsWith(` ${TABLE.families.length}:`) || !/^[ab] /.test(cell)),
       'locked rows',
     ).to.deep.equal([]);
   }

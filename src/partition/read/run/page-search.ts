@@ -193,7 +193,7 @@ function needValues({ needs }: SearchRun, tables: readonly IndexRanges[]): void 
 
 /** As many keys as the page wants and one more, then more and more of them, as not each may bring an entry. */
 async function lookThrough(run: SearchRun, table: string, { from, to }: Range): Promise<void> {
-  let most = Math.min(run.params.pageSize! + 1, BATCH);
+  let most = Math.min(run.params.pageSize! - run.entries + 1, BATCH);
   for (let start = from; !run.ended; most = Math.min(2 * most, BATCH)) {
     const keys = await firstKeys(run.reader, table, { from: start, to }, most);
     await fetchKeys(run, keys);

@@ -7,8 +7,8 @@ import type { Asker } from '../search-params.js';
 import { TOGETHER } from './area.js';
 import { requireAllRows } from './lost-rows.js';
 import type { PlanKind } from './page.js';
-import { idOf, lookAt, type Rows, scanRange } from './scope-scan.js';
-import { LOOK_ENTRIES, type SearchRun } from './search-run.js';
+import { idOf, lookAt, looksAgain, type Rest, type Rows, scanRange } from './scope-scan.js';
+import { AFTER_WAIT, LOOK_ENTRIES, type SearchRun } from './search-run.js';
 import { firstTurn, Turns } from './turns.js';
 
 /**
@@ -86,10 +86,6 @@ class SharedSnapshot {
 }
 
 /** The rest of a batch, and how far it goes. */
-interface HeldRows extends Rows {
-  readonly until: NonNullable<Batch['until']>;
-}
-
 interface Rider {
   readonly run: SearchRun;
   readonly filter: StoreFilter | undefined;
@@ -298,7 +294,8 @@ class Pass {
       this.#leave(rider, batch, i, room);
       return;
     }
-    if (this.#kind === 's' && cellCounter(treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n) rider.containers.push(id);
+    if (this.#kind === 's' && cellCounter(treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n)
+      rider.containers.push(Buffer.from(id));
     try {
       if (!row) {
         rider.run.lacks(id);
@@ -328,9 +325,11 @@ class Pass {
     this.#drop(rider);
     const { run, filter } = rider;
     // Where the engine tells how far the batch goes, its rows are at hand.
-    const held = batch.until && !run.isHeldUp ? { until: batch.until, ...rowsBehind(batch, next, filter) } : undefined;
-    const from = batch.keys[next] ?? keyAfter(batch.keys[next - 1]!);
-    this.#goOnAlone(rider, from, held, waiting).then(
+    const held = batch.until && !run.isHeldUp ? rowsBehind(batch, next, filter) : undefined;
+    const last = batch.keys[next - 1];
+    const from = last ? keyAfter(last) : Buffer.from(batch.keys[next]!);
+    const rest = { from, left: batch.keys.length - next, room: run.isHeldUp ? waiting : undefined };
+    this.#goOnAlone(rider, rest, batch.until, held, waiting).then(
       () => this.#arrive(rider),
       (error) => this.#fail(rider, error),
     );
@@ -338,24 +337,24 @@ class Pass {
 
   async #goOnAlone(
     { run, filter, containers }: Rider,
-    from: Buffer,
-    held: HeldRows | undefined,
+    givenUp: Rest,
+    until: Batch['until'],
+    held: Rows | undefined,
     waiting: Promise<void>,
   ): Promise<void> {
     const kind = this.#kind;
     const { to } = this.#range;
-    let met: number | undefined = held && this.#met;
+    let met: number | undefined = this.#met;
     await waiting;
-    const rest = held && (await lookAt(run, held, kind, containers));
-    let start: Buffer | undefined = from;
-    if (held) start = held.until === 'end' ? undefined : keyAfter(held.until);
+    const rest = held ? await lookAt(run, held, kind, containers) : givenUp;
     if (rest) {
-      met = undefined;
-      start = keyAfter(rest.last);
+      const again = await looksAgain(run, rest, until, to, true);
+      met = again === undefined ? undefined : met - again;
       await rest.room;
     }
+    const start = rest?.from ?? (until === 'end' ? undefined : keyAfter(until!));
     if (start) {
-      const found = await scanRange(run, { from: start, to }, filter, kind);
+      const found = await scanRange(run, { from: start, to }, filter, kind, rest?.room && AFTER_WAIT);
       containers.push(...found.containers);
       met = met === undefined || found.met === undefined ? undefined : met + found.met;
     }

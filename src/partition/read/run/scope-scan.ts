@@ -7,7 +7,7 @@ import { isWithin, type Node, nodeTreeKey } from '../../tree/nodes.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from '../filter/store-filter.js';
 import type { Area } from './area.js';
 import type { PlanKind } from './page.js';
-import { LOOK_ENTRIES, type SearchRun } from './search-run.js';
+import { AFTER_WAIT, LOOK_ENTRIES, type SearchRun } from './search-run.js';
 
 /** Looks at the tree rows of a range and gives the ids of those that have children. */
 export type RangeScan = (range: KeyRange, filter: StoreFilter | undefined, kind: PlanKind) => Promise<Buffer[]>;
@@ -139,40 +139,40 @@ interface Scanned {
 }
 
 /** Where a scan goes on that ended before its range. */
-interface Rest {
-  /** Behind this key … */
-  readonly last: Buffer;
+export interface Rest {
+  /** From this key on … */
+  readonly from: Buffer;
+  /** … of which so many rows were at hand … */
+  readonly left: number;
   /** … when this has resolved. */
   readonly room: Promise<void> | undefined;
 }
 
-/** Rows that a scan reads at first when it has waited for its client: it may have to wait again. */
-const AFTER_WAIT = 16;
-
 /**
  * Looks at the tree rows of a range and considers their entries. While the client does not take what was found, the
  * rows behind are given up, and read again when it has: however many searches wait, each holds no more than a key.
+ * `limit`: rows that are read at first.
  */
 export async function scanRange(
   run: SearchRun,
   { from, to }: KeyRange,
   filter: StoreFilter | undefined,
   kind: PlanKind,
+  limit?: number,
 ): Promise<Scanned> {
   const containers: Buffer[] = [];
   let met: number | undefined = 0;
-  let options: ScanOptions = { filter };
+  let options: ScanOptions = { filter, ...(limit !== undefined && { limit }) };
   for (let start = from; ; ) {
     const part = await scanPart(run, { from: start, to }, options, kind, containers);
-    if (met !== undefined) met += part.met;
+    met = met === undefined || part.met === undefined ? undefined : met + part.met;
     const { rest } = part;
     if (!rest) return { containers, met };
     if (rest.room) {
-      met = undefined;
       await rest.room;
       options = { filter, limit: AFTER_WAIT };
     } else options = { filter, limit: 2 * options.limit! };
-    start = keyAfter(rest.last);
+    start = rest.from;
   }
 }
 
@@ -182,7 +182,7 @@ async function scanPart(
   options: ScanOptions,
   kind: PlanKind,
   containers: Buffer[],
-): Promise<{ met: number; rest: Rest | undefined }> {
+): Promise<{ met: number | undefined; rest: Rest | undefined }> {
   let met = 0;
   let given = 0;
   let last: Buffer | undefined;
@@ -195,7 +195,13 @@ async function scanPart(
       run.looked += batch.scanned;
       met += batch.scanned;
       const rest = await lookAt(run, batch, kind, containers);
-      if (rest) return { met, rest };
+      if (rest) {
+        // A scan may be at its end because of its limit.
+        const isLast = given + batch.keys.length === options.limit;
+        const until = batch.until && isLast ? batch.keys.at(-1)! : batch.until;
+        const again = await looksAgain(run, rest, until, range.to, options.filter !== undefined);
+        return { met: again === undefined ? undefined : met - again, rest };
+      }
       given += batch.keys.length;
       last = batch.keys.at(-1) ?? last;
       const pause = run.breathe();
@@ -205,7 +211,27 @@ async function scanPart(
     scan.close();
   }
   const more = last && !run.ended && given === options.limit;
-  return { met, rest: more ? { last: last!, room: undefined } : undefined };
+  return { met, rest: more ? { from: keyAfter(last!), left: 0, room: undefined } : undefined };
+}
+
+/**
+ * The rows behind are given up: they do not count as looked at. Gives their number, undefined where nobody knows how
+ * many the filter has passed over.
+ */
+export async function looksAgain(
+  run: SearchRun,
+  { from, left }: Rest,
+  until: Batch['until'],
+  to: Buffer | undefined,
+  isFiltered: boolean,
+): Promise<number | undefined> {
+  let again: number | undefined = left;
+  if (isFiltered && until) {
+    const end = until === 'end' ? to : keyAfter(until);
+    again = await run.reader.count(TREE_TABLE.name, { from, to: end }, Number.MAX_SAFE_INTEGER);
+  } else if (isFiltered) again = undefined;
+  run.looked -= again ?? left;
+  return again;
 }
 
 /**
@@ -222,7 +248,7 @@ export async function lookAt(
   const together = run.context.store.supports.spread ? await run.reader.getMany(MASTER_TABLE.name, ids) : undefined;
   for (let i = 0; i < ids.length && !run.ended; i++) {
     const id = ids[i]!;
-    if (kind === 's' && cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(id);
+    if (kind === 's' && cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) > 0n) containers.push(Buffer.from(id));
     const read = together ? together[i] : run.reader.getHead(MASTER_TABLE.name, id);
     const entry = isPromise(read) ? await read : read;
     if (!entry) {
@@ -230,7 +256,7 @@ export async function lookAt(
       continue;
     }
     const done = run.considerHead(id, entry, kind, keys[i]!);
-    if (isPromise(done) && run.isHeldUp) return { last: keys[i]!, room: done };
+    if (isPromise(done) && run.isHeldUp) return { from: keyAfter(keys[i]!), left: ids.length - 1 - i, room: done };
     const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? run.lookUp() : undefined;
     if (isPromise(pause)) await pause;
   }

@@ -28,6 +28,9 @@ import { partForFilter, returnsWide } from './wide-part.js';
 /** Between two looks at the clock: one may cost a filter of thousands of terms a millisecond. */
 export const LOOK_ENTRIES = 4;
 
+/** Rows that are read at first when a search has waited for its client: it may have to wait again. */
+export const AFTER_WAIT = 16;
+
 /** Candidates of an index that take some milliseconds. */
 const MANY = 256;
 
@@ -196,17 +199,26 @@ export class SearchRun {
 
   /** Reads entries together and considers one after the other. */
   async fetchMany(ids: readonly Buffer[], kind: PlanKind, keys = ids): Promise<void> {
+    for (let at = 0, group = ids.length; at < ids.length && !this.ended; ) {
+      const end = at + group;
+      const waitedAt = await this.#fetchTogether(ids.slice(at, end), kind, keys.slice(at, end));
+      at = waitedAt === undefined ? end : at + waitedAt + 1;
+      group = waitedAt === undefined ? 2 * group : AFTER_WAIT;
+    }
+  }
+
+  /** Gives the number of the entry that its client had to be waited for: the rows behind it are given up. */
+  async #fetchTogether(ids: readonly Buffer[], kind: PlanKind, keys: readonly Buffer[]): Promise<number | undefined> {
     const rows = await this.#reader.getMany(MASTER_TABLE.name, ids);
     for (let i = 0; i < ids.length && !this.ended; i++) {
       this.looked++;
       const row = rows[i];
       const done = row ? this.consider(ids[i]!, row, kind, keys[i]!) : this.#isGone(ids[i]!, kind);
-      // The other rows are read again when the client has taken this one.
-      if (isPromise(done) && this.isHeldUp)
-        return done.then(() => this.fetchMany(ids.slice(i + 1), kind, keys.slice(i + 1)));
+      if (isPromise(done) && this.isHeldUp) return done.then(() => i);
       const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? this.lookUp() : undefined;
       if (isPromise(pause)) await pause;
     }
+    return undefined;
   }
 
   /** As `consider`, but of a split row the head alone has come. */

@@ -99,7 +99,7 @@ function earliest({ turns }: Wanted): bigint | undefined {
 /** What is asked of one holder. */
 class Letter {
   readonly wanted = new Map<string, Wanted>();
-  /** How many pages have something in them. */
+  /** How many pages may have something in them. */
   pages = 0;
   /** Under way; and one that begins when that has ended, with all that is wanted by then. */
   sending: Promise<boolean> | undefined;
@@ -171,7 +171,7 @@ export class Asks {
     for (const [to, letter] of this.#letters) {
       let changes = false;
       for (const wanted of letter.wanted.values())
-        if (wanted.turns.delete(turn)) changes ||= earliest(wanted) !== wanted.told;
+        if (wanted.turns.delete(turn)) changes ||= wanted.turns.size === 0 || earliest(wanted) !== wanted.told;
       // What does not come through is heeded for a while, and then no more.
       if (changes) this.#send(Buffer.from(to, 'latin1'), letter).catch(() => undefined);
     }
@@ -207,12 +207,13 @@ export class Asks {
       }
     }
     const pages = pagesOf(asks, ++this.#said);
-    const before = letter.pages;
+    const count = pages.length;
+    while (pages.length < letter.pages) pages.push(EMPTY);
     letter.pages = pages.length;
-    while (pages.length < before) pages.push(EMPTY);
     let isAlive = false;
     try {
       isAlive = pages.length === 0 || (await this.#mutate(holder, pages));
+      letter.pages = count;
     } finally {
       // Dead, or nobody knows whether it was told: whoever still wants something asks again.
       if (!isAlive) for (const wanted of letter.wanted.values()) wanted.told = undefined;

@@ -18,9 +18,9 @@ export interface SharedLock {
   readonly kind: 'shared';
   readonly holders: readonly Holder[];
   /**
-   * Ticket of the last change of the row's counters; 0 when there was none since the row was free. Holders come and go:
-   * without it the cell could be again what it was before the counters changed, and whoever folds on condition of it
-   * would write over them.
+   * Ticket of the last change of the row's counters, or a mark of who joined after it. Holders come and go: without it
+   * the cell could be again what it was before, and whoever folds on condition of it would write over what others have
+   * folded, or a release that arrives late would end a hold that was taken after it.
    */
   readonly counted: bigint;
 }
@@ -45,7 +45,7 @@ export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
   return out;
 }
 
-/** Undefined for no holder: the cell goes. */
+/** Undefined for no holder: the row is free. */
 export function sharedLock(holders: readonly Holder[], counted: bigint): Buffer | undefined {
   if (holders.length === 0) return undefined;
   const out = Buffer.allocUnsafe(SHARED_HEAD + ENTRY * holders.length);

@@ -36,8 +36,8 @@ export const DRAINED = Buffer.from('drained');
 export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 
 /**
- * Timestamp of deletes in `ordered` families, which go by the order of arrival: above every ticket and every clock, so
- * that it masks what is there whatever its time, and nothing that comes later.
+ * Timestamp of what is put and deleted in `ordered` families, which go by the order of arrival: above every ticket and
+ * every clock. A delete masks what is there, and nothing that comes later.
  */
 export const FOREVER = 1n << 62n;
 /** The same for whole rows: a `deleteRow` masks what is older than its timestamp. */

@@ -87,11 +87,18 @@ export class Journal {
   }
 
   async #open(): Promise<Session> {
-    const session = new Session(this.#cluster, this.#tickets, this.#options, (ended) => this.#ended(ended));
-    await session.open();
-    this.#session = session;
-    this.overlay.opened(session);
-    return session;
+    for (let tries = 1; ; tries++) {
+      const session = new Session(this.#cluster, this.#tickets, this.#options, (ended) => this.#ended(ended));
+      try {
+        await session.open();
+      } catch (error) {
+        if (error instanceof StoreError && error.applied === 'unknown' && tries < SESSIONS) continue;
+        throw error;
+      }
+      this.#session = session;
+      this.overlay.opened(session);
+      return session;
+    }
   }
 
   /** What an ended session had decided is done at once; where that fails, by whoever looks next. */

@@ -133,16 +133,18 @@ async function removeFrom(
     if (!holdersOf(parseLock(found)).some(isDead)) return;
     if (await removeHolders(cluster, row, found, isDead)) return;
   }
+  await removeVacant(cluster, row);
 }
 
 /**
- * How many rows writers hold that are dead; with `remove` they do not any more. Without it those of drained ones do not
- * count: somebody is about to take them away.
+ * How many rows writers hold that are dead; with `remove` they do not any more, and empty cells go. Without it those of
+ * drained ones do not count: somebody is about to take them away.
  */
 export async function countDead(cluster: Cluster, remove: boolean): Promise<number> {
   let count = 0;
   for (const name of await cluster.names())
-    await eachLock(cluster, name, async (locks) => {
+    await eachLock(cluster, name, async (locks, vacant) => {
+      if (remove) await Promise.all(vacant.map((row) => removeVacant(cluster, row)));
       // The journal is read after the locks: a writer that was there then, and is not now, is dead.
       const writers = new Map<string, Buffer>();
       const holders = locks.map(({ found }) => holdersOf(parseLock(found)));

@@ -133,6 +133,7 @@ export class Session {
   /** Ends it: what was decided is finished by a sweeper, the rest did not happen. */
   abandon(): void {
     this.writer.abandon();
+    this.vacant.end();
     this.#stop();
     if (this.#over) return;
     this.#over = true;

@@ -100,6 +100,7 @@ export class SharedRows {
   /** When the last fold of a row ended, the oldest first; which ended up to `#foldedUnknown` is forgotten. */
   readonly #folded = new Map<string, number>();
   #foldedUnknown = moments.now();
+  #joins = 0;
   /** Called when folding failed for good. */
   readonly #onFailure: (error: unknown) => void;
   /** Called when more of the additions are folded. */
@@ -185,9 +186,10 @@ export class SharedRows {
   /** Puts this writer among the row's holders. */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
     const me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
+    const mark = joinMark(this.#writer.id, ++this.#joins);
     let found: Buffer | undefined;
     for (;;) {
-      const value = withHolder(found, me);
+      const value = withHolder(found, me, mark);
       if (await this.#swap(row, found, value)) break;
       found = (await this.#read(row)).lock;
       if (found && parseLock(found).kind === 'exclusive') return found;
@@ -352,7 +354,16 @@ function shared(lock: Buffer | undefined): SharedLock {
   return parsed;
 }
 
-/** `ticket`: the counters change with it. */
+/**
+ * What nobody has put into a lock before, and no ticket: a release of an earlier hold that arrives late finds another
+ * lock, although no counter has changed since.
+ */
+function joinMark(writer: Buffer, joins: number): bigint {
+  const name = (writer.readUInt32BE(0) ^ writer.readUInt32BE(4)) >>> 0;
+  return (1n << 63n) | (BigInt(name & 0x7fffffff) << 32n) | BigInt(joins >>> 0);
+}
+
+/** `ticket`: the counters change with it, or the mark of who joins. */
 function withHolder(lock: Buffer | undefined, me: Holder, ticket?: bigint): Buffer {
   const { holders, counted } = shared(lock);
   const others = holders.filter((holder) => !holder.writer.equals(me.writer));

@@ -98,6 +98,10 @@ export interface Ask extends Want {
   readonly said: Buffer;
 }
 
+function askId({ page, name }: Ask): string {
+  return `${page.toString('latin1')}${name.toString('latin1')}`;
+}
+
 interface Heard extends Ask {
   /** When it was said last. */
   readonly since: number;
@@ -149,12 +153,12 @@ export class Turns {
   heard(asks: readonly Ask[]): { readonly fresh: readonly Ask[]; readonly old: readonly Ask[] } {
     const now = this.#clock.now();
     const before = new Map<string, Heard>();
-    for (const list of this.#heard.values()) for (const ask of list) before.set(ask.name.toString('latin1'), ask);
+    for (const list of this.#heard.values()) for (const ask of list) before.set(askId(ask), ask);
     const fresh: Ask[] = [];
     const old: Ask[] = [];
     this.#heard = new Map();
     for (const ask of asks) {
-      const known = before.get(ask.name.toString('latin1'));
+      const known = before.get(askId(ask));
       const since = known?.said.equals(ask.said) ? known.since : now;
       if (since === now) fresh.push(ask);
       if (now - since > this.#heed) old.push(ask);

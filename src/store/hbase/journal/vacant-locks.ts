@@ -29,6 +29,7 @@ export class VacantLocks {
   readonly #freed = new Map<string, Freed>();
   /** Whose cells are to go. */
   #left: LockedRow[] = [];
+  #isOver = false;
 
   constructor(cluster: Cluster, clock: Clock, ms: number) {
     this.#cluster = cluster;
@@ -37,13 +38,14 @@ export class VacantLocks {
   }
 
   /** The row is about to be freed; whether its lock cell stays. */
-  stays(row: LockedRow): boolean {
-    const id = rowId(row.table.spec.name, row.key);
+  stays({ table, key }: LockedRow): boolean {
+    if (this.#isOver) return false;
+    const id = rowId(table.spec.name, key);
     const before = this.#freed.get(id);
     const at = this.#clock.now();
     const isVacant = before !== undefined && at - before.at < this.#ms;
     this.#freed.delete(id);
-    this.#freed.set(id, { row, at, isVacant });
+    this.#freed.set(id, { row: { table, key: Buffer.from(key) }, at, isVacant });
     if (this.#freed.size > MOST_ROWS) this.#dropFirst();
     return isVacant;
   }
@@ -65,14 +67,29 @@ export class VacantLocks {
     await this.#remove();
   }
 
+  /** Its front end was given up: others take away what it has left. */
+  end(): void {
+    this.#isOver = true;
+    this.#freed.clear();
+    this.#left = [];
+  }
+
   /** Takes away all of them. */
   async close(): Promise<void> {
+    this.#isOver = true;
     while (this.#freed.size > 0) this.#dropFirst();
     await this.#remove();
   }
 
   async #remove(): Promise<void> {
-    while (this.#left.length > 0)
-      await Promise.all(this.#left.splice(-TOGETHER).map((row) => removeVacant(this.#cluster, row)));
+    while (this.#left.length > 0) {
+      const rows = this.#left.splice(-TOGETHER);
+      try {
+        await Promise.all(rows.map((row) => removeVacant(this.#cluster, row)));
+      } catch (error) {
+        this.#left.push(...rows);
+        throw error;
+      }
+    }
   }
 }

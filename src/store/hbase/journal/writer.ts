@@ -1,4 +1,4 @@
-import type { Cell } from '../../contract.js';
+import type { Cell, CellName } from '../../contract.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
@@ -31,6 +31,8 @@ const GROUP_BYTES = 2 * 1024 * 1024;
 const PIECE_BYTES = 1024 * 1024;
 /** Sequences of finished records that one mutation takes out. */
 const GROUP_DONE = 2000;
+/** Pages of asks with nothing in them that stay in the row. */
+const MOST_EMPTY = 32;
 
 /** A qualifier of family `plan` is a record's sequence, or that of a batch: this byte and its ticket. */
 const BATCH = 0x62;
@@ -90,6 +92,10 @@ export class Writer {
     return this.#sequence;
   }
 
+  /**
+   * Makes the row, once: a try that arrives after the writer was given up would make it alive again. Where nobody knows
+   * whether it was made it is nobody's, and is swept.
+   */
   async open(): Promise<void> {
     const { client, journal } = this.#cluster;
     await this.#tickets.read();
@@ -102,7 +108,6 @@ export class Writer {
         this.#floor(),
       ],
       timestamp: FOREVER,
-      repeatable: true,
     });
     this.#renewed = began;
     this.#stopBeat = this.#clock.every(this.#leaseMs / 5, () => void this.#beatAndFloor().catch(() => undefined));
@@ -277,28 +282,42 @@ export class Writer {
   async tidy(): Promise<void> {
     if (this.#fenced || this.#deciding) return;
     const { client, journal } = this.#cluster;
-    const done = this.#done.splice(0, GROUP_DONE).map(sequenceBytes);
-    if (done.length > 0 && !(await this.#write([], done))) this.abandon();
+    const done = this.#done.splice(0, GROUP_DONE);
     const pieces = this.#pieces.splice(0);
-    if (pieces.length > 0)
-      await client.putMany(
-        journal,
-        pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
-      );
+    try {
+      if (done.length > 0 && !(await this.#write([], done.map(sequenceBytes)))) this.abandon();
+      if (pieces.length > 0)
+        await client.putMany(
+          journal,
+          pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+        );
+    } catch (error) {
+      this.#done.unshift(...done);
+      this.#pieces.unshift(...pieces);
+      throw error;
+    }
   }
 
   /** What others ask for. */
   async asked(): Promise<Ask[]> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
-    return row ? unpackRow(row).flatMap(({ qualifier, value }) => parsePage(qualifier, value)) : [];
+    const pages = row ? unpackRow(row) : [];
+    const empty = pages.filter(({ value }) => value.length === 0);
+    // Of front ends that are gone, most of them. A page that is written meanwhile is written again.
+    if (empty.length > MOST_EMPTY) await this.#takeOut(empty);
+    return pages.flatMap(({ qualifier, value }) => parsePage(qualifier, value));
   }
 
   /** Takes asks out that nobody stands by any more, and all that was asked with them. */
   async forget(asks: readonly Ask[]): Promise<void> {
     const pages = new Map(asks.map(({ page }) => [page.toString('latin1'), page]));
-    const gone = [...pages.values()].map((qualifier) => ({ family: JOURNAL.ask, qualifier }));
-    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
+    await this.#takeOut([...pages.values()].map((qualifier) => ({ family: JOURNAL.ask, qualifier })));
+  }
+
+  #takeOut(cells: readonly CellName[]): Promise<void> {
+    const gone = cells.map(({ family, qualifier }) => ({ family, qualifier }));
+    return this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
   }
 
   /** Takes the row out: every plan is finished. Locks of this writer are dead from now on. */

@@ -52,7 +52,7 @@ export interface InternalTable {
 
 export interface InternalFamily {
   readonly name: string;
-  /** A put is seen after a delete of the same millisecond that came before it. */
+  /** Puts and deletes of one timestamp count in the order of arrival. */
   readonly ordered?: boolean;
 }
 
