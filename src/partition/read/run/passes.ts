@@ -85,7 +85,6 @@ class SharedSnapshot {
   }
 }
 
-/** The rest of a batch, and how far it goes. */
 interface Rider {
   readonly run: SearchRun;
   readonly filter: StoreFilter | undefined;
