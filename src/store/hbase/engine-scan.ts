@@ -76,7 +76,7 @@ export class EngineScan implements Scan {
     for (;;) {
       const scan = this.#scan ?? this.#open(table);
       const batch = await scan?.next();
-      if (this.#done) return undefined;
+      if (this.#done || !scan) return undefined;
       if (batch?.keys.length === 0 && batch.scanned === 0) continue;
       if (batch) {
         this.#came += batch.keys.length;

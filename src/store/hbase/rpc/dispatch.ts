@@ -50,7 +50,8 @@ export class RowDispatcher implements Dispatcher {
     const { serverGone, moved, overloaded } = failure.traits;
     this.#statistics.retries++;
     if (serverGone) this.#regions.dropServer(region.server);
-    else if (moved || failure.exception === undefined) this.#regions.drop(region);
+    // What was not sent says nothing of where the region is.
+    else if (moved || (failure.exception === undefined && !failure.traits.undone)) this.#regions.drop(region);
     if (overloaded) this.#servers.get(region.server).overloaded();
   }
 

@@ -94,11 +94,7 @@ export class Lane {
 
   async #send(operations: readonly Operation[]): Promise<void> {
     this.#inFlight++;
-    let bytes = 0;
-    for (const operation of operations) {
-      bytes += operation.bytes;
-      operation.inFlight = true;
-    }
+    for (const operation of operations) operation.inFlight = true;
     try {
       const groups = groupActions(operations);
       const answer = await this.#server.call('Multi', encodeMulti(groups), cellsOf(groups), latest(operations));
@@ -113,7 +109,7 @@ export class Lane {
         e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e }),
       );
     } finally {
-      this.#server.release(bytes);
+      for (const operation of operations) this.#server.release(operation.bytes);
       this.#inFlight--;
       this.#flush();
     }

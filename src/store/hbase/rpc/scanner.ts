@@ -96,10 +96,10 @@ export class RegionScan implements HBaseScan {
 
   async #next(): Promise<RowBatch | undefined> {
     const attempts = new Attempts(this.#context.settings, this.#context.pauses);
+    if (this.#scanner && this.#expired(this.#scanner)) this.#drop(true);
     while (!this.#done) {
       let region: Region | undefined;
       try {
-        if (this.#scanner && this.#expired(this.#scanner)) this.#drop(true);
         region = this.#scanner?.region ?? (await this.#locate(attempts));
         const answer = await this.#request(region, attempts);
         const batch = this.#take(region, answer);
@@ -219,15 +219,18 @@ export class RegionScan implements HBaseScan {
 
   async #recover(failure: Failure, region: Region | undefined, attempts: Attempts): Promise<void> {
     this.#drop(!failure.traits.scannerLost);
-    this.#partial = new PartialRow(this.#table);
     if (region) this.#context.learn(failure, region);
     await attempts.pause(failure, 'no');
   }
 
-  /** Forgets the scanner and, if wanted, tells the server so. It forgets by itself when the lease ends. */
+  /**
+   * Forgets the scanner, with the row that came in part: the next one gives it from its start. Tells the server so, if
+   * wanted; it forgets by itself when the lease ends.
+   */
   #drop(tell: boolean): void {
     const scanner = this.#scanner;
     this.#scanner = undefined;
+    this.#partial = new PartialRow(this.#table);
     if (!scanner || !tell) return;
     const request = new Writer().uint(3, scanner.id).uint(4, 0).bool(5, true).finish();
     const expires = performance.now() + this.#context.settings.rpcTimeoutMs;

@@ -33,6 +33,8 @@ export class Server {
   #refused: { readonly failure: Failure; readonly until: number } | undefined;
   #inFlight = 0;
   #limit: number;
+  /** In this turn of the event loop. */
+  #isHalved = false;
   #waiting: Waiting[] = [];
   #bytes = 0;
   #closed = false;
@@ -117,8 +119,13 @@ export class Server {
     }
   }
 
-  /** The server wants fewer calls at once. */
+  /** The server wants fewer calls at once. It says so once for all operations that came with one answer. */
   overloaded(): void {
+    if (this.#isHalved) return;
+    this.#isHalved = true;
+    setImmediate(() => {
+      this.#isHalved = false;
+    });
     this.#limit = Math.max(1, this.#limit / 2);
   }
 
@@ -138,18 +145,21 @@ export class Server {
     return new Failure(message, { undone: true, serverGone: true, moved: true });
   }
 
+  #lost(): Failure {
+    return new Failure(`${this.name}: the connection was lost`, { undone: true, serverGone: true, moved: true });
+  }
+
   async #open(): Promise<Connection> {
     try {
-      const connection: Connection = await Connection.open(
-        this.name,
-        this.#service,
-        this.#settings,
-        this.#statistics,
-        () => {
-          if (this.#connection === connection) this.#connection = undefined;
-        },
-      );
+      let opened: Connection | undefined;
+      // It may be lost before it is known here.
+      const onClose = (): void => {
+        if (opened && this.#connection === opened) this.#connection = undefined;
+      };
+      const connection = await Connection.open(this.name, this.#service, this.#settings, this.#statistics, onClose);
+      opened = connection;
       if (this.#closed) connection.close();
+      else if (connection.closed) throw this.#lost();
       this.#connection = connection;
       this.#refused = undefined;
       return connection;
