@@ -81,7 +81,7 @@ describe('plans of several front ends that want the same rows', function () {
       const before = await counters();
       const added = new Map<Buffer, bigint>(KEYS.map((key) => [key, 0n]));
       const waiting = new Set<Waiting>();
-      let left = rounds(600, 10_000);
+      let left = rounds(600, 5_000);
       let most = 0;
       const write = async (front: HBaseStore): Promise<void> => {
         while (left-- > 0) {
