@@ -1,4 +1,5 @@
-const SLAB = 64 * 1024;
+import { holdSlab, releaseSlab, SLAB, takeSlab } from './slabs.js';
+
 /** Who writes much takes it in pieces of about this size: a slab has room for one, and for a message behind it. */
 export const PIECE = 48 * 1024;
 /** Up to so many bytes a loop beats TypedArray.set, whose call costs about as much. */
@@ -61,6 +62,8 @@ export function copyShort(target: Uint8Array, at: number, source: Uint8Array, fr
  * Output of BER elements (docs/formats/ber.md), in a slab that replies of one connection share: `take` hands out what
  * was written since the last `take` as a view and writing goes on behind it.
  *
+ * One that takes slabs `again` gets them from `takeSlab`: whoever is handed a view calls `releaseSlab` with it.
+ *
  * The hot path may write at `buffer[at++]` itself after `reserve`. `reserve` may move the bytes not yet taken to a new
  * buffer, so neither `buffer` nor `at` may be held across it; marks count from the first byte not taken and stay good.
  */
@@ -69,6 +72,11 @@ export class Writer {
   /** Where the next byte goes. */
   at = 0;
   #start = 0;
+  readonly #again: boolean;
+
+  constructor(again = false) {
+    this.#again = again;
+  }
 
   /** Bytes written and not taken. */
   get length(): number {
@@ -83,23 +91,31 @@ export class Writer {
   #grow(count: number): void {
     const written = this.at - this.#start;
     const wanted = written + count;
-    const larger = Buffer.allocUnsafeSlow(wanted <= SLAB / 2 ? SLAB : 2 * wanted);
+    const larger = wanted <= SLAB / 2 ? this.#slab() : Buffer.allocUnsafeSlow(2 * wanted);
     if (written > 0) this.buffer.copy(larger, 0, this.#start, this.at);
+    if (this.#again) releaseSlab(this.buffer);
     this.buffer = larger;
     this.#start = 0;
     this.at = written;
+  }
+
+  #slab(): Buffer {
+    return this.#again ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
   }
 
   /** Everything written since the last `take`; the caller owns it. */
   take(): Buffer {
     if (this.at === this.#start) return EMPTY;
     const taken = this.buffer.subarray(this.#start, this.at);
+    if (this.#again) holdSlab(taken);
     this.#start = this.at;
-    if (this.buffer.length > SLAB || this.at > PIECE) this.#reset();
+    if (this.buffer.length > SLAB || this.at > PIECE) this.leave();
     return taken;
   }
 
-  #reset(): void {
+  /** Lets its buffer go: what is written next goes to another. Everything must be taken. */
+  leave(): void {
+    if (this.#again) releaseSlab(this.buffer);
     this.buffer = EMPTY;
     this.#start = 0;
     this.at = 0;

@@ -2,13 +2,15 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { firstTurn, Turns } from '../../src/partition/read/run/turns.js';
+import { slabsWereMany } from '../../src/protocol/slabs.js';
+import { PIECE } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
 import { Unsent } from '../../src/server/connection/unsent.js';
 import { isPromise } from '../../src/server/words/maybe.js';
+import { MIB, manyBytes } from '../cli/memory.js';
+import { random } from '../store/suite/fixture.js';
 import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';
-
-const MIB = 1024 * 1024;
 
 /** Its socket, and the one at the other end, which reads nothing. */
 async function pair(): Promise<[Socket, Socket]> {
@@ -101,4 +103,69 @@ describe('server: who waits for room', () => {
       await running.stop();
     }
   }).timeout(20_000);
+});
+
+/** What each peer is sent over and over, from a place of its own. */
+const STREAM = manyBytes(MIB + 4);
+
+function stretch(whose: number, from: number, length: number): Buffer {
+  const start = (from + whose * 10_007) % STREAM.length;
+  const first = STREAM.subarray(start, start + length);
+  return first.length === length ? first : Buffer.concat([first, STREAM.subarray(0, length - first.length)]);
+}
+
+describe('server: what goes out', () => {
+  it('is what was written, though its buffers are used again and some peers go', async function () {
+    const { seed, next } = random();
+    this.test!.title += ` (seed ${seed})`;
+    const all = new Unsent(64 * MIB);
+    const peers = await Promise.all(
+      Array.from({ length: 6 }, async (_, whose) => {
+        const [near, far] = await pair();
+        const peer = { whose, near, far, output: new Output(near, 16 * MIB, all), written: 0, read: 0, wrong: -1 };
+        for (const socket of [near, far]) socket.on('error', () => undefined);
+        near.on('close', () => peer.output.close());
+        far.on('data', (bytes: Buffer) => {
+          if (peer.wrong < 0 && !bytes.equals(stretch(whose, peer.read, bytes.length))) peer.wrong = peer.read;
+          peer.read += bytes.length;
+        });
+        far.pause();
+        return peer;
+      }),
+    );
+    try {
+      let many = false;
+      for (let step = 0; step < 15_000; step++) {
+        const peer = peers[next(peers.length)]!;
+        const what = next(120);
+        if (what === 0 && many) peer.far.resume();
+        else if (what < 3) peer.far.pause();
+        else if (what === 3 && next(30) === 0) (next(2) === 0 ? peer.near : peer.far).destroy();
+        else if (!peer.near.destroyed && !peer.output.full) {
+          for (let messages = next(20); messages > 0; messages--) {
+            const length = next(100) === 0 ? next(100_000) : next(4_000);
+            peer.output.writer.raw(stretch(peer.whose, peer.written, length));
+            peer.written += length;
+            if (peer.output.writer.length >= PIECE) peer.output.flush();
+          }
+        }
+        many ||= slabsWereMany();
+        if (next(10) === 0) await new Promise(setImmediate);
+      }
+      expect(many, 'many at once').to.equal(true);
+      for (const { far } of peers) far.resume();
+      for (const peer of peers) {
+        await peer.output.drained();
+        while (peer.read < peer.written && !peer.near.destroyed && !peer.far.destroyed) await new Promise(setImmediate);
+        expect(peer.wrong, `peer ${peer.whose}`).to.equal(-1);
+      }
+      while (all.bytes > 0) await new Promise(setImmediate);
+      expect(slabsWereMany(), 'many are left').to.equal(false);
+    } finally {
+      for (const { near, far } of peers) {
+        near.destroy();
+        far.destroy();
+      }
+    }
+  }).timeout(30_000);
 });

@@ -124,7 +124,7 @@ export class LongMessages {
       throw new CutMessage(error);
     } finally {
       this.#going = undefined;
-      this.#release(this.#queue);
+      this.#release();
       this.#owner.ended();
     }
     if (piece) this.#requirePeer();
@@ -142,10 +142,10 @@ export class LongMessages {
   }
 
   /** What others wrote meanwhile goes, or is forgotten. */
-  #release(queue?: SendQueue): void {
+  #release(): void {
     for (const bytes of this.#held.splice(0)) {
       this.#count(-bytes.length);
-      queue?.push(bytes);
+      this.#queue.push(bytes);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { beforeTurns } from '../../partition/index.js';
+import { leaveSlabs, releaseSlab, slabsWereMany } from '../../protocol/slabs.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
 import { LongMessages } from './long-messages.js';
@@ -13,6 +14,13 @@ const MAX_POOLED = 16;
  * buffer.
  */
 const pool: Writer[] = [];
+
+/** When nothing is on its way any more: what many answers were written to goes back to the system. */
+function giveBackSlabs(all: Unsent): void {
+  if (all.bytes > 0 || !slabsWereMany()) return;
+  for (const writer of pool) writer.leave();
+  leaveSlabs();
+}
 
 /** Connections with something to flush, in the order in which they got it. */
 let unflushed: Output[] = [];
@@ -72,7 +80,7 @@ export class Output {
   /** To write the next message with. Not to be kept beyond it. */
   get writer(): Writer {
     if (!this.#writer) {
-      this.#writer = pool.pop() ?? new Writer();
+      this.#writer = pool.pop() ?? new Writer(true);
       if (unflushed.length === 0) {
         since = performance.now();
         setImmediate(flushAll);
@@ -101,12 +109,13 @@ export class Output {
 
   flush(): void {
     const bytes = this.#takeWritten();
-    if (!bytes || bytes.length === 0 || this.#queue.closed) return;
-    if (this.#long.going) this.#long.hold(bytes);
+    if (!bytes || bytes.length === 0) return;
+    if (this.#queue.closed) releaseSlab(bytes);
+    else if (this.#long.going) this.#long.hold(bytes);
     else this.#queue.push(bytes);
   }
 
-  /** What has been written; its writer goes back to the pool. */
+  /** What has been written, to be released as a slab; its writer goes back to the pool. */
   #takeWritten(): Buffer | undefined {
     const writer = this.#writer;
     if (!writer) return undefined;
@@ -127,6 +136,7 @@ export class Output {
   }
 
   #taken(): void {
+    giveBackSlabs(this.#all);
     if (!this.#queue.waits) this.#long.goOn();
     this.#wakeNext();
     if (!this.#long.going) this.ended();
@@ -164,10 +174,11 @@ export class Output {
   /** Nothing more is sent; whoever waits for room goes on. */
   close(): void {
     this.#queue.close();
-    this.#takeWritten();
+    this.flush();
     this.#long.close();
     this.#waiting = wake(this.#waiting);
     this.#draining = wake(this.#draining);
+    giveBackSlabs(this.#all);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { Unsent } from './unsent.js';
 
 /**
@@ -11,6 +12,8 @@ export class SendQueue {
   readonly #all: Unsent;
   readonly #pieces: Buffer[] = [];
   #waiting = 0;
+  /** What the socket was given last, until it says that the peer has it. */
+  #given: Buffer | undefined;
   #inSocket = 0;
   #closed = false;
   /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
@@ -37,7 +40,12 @@ export class SendQueue {
     return this.#closed;
   }
 
+  /** The piece is released as a slab when it is needed no more. */
   push(piece: Buffer): void {
+    if (this.#closed) {
+      releaseSlab(piece);
+      return;
+    }
     this.#all.bytes += piece.length;
     if (this.#inSocket > 0) {
       this.#pieces.push(kept(piece));
@@ -46,6 +54,7 @@ export class SendQueue {
   }
 
   #send(piece: Buffer): void {
+    this.#given = piece;
     this.#inSocket = piece.length;
     this.sentAt = performance.now();
     this.#socket.write(piece, this.#sent);
@@ -55,6 +64,8 @@ export class SendQueue {
     this.#all.bytes -= this.#inSocket;
     this.#inSocket = 0;
     this.sentAt = 0;
+    if (this.#given) releaseSlab(this.#given);
+    this.#given = undefined;
     const next = this.#pieces.shift();
     if (next && !this.#closed) {
       this.#waiting -= next.length;
@@ -72,13 +83,17 @@ export class SendQueue {
   close(): void {
     this.#closed = true;
     this.#all.bytes -= this.bytes;
-    this.#pieces.length = 0;
+    // The socket may still read what it was given.
+    for (const piece of this.#pieces.splice(0)) releaseSlab(piece);
     this.#waiting = this.#inSocket = 0;
     this.sentAt = 0;
   }
 }
 
-/** A small piece of a large buffer is copied: while it waits it would keep the whole of it. */
+/** A small piece is copied: while it waits it would keep the whole of its slab. */
 function kept(piece: Buffer): Buffer {
-  return piece.length < piece.buffer.byteLength / 2 ? Buffer.from(piece) : piece;
+  if (piece.length >= SLAB / 2) return piece;
+  const copy = Buffer.from(piece);
+  releaseSlab(piece);
+  return copy;
 }
