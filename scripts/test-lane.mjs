@@ -61,6 +61,7 @@ async function run({ file, part, grep, bail }) {
     Base.list([test]);
     return taken();
   });
+  mocha.dispose();
   return { output, passed: stats.passes, failed: failed.length, skipped: stats.pending, failures };
 }
 

@@ -287,13 +287,23 @@ export async function stopServer(data, server, { now = false } = {}) {
   return found;
 }
 
-/** Ends the first process, with which the others end. */
+/** Ends the first process, with which the others end by themselves, unless they stand still. */
 async function end(data, [pid, ...others], now) {
   process.kill(pid, now ? 'SIGKILL' : 'SIGTERM');
-  for (const limit = Date.now() + STOP_MS; isOurs(pid, data); await sleep(POLL_MS)) {
-    if (Date.now() > limit) process.kill(pid, 'SIGKILL');
+  await ended(data, pid, now);
+  for (const other of others) await ended(data, other, now);
+}
+
+/** Waits until the process is gone: at once, or when it had its time, it is killed. */
+async function ended(data, pid, now) {
+  for (const limit = Date.now() + (now ? 0 : STOP_MS); isOurs(pid, data); await sleep(POLL_MS)) {
+    if (Date.now() < limit) continue;
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error;
+    }
   }
-  for (const other of others) while (isOurs(other, data)) await sleep(POLL_MS);
 }
 
 /** Stops all of it in order, or at once, and returns when the processes are gone; undefined when none ran. */

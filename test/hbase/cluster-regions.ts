@@ -21,6 +21,7 @@ export interface Place {
   readonly server: string;
 }
 
+const NEVER = new AbortController().signal;
 const META = { table: 'hbase:meta', id: 1, name: Buffer.from('hbase:meta,,1'), encoded: '1588230740' } as const;
 const REGION_NAME = 1;
 const ENCODED_REGION_NAME = 2;
@@ -178,7 +179,7 @@ export class ClusterRegions {
     const forget = (): void => {
       if (this.#connections.get(id) === connection) this.#connections.delete(id);
     };
-    const connection = Connection.open(address, service, this.#settings, this.#statistics, forget);
+    const connection = Connection.open(address, service, this.#settings, this.#statistics, forget, NEVER);
     connection.catch(forget);
     this.#connections.set(id, connection);
     return connection;

@@ -87,6 +87,19 @@ export class TableRegions {
     });
   }
 
+  /** Has HBase's normalizer look at the table until it has made so many regions of those there are. */
+  async normalize(count: number): Promise<void> {
+    await this.#client.callMaster('SetNormalizerRunning', new Writer().bool(1, true).finish());
+    const table = new Writer().string(1, 'default').string(2, this.#table);
+    // While it merges some are not open, so all count.
+    const left = async (): Promise<number> => (await this.rows()).filter(({ isParent }) => !isParent).length;
+    await this.#ask(
+      async () => (await left()) === count,
+      'Normalize',
+      async () => new Writer().message(1, table),
+    );
+  }
+
   /** The open region of the key. */
   async #of(key: Buffer): Promise<MetaRow> {
     const region = (await this.open()).find(

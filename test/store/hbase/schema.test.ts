@@ -106,6 +106,54 @@ describe('HBase tables', function () {
     }
   });
 
+  it('are opened without the gateway once they are there', async () => {
+    const settings = server.settings(freshPrefix());
+    const without = { ...settings, rest: 'http://127.0.0.1:1' };
+    expect((await failure(openHBaseStore(without))).message).to.match(
+      /127\.0\.0\.1:1 does not answer \(ECONNREFUSED\)/,
+    );
+    const first = await openHBaseStore(settings);
+    await first.createTable(INDEX);
+    await first.close();
+    const store = await openHBaseStore(without);
+    try {
+      expect(await store.tables()).to.deep.equal([INDEX]);
+      expect((await failure(store.createTable(MASTER))).message).to.include('does not answer');
+    } finally {
+      await store.close();
+    }
+  });
+
+  it('whose drop was broken off are gone, and made again without what they held', async () => {
+    const settings = server.settings(freshPrefix());
+    const store = await openHBaseStore(settings);
+    // Its drops are refused, as those of a gateway that fails in the middle.
+    const withoutGateway = await openHBaseStore({ ...settings, rest: undefined });
+    const key = Buffer.from([0xaa]);
+    const mark = { family: 0, qualifier: Buffer.from('x'), value: Buffer.from('y') };
+    try {
+      await store.createTable(INDEX);
+      await store.commit({ steps: [{ table: INDEX.name, key, put: [mark] }], decisive: 0 });
+      const error = await failure(withoutGateway.dropTable(INDEX.name));
+      expect(error.message).to.match(/disable '.*_index_2\.5\.4\.3'/s);
+      expect(await store.tables()).to.deep.equal([]);
+      const { name } = registryOf(settings).handle(INDEX);
+      expect((await registryOf(settings).verify([]))!.get(name)).to.match(/dropping it was broken off/);
+      await store.createTable(INDEX);
+      const [spec] = await store.tables();
+      expect(spec).to.deep.equal(INDEX);
+      expect(await store.get(INDEX.name, key)).to.equal(undefined);
+
+      await failure(withoutGateway.dropTable(INDEX.name));
+      await store.dropTable(INDEX.name);
+      expect(await new Gateway(settings.rest!).describe(name)).to.equal(undefined);
+      expect([...(await registryOf(settings).verify([]))!]).to.deep.equal([]);
+    } finally {
+      await withoutGateway.close();
+      await store.close();
+    }
+  });
+
   it('get the families they lack, and are refused where they would lose data', async () => {
     const settings = server.settings(freshPrefix(), { durability: 'fsync' });
     const gateway = new Gateway(settings.rest!);

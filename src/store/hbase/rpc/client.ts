@@ -333,7 +333,10 @@ class Rows implements RowSink, Bounded {
   }
 
   reject(error: unknown): void {
+    if (this.attempts.over) return;
     this.#deadlines.delete(this);
+    // The others are not sent any more.
+    this.attempts.over = true;
     this.#reject(error);
   }
 

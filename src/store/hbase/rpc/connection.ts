@@ -13,6 +13,8 @@ interface Call {
   readonly expires: number;
 }
 
+/** A server that does not take a connection within this time, ms, is not waited for: its regions go elsewhere. */
+const CONNECT_MS = 2_000;
 /** How often the deadlines of the calls under way are looked at, ms. */
 const SWEEP_MS = 50;
 /** Frames up to so many bytes are copied together into one write. */
@@ -43,15 +45,20 @@ export class Connection {
   #timer: NodeJS.Timeout | undefined;
   #closed: Failure | undefined;
 
-  /** Resolves with an open connection; `Failure` `undone` when none comes about within `rpcTimeoutMs`. */
+  /**
+   * Resolves with an open connection; `Failure` `undone` when none comes about within `CONNECT_MS` and `rpcTimeoutMs`,
+   * or before `signal` aborts.
+   */
   static open(
     server: string,
     service: string,
     settings: RpcSettings,
     statistics: RpcStatistics,
     onClose: () => void,
+    signal: AbortSignal,
   ): Promise<Connection> {
-    const { user, rpcTimeoutMs: timeoutMs } = settings;
+    const { user } = settings;
+    const timeoutMs = Math.min(CONNECT_MS, settings.rpcTimeoutMs);
     const address = settings.route?.(server) ?? server;
     const colon = address.lastIndexOf(':');
     const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
@@ -61,7 +68,7 @@ export class Connection {
       return Promise.reject(new Failure(message, { undone: true, serverGone: true, moved: true }));
     }
     return new Promise((resolve, reject) => {
-      const socket = connect({ host, port, noDelay: true, keepAlive: true });
+      const socket = connect({ host, port, noDelay: true, keepAlive: true, signal });
       const fail = (cause: Error) => {
         socket.destroy();
         reject(new Failure(`${server}: ${cause.message}`, { undone: true, serverGone: true, moved: true }, { cause }));

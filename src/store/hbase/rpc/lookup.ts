@@ -145,7 +145,9 @@ export class Lookups {
   }
 
   #flush(): void {
-    for (const [region, list] of this.#waiting) {
+    for (const [region, lookups] of this.#waiting) {
+      const list = lookups.some(({ attempts }) => attempts.over) ? lookups.filter(wanted) : lookups;
+      if (list !== lookups) this.#waiting.set(region, list);
       while (list.length > 0 && (this.#inFlight.get(region.server) ?? 0) < IN_FLIGHT) {
         void this.#send(region, takeTogether(list));
       }
@@ -206,6 +208,10 @@ export class Lookups {
       .call('Scan', request, [], expires)
       .catch(() => undefined);
   }
+}
+
+function wanted({ attempts }: Lookup): boolean {
+  return !attempts.over;
 }
 
 /** Takes from the list what may go in one scan: equal columns, and none that is to be alone. */

@@ -194,7 +194,7 @@ export class MutateOperation extends RowOperation implements Bounded {
   }
 
   reject(error: unknown): void {
-    this.#reject(error);
+    if (!this.isOver) this.#reject(error);
   }
 
   expire(): void {
@@ -202,6 +202,7 @@ export class MutateOperation extends RowOperation implements Bounded {
   }
 
   protected succeed(_cells: CellCursor, _count: number, processed: boolean): void {
+    if (this.isOver) return;
     if (processed) this.#resolve(true);
     else if (++this.#tried < this.#conditions.length) {
       this.condition = this.#conditions[this.#tried];

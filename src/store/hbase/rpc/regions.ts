@@ -28,6 +28,8 @@ const AFTER_IDS = ':';
 /** Rows of meta asked for at once: of a whole table, and backwards from a key, where parents that were split lie. */
 const META_ROWS = 500;
 const NEAREST_ROWS = 4;
+/** When more regions of a table are lost at once, all are read anew: one after another they would take their time. */
+const SOUGHT_ALONE = 4;
 
 /** Where the rows are: regions by table and key, from hbase:meta, kept until they prove wrong. */
 export class Regions {
@@ -92,10 +94,9 @@ export class Regions {
   /** Forgets what was thought to be on the server. */
   dropServer(server: string): void {
     for (const [table, list] of this.#tables) {
-      this.#tables.set(
-        table,
-        list.filter((region) => region.server !== server),
-      );
+      const left = list.filter((region) => region.server !== server);
+      if (list.length - left.length > SOUGHT_ALONE) this.#tables.delete(table);
+      else this.#tables.set(table, left);
     }
     this.#meta = undefined;
   }

@@ -45,6 +45,10 @@ export class Attempts {
   readonly #settings: RpcSettings;
   readonly #pauses: Pauses;
   #failed = 0;
+  /** Monotonic ms: until when those wait that failed last. */
+  #until = 0;
+  /** The event loop is still in the turn of the last failure. */
+  #together = false;
   /** The last failure that came while there was time. */
   #cause: Failure | undefined;
   /** Its caller was told that the time is over. */
@@ -71,16 +75,32 @@ export class Attempts {
     if (failure.traits.atOnce) return;
     // What fails when time is over says little else; what failed before says why.
     if (!this.#cause || performance.now() < this.expires - TIMER_MS) this.#cause = failure;
+    const until = this.#pausesUntil(failure);
+    const pause = until - performance.now();
+    if (pause <= 0) return;
+    if (until >= this.expires) throw storeError(this.#cause, applied);
+    await this.#pauses.pause(pause);
+  }
+
+  /** Until when to wait after a failure, monotonic ms. Operations of one caller that fail in one turn wait as one. */
+  #pausesUntil(failure: Failure): number {
+    if (this.#together) return this.#until;
+    this.#together = true;
+    setImmediate(() => {
+      this.#together = false;
+    });
+    this.#until = performance.now() + this.#nextPause(failure);
+    return this.#until;
+  }
+
+  #nextPause({ traits }: Failure): number {
     const at = this.#failed++;
     // What moved is usually there already, and a lost scanner says nothing of its server.
-    const { moved, serverGone, scannerLost } = failure.traits;
-    if (at === 0 && ((moved && !serverGone) || scannerLost)) return;
-    const { overloaded } = failure.traits;
+    const { moved, serverGone, scannerLost, overloaded } = traits;
+    if (at === 0 && ((moved && !serverGone) || scannerLost)) return 0;
     const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (overloaded ? OVERLOAD : 1);
     const longest = overloaded ? LONGEST_OVERLOADED : Math.max(LONGEST, this.#settings.retryPauseMs);
-    const pause = Math.min(this.#settings.retryPauseMs * steps, longest) * (0.75 + Math.random() / 2);
-    if (performance.now() + pause >= this.expires) throw storeError(this.#cause, applied);
-    await this.#pauses.pause(pause);
+    return Math.min(this.#settings.retryPauseMs * steps, longest) * (0.75 + Math.random() / 2);
   }
 }
 

@@ -37,7 +37,7 @@ export class Server {
   #isHalved = false;
   #waiting: Waiting[] = [];
   #bytes = 0;
-  #closed = false;
+  readonly #closed = new AbortController();
   #retired = false;
   /** Monotonic ms at which the last call ended. */
   #used = performance.now();
@@ -96,9 +96,8 @@ export class Server {
   }
 
   close(): void {
-    this.#closed = true;
+    this.#closed.abort();
     this.#connection?.close();
-    this.#opening?.then((connection) => connection.close()).catch(() => undefined);
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const call of waiting) call.reject(closedFailure(this.name));
@@ -130,7 +129,7 @@ export class Server {
   }
 
   async #connect(expires: number): Promise<Connection> {
-    if (this.#closed) throw closedFailure(this.name);
+    if (this.#closed.signal.aborted) throw closedFailure(this.name);
     if (this.#retired) throw new Failure(`${this.name}: it was forgotten`, { undone: true, moved: true });
     const now = performance.now();
     if (this.#refused && this.#refused.until > now) throw this.#refused.failure;
@@ -156,14 +155,23 @@ export class Server {
       const onClose = (): void => {
         if (opened && this.#connection === opened) this.#connection = undefined;
       };
-      const connection = await Connection.open(this.name, this.#service, this.#settings, this.#statistics, onClose);
+      const { signal } = this.#closed;
+      const connection = await Connection.open(
+        this.name,
+        this.#service,
+        this.#settings,
+        this.#statistics,
+        onClose,
+        signal,
+      );
       opened = connection;
-      if (this.#closed) connection.close();
-      else if (connection.closed) throw this.#lost();
+      if (signal.aborted) connection.close();
+      if (connection.closed) throw this.#lost();
       this.#connection = connection;
       this.#refused = undefined;
       return connection;
     } catch (e) {
+      if (this.#closed.signal.aborted) throw closedFailure(this.name);
       if (e instanceof Failure) this.#refused = { failure: e, until: performance.now() + this.#settings.retryPauseMs };
       throw e;
     }

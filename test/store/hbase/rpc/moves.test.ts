@@ -10,6 +10,13 @@ import { Cluster } from './cluster.js';
 
 const ROWS = 300;
 const STEPS = rounds(0, 12);
+/** HBase's normalizer may merge its regions, however young and small they are. */
+const NORMALIZED = {
+  NORMALIZATION_ENABLED: 'true',
+  'hbase.normalizer.min.region.count': '1',
+  'hbase.normalizer.merge.min_region_age.days': '0',
+  'hbase.normalizer.merge.min_region_size.mb': '0',
+};
 const key = (i: number) => bytes(`k${String(i).padStart(4, '0')}`);
 
 /** Reads and writes without end until `stop`; every answer is checked. */
@@ -116,8 +123,8 @@ describe('hbase/rpc while regions move', function () {
     await cluster?.end();
   });
 
-  async function threeRegions(): Promise<TableHandle> {
-    const table = await cluster.table(['0']);
+  async function threeRegions(attributes?: Record<string, string>): Promise<TableHandle> {
+    const table = await cluster.table(['0'], attributes);
     await cluster.regions(table).split(key(100));
     await cluster.regions(table).split(key(200));
     await client.putMany(
@@ -131,8 +138,9 @@ describe('hbase/rpc while regions move', function () {
   async function underTraffic(
     context: Mocha.Context,
     work: (regions: TableRegions, next: (below: number) => number) => Promise<void>,
+    attributes?: Record<string, string>,
   ) {
-    const table = await threeRegions();
+    const table = await threeRegions(attributes);
     const { seed, next } = random();
     context.test!.title += ` (seed ${seed})`;
     const traffic = new Traffic(client, table, next);
@@ -172,6 +180,11 @@ describe('hbase/rpc while regions move', function () {
         else await regions.merge(key(next(ROWS)));
       }
     });
+  });
+
+  it('every read and write goes on while the normalizer makes one region of three', async function () {
+    this.timeout(120_000);
+    await underTraffic(this, (regions) => regions.normalize(1), NORMALIZED);
   });
 
   it('every row is found between a merge of a daughter with its neighbour and the end of the split parent', async () => {

@@ -1,4 +1,6 @@
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
 import type { RpcStatistics } from '../../../../src/store/hbase/rpc/rpc-types.js';
@@ -26,6 +28,15 @@ function servers(operationTimeoutMs: number): Servers {
     statistics(),
   );
 }
+
+/** Listens, and takes no connection: one that is made waits, the next ones do not come about. */
+const DEAF = `
+const { parentPort } = require('node:worker_threads');
+const server = require('node:net').createServer();
+server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+  parentPort.postMessage(server.address().port);
+  setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+});`;
 
 /** Nobody listens there, or ever did. */
 async function refused(server: Server): Promise<Failure> {
@@ -69,5 +80,23 @@ describe('hbase/rpc servers', () => {
     patient.get('127.0.0.1:2');
     expect(patient.get('127.0.0.1:1')).to.equal(late);
     listener.close();
+  });
+
+  it('that take no connection are not waited for when they are closed', async () => {
+    const deaf = new Worker(DEAF, { eval: true });
+    const [port] = (await once(deaf, 'message')) as [number];
+    const filling = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
+    await once(filling[0]!, 'connect');
+    const sockets = () => process.getActiveResourcesInfo().filter((kind) => kind.startsWith('TCP')).length;
+    const before = sockets();
+    const all = servers(3_600_000);
+    const asking = refused(all.get(`127.0.0.1:${port}`));
+    while (sockets() === before) await new Promise(setImmediate);
+    all.close();
+    expect((await asking).message).to.include('closed');
+    await new Promise(setImmediate);
+    expect(sockets()).to.equal(before);
+    for (const socket of filling) socket.destroy();
+    await deaf.terminate();
   });
 });
