@@ -36,7 +36,7 @@ export const settings = {
     default: 30,
     min: 1,
     max: 3600,
-    help: 'Deadline of one operation on HBase, retries included; then the client is told `unavailable` or `busy`.',
+    help: 'Deadline of one operation on HBase, retries included; then the client is told `unavailable`.',
   },
   'hbase.user': {
     kind: 'text',
@@ -49,7 +49,7 @@ export const settings = {
     default: 0,
     min: 0,
     max: 1000,
-    help: 'Regions that a large table begins with; 0: as many as there are region servers.',
+    help: 'Regions that a large table begins with; 0: as many as there are region servers (`rowan hbase schema`: 8).',
   },
   listen: {
     kind: 'urls',
