@@ -57,9 +57,10 @@ export class Maintenance {
   async #indexes(): Promise<void> {
     await this.#partition.refresh();
     this.#tellSchema();
-    if (this.#partition.indexes().every((index) => index.state === 'ready')) return;
+    const isUnfinished = this.#partition.indexes().some((index) => index.state !== 'ready');
+    // It also ends what others began to add or to drop.
     await this.#partition.buildIndexes();
-    this.#log.info('indexes that were not finished are complete');
+    if (isUnfinished) this.#log.info('indexes that were not finished are complete');
   }
 
   /** Once. */

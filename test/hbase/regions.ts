@@ -52,8 +52,11 @@ export class TableRegions {
 
   /** Splits the region of the key at it, unless one begins there. */
   split(key: Buffer): Promise<void> {
-    const begins = async (): Promise<boolean> => (await this.#of(key)).start.equals(key);
-    return this.#ask(begins, 'SplitRegion', async () => {
+    const isSplit = async (): Promise<boolean> => {
+      const open = await this.open();
+      return open.some(({ start }) => start.equals(key)) && open.some(({ end }) => end.equals(key));
+    };
+    return this.#ask(isSplit, 'SplitRegion', async () => {
       const { id, start, end } = await this.#of(key);
       const table = new Writer().string(1, 'default').string(2, this.#table);
       return new Writer()

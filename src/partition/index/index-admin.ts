@@ -164,7 +164,12 @@ export async function sweepClaims(context: WriteContext): Promise<void> {
       if (error instanceof StoreError && error.code === 'guard') continue;
       throw error;
     }
-    await finishDrop(context, oid, claim);
+    try {
+      await finishDrop(context, oid, claim);
+    } catch (error) {
+      // Who dropped it was told what to do; other indexes do not wait for that.
+      if (!(error instanceof StoreError && error.code === 'unavailable')) throw error;
+    }
   }
 }
 

@@ -78,14 +78,14 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkOpen();
-    await this.#registry.create(spec, await this.#journal.ticket());
+    await this.#registry.create(spec, () => this.#journal.ticket());
     await this.cluster.table(spec.name);
   }
 
   async dropTable(name: string): Promise<void> {
     this.#checkOpen();
     this.cluster.forget(name);
-    await this.#registry.drop(name, await this.#journal.ticket());
+    await this.#registry.drop(name, () => this.#journal.ticket());
     this.cluster.forget(name);
   }
 

@@ -103,7 +103,7 @@ describe('filters in the region servers', function () {
 
   async function tableOf(name: string, rows: ReadonlyMap<string, readonly Cell[]>): Promise<TableHandle> {
     const spec = { ...SPEC, name };
-    await registry.create(spec, 1n);
+    await registry.create(spec, async () => 1n);
     const table = registry.handle(spec);
     await putAll(table, [...rows]);
     return table;

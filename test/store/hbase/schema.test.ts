@@ -6,6 +6,7 @@ import { TableAdmin } from '../../../src/store/hbase/schema/admin.js';
 import { Gateway } from '../../../src/store/hbase/schema/gateway.js';
 import { CATALOG, createCommand, describeTable, TableRegistry } from '../../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../../src/store/hbase/settings.js';
+import { MARK } from '../../../src/store/row.js';
 import { StoreError } from '../../../src/store/store-error.js';
 import { freshPrefix, type HBaseServer, hbase } from '../../hbase/server.js';
 
@@ -57,8 +58,11 @@ describe('HBase tables', function () {
     expect(await registry.isThere()).to.equal(true);
     expect(await registry.list()).to.deep.equal([]);
 
-    await Promise.all([registry.create(MASTER, ticket()), registryOf(settings).create(MASTER, ticket())]);
-    await registry.create(MASTER, ticket());
+    await Promise.all([
+      registry.create(MASTER, async () => ticket()),
+      registryOf(settings).create(MASTER, async () => ticket()),
+    ]);
+    await registry.create(MASTER, async () => ticket());
     expect(await registry.list()).to.deep.equal([MASTER]);
     const { name } = registry.handle(MASTER);
     const made = await gateway.describe(name);
@@ -76,10 +80,10 @@ describe('HBase tables', function () {
       .map((region) => region.server);
     expect(inTurn.slice(2)).to.deep.equal(inTurn.slice(0, 2));
 
-    const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }, ticket()));
+    const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }, async () => ticket()));
     expect(other.code).to.equal('conflict');
-    await registry.drop('master', ticket());
-    await registry.drop('master', ticket());
+    await registry.drop('master', async () => ticket());
+    await registry.drop('master', async () => ticket());
     expect(await registry.list()).to.deep.equal([]);
     expect(await gateway.describe(name)).to.equal(undefined);
   });
@@ -124,33 +128,67 @@ describe('HBase tables', function () {
     }
   });
 
-  it('whose drop was broken off are gone, and made again without what they held', async () => {
+  it('whose drop or making was broken off are gone, and made again without what they held', async () => {
     const settings = server.settings(freshPrefix());
     const store = await openHBaseStore(settings);
-    // Its drops are refused, as those of a gateway that fails in the middle.
+    const cutOff = await openHBaseStore({ ...settings, rest: 'http://127.0.0.1:1' });
     const withoutGateway = await openHBaseStore({ ...settings, rest: undefined });
-    const key = Buffer.from([0xaa]);
-    const mark = { family: 0, qualifier: Buffer.from('x'), value: Buffer.from('y') };
+    const registry = registryOf(settings);
+    const gateway = new Gateway(settings.rest!);
+    const { name } = registry.handle(INDEX);
+    const wrong = async (): Promise<string | undefined> => (await registry.verify([]))!.get(name)?.join();
+    const key = Buffer.alloc(20, 0xaa);
     try {
       await store.createTable(INDEX);
-      await store.commit({ steps: [{ table: INDEX.name, key, put: [mark] }], decisive: 0 });
-      const error = await failure(withoutGateway.dropTable(INDEX.name));
-      expect(error.message).to.match(/disable '.*_index_2\.5\.4\.3'/s);
+      await store.commit({ steps: [{ table: INDEX.name, key, put: [MARK] }], decisive: 0 });
+      await failure(cutOff.dropTable(INDEX.name));
       expect(await store.tables()).to.deep.equal([]);
-      const { name } = registryOf(settings).handle(INDEX);
-      expect((await registryOf(settings).verify([]))!.get(name)).to.match(/dropping it was broken off/);
+      expect(await wrong()).to.match(/dropping it is under way, or was broken off/);
       await store.createTable(INDEX);
-      const [spec] = await store.tables();
-      expect(spec).to.deep.equal(INDEX);
+      expect(await store.tables()).to.deep.equal([INDEX]);
       expect(await store.get(INDEX.name, key)).to.equal(undefined);
-
-      await failure(withoutGateway.dropTable(INDEX.name));
+      expect((await failure(withoutGateway.dropTable(INDEX.name))).message).to.include(`disable '${name}'`);
       await store.dropTable(INDEX.name);
-      expect(await new Gateway(settings.rest!).describe(name)).to.equal(undefined);
+      expect(await gateway.describe(name)).to.equal(undefined);
+
+      await failure(cutOff.createTable(INDEX));
+      expect(await store.tables()).to.deep.equal([]);
+      expect(await wrong()).to.match(/making it is under way, or was broken off/);
+      await store.createTable(INDEX);
+      expect(await store.tables()).to.deep.equal([INDEX]);
+      await store.dropTable(INDEX.name);
+      await failure(cutOff.createTable(INDEX));
+      await store.dropTable(INDEX.name);
+      expect(await wrong()).to.equal(undefined);
+
+      expect((await failure(withoutGateway.createTable(INDEX))).message).to.include(`create '${name}'`);
+      expect(await wrong()).to.equal(undefined);
+      await gateway.create(describeTable(settings, INDEX));
+      await withoutGateway.createTable(INDEX);
+      expect(await store.tables()).to.deep.equal([INDEX]);
+    } finally {
+      for (const one of [cutOff, withoutGateway, store]) await one.close();
+    }
+  });
+
+  it('made and dropped by several at once are there or not at last, as the catalog says', async () => {
+    const settings = server.settings(freshPrefix());
+    const stores = await Promise.all([1, 2, 3].map(() => openHBaseStore(settings)));
+    const gateway = new Gateway(settings.rest!);
+    const { name } = registryOf(settings).handle(INDEX);
+    try {
+      for (let round = 0; round < 3; round++) {
+        await Promise.all(
+          stores.map((store, i) => ((i + round) % 3 === 0 ? store.dropTable(INDEX.name) : store.createTable(INDEX))),
+        ).catch((error) => expect(error).to.be.instanceOf(StoreError));
+        const isListed = (await stores[0]!.tables()).length === 1;
+        expect((await gateway.describe(name)) !== undefined, `round ${round}`).to.equal(isListed);
+      }
+      await stores[1]!.createTable(INDEX);
+      expect(await stores[2]!.tables()).to.deep.equal([INDEX]);
       expect([...(await registryOf(settings).verify([]))!]).to.deep.equal([]);
     } finally {
-      await withoutGateway.close();
-      await store.close();
+      for (const store of stores) await store.close();
     }
   });
 
@@ -189,9 +227,9 @@ describe('HBase tables', function () {
     await alone.ensure([]);
     const gateway = new Gateway(settings.rest!);
     await gateway.create(describeTable(settings, INDEX));
-    await alone.create(INDEX, ticket());
+    await alone.create(INDEX, async () => ticket());
     expect(await alone.list()).to.deep.equal([INDEX]);
-    const dropped = await failure(alone.drop(INDEX.name, ticket()));
+    const dropped = await failure(alone.drop(INDEX.name, async () => ticket()));
     expect(dropped.message).to.include(`disable '${settings.prefix}${INDEX.name}'`);
     expect(await alone.list()).to.deep.equal([]);
   });

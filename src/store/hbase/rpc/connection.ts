@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
 import { Failure } from './failure.js';
 import { FrameSplitter } from './frames.js';
 import { Reader } from './protobuf.js';
@@ -46,8 +46,8 @@ export class Connection {
   #closed: Failure | undefined;
 
   /**
-   * Resolves with an open connection; `Failure` `undone` when none comes about within `CONNECT_MS` and `rpcTimeoutMs`,
-   * or before `signal` aborts.
+   * Resolves with an open connection; `Failure` `undone` when the name is not resolved within `rpcTimeoutMs`, or no
+   * connection comes about within `CONNECT_MS` after, or `signal` aborts before.
    */
   static open(
     server: string,
@@ -57,8 +57,7 @@ export class Connection {
     onClose: () => void,
     signal: AbortSignal,
   ): Promise<Connection> {
-    const { user } = settings;
-    const timeoutMs = Math.min(CONNECT_MS, settings.rpcTimeoutMs);
+    const { user, rpcTimeoutMs } = settings;
     const address = settings.route?.(server) ?? server;
     const colon = address.lastIndexOf(':');
     const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
@@ -68,15 +67,29 @@ export class Connection {
       return Promise.reject(new Failure(message, { undone: true, serverGone: true, moved: true }));
     }
     return new Promise((resolve, reject) => {
-      const socket = connect({ host, port, noDelay: true, keepAlive: true, signal });
+      const socket = connect({ host, port, noDelay: true, keepAlive: true });
+      let timer: NodeJS.Timeout | undefined;
+      const endAfter = (ms: number): void => {
+        clearTimeout(timer);
+        timer = setTimeout(() => fail(new Error(`no connection within ${ms} ms`)), ms);
+      };
+      const leave = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', abort);
+      };
+      const abort = (): void => fail(new Error('closed'));
       const fail = (cause: Error) => {
+        leave();
         socket.destroy();
         reject(new Failure(`${server}: ${cause.message}`, { undone: true, serverGone: true, moved: true }, { cause }));
       };
-      const timer = setTimeout(() => fail(new Error(`no connection within ${timeoutMs} ms`)), timeoutMs);
+      const connectMs = Math.min(CONNECT_MS, rpcTimeoutMs);
+      endAfter(isIP(host) ? connectMs : rpcTimeoutMs);
+      socket.once('lookup', () => !socket.destroyed && endAfter(connectMs));
+      signal.addEventListener('abort', abort);
       socket.once('error', fail);
       socket.once('connect', () => {
-        clearTimeout(timer);
+        leave();
         // Where nobody listens on a port that the system may choose for outgoing connections, one may meet itself.
         if (socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress) {
           socket.resetAndDestroy();
@@ -88,7 +101,6 @@ export class Connection {
         socket.write(preamble(service, user));
         resolve(new Connection(server, socket, statistics, onClose));
       });
-      socket.once('close', () => clearTimeout(timer));
     });
   }
 

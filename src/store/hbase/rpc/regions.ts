@@ -98,7 +98,6 @@ export class Regions {
       if (list.length - left.length > SOUGHT_ALONE) this.#tables.delete(table);
       else this.#tables.set(table, left);
     }
-    this.#meta = undefined;
   }
 
   #cachedBefore(table: string, key: Buffer | undefined): Region | undefined {
@@ -121,7 +120,12 @@ export class Regions {
 
   async #lookup(table: string, key: Buffer, attempts: Attempts): Promise<void> {
     const running = this.#lookups.get(table);
-    if (running) return running.catch(() => undefined);
+    if (running) {
+      return running.catch((error) => {
+        // It says nothing of a region that nobody has looked up yet.
+        if (!(error instanceof NotOpen) || error.holds(key)) throw error;
+      });
+    }
     const first = !this.#tables.has(table);
     return this.#exclusive(table, () =>
       first ? this.#readTable(table, attempts) : this.#readRegion(table, key, attempts),
@@ -149,7 +153,8 @@ export class Regions {
       const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, NEAREST_ROWS, attempts);
       isThere ||= part.count > 0;
       const nearest = part.regions[0];
-      if (nearest && nearest !== 'unassigned' && (nearest.end.length === 0 || Buffer.compare(key, nearest.end) < 0)) {
+      if (nearest && isWithin(nearest, key)) {
+        if (!isOpen(nearest)) throw new NotOpen(table, nearest);
         this.#insert(nearest);
         return;
       }
@@ -167,7 +172,7 @@ export class Regions {
     let from: Buffer | undefined = Buffer.from(`${table},,`);
     while (from) {
       const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
-      for (const region of part.regions) if (region !== 'unassigned') found.push(region);
+      found.push(...part.regions.filter(isOpen));
       rows += part.count;
       from = part.last;
     }
@@ -236,6 +241,31 @@ export class Regions {
   }
 }
 
+/** A region of which meta says that no server has it. */
+type Unassigned = Omit<Region, 'server'>;
+
+function isOpen(region: Region | Unassigned): region is Region {
+  return 'server' in region;
+}
+
+function isWithin({ end }: Unassigned, key: Buffer): boolean {
+  return end.length === 0 || Buffer.compare(key, end) < 0;
+}
+
+/** A region that nobody can reach now. */
+class NotOpen extends Failure {
+  readonly #region: Unassigned;
+
+  constructor(table: string, region: Unassigned) {
+    super(`table ${table} has a region that is not open`, { undone: true, moved: true });
+    this.#region = region;
+  }
+
+  holds(key: Buffer): boolean {
+    return Buffer.compare(this.#region.start, key) <= 0 && isWithin(this.#region, key);
+  }
+}
+
 function overlap(a: Region, b: Region): boolean {
   const aBelow = a.end.length > 0 && Buffer.compare(a.end, b.start) <= 0;
   const bBelow = b.end.length > 0 && Buffer.compare(b.end, a.start) <= 0;
@@ -257,8 +287,8 @@ function lastStartingAt(list: readonly Region[], key: Buffer): number {
 /** Rows of meta. */
 interface MetaRows {
   readonly count: number;
-  /** Those that were not split; `unassigned` when no server has it. */
-  readonly regions: readonly (Region | 'unassigned')[];
+  /** Those that were not split. */
+  readonly regions: readonly (Region | Unassigned)[];
   /** The last row's key when there may be more. */
   readonly last: Buffer | undefined;
 }
@@ -271,7 +301,7 @@ function metaRows(table: string, message: Reader, cells: CellCursor, limit: numb
     else if (message.field === 8) more = message.bool();
     else message.skip();
   }
-  const regions: (Region | 'unassigned')[] = [];
+  const regions: (Region | Unassigned)[] = [];
   let last: Buffer | undefined;
   for (const count of counts) {
     let info: Buffer | undefined;
@@ -291,7 +321,7 @@ function metaRows(table: string, message: Reader, cells: CellCursor, limit: numb
 }
 
 /** Undefined for a parent that was split and waits for the master's janitor, and for a replica. */
-function regionOf(table: string, name: Buffer, value: Buffer, server: string): Region | 'unassigned' | undefined {
+function regionOf(table: string, name: Buffer, value: Buffer, server: string): Region | Unassigned | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
   const info = new Reader(value, 4);
   let start = EMPTY;
@@ -306,7 +336,6 @@ function regionOf(table: string, name: Buffer, value: Buffer, server: string): R
     else info.skip();
   }
   if (gone || replica !== 0) return undefined;
-  if (!server) return 'unassigned';
   const specifier = new Writer().uint(1, 1).bytes(2, name).finish();
-  return { table, start, end, server, specifier };
+  return server ? { table, start, end, server, specifier } : { table, start, end, specifier };
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
 import { outOfTime } from './deadlines.js';
 import { Failure } from './failure.js';
@@ -77,14 +78,15 @@ export class Attempts {
     if (!this.#cause || performance.now() < this.expires - TIMER_MS) this.#cause = failure;
     const until = this.#pausesUntil(failure);
     const pause = until - performance.now();
-    if (pause <= 0) return;
+    // Others have their turn: without a pause this would go on until a server that refuses for now takes more.
+    if (pause <= 0) return nextTurn();
     if (until >= this.expires) throw storeError(this.#cause, applied);
     await this.#pauses.pause(pause);
   }
 
   /** Until when to wait after a failure, monotonic ms. Operations of one caller that fail in one turn wait as one. */
   #pausesUntil(failure: Failure): number {
-    if (this.#together) return this.#until;
+    if (this.#together && !failure.traits.overloaded) return this.#until;
     this.#together = true;
     setImmediate(() => {
       this.#together = false;

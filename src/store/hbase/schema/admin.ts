@@ -65,10 +65,32 @@ export class TableAdmin {
     this.#call = call;
   }
 
+  /** Whether there is a gateway. */
+  get makesTables(): boolean {
+    return this.#gateway !== undefined;
+  }
+
+  /** Whether the gateway can be asked now. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.#gateway?.tables();
+      return true;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'unavailable') return false;
+      throw error;
+    }
+  }
+
   /** Region servers at the first question; `otherwise` where no gateway may be asked. */
   async servers(otherwise: number): Promise<number> {
-    this.#servers ??= this.#gateway?.servers().then((list) => list.length);
-    return (await this.#servers) ?? otherwise;
+    const asked = this.#servers ?? this.#gateway?.servers().then((list) => list.length);
+    this.#servers = asked;
+    try {
+      return (await asked) ?? otherwise;
+    } catch (error) {
+      if (this.#servers === asked) this.#servers = undefined;
+      throw error;
+    }
   }
 
   /**

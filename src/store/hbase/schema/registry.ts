@@ -1,30 +1,42 @@
-import type { TableSpec } from '../../contract.js';
+import type { Cell, Guard, TableSpec } from '../../contract.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { checkSpec, noTable, sameSpec } from '../../tables.js';
+import { checkSpec, sameSpec } from '../../tables.js';
 import type { HBaseClient } from '../rpc/client.js';
-import type { TableHandle } from '../rpc/rpc-types.js';
+import type { RowMutation, TableHandle } from '../rpc/rpc-types.js';
 import type { HBaseSettings } from '../settings.js';
 import { TableAdmin } from './admin.js';
 import { describeInternal, describeTable, type InternalTable, internalHandle, tableHandle } from './descriptor.js';
 
 /**
- * Which tables there are: one row a table, key = its name, cell `spec` = its spec as JSON. One with a cell `dropping`
- * (the ticket of who drops it) counts as gone; the row goes when its HBase table has.
+ * Which tables there are: one row a table, key = its name, cell `spec` = its spec as JSON, cell `state` while it is
+ * `making` or `dropping`, with the ticket of who began it. Such a table counts as not there.
  */
 export const CATALOG: InternalTable = { name: 'tables', families: [{ name: 'spec' }] };
 /** Regions of a large table where the servers cannot be counted. */
 export const UNKNOWN_SERVERS = 8;
 const SPEC = Buffer.from('spec');
-const DROPPING = Buffer.from('dropping');
+const STATE = Buffer.from('state');
+const DROPPING = 'dropping ';
+const MAKING = 'making ';
+
+/** A row of the catalog. */
+interface Listed {
+  readonly spec: TableSpec;
+  readonly text: Buffer;
+  /** Undefined for a table that is there. */
+  readonly state: Buffer | undefined;
+}
+
+/** Draws a ticket: the time of what is written into the catalog, later than all that was read before. */
+export type Draw = () => Promise<bigint>;
 
 type Client = Pick<HBaseClient, 'get' | 'scan' | 'mutate' | 'regions' | 'callMaster'>;
 
 /**
  * The tables of one store in HBase: made and dropped through `TableAdmin`, and listed in the catalog table, because
- * HBase keeps no specs and a client without the gateway cannot see its descriptors. A table counts as there when the
- * catalog has it: it is made before it is listed, and marked before it is dropped, so that what a drop left undone is
- * done by the next, or before a table of that name is made.
+ * HBase keeps no specs and a client without the gateway cannot see its descriptors. What is begun is marked in the
+ * catalog first, so that whoever wants the table next ends what was broken off.
  */
 export class TableRegistry {
   readonly #client: Client;
@@ -48,18 +60,15 @@ export class TableRegistry {
   }
 
   /**
-   * Makes the catalog and the engine's own tables where they are not there. Those that are there are verified, unless
-   * the gateway does not answer: nothing else of opening a store needs it.
+   * Makes the catalog and the engine's own tables where they are not there. Those that are there are verified, where
+   * the gateway answers: nothing else of opening a store needs it.
    */
   async ensure(tables: readonly InternalTable[]): Promise<void> {
-    for (const table of [CATALOG, ...tables]) {
-      const exists = (): Promise<boolean> => this.#exists(this.internal(table));
-      try {
-        await this.#admin.create(describeInternal(this.#settings, table), exists);
-      } catch (error) {
-        if (!(error instanceof StoreError && error.code === 'unavailable' && (await exists()))) throw error;
-      }
-    }
+    const all = [CATALOG, ...tables];
+    const exists = (table: InternalTable): Promise<boolean> => this.#exists(this.internal(table));
+    const isThere = (await Promise.all(all.map(exists))).every(Boolean);
+    if (isThere && !(await this.#admin.answers())) return;
+    for (const table of all) await this.#admin.create(describeInternal(this.#settings, table), () => exists(table));
   }
 
   /** Whether `ensure` has been here: what is asked before a store is opened that should be there. */
@@ -67,21 +76,45 @@ export class TableRegistry {
     return this.#exists(this.#catalog);
   }
 
-  /**
-   * As `Store.createTable`. `ticket` is the time of what is written into the catalog, drawn after what made it wanted:
-   * whatever the servers' clocks say, a table that is made after another of its name was dropped is there.
-   */
-  async create(wanted: TableSpec, ticket: bigint): Promise<void> {
+  /** As `Store.createTable`. Whatever the servers' clocks say, what was dropped before is there afterwards. */
+  async create(wanted: TableSpec, draw: Draw): Promise<void> {
     const spec = checkSpec(wanted);
-    const listed = await this.#row(spec.name);
-    if (listed?.dropping) await this.#finishDrop(listed, ticket);
-    else if (listed) {
-      if (!sameSpec(listed.spec, spec)) throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
-      return;
+    for (;;) {
+      const listed = (await this.#row(spec.name)) ?? (await this.#begin(spec, draw));
+      if (!listed) continue;
+      const isSame = sameSpec(listed.spec, spec);
+      if (!listed.state) {
+        if (isSame) return;
+        throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+      }
+      if (isDropping(listed) || !isSame) await this.#end(listed, draw);
+      else if (await this.#make(listed, draw)) return;
     }
+  }
+
+  /** Lists it as being made; undefined when another has listed one. */
+  async #begin(spec: TableSpec, draw: Draw): Promise<Listed | undefined> {
+    // Without a gateway people make it, and it is listed after.
+    if (!this.#admin.makesTables) await this.#makeTable(spec);
+    const ticket = await draw();
+    const text = Buffer.from(JSON.stringify(spec));
+    const state = Buffer.from(MAKING + ticket);
+    const put = [specCell(text), stateCell(state)];
+    const guards: Guard[] = [{ op: 'absent', family: 0, qualifier: SPEC }];
+    return (await this.#write(spec.name, guards, { put, timestamp: ticket })) ? { spec, text, state } : undefined;
+  }
+
+  /** Makes a listed table; false when another has ended what it was listed for. */
+  async #make(listed: Listed, draw: Draw): Promise<boolean> {
+    const { spec, state } = listed;
+    await this.#makeTable(spec);
+    const change = { delete: [{ family: 0, qualifier: STATE }], timestamp: await draw() };
+    return this.#write(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
+  }
+
+  async #makeTable(spec: TableSpec): Promise<void> {
     const splits = await this.#splitKeys(spec);
     await this.#admin.create(describeTable(this.#settings, spec, splits), () => this.#exists(this.handle(spec)));
-    await this.#list(spec, ticket);
   }
 
   async #splitKeys(spec: TableSpec): Promise<readonly Buffer[]> {
@@ -90,43 +123,50 @@ export class TableRegistry {
     return splitKeys(spec, regions > 0 ? regions : await this.#admin.servers(UNKNOWN_SERVERS));
   }
 
-  async #list(spec: TableSpec, ticket: bigint): Promise<void> {
-    const cell = { family: 0, qualifier: SPEC };
-    const listed = await this.#client.mutate(this.#catalog, {
-      key: Buffer.from(spec.name),
-      guards: [{ op: 'absent', ...cell }],
-      put: [{ ...cell, value: Buffer.from(JSON.stringify(spec)) }],
-      timestamp: ticket,
-    });
-    if (listed) return;
-    // Another front end was faster; with the same spec all is well.
-    const known = await this.find(spec.name);
-    if (known && !sameSpec(known, spec))
-      throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+  /** As `Store.dropTable`. */
+  async drop(name: string, draw: Draw): Promise<void> {
+    for (;;) {
+      const listed = await this.#row(name);
+      if (!listed) return;
+      const marked = isDropping(listed) ? listed : await this.#mark(listed, draw);
+      if (marked) return this.#end(marked, draw);
+    }
   }
 
-  /** As `Store.dropTable`; `ticket` as for `create`. */
-  async drop(name: string, ticket: bigint): Promise<void> {
-    const listed = await this.#row(name);
-    if (!listed) return;
-    const dropping = Buffer.from(ticket.toString());
-    const put = [{ family: 0, qualifier: DROPPING, value: dropping }];
-    await this.#client.mutate(this.#catalog, { key: Buffer.from(name), put, timestamp: ticket, repeatable: true });
-    // Tickets have two numbers each: the row's end comes after the mark.
-    await this.#finishDrop({ spec: listed.spec, dropping }, ticket + 1n);
+  /** Lists it as being dropped; undefined when the row is not what it was. */
+  async #mark({ spec, text, state: before }: Listed, draw: Draw): Promise<Listed | undefined> {
+    const ticket = await draw();
+    const state = Buffer.from(DROPPING + ticket);
+    const guards: Guard[] = [
+      { op: 'equals', ...specCell(text) },
+      before ? { op: 'equals', ...stateCell(before) } : { op: 'absent', family: 0, qualifier: STATE },
+    ];
+    const marked = await this.#write(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
+    return marked ? { spec, text, state } : undefined;
   }
 
-  /** Drops the HBase table of a marked row, then the row: all that is older than `timestamp`. */
-  async #finishDrop({ spec, dropping }: Listed, timestamp: bigint): Promise<void> {
+  /** Drops the HBase table of a marked row, then the row. */
+  async #end({ spec, state }: Listed, draw: Draw): Promise<void> {
+    const now = await this.#row(spec.name);
+    if (!now?.state?.equals(state!)) return;
     const handle = this.handle(spec);
     if (await this.#exists(handle)) await this.#admin.drop(handle.name);
-    const guards = [{ op: 'equals' as const, family: 0, qualifier: DROPPING, value: dropping! }];
-    const key = Buffer.from(spec.name);
-    // Another front end may have done it.
-    const change = { key, guards, deleteRow: true, timestamp, repeatable: true, doubtIsFalse: true };
-    await this.#client.mutate(this.#catalog, change);
+    const change = { deleteRow: true, timestamp: await draw() };
+    await this.#write(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
   }
 
+  /** False when a guard does not hold, or did not when an attempt without an answer was made again. */
+  #write(name: string, guards: Guard[], change: Omit<RowMutation, 'key'>): Promise<boolean> {
+    return this.#client.mutate(this.#catalog, {
+      key: Buffer.from(name),
+      guards,
+      ...change,
+      repeatable: true,
+      doubtIsFalse: true,
+    });
+  }
+
+  /** Undefined also for what is left of a row without its spec. */
   async #row(name: string): Promise<Listed | undefined> {
     const row = await this.#client.get(this.#catalog, Buffer.from(name));
     return row && readRow(name, row);
@@ -134,7 +174,7 @@ export class TableRegistry {
 
   async find(name: string): Promise<TableSpec | undefined> {
     const listed = await this.#row(name);
-    return listed?.dropping ? undefined : listed?.spec;
+    return listed?.state ? undefined : listed?.spec;
   }
 
   async #rows(): Promise<Listed[]> {
@@ -142,9 +182,10 @@ export class TableRegistry {
     const scan = this.#client.scan(this.#catalog, {});
     try {
       for (let batch = await scan.next(); batch; batch = await scan.next()) {
-        batch.keys.forEach((key, i) => {
-          rows.push(readRow(key.toString(), batch.rows[i]!));
-        });
+        for (const [i, key] of batch.keys.entries()) {
+          const listed = readRow(key.toString(), batch.rows[i]!);
+          if (listed) rows.push(listed);
+        }
       }
     } finally {
       scan.close();
@@ -154,7 +195,7 @@ export class TableRegistry {
 
   /** By name. */
   async list(): Promise<TableSpec[]> {
-    return (await this.#rows()).filter(({ dropping }) => !dropping).map(({ spec }) => spec);
+    return (await this.#rows()).filter(({ state }) => !state).map(({ spec }) => spec);
   }
 
   /** What is wrong with the HBase tables, by their names; undefined where no gateway may be asked. */
@@ -163,10 +204,12 @@ export class TableRegistry {
     const rows = await this.#rows();
     const descriptors = [
       ...[CATALOG, ...internal].map((table) => describeInternal(this.#settings, table)),
-      ...rows.filter(({ dropping }) => !dropping).map(({ spec }) => describeTable(this.#settings, spec)),
+      ...rows.filter(({ state }) => !state).map(({ spec }) => describeTable(this.#settings, spec)),
     ];
-    for (const { spec } of rows.filter(({ dropping }) => dropping))
-      found.set(this.handle(spec).name, ['it is no longer used; dropping it was broken off']);
+    for (const listed of rows.filter(({ state }) => state)) {
+      const what = isDropping(listed) ? 'it is no longer used; dropping' : 'it is not used yet; making';
+      found.set(this.handle(listed.spec).name, [`${what} it is under way, or was broken off`]);
+    }
     for (const descriptor of descriptors) {
       const wrong = await this.#admin.verify(descriptor);
       if (!wrong) return undefined;
@@ -197,18 +240,23 @@ export class TableRegistry {
   }
 }
 
-/** A row of the catalog. */
-interface Listed {
-  readonly spec: TableSpec;
-  /** Undefined for a table that is there. */
-  readonly dropping: Buffer | undefined;
+function isDropping({ state }: Listed): boolean {
+  return state?.toString().startsWith(DROPPING) === true;
 }
 
-function readRow(name: string, row: Buffer): Listed {
+function specCell(value: Buffer): Cell {
+  return { family: 0, qualifier: SPEC, value };
+}
+
+function stateCell(value: Buffer): Cell {
+  return { family: 0, qualifier: STATE, value };
+}
+
+function readRow(name: string, row: Buffer): Listed | undefined {
   const text = cellValue(row, 0, SPEC);
-  if (!text) throw noTable(name);
+  if (!text) return undefined;
   try {
-    return { spec: checkSpec(JSON.parse(text.toString()) as TableSpec), dropping: cellValue(row, 0, DROPPING) };
+    return { spec: checkSpec(JSON.parse(text.toString()) as TableSpec), text, state: cellValue(row, 0, STATE) };
   } catch (error) {
     throw new StoreError('corrupt', `the catalog of tables holds no spec for ${name}`, { cause: error });
   }

@@ -13,7 +13,8 @@ const STEPS = rounds(0, 12);
 /** HBase's normalizer may merge its regions, however young and small they are. */
 const NORMALIZED = {
   NORMALIZATION_ENABLED: 'true',
-  'hbase.normalizer.min.region.count': '1',
+  NORMALIZER_TARGET_REGION_SIZE_MB: '100',
+  'hbase.normalizer.merge.min.region.count': '1',
   'hbase.normalizer.merge.min_region_age.days': '0',
   'hbase.normalizer.merge.min_region_size.mb': '0',
 };
