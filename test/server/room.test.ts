@@ -168,4 +168,17 @@ describe('server: what goes out', () => {
       }
     }
   }).timeout(30_000);
+
+  it('takes few buffers, however many go out in one turn of the event loop, again and again', async () => {
+    const all = new Unsent(64 * MIB);
+    const peers = await Promise.all(Array.from({ length: 40 }, pair));
+    const outputs = peers.map(([near]) => new Output(near, MIB, all));
+    for (const [, far] of peers) far.resume();
+    for (let turn = 0; turn < 20; turn++) {
+      for (const output of outputs) output.writer.raw(STREAM.subarray(0, 1000));
+      for (const output of outputs) await output.drained();
+      expect(slabsWereMany(), `turn ${turn}`).to.equal(false);
+    }
+    for (const sockets of peers) for (const socket of sockets) socket.destroy();
+  });
 });

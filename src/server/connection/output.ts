@@ -122,6 +122,7 @@ export class Output {
     this.#writer = undefined;
     const bytes = writer.take();
     if (pool.length < MAX_POOLED) pool.push(writer);
+    else writer.leave();
     return bytes;
   }
 

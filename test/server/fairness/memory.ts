@@ -36,7 +36,7 @@ async function added(arena: Arena, work: () => Promise<void>): Promise<{ most: n
   return { most, rest: await goneBack(arena, before) };
 }
 
-/** 200 connections ask for everything, again and again, and do not read. */
+/** 200 connections ask for everything, a thousand times each, and do not read. */
 export async function unreadMemory(arena: Arena): Promise<void> {
   const everything = searchRequest(PEOPLE, { scope: 'one' });
   // What a server comes to have that has sent as much to one who reads is not looked for.
@@ -45,7 +45,7 @@ export async function unreadMemory(arena: Arena): Promise<void> {
   const { most, rest } = await added(arena, async () => {
     for (const client of await arena.users(200)) {
       client.socket.pause();
-      client.sendTogether(Array(5).fill(everything));
+      client.sendTogether(Array(1000).fill(everything));
     }
     for (let round = 0; round < 100; round++) await sleep(20);
   });
