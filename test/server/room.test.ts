@@ -174,6 +174,12 @@ describe('server: what goes out', () => {
     const peers = await Promise.all(Array.from({ length: 40 }, pair));
     const outputs = peers.map(([near]) => new Output(near, MIB, all));
     for (const [, far] of peers) far.resume();
+    // While it has something unsent no buffer is left for another.
+    const [stuck, unread] = await pair();
+    peers.push([stuck, unread]);
+    const held = new Output(stuck, MIB, all);
+    held.writer.raw(Buffer.alloc(32 * MIB));
+    held.flush();
     for (let turn = 0; turn < 20; turn++) {
       for (const output of outputs) output.writer.raw(STREAM.subarray(0, 1000));
       for (const output of outputs) await output.drained();
