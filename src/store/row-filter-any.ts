@@ -89,8 +89,8 @@ function among(sorted: readonly Buffer[], whole: boolean): NameTest {
   };
 }
 
-/** Sorted; thousands that come so already cost a comparison each. */
-function unique(list: readonly Buffer[]): Buffer[] {
+/** Sorted, each once; thousands that come so already cost a comparison each. */
+export function unique(list: readonly Buffer[]): Buffer[] {
   const rises = list.every((bytes, i) => i === 0 || Buffer.compare(list[i - 1]!, bytes) <= 0);
   const sorted = rises ? list : [...list].sort(Buffer.compare);
   return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));

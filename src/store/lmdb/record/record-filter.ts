@@ -1,7 +1,7 @@
 import type { QualifierMatch, StoreFilter } from '../../contract.js';
-import { CELL_HEADER } from '../../row.js';
+import { CELL_HEADER, EMPTY } from '../../row.js';
 import { compileFilter, type RowTest } from '../../row-filter.js';
-import { alternatives } from '../../row-filter-any.js';
+import { alternatives, unique } from '../../row-filter-any.js';
 import { noteHoles, offsetBehind, putHoled, putSpelled, type RecordAt, UnknownWord, varint } from './decode.js';
 import { newRoom } from './room.js';
 import { IN_VALUE, NOWHERE, ONE_BYTE, type Word, type Words } from './words.js';
@@ -121,7 +121,7 @@ function someCell(filter: StoreFilter): RecordTest {
 
 /** A filter that asks for a cell, compiled once for all words. */
 interface Asked {
-  readonly filter: StoreFilter;
+  readonly cells: AskedCells;
   readonly test: RowTest;
   /** What of the filter can be told without values. */
   readonly names: RowTest;
@@ -131,19 +131,76 @@ interface Asked {
 function askedOf(filter: StoreFilter): Asked {
   const test = compileFilter(filter);
   const values = looksAtValues(filter);
-  return { filter, test, names: values ? compileFilter(namesOnly(filter)) : test, looksAtValues: values };
+  const names = values ? compileFilter(namesOnly(filter)) : test;
+  return { cells: new AskedCells(filter), test, names, looksAtValues: values };
 }
 
-function verdictOf({ filter, test, names, looksAtValues }: Asked, { hole, at, cell }: Word): number {
+function verdictOf({ cells, test, names, looksAtValues }: Asked, { hole, at, cell }: Word): number {
   const stop = Math.min(hole === NOWHERE ? cell.length : at, CELL_HEADER + cell.readUInt16BE(1));
   // Cells lie in the order of their families and qualifiers.
-  if (isBehind(filter, cell[0]!, cell.subarray(CELL_HEADER, stop))) return NONE;
+  if (cells.areBefore(cell[0]!, cell.subarray(CELL_HEADER, stop))) return NONE;
   if (hole === NOWHERE) return test(cell) ? YES : NO_HOLE;
   if (hole === IN_VALUE) {
     if (!names(cell)) return NO;
     return looksAtValues ? MAYBE : YES;
   }
-  return mayBegin(filter, cell[0]!, cell.subarray(CELL_HEADER, at)) ? MAYBE : NO;
+  return cells.mayBegin(cell[0]!, cell.subarray(CELL_HEADER, at)) ? MAYBE : NO;
+}
+
+type AnyColumn = Extract<StoreFilter, { readonly op: 'anyColumn' }>;
+
+/** Where the cells lie that a filter asks for: thousands of names are told as quickly as one. */
+class AskedCells {
+  /** By family, rising. */
+  readonly #names = new Map<number, readonly Buffer[]>();
+  readonly #patterns: readonly AnyColumn[];
+
+  constructor(filter: StoreFilter) {
+    const parts = [...alternatives([filter])];
+    this.#patterns = parts.filter((part) => part.op === 'anyColumn');
+    const names = new Map<number, Buffer[]>();
+    for (const part of parts) {
+      if (part.op !== 'hasColumn' && part.op !== 'columnEquals') continue;
+      const list = names.get(part.family);
+      if (list) list.push(part.qualifier);
+      else names.set(part.family, [part.qualifier]);
+    }
+    for (const [family, list] of names) this.#names.set(family, unique(list));
+  }
+
+  /** Whether one may have a qualifier that begins with these bytes. */
+  mayBegin(family: number, start: Buffer): boolean {
+    const names = this.#names.get(family);
+    if (names && beginsWith(names[firstNotBelow(names, start)] ?? EMPTY, start)) return true;
+    return this.#patterns.some((part) => part.family === family && mayMatch(part.match, start));
+  }
+
+  /** Whether all lie before those whose qualifier begins with these bytes. */
+  areBefore(family: number, start: Buffer): boolean {
+    for (const [its, names] of this.#names) {
+      if (its > family || (its === family && Buffer.compare(start, names.at(-1)!) <= 0)) return false;
+    }
+    return this.#patterns.every((part) => isBefore(part, family, start));
+  }
+}
+
+function isBefore({ family: its, match }: AnyColumn, family: number, start: Buffer): boolean {
+  if (its !== family) return its < family;
+  if ('from' in match) return Buffer.compare(start, match.to) > 0;
+  const head = headOf(match);
+  return Buffer.compare(start, head) > 0 && !beginsWith(start, head);
+}
+
+/** Index of the first of `sorted` that is not below the bytes; their number when all are. */
+function firstNotBelow(sorted: readonly Buffer[], bytes: Buffer): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (Buffer.compare(sorted[middle]!, bytes) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function namesOnly(filter: StoreFilter): StoreFilter {
@@ -155,31 +212,6 @@ function namesOnly(filter: StoreFilter): StoreFilter {
 
 function looksAtValues(filter: StoreFilter): boolean {
   return filter.op === 'or' ? filter.of.some(looksAtValues) : filter.op === 'columnEquals';
-}
-
-/** Whether the filter asks for a cell whose qualifier may begin with these bytes. */
-function mayBegin(filter: StoreFilter, family: number, start: Buffer): boolean {
-  switch (filter.op) {
-    case 'hasColumn':
-    case 'columnEquals':
-      return filter.family === family && beginsWith(filter.qualifier, start);
-    case 'anyColumn':
-      return filter.family === family && mayMatch(filter.match, start);
-    default:
-      return filter.op === 'or' && filter.of.some((part) => mayBegin(part, family, start));
-  }
-}
-
-/** Whether the filter asks for cells only that lie before one whose qualifier begins with these bytes. */
-function isBehind(filter: StoreFilter, family: number, start: Buffer): boolean {
-  if (filter.op === 'or') return filter.of.every((part) => isBehind(part, family, start));
-  if (!('family' in filter) || filter.family > family) return false;
-  if (filter.family < family) return true;
-  if (filter.op !== 'anyColumn') return Buffer.compare(start, filter.qualifier) > 0;
-  const { match } = filter;
-  if ('from' in match) return Buffer.compare(start, match.to) > 0;
-  const head = headOf(match);
-  return Buffer.compare(start, head) > 0 && !beginsWith(start, head);
 }
 
 function mayMatch(match: QualifierMatch, start: Buffer): boolean {
