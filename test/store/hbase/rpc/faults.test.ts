@@ -182,6 +182,16 @@ describe('hbase/rpc faults', function () {
     expect(rows.every((row) => row?.length === 7 + 2 + value.length)).to.equal(true);
   });
 
+  it('a connection that is lost does not make the client ask the masters where hbase:meta is', async () => {
+    const { client, all } = await relayed();
+    const key = fresh();
+    await client.mutate(table, { key, put: [cell(0, 'id', '1')] });
+    const asked = client.statistics.calls.GetMetaRegionLocations;
+    for (const relay of all) relay.cut();
+    expect(await client.get(table, key)).to.not.equal(undefined);
+    expect(client.statistics.calls.GetMetaRegionLocations).to.equal(asked);
+  });
+
   it('servers that stop answering: unavailable within the deadline, and service resumes by itself', async () => {
     const client = cluster.client({ rpcTimeoutMs: 500, operationTimeoutMs: 1_500 });
     const key = fresh();

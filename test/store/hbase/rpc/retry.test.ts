@@ -1,0 +1,71 @@
+import { getEventListeners } from 'node:events';
+import { expect } from 'chai';
+import { Connection } from '../../../../src/store/hbase/rpc/connection.js';
+import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
+import { Attempts, Pauses } from '../../../../src/store/hbase/rpc/retry.js';
+import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
+
+const PAUSE_MS = 200;
+const SETTINGS: RpcSettings = {
+  masters: ['127.0.0.1:1'],
+  operationTimeoutMs: 3_600_000,
+  rpcTimeoutMs: 10_000,
+  scannerTimeoutMs: 60_000,
+  retryPauseMs: PAUSE_MS,
+  user: 'test',
+  maxInFlightPerServer: 8,
+  maxQueuedBytes: 1_000_000,
+};
+
+/** Notes how long is waited instead of waiting. */
+class Noted extends Pauses {
+  readonly asked: number[] = [];
+
+  override async pause(ms: number): Promise<void> {
+    this.asked.push(ms);
+  }
+}
+
+const NOT_YET = new Failure('not yet', { undone: true });
+const MOVED = new Failure('moved', { undone: true, moved: true });
+const BUSY = new Failure('busy', { undone: true, overloaded: true });
+
+describe('hbase/rpc retries', () => {
+  it('of operations of one caller that fail together wait as one, and longer the next time', async () => {
+    const pauses = new Noted();
+    const attempts = new Attempts(SETTINGS, pauses);
+    for (let round = 1; round <= 2; round++) {
+      pauses.asked.length = 0;
+      await Promise.all(Array.from({ length: 50 }, () => attempts.pause(NOT_YET, 'no')));
+      expect(pauses.asked.length).to.equal(50);
+      // The jitter is a quarter to each side; the pauses end at one time.
+      for (const ms of pauses.asked) expect(ms).to.be.within(0.6 * round * PAUSE_MS, 1.25 * round * PAUSE_MS);
+      await new Promise(setImmediate);
+    }
+  }).timeout(20_000);
+
+  it('without a pause let others have their turn, and what is overloaded has its pause beside them', async () => {
+    const pauses = new Noted();
+    const attempts = new Attempts(SETTINGS, pauses);
+    let turned = false;
+    setImmediate(() => {
+      turned = true;
+    });
+    const moved = attempts.pause(MOVED, 'no').then(() => turned);
+    await attempts.pause(BUSY, 'no');
+    expect(await moved).to.equal(true);
+    expect(pauses.asked.length).to.equal(1);
+  });
+
+  it('leave nothing behind of connections that do not come about', async () => {
+    const { signal } = new AbortController();
+    const statistics = { calls: {}, actions: 0, retries: 0, connects: 0, cellsReceived: 0 };
+    const counts = { ...statistics, bytesReceived: 0, bytesSent: 0 };
+    for (let n = 0; n < 20; n++) {
+      const opening = Connection.open('127.0.0.1:1', 'ClientService', SETTINGS, counts, () => undefined, signal);
+      const error = await opening.catch((failure) => failure);
+      expect(error).to.be.instanceOf(Failure);
+    }
+    expect(getEventListeners(signal, 'abort')).to.deep.equal([]);
+  });
+});
