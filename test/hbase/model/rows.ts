@@ -153,7 +153,7 @@ export class ModelRows {
   }
 
   /** For one front end. */
-  for(world: World, front: number): Rows {
+  for(world: Pick<World, 'request'>, front: number): Rows {
     const read = <T>(what: string, work: () => T, show: (answer: T) => string): Promise<T> =>
       world.request(front, `read ${what}`, work, show);
     const change = (table: TableHandle, mutation: RowMutation): Promise<boolean> =>

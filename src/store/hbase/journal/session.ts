@@ -21,8 +21,10 @@ export interface SessionOptions {
   readonly failpoint?: Failpoint | undefined;
 }
 
-/** So many rows that are not used are given back at a time. */
-const IDLE_ROWS = 200;
+/** Shared rows that are held at the most, about: each is in memory, with its lock in HBase. */
+const MOST_SHARED = 10_000;
+/** So many are given back at a time. */
+const TOGETHER = 200;
 
 /** A decided plan whose counters are not all folded yet. */
 interface Unfolded {
@@ -103,6 +105,8 @@ export class Session {
   #every(ms: number, work: () => Promise<void>): void {
     let busy = false;
     const stop = this.#clock.every(ms, () => {
+      // A beat may have heard that others gave the writer up, and nobody else.
+      if (this.ended) return this.abandon();
       if (busy) return;
       busy = true;
       // What does not come through is tried again next time; the lease tells when it went on too long.
@@ -214,6 +218,7 @@ export class Session {
   }
 
   async #giveBack(row: SharedRow): Promise<void> {
+    if (this.shared.held(row.id) !== row) return;
     const release = await this.locals.acquire([{ id: row.id, exclusive: true }]);
     try {
       if (this.shared.held(row.id) === row) await this.shared.release(row);
@@ -266,21 +271,28 @@ export class Session {
     });
   }
 
+  /** Rows that nobody here has used for a while, and of too many those that were left alone longest. */
   async #releaseIdle(): Promise<void> {
     const before = this.#clock.now() - this.pace.idle;
-    const idle: SharedRow[] = [];
+    let excess = this.shared.size - MOST_SHARED;
+    const left: SharedRow[] = [];
     for (const row of this.shared.rows()) {
-      if (idle.length === IDLE_ROWS) break;
-      if (row.usedAt < before && row.clean && row.state === 'held') idle.push(row);
+      if (excess-- <= 0 && row.usedAt >= before) break;
+      if (row.clean && row.state === 'held') left.push(row);
     }
-    await Promise.all(idle.map((row) => this.#giveBack(row)));
+    await this.#giveBackAll(left);
+  }
+
+  async #giveBackAll(rows: readonly SharedRow[]): Promise<void> {
+    for (let at = 0; at < rows.length; at += TOGETHER)
+      await Promise.all(rows.slice(at, at + TOGETHER).map((row) => this.#giveBack(row)));
   }
 
   /** Gives everything back. No plan is running. */
   async close(): Promise<void> {
     this.#stop();
     if (this.ended) return;
-    await Promise.all([...this.shared.rows()].map((row) => this.#giveBack(row)));
+    await this.#giveBackAll([...this.shared.rows()]);
     await this.vacant.close();
     await this.writer.close();
   }

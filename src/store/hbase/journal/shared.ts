@@ -148,17 +148,16 @@ export class SharedRows {
     return (row !== undefined && row.folding.length > 0) || (this.#folded.get(id) ?? this.#foldedUnknown) > since;
   }
 
+  /** The one that was left alone longest in front. */
   rows(): Iterable<SharedRow> {
     return this.#rows.values();
   }
 
   /** The row, held, or what stands in the way. The caller has its local lock. */
   async hold(table: OpenTable, key: Buffer, id: string): Promise<SharedRow | Conflict> {
-    let row = this.#rows.get(id);
-    if (!row) {
-      row = new SharedRow(table, key, id);
-      this.#rows.set(id, row);
-    }
+    const row = this.#rows.get(id) ?? new SharedRow(table, key, id);
+    this.#rows.delete(id);
+    this.#rows.set(id, row);
     row.usedAt = this.#clock.now();
     row.taken ??= this.#take(row);
     const found = await row.taken;
