@@ -280,8 +280,9 @@ export interface Store extends Reader {
   /** Resolves with whether writes were held. */
   releaseWrites?(): Promise<boolean>;
   /**
-   * Counts the rows that processes which died have left locked; with `remove` they are no more. Others meet them
-   * without harm: what had begun was finished or dropped before. Absent where a lock ends with its process.
+   * Counts the rows that processes which died have left locked; with `remove` they are no more, nor is what else is
+   * left of those processes. Others meet them without harm: what had begun was finished or dropped before. Absent where
+   * a lock ends with its process.
    */
   deadLocks?(remove: boolean): Promise<number>;
   /**

@@ -3,10 +3,12 @@ import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
+import { FOREVER, FOREVER_ROW, JOURNAL } from '../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../src/store/hbase/journal/locks.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { pieceKey } from '../../src/store/hbase/journal/writer.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { cellCounter } from '../../src/store/row.js';
@@ -91,7 +93,7 @@ describe('front ends that died', function () {
     expect(await store.deadLocks(false)).to.equal(0);
     await store.client.putMany(
       cluster.journal,
-      ids.map((key) => ({ key, deleteRow: true, timestamp: (1n << 62n) + 1n })),
+      ids.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
     );
     const before = await hotLocks();
     expect(await store.deadLocks(false)).to.equal(2);
@@ -100,5 +102,21 @@ describe('front ends that died', function () {
     expect(await store.deadLocks(false)).to.equal(0);
     const after = await hotLocks();
     expect(after.map((lock) => lock!.length)).to.deep.equal(before.map((lock) => lock!.length - 3 * 16));
+  });
+
+  it('and whose pieces of a record arrive later leave them until it is asked for; those of the living stay', async () => {
+    const [dead, living] = [randomId(), await dies(0)];
+    const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value: Buffer.alloc(1000) }];
+    const pieces = [dead, living].flatMap((id) => [0, 1].map((n) => pieceKey(id, 1n, n)));
+    await store.client.putMany(
+      cluster.journal,
+      pieces.map((key) => ({ key, put, timestamp: FOREVER })),
+    );
+    const there = async (): Promise<boolean[]> =>
+      (await store.client.getMany(cluster.journal, pieces)).map((row) => row !== undefined);
+    await store.deadLocks(false);
+    expect(await there()).to.deep.equal([true, true, true, true]);
+    await store.deadLocks(true);
+    expect(await there()).to.deep.equal([false, false, true, true]);
   });
 });

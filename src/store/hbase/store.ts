@@ -9,6 +9,7 @@ import { randomId } from './journal/codec.js';
 import { Journal } from './journal/journal.js';
 import { INTERNAL_TABLES } from './journal/journal-tables.js';
 import { countDead } from './journal/locks.js';
+import { removeOrphans } from './journal/sweeper.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
@@ -111,6 +112,7 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async deadLocks(remove: boolean): Promise<number> {
     this.#checkOpen();
+    if (remove) await removeOrphans(this.cluster);
     return countDead(this.cluster, remove);
   }
 

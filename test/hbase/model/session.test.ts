@@ -2,9 +2,10 @@ import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
 import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import { rowId } from '../../../src/store/hbase/journal/groups.js';
+import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
 import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
-import { AtOnce, type Front, journalOf, openSession } from './at-once.js';
+import { AtOnce, type Front, journalOf, openSession, rest } from './at-once.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
 
@@ -41,6 +42,36 @@ describe('a session of the journal', () => {
     await idle.clock.pass(PACE.lease / 2);
     expect(reads, 'reads of a journal row that is gone').to.equal(0);
     expect(idle.clock.timers.size, 'timers').to.equal(timers);
+  });
+
+  it('takes the pieces of large records out while decisions follow one another', async () => {
+    const hbase = new AtOnce([TABLE]);
+    const front = hbase.front();
+    const session = await openSession(front);
+    const [name] = hbase.journal();
+    const value = Buffer.alloc(3 << 19);
+    const cell = { family: 0, qualifier: Buffer.from('long'), value };
+    const steps = ['a', 'b'].map((key) => ({ table: TABLE.name, key: Buffer.from(key), put: [cell] }));
+    await runPlan(session, { steps, decisive: 0 }, session.turn());
+    expect(hbase.journal()).to.have.length.above(1);
+    const { mutate } = front.client;
+    let answer: () => void = () => undefined;
+    front.client.mutate = async (table, mutation) => {
+      const isDecision = mutation.put?.some(({ family }) => table === front.cluster.journal && family === JOURNAL.plan);
+      if (isDecision) await new Promise<void>((resolve) => (answer = resolve));
+      return mutate(table, mutation);
+    };
+    const next = ['c', 'd'].map((key) => ({
+      table: TABLE.name,
+      key: Buffer.from(key),
+      put: [{ ...cell, value: Buffer.from('x') }],
+    }));
+    const writing = runPlan(session, { steps: next, decisive: 0 }, session.turn());
+    await rest();
+    await session.writer.tidy();
+    expect(hbase.journal()).to.deep.equal([name]);
+    answer();
+    await writing;
   });
 
   describe('that holds many rows shared', () => {

@@ -237,6 +237,29 @@ export class Sweeper {
   }
 }
 
+/** Takes away pieces of records that arrived when their writer's row was gone. */
+export async function removeOrphans({ client, journal }: Cluster): Promise<void> {
+  const scan = client.scan(journal, {}, { keysOnly: true });
+  try {
+    for (let batch = await scan.next(); batch; batch = await scan.next()) {
+      const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
+      // Looked for after its pieces were seen: a writer that is not there then will never be.
+      const writers = await client.getMany(
+        journal,
+        pieces.map((key) => key.subarray(0, ID_BYTES)),
+        { families: [JOURNAL.state] },
+      );
+      const orphans = pieces.filter((_, i) => !writers[i]);
+      await client.putMany(
+        journal,
+        orphans.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+      );
+    }
+  } finally {
+    scan.close();
+  }
+}
+
 /** One writer that cannot be swept is tried again at the next look, and keeps nobody from the others: false. */
 async function unlessFailed(work: () => Promise<boolean>): Promise<boolean> {
   try {

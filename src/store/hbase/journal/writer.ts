@@ -280,9 +280,10 @@ export class Writer {
 
   /** Takes finished records out; those that stay in cost nothing but the sweeper's time. */
   async tidy(): Promise<void> {
-    if (this.#fenced || this.#deciding) return;
+    if (this.#fenced) return;
     const { client, journal } = this.#cluster;
-    const done = this.#done.splice(0, GROUP_DONE);
+    // The next decisions take those out.
+    const done = this.#deciding ? [] : this.#done.splice(0, GROUP_DONE);
     const pieces = this.#pieces.splice(0);
     try {
       if (done.length > 0 && !(await this.#write([], done.map(sequenceBytes)))) this.abandon();
