@@ -6,7 +6,7 @@ import { StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';
-import { runPlan, withGates } from './journal/run.js';
+import { runPlan, settled, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
 import { takeBack } from './journal/take-back.js';
 import { STEP } from './journal/tickets.js';
@@ -158,7 +158,7 @@ async function write(session: Session, part: Part, ticket: bigint, first: bigint
   const { table, load, rows } = part;
   const { client } = session.cluster;
   if (isReplaced(part)) {
-    await Promise.all(rows.map((row) => replace(session, table, row)));
+    await settled(rows.map((row) => replace(session, table, row)));
     return;
   }
   for (let at = 0; at < rows.length; at += WRITTEN) {

@@ -185,13 +185,14 @@ class PlanRun {
 
   /**
    * Does something else while the rows are held, and lets go of them. A session that ended leaves them to who sweeps
-   * it.
+   * it. A lock that could not be taken off does not say how the work ended: `Session` takes it off when the row is
+   * wanted.
    */
   async hold(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } finally {
-      if (!this.#session.ended) await this.#unlock(this.#exclusive);
+      if (!this.#session.ended) await this.#unlock(this.#exclusive).catch(unlessStoreError);
     }
   }
 
@@ -336,8 +337,12 @@ function unknownOutcome(error: unknown): StoreError {
   });
 }
 
+function unlessStoreError(error: unknown): void {
+  if (!(error instanceof StoreError)) throw error;
+}
+
 /** Waits for all before the first failure is passed on: nothing goes on behind the caller's back. */
-async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+export async function settled(work: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

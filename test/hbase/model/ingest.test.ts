@@ -1,0 +1,81 @@
+import { expect } from 'chai';
+import type { LoadRow, Plan, TableSpec } from '../../../src/store/contract.js';
+import { GATES } from '../../../src/store/hbase/cluster.js';
+import { ingest } from '../../../src/store/hbase/ingest.js';
+import { readLock } from '../../../src/store/hbase/journal/locks.js';
+import type { Session } from '../../../src/store/hbase/journal/session.js';
+import type { RowMutation } from '../../../src/store/hbase/rpc/rpc-types.js';
+import { packRow } from '../../../src/store/row.js';
+import { StoreError } from '../../../src/store/store-error.js';
+import { AtOnce, type Front, openSession, rest } from './at-once.js';
+
+const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
+const LOG: TableSpec = { name: 'log', families: [{ name: 'c' }], rising: true };
+const cell = (value: string) => ({ family: 0, qualifier: Buffer.from('id'), value: Buffer.from(value) });
+
+function row(key: string): LoadRow {
+  return { key: Buffer.from(key), row: packRow([cell(key)]) };
+}
+
+const PLAN: Plan = { steps: [{ table: LOG.name, append: [cell('loaded')] }], decisive: 0 };
+
+/** Rows that are written over, each by a plan of its own. */
+const load = (session: Session, keys: string): Promise<void> =>
+  ingest(session, [{ table: TABLE.name, rows: [...keys].map(row) }], PLAN);
+
+describe('a batch over HBase', () => {
+  let hbase: AtOnce;
+  let front: Front;
+  let session: Session;
+
+  beforeEach(async () => {
+    hbase = new AtOnce([TABLE, LOG]);
+    front = hbase.front();
+    session = await openSession(front);
+  });
+
+  const gate = () =>
+    readLock(front.cluster, { table: front.cluster.known(GATES), key: Buffer.from(TABLE.name, 'latin1') });
+
+  /** The lock of the gate is taken off by this. */
+  const opensGate = ({ guards, delete: gone }: RowMutation): boolean =>
+    guards?.[0]?.op === 'equals' && guards[0].value[0] === 0x58 && gone?.length === 1;
+
+  it('that was decided is told so, although its gate could not be opened, and the next goes on', async () => {
+    const { mutate } = front.client;
+    let failed = 0;
+    front.client.mutate = async (table, mutation) => {
+      if (failed > 0 || table !== front.cluster.known(GATES).handle || !opensGate(mutation))
+        return mutate(table, mutation);
+      failed++;
+      throw new StoreError('unavailable', 'no answer');
+    };
+    await load(session, 'ab');
+    expect(failed).to.equal(1);
+    expect(await gate()).to.not.equal(undefined);
+    const next = load(session, 'c');
+    await front.clock.pass(100);
+    await next;
+    expect(await gate()).to.equal(undefined);
+  });
+
+  it('of which a row fails ends when the others have', async () => {
+    const { mutate } = front.client;
+    let answer: () => void = () => undefined;
+    front.client.mutate = async (table, mutation) => {
+      const puts = mutation.put?.[0]?.value.toString();
+      if (puts === 'a') throw new StoreError('unavailable', 'no answer');
+      if (puts === 'b') await new Promise<void>((resolve) => (answer = resolve));
+      return mutate(table, mutation);
+    };
+    let told: unknown;
+    const loading = load(session, 'ab').catch((error: unknown) => {
+      told = error;
+    });
+    await rest();
+    expect(told, 'told while a row is being written').to.equal(undefined);
+    answer();
+    await loading;
+    expect(told).to.be.instanceOf(StoreError);
+  });
+});
