@@ -7,8 +7,7 @@ import { Session, type SessionOptions } from '../../../src/store/hbase/journal/s
 import { Tickets } from '../../../src/store/hbase/journal/tickets.js';
 import type { RowMutation, TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { counterBytes, EMPTY } from '../../../src/store/row.js';
-import { StoreError } from '../../../src/store/store-error.js';
-import { ModelRows } from './rows.js';
+import { lost, ModelRows } from './rows.js';
 
 interface Timer {
   due: number;
@@ -135,10 +134,9 @@ export function loseOnce(client: Rows, isMeant: (mutation: RowMutation) => boole
     if (isLost || !isMeant(mutation)) return done;
     isLost = true;
     await between?.();
-    const doubt = new StoreError('unavailable', 'lost', { applied: 'unknown' });
-    if (!mutation.repeatable) throw doubt;
+    if (!mutation.repeatable) throw lost();
     if (await mutate(table, mutation)) return true;
-    if (!mutation.doubtIsFalse) throw doubt;
+    if (!mutation.doubtIsFalse) throw lost();
     return false;
   };
 }

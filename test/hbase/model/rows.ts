@@ -6,6 +6,7 @@ import { internalHandle, tableHandle } from '../../../src/store/hbase/schema/ind
 import { hbaseSettings } from '../../../src/store/hbase/settings.js';
 import { compareCells, counterBytes, packRow } from '../../../src/store/row.js';
 import { guardHolds } from '../../../src/store/row-edit.js';
+import { StoreError } from '../../../src/store/store-error.js';
 import type { World } from './world.js';
 
 const SETTINGS = hbaseSettings({ url: 'hbase://nowhere:1/m', regions: 1 });
@@ -156,8 +157,18 @@ export class ModelRows {
   for(world: Pick<World, 'request'>, front: number): Rows {
     const read = <T>(what: string, work: () => T, show: (answer: T) => string): Promise<T> =>
       world.request(front, `read ${what}`, work, show);
-    const change = (table: TableHandle, mutation: RowMutation): Promise<boolean> =>
-      world.request(front, mutationText(table, mutation), () => this.table(table).mutate(mutation), String);
+    const change = (table: TableHandle, mutation: RowMutation): Promise<boolean> => {
+      let tries = 0;
+      // Done once more where the answer was lost: what may not be, or whose guard fails then, has an unknown outcome.
+      const work = (): boolean => {
+        const isAgain = tries++ > 0;
+        if (isAgain && !mutation.repeatable) throw lost();
+        const done = this.table(table).mutate(mutation);
+        if (isAgain && !done && !mutation.doubtIsFalse) throw lost();
+        return done;
+      };
+      return world.request(front, mutationText(table, mutation), work, String);
+    };
     const get: Rows['get'] = (table, key, options) =>
       read(`${table.name} ${key.toString('latin1')}`, () => this.table(table).visible(key, options), hex);
     const refused = (): never => {
@@ -168,7 +179,7 @@ export class ModelRows {
       getMany: (table, keys, options) => Promise.all(keys.map((key) => get(table, key, options))),
       mutate: change,
       async putMany(table, mutations) {
-        await Promise.all(mutations.map((mutation) => change(table, mutation)));
+        await Promise.all(mutations.map((mutation) => change(table, { ...mutation, repeatable: true })));
       },
       increment: (table, key, adds) =>
         world.request(
@@ -206,6 +217,10 @@ export class ModelRows {
       putRows: refused,
     };
   }
+}
+
+export function lost(): StoreError {
+  return new StoreError('unavailable', 'lost', { applied: 'unknown' });
 }
 
 function hex(row: Buffer | undefined): string {

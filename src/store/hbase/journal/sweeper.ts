@@ -130,7 +130,9 @@ export class Sweeper {
   async sweep(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
-    await client.mutate(journal, { key: id, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true });
+    const guards = [IS_ALIVE];
+    // False: it was swept already, by others or by an attempt whose answer was lost.
+    await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
     await this.#drain(id);
   }
 
@@ -160,7 +162,8 @@ export class Sweeper {
     await this.#failpoint?.('sweep folded');
     const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const];
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: DRAINED }];
-    return client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true });
+    // False, too, where an answer was lost: a look clears the writer after a lease then.
+    return client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
   }
 
   /** Takes the locks of drained writers away, wherever they are, and their journal rows. True when there were any. */
