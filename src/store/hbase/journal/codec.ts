@@ -109,6 +109,8 @@ export interface Addition {
   readonly table: string;
   readonly key: Buffer;
   readonly add: Buffer;
+  /** `Holder.folded` as the row was taken for it: a hold that says less is of a join that arrived late. */
+  readonly since: bigint;
 }
 
 /** An index row that comes or goes. */
@@ -125,8 +127,9 @@ export interface Appended {
   readonly row: Buffer;
 }
 
-/** 2 has followers; records without any are written as 1. */
-const FORMAT = 2;
+/** 2 has followers, 3 `since` of additions; a record is written in the first that has what it has. */
+const FORMAT = 3;
+const WITH_FOLLOWERS = 2;
 
 /** A record's bytes, one part after another. */
 export interface EncodedRecord {
@@ -137,12 +140,12 @@ export interface EncodedRecord {
 /** Long values are referred to instead of copied. */
 export function encodeRecord(record: PlanRecord): EncodedRecord {
   const out = new Writer();
-  const format = record.followers.length > 0 ? FORMAT : 1;
+  const format = formatOf(record);
   out.number(format);
   out.long(record.plan);
   out.long(record.ticket);
   writeChanges(out, record.rows);
-  out.list(record.shared, ({ table, key, add }) => out.text(table).bytes(key).bytes(add));
+  out.list(record.shared, ({ table, key, add, since }) => out.text(table).bytes(key).bytes(add).long(since));
   out.list(record.blind, ({ table, key, put }) =>
     out
       .text(table)
@@ -150,8 +153,13 @@ export function encodeRecord(record: PlanRecord): EncodedRecord {
       .number(put ? 1 : 0),
   );
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
-  if (format > 1) writeChanges(out, record.followers);
+  if (format >= WITH_FOLLOWERS) writeChanges(out, record.followers);
   return out.end();
+}
+
+function formatOf({ shared, followers }: PlanRecord): number {
+  if (shared.length > 0) return FORMAT;
+  return followers.length > 0 ? WITH_FOLLOWERS : 1;
 }
 
 function writeChanges(out: Writer, changes: readonly RowChange[]): void {
@@ -174,10 +182,15 @@ export function decodeRecord(bytes: Buffer): PlanRecord {
     plan: from.long(),
     ticket: from.long(),
     rows: readChanges(from),
-    shared: from.list(() => ({ table: from.text(), key: from.bytes(), add: from.bytes() })),
+    shared: from.list(() => ({
+      table: from.text(),
+      key: from.bytes(),
+      add: from.bytes(),
+      since: format >= FORMAT ? from.long() : 0n,
+    })),
     blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.number() === 1 })),
     appends: from.list(() => ({ table: from.text(), key: from.bytes(), row: from.bytes() })),
-    followers: format > 1 ? readChanges(from) : [],
+    followers: format >= WITH_FOLLOWERS ? readChanges(from) : [],
   };
 }
 

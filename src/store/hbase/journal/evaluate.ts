@@ -16,6 +16,8 @@ export interface Seen {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
   readonly cells: ReadonlyMap<string, Buffer | undefined>;
+  /** `SharedRow.since` of rows that are held shared. */
+  readonly since: ReadonlyMap<string, bigint>;
 }
 
 export function cellId(table: string, family: number, key: Buffer): string {
@@ -56,7 +58,8 @@ export function evaluate(
     if (kind === 'exclusive') rows.push(rowChange(group, changes, seen.rows.get(id)));
     else if (kind === 'follower') followers.push(rowChange(group, changes, undefined));
     else if (kind === 'blind') blind.push({ table: name, key, put: changes.rows.get(id) !== undefined });
-    else if (additions(group).length > 0) shared.push({ table: name, key, add: packAdds(additions(group)) });
+    else if (additions(group).length > 0)
+      shared.push({ table: name, key, add: packAdds(additions(group)), since: seen.since.get(id)! });
   }
   return { plan: number, ticket, rows, shared, blind, appends: appended(plan, changes, ticket), followers };
 }

@@ -222,7 +222,11 @@ class PlanRun {
   async #read(): Promise<Seen> {
     const rows = new Map<string, Buffer | undefined>();
     const cells = new Map<string, Buffer | undefined>();
-    for (const [id, row] of this.#shared) rows.set(id, row.view(row.row));
+    const since = new Map<string, bigint>();
+    for (const [id, row] of this.#shared) {
+      rows.set(id, row.view(row.row));
+      since.set(id, row.since);
+    }
     const work: Promise<void>[] = [];
     for (const group of this.#exclusive) {
       const options = group.table.familyReads.of(lookedAt(group));
@@ -231,7 +235,7 @@ class PlanRun {
       if (names.length > 0) work.push(this.#readCells(group, names, cells));
     }
     await settled(work);
-    return { rows, cells };
+    return { rows, cells, since };
   }
 
   async #readRow(

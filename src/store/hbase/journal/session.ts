@@ -72,7 +72,7 @@ export class Session {
       this.vacant,
       tickets,
       clock,
-      pace.fold,
+      pace,
       () => this.abandon(),
       () => this.#settle(),
     );

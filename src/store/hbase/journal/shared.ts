@@ -3,7 +3,7 @@ import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js
 import { editRow } from '../../row-edit.js';
 import { StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import type { Clock, Stop } from './clock.js';
+import type { Clock, Pace, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
 import { type Conflict, freeing, type LockedRow, lockIn } from './locks.js';
 import { moments } from './moments.js';
@@ -36,8 +36,9 @@ export class SharedRow implements LockedRow {
   pending: Increment[] = [];
   folding: Increment[] = [];
   sequence = 0n;
-  /** Additions of records up to this one are in the row. */
+  /** Additions of records up to this one are in the row; `since`: when it was taken. */
   folded = 0n;
+  since = 0n;
   foldedAt = Number.NEGATIVE_INFINITY;
   usedAt = 0;
   work: Promise<void> = Promise.resolve();
@@ -93,7 +94,7 @@ export class SharedRows {
   readonly #vacant: VacantLocks;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
-  readonly #foldMs: number;
+  readonly #pace: Pace;
   readonly #rows = new Map<string, SharedRow>();
   /** By table: the number of rows with something pending, and when the last fold ended. */
   readonly #pending = new Map<string, { rows: number; folded: number }>();
@@ -112,7 +113,7 @@ export class SharedRows {
     vacant: VacantLocks,
     tickets: Tickets,
     clock: Clock,
-    foldMs: number,
+    pace: Pace,
     onFailure: (error: unknown) => void,
     onFold: () => void,
   ) {
@@ -121,7 +122,7 @@ export class SharedRows {
     this.#vacant = vacant;
     this.#tickets = tickets;
     this.#clock = clock;
-    this.#foldMs = foldMs;
+    this.#pace = pace;
     this.#onFailure = onFailure;
     this.#onFold = onFold;
   }
@@ -182,33 +183,49 @@ export class SharedRows {
     if (this.#rows.get(row.id) === row) this.#rows.delete(row.id);
   }
 
-  /** Puts this writer among the row's holders. */
+  /**
+   * Puts this writer among the row's holders. Every try is sent once, and each after a lost answer has a sequence of
+   * its own: one that arrives when the row was given back is a hold that no record was decided under.
+   */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
-    const me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
-    const mark = joinMark(this.#writer.id, ++this.#joins);
+    const end = this.#clock.now() + this.#pace.plan;
+    let me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
     let found: Buffer | undefined;
     for (;;) {
-      const value = withHolder(found, me, mark);
-      if (await this.#swap(row, found, value)) break;
+      const value = withHolder(found, me, joinMark(me.writer, ++this.#joins));
+      const joined = await this.#try(row, found, value, end);
+      if (joined) break;
+      if (joined === undefined) me = { ...me, folded: this.#writer.skip() };
       found = (await this.#read(row)).lock;
       if (found && parseLock(found).kind === 'exclusive') return found;
       if (found?.equals(value)) break;
     }
     // Only now it stands still.
     const seen = await this.#read(row);
-    if (!seen.lock || !holderIn(seen.lock, this.#writer.id)) throw new Fenced();
+    const mine = seen.lock && holderIn(seen.lock, me.writer);
+    if (!seen.lock || !mine) throw new Fenced();
     row.lock = seen.lock;
     row.row = seen.row;
-    row.sequence = me.folded;
-    row.folded = me.folded;
+    row.sequence = mine.folded;
+    row.folded = mine.folded;
+    row.since = mine.folded;
     return undefined;
   }
 
-  #swap({ table, key }: SharedRow, found: Buffer | undefined, value: Buffer): Promise<boolean> {
+  /** One try, which is not repeated; undefined where its answer was lost and there is time for others. */
+  async #try(row: SharedRow, found: Buffer | undefined, value: Buffer, end: number): Promise<boolean | undefined> {
+    const { table, key } = row;
     const guard = found
       ? ({ op: 'equals', ...table.lock, value: found } as const)
       : ({ op: 'absent', ...table.lock } as const);
-    return this.#cluster.swap(table, { key, guards: [guard], put: [{ ...table.lock, value }] });
+    try {
+      return await this.#cluster.client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
+    } catch (error) {
+      const isLost = error instanceof StoreError && error.applied === 'unknown' && this.#clock.now() < end;
+      if (!isLost) throw error;
+      await this.#clock.sleep(this.#pace.look);
+      return undefined;
+    }
   }
 
   /** Lock cell and row in one read. */
@@ -233,8 +250,8 @@ export class SharedRows {
     row.sequence = sequence;
     const since = this.#clock.now() - row.foldedAt;
     const known = adds.every((add) => row.row && cellValue(row.row, add.family, add.qualifier));
-    if (since >= this.#foldMs || !known) return this.fold(row);
-    row.stopFold ??= this.#clock.after(this.#foldMs - since, () => void this.fold(row).catch(this.#onFailure));
+    if (since >= this.#pace.fold || !known) return this.fold(row);
+    row.stopFold ??= this.#clock.after(this.#pace.fold - since, () => void this.fold(row).catch(this.#onFailure));
     return undefined;
   }
 

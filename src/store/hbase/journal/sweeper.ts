@@ -3,7 +3,7 @@ import { StoreError } from '../../store-error.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Stop } from './clock.js';
-import { decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
+import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
 import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
 import { lockIn, removeEverywhere } from './locks.js';
@@ -11,6 +11,11 @@ import { counted } from './shared.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
+
+/** What record `sequence` adds to a row. */
+interface Added extends Pick<Addition, 'add' | 'since'> {
+  readonly sequence: bigint;
+}
 
 interface Watched {
   /** Beat and state. */
@@ -177,12 +182,12 @@ export class Sweeper {
 
   /** Adds what the records add to shared rows and the rows do not have yet, and takes the writer's hold off them. */
   async #fold(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
-    const adds = new Map<string, { table: string; key: Buffer; list: { sequence: bigint; add: Buffer }[] }>();
+    const adds = new Map<string, { table: string; key: Buffer; list: Added[] }>();
     for (const [sequence, record] of records) {
-      for (const { table, key, add } of record.shared) {
+      for (const { table, key, add, since } of record.shared) {
         const name = rowId(table, key);
         const known = adds.get(name) ?? { table, key, list: [] };
-        known.list.push({ sequence, add });
+        known.list.push({ sequence, add, since });
         adds.set(name, known);
       }
     }
@@ -194,20 +199,15 @@ export class Sweeper {
   }
 
   /** False when another changed the row meanwhile. */
-  async #foldRow(
-    table: OpenTable,
-    key: Buffer,
-    id: Buffer,
-    list: readonly { sequence: bigint; add: Buffer }[],
-  ): Promise<boolean> {
+  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly Added[]): Promise<boolean> {
     const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
     const found = row && lockIn(table, row);
     const lock = found && parseLock(found);
     const mine = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
     // Folded by another sweeper, which took the hold off.
     if (!row || !found || !mine || lock?.kind !== 'shared') return true;
-    const late = list.filter((one) => one.sequence > mine.folded);
-    const adds = late
+    const missing = list.filter(({ sequence, since }) => sequence > mine.folded && since <= mine.folded);
+    const adds = missing
       .flatMap(({ add }) => unpackRow(add))
       .map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
     const counters = counted(row, adds);

@@ -87,9 +87,14 @@ export class Writer {
     return this.#fenced;
   }
 
-  /** Sequence of the last record that was sent to the journal. */
+  /** Sequence of the last record that was sent to the journal, or the last that was skipped. */
   get sequence(): bigint {
     return this.#sequence;
+  }
+
+  /** A sequence that no record has: greater than those of all records before, less than those of all after. */
+  skip(): bigint {
+    return ++this.#sequence;
   }
 
   /**
