@@ -62,7 +62,7 @@ export class Mortal {
     const arm = (point: string): void => {
       wanted = point;
     };
-    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, LEASE_MS, () => false);
+    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, LEASE_MS, 0, () => false);
     return new Mortal(front, points, arm, async () => {
       dead = true;
       // Ends its timers; it cannot say good-bye.

@@ -1,6 +1,6 @@
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
-import { awaitedLater, isPromise } from '../maybe.js';
+import { isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
 import { StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
@@ -47,10 +47,13 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
       const batch = await session.writer.announce(ticket, tables);
       await at(session, 'batch announced');
+      const window = new Window();
       try {
-        await writeAll(session, parts, ticket);
+        await writeAll(session, parts, ticket, window);
         await runPlan(session, plan, session.turn(true), gated, batch);
       } catch (error) {
+        // Rows may still arrive: whoever sweeps this writer looks for them later, too.
+        if (window.isUnknown) session.abandon();
         await undo(session, batch, ticket, tables);
         throw error;
       }
@@ -80,8 +83,7 @@ function isReplaced(part: Part): boolean {
   return isGated(part) && !part.load.absent;
 }
 
-async function writeAll(session: Session, parts: readonly Part[], ticket: bigint): Promise<void> {
-  const window = new Window();
+async function writeAll(session: Session, parts: readonly Part[], ticket: bigint, window: Window): Promise<void> {
   try {
     let number = ticket;
     for (const part of parts) {
@@ -103,10 +105,15 @@ async function writeAll(session: Session, parts: readonly Part[], ticket: bigint
 /** Chunks under way: while some travel, the next is made. */
 class Window {
   readonly #running: Promise<void>[] = [];
+  /** Whether one failed of which nobody knows if it was done. */
+  isUnknown = false;
 
   /** Returns when there is room for another; rejects when an earlier one failed. */
   async add(work: Promise<void>): Promise<void> {
-    this.#running.push(awaitedLater(work));
+    work.catch((error: unknown) => {
+      if (error instanceof StoreError && error.applied === 'unknown') this.isUnknown = true;
+    });
+    this.#running.push(work);
     if (this.#running.length >= WINDOW) await this.#running.shift();
   }
 

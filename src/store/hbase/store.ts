@@ -59,6 +59,7 @@ export class HBaseStore extends HBaseReader implements Store {
       clock: CLOCK,
       pace: { ...PACE, lease: options.leaseMs ?? PACE.lease, plan: settings.operationTimeoutMs },
       answers: () => client.statistics.bytesReceived,
+      lateMs: settings.rpcTimeoutMs,
       newId: randomId,
       failpoint: options.failpoint,
     });

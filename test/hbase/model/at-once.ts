@@ -72,6 +72,9 @@ export function rest(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** What a front end that died has sent may arrive for so long. */
+export const LATE_MS = 10_000;
+
 /** A front end: what it asks of HBase a test may replace. */
 export interface Front {
   readonly client: Rows;
@@ -113,7 +116,7 @@ export class AtOnce {
 }
 
 export function journalOf({ cluster, options }: Front): Journal {
-  return new Journal(cluster, { ...options, answers: () => 0 });
+  return new Journal(cluster, { ...options, answers: () => 0, lateMs: LATE_MS });
 }
 
 export async function openSession({ cluster, clock, options }: Front): Promise<Session> {

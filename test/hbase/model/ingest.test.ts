@@ -1,13 +1,16 @@
 import { expect } from 'chai';
 import type { LoadRow, Plan, TableSpec } from '../../../src/store/contract.js';
-import { GATES } from '../../../src/store/hbase/cluster.js';
+import { GATES, type Rows } from '../../../src/store/hbase/cluster.js';
 import { ingest } from '../../../src/store/hbase/ingest.js';
+import { PACE } from '../../../src/store/hbase/journal/clock.js';
+import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../../src/store/hbase/journal/locks.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
 import type { RowMutation } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../src/store/row.js';
 import { StoreError } from '../../../src/store/store-error.js';
-import { AtOnce, type Front, openSession, rest } from './at-once.js';
+import { AtOnce, type Front, journalOf, LATE_MS, openSession, rest } from './at-once.js';
+import { lost } from './rows.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
 const LOG: TableSpec = { name: 'log', families: [{ name: 'c' }], rising: true };
@@ -77,5 +80,48 @@ describe('a batch over HBase', () => {
     answer();
     await loading;
     expect(told).to.be.instanceOf(StoreError);
+  });
+
+  it('of which a put may still arrive is left to the sweeper', async () => {
+    front.client.putRows = () => Promise.reject(lost());
+    let told: unknown;
+    await ingest(session, [{ table: TABLE.name, rows: [row('a')], absent: true }], PLAN).catch((error: unknown) => {
+      told = error;
+    });
+    expect(told).to.be.instanceOf(StoreError);
+    expect(session.ended).to.equal(true);
+    const written = await front.client.get(front.cluster.journal, session.writer.id, { families: [JOURNAL.plan] });
+    expect(written, 'the batch, in the journal').to.not.equal(undefined);
+  });
+
+  it('whose front end died is taken back with rows that arrive after it was taken back', async () => {
+    const ticket = await session.tickets.draw(1);
+    await session.writer.announce(ticket, [TABLE.name]);
+    const other = hbase.front();
+    const { handle } = await other.cluster.table(TABLE.name);
+    let scans = 0;
+    const { scan } = other.client;
+    other.client.scan = (table, range, options) => {
+      if (table === handle && options?.timestamp === ticket) return arriving(scan(table, range, options));
+      return scan(table, range, options);
+    };
+    const arriving = (given: ReturnType<Rows['scan']>): ReturnType<Rows['scan']> => ({
+      ...given,
+      next: async () => {
+        const batch = await given.next();
+        // Seen by nobody who has looked before.
+        if (!batch && scans++ === 0)
+          hbase.rows.table(handle).mutate({ key: Buffer.from('late'), put: [cell('late')], timestamp: ticket });
+        return batch;
+      },
+    });
+    const journal = journalOf(other);
+    await journal.start();
+    const name = session.writer.id.toString('hex');
+    await other.clock.pass(2 * PACE.lease);
+    expect(scans).to.be.greaterThan(0);
+    await other.clock.pass(LATE_MS + PACE.lease);
+    expect(hbase.journal()).to.not.include(name);
+    expect(await other.client.get(handle, Buffer.from('late'))).to.equal(undefined);
   });
 });

@@ -13,6 +13,8 @@ import { Fenced } from './writer.js';
 export interface JournalOptions extends SessionOptions {
   /** A number that changes whenever HBase answers. */
   readonly answers: () => number;
+  /** What a front end that died has sent arrives within so long or not at all, ms. */
+  readonly lateMs?: number;
 }
 
 /** Plans that were decided are waited for so many leases. */
@@ -50,7 +52,8 @@ export class Journal {
     this.#options = options;
     const { clock, pace, failpoint } = options;
     this.#tickets = new Tickets(cluster, clock);
-    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace.lease, (id) => this.#isOwn(id), failpoint);
+    const isOwn = (id: Buffer): boolean => this.#isOwn(id);
+    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace.lease, options.lateMs ?? 0, isOwn, failpoint);
   }
 
   /** A number above all that were drawn before. */
@@ -105,9 +108,10 @@ export class Journal {
   #ended(session: Session): void {
     if (this.#isClosing) return;
     const { id } = session.writer;
-    session.swept = this.#sweeper.sweep(id).finally(() => this.overlay.swept(session));
+    const sweeping = this.#sweeper.sweep(id).finally(() => this.overlay.swept(session));
+    session.swept = sweeping.then(() => undefined);
     // Where that fails the next look at the journal finds it.
-    void session.swept.then(() => this.#sweeper.clear([id])).catch(() => undefined);
+    void sweeping.then((isDrained) => this.#sweeper.clear(isDrained ? [id] : [])).catch(() => undefined);
   }
 
   /** Resolves when the plan is durable, or with `unavailable` at its deadline. */

@@ -22,6 +22,8 @@ interface Watched {
   readonly shown: Buffer;
   /** When they were first seen so, monotonic ms. */
   readonly since: number;
+  /** When its batches were taken back for the first time. */
+  takenBack: number | undefined;
 }
 
 /**
@@ -31,14 +33,16 @@ interface Watched {
  *
  * `swept`: its beat stood still for a lease, and it decides nothing more. `drained`: what it had decided is done and
  * its batches are taken back, so its locks are dead. Then its locks are taken away, and its row. Whoever sees a writer
- * that is swept goes on with it; the locks, for which all tables are looked at, are left to the one who drained it, and
- * to the others when that has not ended after a lease.
+ * that is swept goes on with it. Batches are taken back twice, `lateMs` apart: a server that stood still writes rows
+ * that it was sent before within that time, or never. The locks, for which all tables are looked at, are left to the
+ * one who drained it, and to the others when that has not ended after a lease.
  */
 export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
   readonly #leaseMs: number;
+  readonly #lateMs: number;
   readonly #failpoint: Failpoint | undefined;
   readonly #isOwn: (id: Buffer) => boolean;
   #watched = new Map<string, Watched>();
@@ -51,6 +55,7 @@ export class Sweeper {
     tickets: Tickets,
     clock: Clock,
     leaseMs: number,
+    lateMs: number,
     isOwn: (id: Buffer) => boolean,
     failpoint?: Failpoint,
   ) {
@@ -58,6 +63,7 @@ export class Sweeper {
     this.#tickets = tickets;
     this.#clock = clock;
     this.#leaseMs = leaseMs;
+    this.#lateMs = lateMs;
     this.#isOwn = isOwn;
     this.#failpoint = failpoint;
   }
@@ -108,14 +114,14 @@ export class Sweeper {
     const now = this.#clock.now();
     const before = this.#watched.get(name);
     const shown = Buffer.concat([beat, state]);
-    const same = before?.shown.equals(shown) ? before : { shown, since: now };
+    const same = before?.shown.equals(shown) ? before : { shown, since: now, takenBack: undefined };
     seen.set(name, same);
     const isStill = now - same.since >= this.#leaseMs;
     if (state.equals(DRAINED)) return isStill;
     if (!state.equals(SWEPT) && !isStill) return false;
     return unlessFailed(async () => {
       if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
-      return this.#drain(Buffer.from(id));
+      return this.#drain(Buffer.from(id), same);
     });
   }
 
@@ -131,27 +137,33 @@ export class Sweeper {
     });
   }
 
-  /** Does all that a writer of this process that has ended had decided. */
-  async sweep(id: Buffer): Promise<void> {
+  /**
+   * Does all that a writer of this process that has ended had decided. True: it is to be cleared now; false where
+   * others do that, or where a look goes on with it.
+   */
+  async sweep(id: Buffer): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
     const guards = [IS_ALIVE];
     // False: it was swept already, by others or by an attempt whose answer was lost.
     await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
-    await this.#drain(id);
+    return this.#drain(id);
   }
 
   /**
    * Finishes the plans of a fenced writer and takes back its undecided batches. Several may do it at once; true for the
-   * one who is to clear it.
+   * one who is to clear it. False, too, where rows of a batch may still arrive: it is done once more then.
    */
-  async #drain(id: Buffer): Promise<boolean> {
+  async #drain(id: Buffer, watched?: Watched): Promise<boolean> {
     const { client, journal } = this.#cluster;
+    const began = this.#clock.now();
+    let hasBatch = false;
     const row = await client.get(journal, id, { families: [JOURNAL.plan] });
     const records: [bigint, PlanRecord][] = [];
     for (const { qualifier, value } of row ? unpackRow(row) : []) {
       const ticket = batchTicket(qualifier);
       if (ticket !== undefined) {
+        hasBatch = true;
         await takeBack(this.#cluster, ticket, JSON.parse(value.toString()) as string[]);
         await this.#failpoint?.('sweep taken back');
         continue;
@@ -165,10 +177,18 @@ export class Sweeper {
     }
     await this.#fold(id, records);
     await this.#failpoint?.('sweep folded');
+    if (hasBatch && !this.#isOver(began, watched)) return false;
     const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const];
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: DRAINED }];
     // False, too, where an answer was lost: a look clears the writer after a lease then.
     return client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
+  }
+
+  /** Whether no row of a batch can arrive that a scan which began at `began` has not seen. */
+  #isOver(began: number, watched: Watched | undefined): boolean {
+    if (!watched) return false;
+    watched.takenBack ??= this.#clock.now();
+    return began - watched.takenBack >= this.#lateMs;
   }
 
   /** Takes the locks of drained writers away, wherever they are, and their journal rows. True when there were any. */
