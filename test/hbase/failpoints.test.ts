@@ -141,6 +141,8 @@ describe('a front end that dies at any point of any operation over HBase', funct
     const work: (() => Promise<void>)[] = [];
     for (const [kinds, [kind, operation]] of Object.entries(OPERATIONS).entries()) {
       await operation.prepare?.(front, `r${kind}z`);
+      const living = `r${kind}livingz`;
+      await operation.run(front, living, await operation.prepare?.(front, living));
       const points = await death(`r${kind}0z`, operation, '');
       const decided = points.findLastIndex((point) => point.startsWith('decide after'));
       expect(decided, `${kind}: ${points}`).to.be.greaterThan(0);
@@ -164,6 +166,10 @@ describe('a front end that dies at any point of any operation over HBase', funct
     );
     await swept(store, settings, 1);
     const found = await shown(front);
+    for (const kind of Object.keys(OPERATIONS)) {
+      expect(found.get(`r${kind}livingz`), kind).not.to.equal(found.get(`r${kind}z`));
+      expect(found.get(`r${kind}0z`), kind).to.equal(found.get(`r${kind}livingz`));
+    }
     for (const [name, like] of wanted) expect(found.get(name), name).to.equal(found.get(like));
     await front.expectClean();
   });

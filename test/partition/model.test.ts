@@ -244,6 +244,8 @@ for (const engine of ENGINES) {
             await twin.compare();
           }
         }
+        await fixture.expectClean();
+        await twin.compare();
         expect(twin.model.live.size).to.be.greaterThan(20);
         await fixture.close();
       }));

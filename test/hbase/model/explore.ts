@@ -1,3 +1,4 @@
+import type { Random } from '../../partition/fixture.js';
 import type { Step } from './world.js';
 
 /** One run of what is explored, from its start. */
@@ -20,15 +21,20 @@ export interface Explored {
 }
 
 /**
- * Every way in which a run can go, depth first: each begins anew and takes the steps that lead to a state where another
- * way was left. States that were seen are not gone through again. `mostRuns` bounds it.
+ * Every way in which a run can go: each begins anew and takes the steps that lead to a state where another way was
+ * left, one at random. States that were seen are not gone through again. `mostRuns` bounds it.
  */
-export async function explore(begin: () => Promise<Run>, mostRuns: number, mostSteps: number): Promise<Explored> {
+export async function explore(
+  begin: () => Promise<Run>,
+  mostRuns: number,
+  mostSteps: number,
+  random: Random,
+): Promise<Explored> {
   const seen = new Set<string>();
   const left: number[][] = [[]];
   let runs = 0;
   for (; left.length > 0 && runs < mostRuns; runs++) {
-    const path = left.pop()!;
+    const [path] = left.splice(random.int(left.length), 1) as [number[]];
     const run = await begin();
     try {
       for (const index of path) await run.take(run.steps()[index]!);
