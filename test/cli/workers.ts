@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { expect } from 'chai';
-import { type Answer, RawClient } from '../server/raw-client.js';
-import { ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, type ServeOptions, serve } from './rowan.js';
+import type { Request } from '../../src/protocol/messages.js';
+import { type Answer, RawClient, searchRequest } from '../server/raw-client.js';
+import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, type ServeOptions, serve } from './rowan.js';
 
 /** The figures of `cn=Monitor`, by name. */
 export async function figures(client: RawClient): Promise<Map<string, string>> {
@@ -60,10 +62,26 @@ export function personDn(uid: string): string {
   return `uid=${uid},${PEOPLE}`;
 }
 
-export function addPerson(client: RawClient, uid: string, password = 'first'): Promise<Answer> {
+export function personRequest(uid: string, password = 'first'): Request {
   const values = { objectClass: 'inetOrgPerson', uid, cn: uid, sn: uid, userPassword: password };
   const attributes = Object.entries(values).map(([type, value]) => ({ type, values: [Buffer.from(value)] }));
-  return client.request({ op: 'add', dn: personDn(uid), attributes });
+  return { op: 'add', dn: personDn(uid), attributes };
+}
+
+export function addPerson(client: RawClient, uid: string, password?: string): Promise<Answer> {
+  return client.request(personRequest(uid, password));
+}
+
+/** What the server of a client that `staysBusy` is started with. */
+export const TAKES_LARGE = ['--limits-message-bytes', '64MiB'];
+
+/** Leaves most of a large answer unread: it keeps the connection busy, which an orderly end waits for. */
+export async function staysBusy(client: RawClient): Promise<void> {
+  expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+  expect((await replace(client, ADA, 'jpegPhoto', ' '.repeat(24 * 1024 * 1024))).code).to.equal(0);
+  client.send(searchRequest(ADA, { attributes: ['jpegPhoto'] }));
+  await once(client.socket, 'data');
+  client.socket.pause();
 }
 
 export function replace(client: RawClient, dn: string, type: string, value: string): Promise<Answer> {
