@@ -1,3 +1,4 @@
+import { expect } from 'chai';
 import type { Context } from 'mocha';
 import type { PartialAttribute } from '../../../src/ldap/ldap-types.js';
 import { attributes } from '../directory.js';
@@ -88,9 +89,11 @@ export class SuiteDirectory {
 
 /** Texts of an attribute of the first entry found. */
 export function texts(answer: Answer, name: string): string[] | undefined {
+  expect(answer.code).to.equal(0);
   return answer.entries[0]?.attributes.get(name)?.map(String);
 }
 
 export function names(answer: Answer): string[] {
-  return [...(answer.entries[0]?.attributes.keys() ?? [])];
+  expect(answer.code).to.equal(0);
+  return [...answer.entries[0]!.attributes.keys()];
 }

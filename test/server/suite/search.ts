@@ -7,7 +7,11 @@ import type { Answer } from '../raw-client.js';
 import { names, type SuiteDirectory, texts } from './directory.js';
 
 const equal = (attribute: string, value: string): Filter => ({ type: 'equal', attribute, value: Buffer.from(value) });
-const dns = (answer: Answer): string[] => answer.entries.map((entry) => entry.dn).sort();
+
+function dns(answer: Answer): string[] {
+  expect(answer.code).to.equal(0);
+  return answer.entries.map((entry) => entry.dn).sort();
+}
 
 /** RFC 4511 §4.5. */
 export function searchSuite(directory: SuiteDirectory): void {
