@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import { LdapError } from '../../src/ldap/ldap-error.js';
 import type { Hit, SearchSink } from '../../src/partition/read/sink.js';
+import { gate } from '../password/hold.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
@@ -95,12 +96,26 @@ for (const engine of ENGINES) {
       const own = await openFixture(engine);
       try {
         await own.unit('people');
+        for (const cn of ['one', 'two', 'three']) await own.person(cn, PEOPLE, { description: cn });
+        const taken = gate();
+        const begun = gate();
+        const sink: SearchSink = {
+          entry() {
+            begun.open();
+            return taken.opened;
+          },
+          reference: () => undefined,
+        };
+        const slow = own.partition.search(own.params({ filter: '(description=*)' }), sink);
+        await begun.opened;
         const searches = ['one', 'two', 'three'].map((text) => own.search({ filter: `(description=*${text}*)` }));
-        const outcomes = Promise.allSettled(searches);
-        await own.partition.close();
-        for (const outcome of await outcomes) {
-          if (outcome.status === 'rejected') expect(outcome.reason).to.be.instanceOf(LdapError);
-        }
+        const outcomes = Promise.allSettled([slow, ...searches]);
+        const closing = own.partition.close();
+        taken.open();
+        await closing;
+        const reasons = (await outcomes).flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+        expect(reasons).not.to.deep.equal([]);
+        for (const reason of reasons) expect(reason).to.be.instanceOf(LdapError).with.property('result', 'unavailable');
         await refused('unavailable', own.search({ filter: '(description=*late*)' }));
       } finally {
         await own.close();

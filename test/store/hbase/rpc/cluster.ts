@@ -32,9 +32,12 @@ export class Cluster {
     return client;
   }
 
-  /** A new table of its own name. `attributes` as HBase names them, of the table. */
-  async table(families: readonly string[], attributes: Record<string, string> = {}): Promise<TableHandle> {
-    const name = `${freshPrefix()}_rpc`;
+  /** A new table, of a name of its own unless told one. `attributes` as HBase names them, of the table. */
+  async table(
+    families: readonly string[],
+    attributes: Record<string, string> = {},
+    name = `${freshPrefix()}_rpc`,
+  ): Promise<TableHandle> {
     const schema = { name, ...attributes, ColumnSchema: families.map((family) => ({ name: family })) };
     await this.#rest('PUT', `${name}/schema`, schema);
     this.#tables.push(name);

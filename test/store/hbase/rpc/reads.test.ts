@@ -348,6 +348,10 @@ describe('hbase/rpc reads', function () {
     await client.mutate(again, { key: bytes('a'), put: [cell(0, 'q', '1')] });
     await cluster.dropTable(again);
     expect(await codeOf(client.get(again, bytes('a')))).to.equal('noTable');
+    await cluster.table(again.families, {}, again.name);
+    expect(await client.get(again, bytes('a'))).to.equal(undefined);
+    await client.mutate(again, { key: bytes('a'), put: [cell(0, 'q', '2')] });
+    expect(await client.get(again, bytes('a'))).to.deep.equal(packRow([cell(0, 'q', '2')]));
   });
 
   it('the first master that answers will do', async () => {
