@@ -88,8 +88,11 @@ describe('server: abandon and cancel', () => {
       simpleBind(personDn('p1'), 'secret-1'),
       searchRequest(SUFFIX),
     ]);
-    const codes = [];
-    for (const id of ids) codes.push((await user.answer(id)).code);
+    const bind = await user.answer(ids[1]!);
+    expect(user.hasHeardOf(ids[0]!), 'answered before the bind').to.equal(true);
+    const before = await user.answer(ids[0]!);
+    const codes = [before.code, bind.code];
+    for (const id of ids.slice(2)) codes.push((await user.answer(id)).code);
     expect(codes).to.deep.equal([0, 0, 50, 0, 0]);
     user.close();
   });

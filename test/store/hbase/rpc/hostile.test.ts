@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer, type Server, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
@@ -156,6 +157,7 @@ describe('hbase/rpc against a server that is none', function () {
       .bool(5, true);
     const head = new Writer().uint(1, 0xffff_ffff).message(2, exception).finish();
     expect(await unavailable(() => frame(delimited(head)))).to.match(/FatalConnectionException: no/);
+    expect(stranger!.accepted).to.equal(1);
   });
 
   it('that sends random bytes in place of hbase:meta', async function () {
@@ -184,9 +186,16 @@ describe('hbase/rpc against a server that is none', function () {
     const { port } = stranger;
     stranger.close();
     client = new HBaseClient(settings(port));
+    let attempts = 0;
+    const count = (): void => {
+      attempts++;
+    };
+    subscribe('net.client.socket', count);
     const error = await errorOf(client.get(TABLE, bytes('k')));
+    unsubscribe('net.client.socket', count);
     expect(error).to.include({ code: 'unavailable', applied: 'no' });
     expect(error?.message).to.match(/ECONNREFUSED/);
+    expect(attempts).to.be.greaterThan(1);
     expect(client.statistics.calls).to.deep.equal({});
   });
 
