@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -179,6 +180,19 @@ describe('server: TLS and ldapi', () => {
       () => expect.fail('listened twice'),
       (error: Error) => expect(error.message).to.contain(ldapi).and.contain('in use'),
     );
+    const stale = join(folder, 'stale');
+    const listening = "require('net').createServer().listen(process.argv[1], () => console.log('listening'))";
+    const child = spawn(process.execPath, ['-e', listening, stale], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const exit = once(child, 'exit');
+    await once(child.stdout, 'data');
+    child.kill('SIGKILL');
+    await exit;
+    expect(statSync(stale).isSocket()).to.equal(true);
+    const again = await start({ listen: [`ldapi://${encodeURIComponent(stale)}`] }, 0, partition);
+    const client = new RawClient(connect(stale));
+    expect((await client.search('')).code).to.equal(0);
+    client.close();
+    await again.stop();
   });
 
   it('an address in use, an unknown one and a wrong URL are named', async () => {
