@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
 import type { WantedRow } from '../../src/store/hbase/journal/asks.js';
-import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK, type Clock, PACE } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { rowId } from '../../src/store/hbase/journal/groups.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
@@ -21,6 +21,8 @@ describe('what one front end asks of another', function () {
   let store: HBaseStore;
   let tickets: Tickets;
   let asker: Session;
+  /** What the asker takes for the time; absent: the time. */
+  let askersNow: number | undefined;
   let holder: Session;
   let rows: (count: number, length?: number) => WantedRow[];
 
@@ -30,12 +32,13 @@ describe('what one front end asks of another', function () {
     await store.createTable(ROWS);
     const cluster = new Cluster(store.client, new TableRegistry(store.client, settings));
     tickets = new Tickets(cluster, CLOCK);
-    const session = async (): Promise<Session> => {
-      const one = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, newId: randomId }, () => undefined);
+    const session = async (clock: Clock): Promise<Session> => {
+      const one = new Session(cluster, tickets, { clock, pace: PACE, newId: randomId }, () => undefined);
       await one.writer.open();
       return one;
     };
-    [asker, holder] = [await session(), await session()];
+    asker = await session({ ...CLOCK, now: () => askersNow ?? CLOCK.now() });
+    holder = await session(CLOCK);
     const table = await cluster.table(ROWS.name);
     rows = (count, length = 0) =>
       Array.from({ length: count }, (_, n) => {
@@ -86,15 +89,19 @@ describe('what one front end asks of another', function () {
   it('is said again by who could not come to ask', async () => {
     const one = await turn();
     const wanted = rows(1);
+    const now = CLOCK.now();
+    askersNow = now;
     await asker.asks.ask(holder.writer.id, wanted, one);
     const [before] = await holder.writer.asked();
+    askersNow = now + PACE.ask - 1;
     await asker.asks.again(one);
     expect((await holder.writer.asked())[0]!.said).to.deep.equal(before!.said);
-    await sleep(PACE.ask + 10);
+    askersNow = now + PACE.ask;
     await asker.asks.again(one);
     const [after] = await holder.writer.asked();
     expect(after!.turn).to.equal(before!.turn);
     expect(after!.said).to.not.deep.equal(before!.said);
+    askersNow = undefined;
     asker.asks.withdraw(one);
     await hears([]);
   });

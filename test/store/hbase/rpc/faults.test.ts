@@ -115,7 +115,7 @@ describe('hbase/rpc faults', function () {
     const putting = errorOf(
       client.mutate(table, { key, guards, put: [{ ...ID, value: bytes('mine') }], repeatable: true }),
     );
-    await sleep(150);
+    while (all.every(({ swallowed }) => swallowed === 0)) await new Promise(setImmediate);
     for (const relay of all) relay.deaf = false;
     expect(await putting).to.include({ code: 'unavailable', applied: 'unknown' });
     expect(await client.get(table, key)).to.deep.equal(packRow([cell(0, 'id', 'mine')]));

@@ -10,6 +10,8 @@ export class Relay {
   refusing = false;
   /** Answers are swallowed: what is asked is done, but the client never hears of it. */
   deaf = false;
+  /** Pieces of answers that were. */
+  swallowed = 0;
   passed = 0;
 
   private constructor(target: string) {
@@ -30,7 +32,8 @@ export class Relay {
       for (const socket of [client, pair.server]) socket.on('error', end).on('close', end);
       client.on('data', (bytes) => this.#pass(bytes, pair.server));
       pair.server.on('data', (bytes) => {
-        if (!this.deaf) this.#pass(bytes, client);
+        if (this.deaf) this.swallowed++;
+        else this.#pass(bytes, client);
       });
     });
   }
