@@ -111,7 +111,7 @@ export class Journal {
     const sweeping = this.#sweeper.sweep(id).finally(() => this.overlay.swept(session));
     session.swept = sweeping.then(() => undefined);
     // Where that fails the next look at the journal finds it.
-    void sweeping.then((isDrained) => this.#sweeper.clear(isDrained ? [id] : [])).catch(() => undefined);
+    void sweeping.then((isOver) => this.#sweeper.clear(isOver ? [id] : [])).catch(() => undefined);
   }
 
   /** Resolves when the plan is durable, or with `unavailable` at its deadline. */

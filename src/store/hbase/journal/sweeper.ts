@@ -17,6 +17,12 @@ interface Added extends Pick<Addition, 'add' | 'since'> {
   readonly sequence: bigint;
 }
 
+/**
+ * Who is to clear a writer after its plans were finished: who did it, the `others` who were faster, or nobody yet,
+ * because rows of a batch may still arrive and are looked for once more then.
+ */
+type Drained = 'now' | 'others' | 'later';
+
 interface Watched {
   /** Beat and state. */
   readonly shown: Buffer;
@@ -121,7 +127,7 @@ export class Sweeper {
     if (!state.equals(SWEPT) && !isStill) return false;
     return unlessFailed(async () => {
       if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
-      return this.#drain(Buffer.from(id), same);
+      return (await this.#drain(Buffer.from(id), same)) === 'now';
     });
   }
 
@@ -138,8 +144,8 @@ export class Sweeper {
   }
 
   /**
-   * Does all that a writer of this process that has ended had decided. True: it is to be cleared now; false where
-   * others do that, or where a look goes on with it.
+   * Does all that a writer of this process that has ended had decided. True: it is to be cleared now, also where others
+   * have done so, as a request of its own may have taken a lock since; false where a look goes on with it.
    */
   async sweep(id: Buffer): Promise<boolean> {
     const { client, journal } = this.#cluster;
@@ -147,14 +153,11 @@ export class Sweeper {
     const guards = [IS_ALIVE];
     // False: it was swept already, by others or by an attempt whose answer was lost.
     await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
-    return this.#drain(id);
+    return (await this.#drain(id)) !== 'later';
   }
 
-  /**
-   * Finishes the plans of a fenced writer and takes back its undecided batches. Several may do it at once; true for the
-   * one who is to clear it. False, too, where rows of a batch may still arrive: it is done once more then.
-   */
-  async #drain(id: Buffer, watched?: Watched): Promise<boolean> {
+  /** Finishes the plans of a fenced writer and takes back its undecided batches. Several may do it at once. */
+  async #drain(id: Buffer, watched?: Watched): Promise<Drained> {
     const { client, journal } = this.#cluster;
     const began = this.#clock.now();
     let hasBatch = false;
@@ -177,11 +180,12 @@ export class Sweeper {
     }
     await this.#fold(id, records);
     await this.#failpoint?.('sweep folded');
-    if (hasBatch && !this.#isOver(began, watched)) return false;
+    if (hasBatch && !this.#isOver(began, watched)) return 'later';
     const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const];
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: DRAINED }];
-    // False, too, where an answer was lost: a look clears the writer after a lease then.
-    return client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
+    const change = { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true };
+    // Where an answer was lost a look clears the writer after a lease.
+    return (await client.mutate(journal, change)) ? 'now' : 'others';
   }
 
   /** Whether no row of a batch can arrive that a scan which began at `began` has not seen. */
