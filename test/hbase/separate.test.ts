@@ -3,13 +3,13 @@ import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import { ADMIN, PASSWORD, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { seeded } from '../partition/fixture.js';
-import { rounds } from '../rounds.js';
+import { rounds, soakTest } from '../rounds.js';
 import { LdapLoad, prepareLoad } from './ldap-load.js';
 import { RegionFaults } from './region-faults.js';
 import { residue } from './residue.js';
 import { freshPrefix, type SeparateServers, separateHBase } from './server.js';
 
-const FAULTS = rounds(3, 10);
+const FAULTS = rounds(0, 10);
 /** Regions that a large table begins with. */
 const REGIONS = 2;
 /** Nobody has a reason to say `unavailable`, however slow the machine is. */
@@ -28,7 +28,7 @@ describe('HBase with region servers in processes of their own', function () {
     await server?.end();
   });
 
-  it('goes on without one that is killed or stopped, and takes it back', async () => {
+  soakTest('goes on without one that is killed or stopped, and takes it back', async () => {
     const settings = server.settings(freshPrefix(), { operationTimeoutMs: 120_000 });
     const client = new HBaseClient(settings);
     const registry = new TableRegistry(client, settings);
@@ -60,26 +60,29 @@ describe('HBase with region servers in processes of their own', function () {
     }
   });
 
-  it('killed, stopped, regions moved, split and merged under two front ends and eight writers over LDAP: nothing acknowledged is lost and nothing is left; nobody waits longer than HBase itself takes and a second', function () {
-    return seeded(async (random) => {
-      const prefix = freshPrefix();
-      const url = server.url(prefix);
-      const who = ['--suffix', SUFFIX, '--admin-dn', ADMIN, '--hbase-regions', String(REGIONS)];
-      await rowanDoes(['init', '--store', url, ...who], { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
-      const [one, other] = [await serve(url, PATIENT), await serve(url, PATIENT)];
-      await prepareLoad(one.port);
-      const load = await LdapLoad.start([one.port, other.port], random);
-      const faults = new RegionFaults(server, prefix, random, load);
-      for (let n = 0; n < FAULTS; n++) await faults.next();
-      await faults.close();
-      await load.stop();
-      for (const { port } of [one, other]) await load.expectKept(port);
-      expect(await residue(server.settings(prefix)), 'of writers that live').to.have.length.at.least(2);
-      for (const front of [one, other]) expect(await front.stop()).to.equal(0);
-      expect(await rowanDoes(['check', '--store', url])).to.equal('no breach found\n');
-      expect(await residue(server.settings(prefix))).to.deep.equal([]);
-      this.test!.title += ` (${faults.report()})`;
-      faults.expectShort();
-    });
-  });
+  soakTest(
+    'killed, stopped, regions moved, split and merged under two front ends and eight writers over LDAP: nothing acknowledged is lost and nothing is left; nobody waits longer than HBase itself takes and a second',
+    function () {
+      return seeded(async (random) => {
+        const prefix = freshPrefix();
+        const url = server.url(prefix);
+        const who = ['--suffix', SUFFIX, '--admin-dn', ADMIN, '--hbase-regions', String(REGIONS)];
+        await rowanDoes(['init', '--store', url, ...who], { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
+        const [one, other] = [await serve(url, PATIENT), await serve(url, PATIENT)];
+        await prepareLoad(one.port);
+        const load = await LdapLoad.start([one.port, other.port], random);
+        const faults = new RegionFaults(server, prefix, random, load);
+        for (let n = 0; n < FAULTS; n++) await faults.next();
+        await faults.close();
+        await load.stop();
+        for (const { port } of [one, other]) await load.expectKept(port);
+        expect(await residue(server.settings(prefix)), 'of writers that live').to.have.length.at.least(2);
+        for (const front of [one, other]) expect(await front.stop()).to.equal(0);
+        expect(await rowanDoes(['check', '--store', url])).to.equal('no breach found\n');
+        expect(await residue(server.settings(prefix))).to.deep.equal([]);
+        this.test!.title += ` (${faults.report()})`;
+        faults.expectShort();
+      });
+    },
+  );
 });
