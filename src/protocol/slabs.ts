@@ -56,6 +56,11 @@ export function takeSlab(): Buffer {
   return area.take()!;
 }
 
+/** Whether the piece is of a slab. */
+export function isSlab(piece: Buffer): boolean {
+  return areaOf.has(piece.buffer);
+}
+
 /** The piece is held besides: its bytes stay as they are. Nothing for one that is of no slab. */
 export function holdSlab(piece: Buffer): void {
   areaOf.get(piece.buffer)?.hold(piece);

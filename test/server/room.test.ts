@@ -5,6 +5,7 @@ import { firstTurn, Turns } from '../../src/partition/read/run/turns.js';
 import { slabsWereMany } from '../../src/protocol/slabs.js';
 import { PIECE } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
+import { SendQueue } from '../../src/server/connection/send-queue.js';
 import { Unsent } from '../../src/server/connection/unsent.js';
 import { isPromise } from '../../src/server/words/maybe.js';
 import { MIB, manyBytes } from '../cli/memory.js';
@@ -168,6 +169,23 @@ describe('server: what goes out', () => {
       }
     }
   }).timeout(30_000);
+
+  it('is told to be taken once a piece, of which the socket may read until then; an empty piece is none', async () => {
+    const [near, far] = await pair();
+    const all = new Unsent(64 * MIB);
+    let taken = 0;
+    const queue = new SendQueue(near, all, () => taken++);
+    const pieces = [Buffer.alloc(32 * MIB), Buffer.alloc(0), Buffer.alloc(10), Buffer.alloc(0)];
+    for (const piece of pieces) queue.push(piece);
+    expect([taken, all.bytes, queue.bytes]).to.deep.equal([0, 32 * MIB + 10, 32 * MIB + 10]);
+    far.resume();
+    while (all.bytes > 0) await new Promise(setImmediate);
+    queue.push(Buffer.alloc(0));
+    await new Promise(setImmediate);
+    expect([taken, queue.bytes]).to.deep.equal([2, 0]);
+    near.destroy();
+    far.destroy();
+  });
 
   it('takes few buffers, however many go out in one turn of the event loop, again and again', async () => {
     const all = new Unsent(64 * MIB);

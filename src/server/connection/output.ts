@@ -15,9 +15,9 @@ const MAX_POOLED = 16;
  */
 const pool: Writer[] = [];
 
-/** When nothing is on its way any more: what many answers were written to goes back to the system. */
+/** When nothing is on its way or written any more: what many answers were written to goes back to the system. */
 function giveBackSlabs(all: Unsent): void {
-  if (all.bytes > 0 || !slabsWereMany()) return;
+  if (all.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
   for (const writer of pool) writer.leave();
   leaveSlabs();
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { releaseSlab, SLAB } from '../../protocol/slabs.js';
+import { isSlab, releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { Unsent } from './unsent.js';
 
 /**
@@ -12,8 +12,6 @@ export class SendQueue {
   readonly #all: Unsent;
   readonly #pieces: Buffer[] = [];
   #waiting = 0;
-  /** What the socket was given last, until it says that the peer has it. */
-  #given: Buffer | undefined;
   #inSocket = 0;
   #closed = false;
   /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
@@ -40,9 +38,9 @@ export class SendQueue {
     return this.#closed;
   }
 
-  /** The piece is released as a slab when it is needed no more. */
+  /** The piece is released as a slab when nobody reads it any more. */
   push(piece: Buffer): void {
-    if (this.#closed) {
+    if (this.#closed || piece.length === 0) {
       releaseSlab(piece);
       return;
     }
@@ -54,25 +52,24 @@ export class SendQueue {
   }
 
   #send(piece: Buffer): void {
-    this.#given = piece;
     this.#inSocket = piece.length;
     this.sentAt = performance.now();
-    this.#socket.write(piece, this.#sent);
+    this.#socket.write(piece, () => this.#sent(piece));
   }
 
-  readonly #sent = (): void => {
-    this.#all.bytes -= this.#inSocket;
+  #sent(piece: Buffer): void {
+    releaseSlab(piece);
+    if (this.#closed) return;
+    this.#all.bytes -= piece.length;
     this.#inSocket = 0;
     this.sentAt = 0;
-    if (this.#given) releaseSlab(this.#given);
-    this.#given = undefined;
     const next = this.#pieces.shift();
-    if (next && !this.#closed) {
+    if (next) {
       this.#waiting -= next.length;
       this.#send(next);
     }
     this.#taken();
-  };
+  }
 
   /** Goes on with another socket over the same connection. Nothing may be on its way. */
   moveTo(socket: Socket): void {
@@ -90,9 +87,10 @@ export class SendQueue {
   }
 }
 
-/** A small piece is copied: while it waits it would keep the whole of its slab. */
+/** A small piece of a large buffer is copied: while it waits it would keep the whole of it. */
 function kept(piece: Buffer): Buffer {
-  if (piece.length >= SLAB / 2) return piece;
+  const whole = isSlab(piece) ? SLAB : piece.buffer.byteLength;
+  if (piece.length >= whole / 2) return piece;
   const copy = Buffer.from(piece);
   releaseSlab(piece);
   return copy;

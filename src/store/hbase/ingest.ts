@@ -6,10 +6,11 @@ import { StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';
-import { runPlan, settled, withGates } from './journal/run.js';
+import { runPlan, settled, unlessStoreError, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
 import { takeBack } from './journal/take-back.js';
 import { STEP } from './journal/tickets.js';
+import { Fenced } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/requests.js';
 import type { RowMutation } from './rpc/rpc-types.js';
 
@@ -48,24 +49,26 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const batch = await session.writer.announce(ticket, tables);
       await at(session, 'batch announced');
       const window = new Window();
+      let isWritten = false;
       try {
         await writeAll(session, parts, ticket, window);
+        isWritten = true;
         await runPlan(session, plan, session.turn(true), gated, batch);
       } catch (error) {
         // Rows may still arrive: whoever sweeps this writer looks for them later, too.
         if (window.isUnknown) session.abandon();
-        await undo(session, batch, ticket, tables);
+        if (!session.ended) await undo(session, batch, ticket, tables);
+        // Who gave it up while it stood still may have looked before its last rows were put.
+        else if (!isWritten || error instanceof Fenced)
+          await takeBack(session.cluster, ticket, tables).catch(unlessStoreError);
         throw error;
       }
     });
   });
 }
 
-/**
- * A session that ended is swept by others, or by this store itself: whether the plan was decided is theirs to find out.
- */
+/** Of a session that ended others find out whether the plan was decided: those who sweep it. */
 async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
-  if (session.ended) return;
   try {
     await takeBack(session.cluster, ticket, tables);
     await session.writer.retract(batch);

@@ -163,7 +163,7 @@ class PlanRun {
       const one = tries[i]!;
       return one.status === 'fulfilled' && !one.value;
     });
-    await this.#unlock(locked);
+    await this.#unlock(locked).catch(unlessStoreError);
     if (failed) throw failed.reason;
     return conflicts;
   }
@@ -210,7 +210,7 @@ class PlanRun {
       record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
       this.#turn.begin();
     } catch (error) {
-      await this.#unlock(this.#exclusive);
+      await this.#unlock(this.#exclusive).catch(unlessStoreError);
       throw error;
     }
     const { rows, shared, blind, appends, followers } = record;
@@ -341,7 +341,8 @@ function unknownOutcome(error: unknown): StoreError {
   });
 }
 
-function unlessStoreError(error: unknown): void {
+/** Throws on what is no failure of the store's. */
+export function unlessStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error;
 }
 

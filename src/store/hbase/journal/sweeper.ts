@@ -120,8 +120,9 @@ export class Sweeper {
     const now = this.#clock.now();
     const before = this.#watched.get(name);
     const shown = Buffer.concat([beat, state]);
-    const same = before?.shown.equals(shown) ? before : { shown, since: now, takenBack: undefined };
+    const same = before?.shown.equals(shown) ? before : { shown, since: now, takenBack: before?.takenBack };
     seen.set(name, same);
+    if (same.takenBack !== undefined && now - same.takenBack < this.#lateMs) return false;
     const isStill = now - same.since >= this.#leaseMs;
     if (state.equals(DRAINED)) return isStill;
     if (!state.equals(SWEPT) && !isStill) return false;

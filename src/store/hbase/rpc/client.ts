@@ -184,7 +184,8 @@ export class HBaseClient {
         else resolve();
       };
       const fail = (error: unknown): void => {
-        failed ??= { error };
+        // What may have been done is the more to be known.
+        if (!failed || (error instanceof StoreError && error.applied === 'unknown')) failed = { error };
         done();
       };
       for (const [i, part] of parts.entries()) {

@@ -160,7 +160,7 @@ export class Regions {
       }
       from = nearest ? undefined : part.last;
     }
-    if (isThere) throw new Failure(`table ${table} has a region that is not open`, { undone: true, moved: true });
+    if (isThere) throw new NotOpen(table);
     this.#tables.delete(table);
     throw new StoreError('noTable', `no table ${table}`);
   }
@@ -252,17 +252,18 @@ function isWithin({ end }: Unassigned, key: Buffer): boolean {
   return end.length === 0 || Buffer.compare(key, end) < 0;
 }
 
-/** A region that nobody can reach now. */
+/** A region that nobody can reach now; undefined where hbase:meta has none of the key. */
 class NotOpen extends Failure {
-  readonly #region: Unassigned;
+  readonly #region: Unassigned | undefined;
 
-  constructor(table: string, region: Unassigned) {
+  constructor(table: string, region?: Unassigned) {
     super(`table ${table} has a region that is not open`, { undone: true, moved: true });
     this.#region = region;
   }
 
   holds(key: Buffer): boolean {
-    return Buffer.compare(this.#region.start, key) <= 0 && isWithin(this.#region, key);
+    const region = this.#region;
+    return region !== undefined && Buffer.compare(region.start, key) <= 0 && isWithin(region, key);
   }
 }
 

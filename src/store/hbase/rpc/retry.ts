@@ -48,8 +48,8 @@ export class Attempts {
   #failed = 0;
   /** Monotonic ms: until when those wait that failed last. */
   #until = 0;
-  /** The event loop is still in the turn of the last failure. */
-  #together = false;
+  /** Of the last failure, while the event loop is still in its turn: whether it was an overload. */
+  #together: { readonly overloaded: boolean } | undefined;
   /** The last failure that came while there was time. */
   #cause: Failure | undefined;
   /** Its caller was told that the time is over. */
@@ -86,10 +86,11 @@ export class Attempts {
 
   /** Until when to wait after a failure, monotonic ms. Operations of one caller that fail in one turn wait as one. */
   #pausesUntil(failure: Failure): number {
-    if (this.#together && !failure.traits.overloaded) return this.#until;
-    this.#together = true;
+    const overloaded = failure.traits.overloaded === true;
+    if (this.#together && (this.#together.overloaded || !overloaded)) return this.#until;
+    this.#together = { overloaded };
     setImmediate(() => {
-      this.#together = false;
+      this.#together = undefined;
     });
     this.#until = performance.now() + this.#nextPause(failure);
     return this.#until;

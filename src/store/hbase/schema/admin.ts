@@ -70,7 +70,7 @@ export class TableAdmin {
     return this.#gateway !== undefined;
   }
 
-  /** Whether the gateway can be asked now. */
+  /** Whether the gateway can be asked now; true where there is none. */
   async answers(): Promise<boolean> {
     try {
       await this.#gateway?.tables();

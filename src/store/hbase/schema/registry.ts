@@ -87,7 +87,7 @@ export class TableRegistry {
         if (isSame) return;
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
-      if (isDropping(listed) || !isSame) await this.#end(listed, draw);
+      if (isDropping(listed) || !isSame) await this.#drop(listed, draw);
       else if (await this.#make(listed, draw)) return;
     }
   }
@@ -128,9 +128,15 @@ export class TableRegistry {
     for (;;) {
       const listed = await this.#row(name);
       if (!listed) return;
-      const marked = isDropping(listed) ? listed : await this.#mark(listed, draw);
-      if (marked) return this.#end(marked, draw);
+      if (await this.#drop(listed, draw)) return;
     }
+  }
+
+  /** False when the row is not what it was. */
+  async #drop(listed: Listed, draw: Draw): Promise<boolean> {
+    const marked = isDropping(listed) ? listed : await this.#mark(listed, draw);
+    if (marked) await this.#end(marked, draw);
+    return marked !== undefined;
   }
 
   /** Lists it as being dropped; undefined when the row is not what it was. */

@@ -52,9 +52,11 @@ describe('hbase/rpc retries', () => {
       turned = true;
     });
     const moved = attempts.pause(MOVED, 'no').then(() => turned);
-    await attempts.pause(BUSY, 'no');
+    await Promise.all(Array.from({ length: 9 }, () => attempts.pause(BUSY, 'no')));
     expect(await moved).to.equal(true);
-    expect(pauses.asked.length).to.equal(1);
+    expect(pauses.asked.length).to.equal(9);
+    // They wait as one, five times as long as others: it was the second failure.
+    for (const ms of pauses.asked) expect(ms).to.be.within(5 * PAUSE_MS, 2.5 * 5 * PAUSE_MS);
   });
 
   it('leave nothing behind of connections that do not come about', async () => {
