@@ -38,6 +38,7 @@ await build({
     'src/cli/long/thread.ts',
     'src/store/lmdb/ingest/ingest-worker.ts',
     'src/password/crypt/crypt-worker.ts',
+    'src/password/quality/quality-worker.ts',
   ],
   entryNames: '[name]',
   chunkNames: '[name]-[hash]',

@@ -114,20 +114,25 @@ class Lane {
   #process() {
     const child = fork(LANE, [], { env, stdio: 'inherit' });
     let task;
+    let begun;
     let timer;
     const next = () => {
       clearTimeout(timer);
       if (values.bail && total.failed > 0) this.#queue.length = 0;
       task = this.#queue.shift();
       if (!task) return child.send(null);
+      begun = Date.now();
       const { grep, bail } = values;
       child.send({ folder, ...task, grep, bail });
       timer = setTimeout(() => child.kill('SIGKILL'), FILE_MS);
     };
     child.on('message', (result) => {
       const name = relative(folder, task.file);
+      const seconds = Math.round((Date.now() - begun) / 1000);
       if (result.output)
-        process.stdout.write(`\n${name}${task.part === 'hbase' ? ', over HBase' : ''}${result.output}\n`);
+        process.stdout.write(
+          `\n${name}${task.part === 'hbase' ? ', over HBase' : ''} (${seconds} s)${result.output}\n`,
+        );
       count(result);
       this.#leftOut = result.leftOut;
       next();

@@ -18,9 +18,9 @@ export type {
   IndexInfo,
   LoadEntry,
 } from './partition/model/directory.js';
+export type { Viewer } from './partition/model/viewer.js';
 export type { Explanation, SearchOutcome, SearchParams } from './partition/read/search-params.js';
 export type { Hit, SearchSink } from './partition/read/sink.js';
-export type { Viewer } from './partition/read/viewer/viewer.js';
 export { hashPassword, isHashed, verifyPassword } from './password/index.js';
 export { type Dn, Schema, SchemaError, type SchemaOptions } from './schema/index.js';
 export { mount, RowanServer } from './server/index.js';

@@ -98,7 +98,8 @@ interface RowanCommand {
   readonly flags: readonly string[];
 }
 
-const ROWAN = /(?:^|[\s|])rowan ([a-z]+(?: (?:list|add|drop|restore|purge|set|show)\b)?)([^|`]*)/;
+const ROWAN =
+  /(?:^|[\s|])rowan ([a-z]+(?: (?:list|add|drop|restore|purge|set|show|apply|diff|history|explain|test)\b)?)([^|`]*)/;
 
 function rowanCommands(pages: readonly Page[]): RowanCommand[] {
   return pages.flatMap(commandLines).flatMap((line) => {
@@ -173,7 +174,8 @@ describe('documents', function () {
   });
 
   it('name commands and flags that rowan has', async () => {
-    const commands = rowanCommands([page('README.md'), page('docs/cli.md'), page('docs/architecture.md')]);
+    const named = ['README.md', 'docs/access.md', 'docs/architecture.md', 'docs/cli.md'];
+    const commands = rowanCommands(named.map(page));
     expect(commands.map(({ words }) => words[0])).to.include.members(['init', 'import', 'serve', 'passwd', 'explain']);
     const wanted = [...new Set(commands.map(({ words }) => words.join(' ')))];
     const help = new Map(

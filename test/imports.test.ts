@@ -17,8 +17,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ldif: ['bytes', 'ldap', 'schema'],
   password: ['cache'],
   partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
-  server: ['bytes', 'cache', 'protocol', 'partition', 'schema', 'password', 'ldap'],
-  cli: ['cache', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
+  access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
+  server: ['access', 'bytes', 'cache', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  cli: ['access', 'cache', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
 };
 
 /** Packages that only these rooms may import. */
@@ -29,12 +30,15 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   ldapjs: ['server'],
   asn1js: ['protocol'],
   '@node-rs/argon2': ['password'],
+  '@zxcvbn-ts/core': ['password'],
+  '@zxcvbn-ts/language-common': ['password'],
   bcryptjs: ['password'],
   'unix-crypt-td-js': ['password'],
   uuid: ['partition'],
   commander: ['cli'],
   'cli-progress': ['cli'],
-  yaml: ['cli'],
+  diff: ['cli'],
+  yaml: ['access', 'cli'],
   pino: ['server', 'cli'],
 };
 
@@ -59,19 +63,21 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     feed: ['model'],
     tree: ['model'],
     read: ['model', 'tree'],
+    groups: ['model', 'tree', 'read'],
     write: ['model', 'tree'],
     index: ['model', 'write'],
     bulk: ['model', 'tree', 'write'],
+    values: ['model', 'tree', 'write'],
     upkeep: ['model', 'tree', 'feed', 'write', 'index'],
   },
   'partition/read': {
-    viewer: [],
     order: [],
-    filter: ['viewer'],
+    filter: [],
     plan: ['filter'],
-    run: ['filter', 'order', 'plan', 'viewer'],
+    run: ['filter', 'order', 'plan'],
   },
   'partition/upkeep': { check: [] },
+  access: { 'from-slapd': [] },
   server: {
     words: [],
     settings: [],
@@ -82,7 +88,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     virtual: ['entry', 'processes', 'settings', 'words'],
     services: ['entry', 'passwords', 'processes', 'settings', 'virtual', 'words'],
     request: ['entry', 'passwords', 'services', 'words'],
-    operations: ['entry', 'request', 'services', 'virtual', 'words'],
+    operations: ['entry', 'passwords', 'request', 'services', 'virtual', 'words'],
     connection: ['entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
     long: ['connection', 'entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
     mount: ['connection', 'entry', 'operations', 'request', 'services', 'settings', 'words'],
@@ -184,6 +190,38 @@ function subFolder(folder: string, path: string): string | undefined {
   return more === undefined ? undefined : name;
 }
 
+/** The arrows of a drawing in `docs/architecture.md`: what each folder imports, as it is drawn. */
+function drawnArrows(lines: readonly string[]): Map<string, Set<string>> {
+  const arrows = new Map<string, Set<string>>();
+  /** Behind a fork, by its column. */
+  const forks = new Map<number, readonly string[]>();
+  for (const line of lines) {
+    let left: readonly string[] = [];
+    let targets: readonly string[] = [];
+    for (const { 0: token, index } of line.matchAll(/[a-z]+(?:, [a-z]+)*|[◄┬├└]/g)) {
+      if (token === '◄') targets = left;
+      else if (token === '┬') forks.set(index, targets);
+      else if (token === '├' || token === '└') targets = forks.get(index)!;
+      else {
+        left = token.split(', ');
+        for (const name of left) arrows.set(name, new Set([...(arrows.get(name) ?? []), ...targets]));
+        targets = [];
+      }
+    }
+  }
+  return arrows;
+}
+
+/** All that can be come to along arrows. */
+function reached(arrows: ReadonlyMap<string, ReadonlySet<string>>, from: string): Set<string> {
+  const found = new Set<string>();
+  for (const next of arrows.get(from) ?? []) {
+    found.add(next);
+    for (const far of reached(arrows, next)) found.add(far);
+  }
+  return found;
+}
+
 describe('imports', () => {
   const files = [...sourceFiles()];
 
@@ -210,6 +248,21 @@ describe('imports', () => {
     });
     expect(wrong).to.deep.equal([]);
   });
+
+  const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8').split('\n');
+  for (const room of ['partition', 'server', 'store/lmdb', 'store/hbase']) {
+    it(`between the folders of ${room} are drawn in docs/architecture.md`, () => {
+      const first = page.findIndex((line) => line.startsWith(`    ${room} `) && line.includes('◄'));
+      const end = page.indexOf('', first);
+      const lines = page.slice(first, end).map((line) => line.replace(`    ${room} `, ' '.repeat(room.length + 5)));
+      const drawn = drawnArrows(lines);
+      expect([...drawn.keys()].sort()).to.deep.equal(Object.keys(FOLDERS[room]!).sort());
+      for (const [folder, targets] of Object.entries(FOLDERS[room]!)) {
+        expect([...reached(drawn, folder)], `${folder}, as drawn`).to.include.members([...targets]);
+        expect(targets, `${folder}, as allowed`).to.include.members([...drawn.get(folder)!]);
+      }
+    });
+  }
 
   it('are found where there are some', () => {
     const rooms = new Set(files.flatMap(importsOf).map((one) => one.room));

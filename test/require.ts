@@ -15,6 +15,11 @@ function onPath(program: string): boolean {
   return runs('sh', '-c', 'command -v "$0"', program);
 }
 
+const JAVA_AND_MAVEN: Part = {
+  present: () => runs('java', '-version') && runs('mvn', '-v'),
+  remedy: 'apt-get install openjdk-17-jdk-headless maven',
+};
+
 const parts = {
   'ldap-utils': { present: () => onPath('ldapsearch') && onPath('ldapmodify'), remedy: 'apt-get install ldap-utils' },
   'python3-ldap3': {
@@ -23,10 +28,13 @@ const parts = {
   },
   /** Runs a program at a terminal. */
   script: { present: () => runs('script', '-qec', 'true', '/dev/null'), remedy: 'apt-get install bsdutils' },
-  hbase: {
-    present: () => runs('java', '-version') && runs('mvn', '-v'),
-    remedy: 'apt-get install openjdk-17-jdk-headless maven',
+  freeradius: {
+    present: () => onPath('freeradius') && onPath('radclient'),
+    remedy: 'apt-get install freeradius-ldap freeradius-utils',
   },
+  hbase: JAVA_AND_MAVEN,
+  /** Tools of the UnboundID LDAP SDK, which Maven fetches. */
+  unboundid: JAVA_AND_MAVEN,
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;
 

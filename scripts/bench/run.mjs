@@ -18,6 +18,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const USAGE = `npm run bench -- [options], or
 npm run bench -- scale [options]   how cost grows with the number of entries
+npm run bench -- access [options]  what access rules cost
+npm run bench -- groups [options]  what groups cost
+npm run bench -- binds [options]   how long a bind takes that fails
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
@@ -69,7 +72,15 @@ function readOptions() {
   return { ...values, ...numbers, only };
 }
 
-const programs = { scale: './scale.mjs', flame: './flame.mjs', profile: './profile.mjs', hbase: './hbase.mjs' };
+const programs = {
+  scale: './scale.mjs',
+  access: './access.mjs',
+  groups: './groups.mjs',
+  binds: './binds.mjs',
+  flame: './flame.mjs',
+  profile: './profile.mjs',
+  hbase: './hbase.mjs',
+};
 const other = programs[process.argv[2]];
 const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);

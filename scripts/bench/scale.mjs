@@ -14,7 +14,7 @@ import { Rowan } from './servers.mjs';
 
 const SIZES = [10_000, 100_000, 1_000_000, 10_000_000];
 /** Disk that a person takes while it is loaded, with some to spare. */
-const BYTES_A_PERSON = 5000;
+const BYTES_A_PERSON = 2000;
 const MEMBERS = 100_000;
 const GROUP = `cn=group,${BASE}`;
 /** New people and members get numbers of their own. */

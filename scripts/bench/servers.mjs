@@ -103,6 +103,7 @@ export class Rowan extends Server {
   constructor(folder, root, workers = 1) {
     super(folder);
     this.workers = workers;
+    this.flags = [];
     this.rowan = join(root, 'scripts/rowan.cjs');
     this.data = join(folder, 'data');
     this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
@@ -122,7 +123,7 @@ export class Rowan extends Server {
   /** Seconds to load `file` into an empty directory. */
   load(file) {
     this.empty();
-    this.run('init', '--data', this.data, '--suffix', BASE, '--admin-dn', ADMIN);
+    this.run('init', '--data', this.data, '--suffix', BASE, '--admin-dn', ADMIN, '--access', 'anybody-reads');
     return this.run('import', '--data', this.data, file);
   }
 
@@ -151,14 +152,12 @@ export class Rowan extends Server {
       const { cert, key } = this.certificate;
       args.push('--listen', `ldaps://127.0.0.1:${this.tlsPort}`, '--tls-cert', cert, '--tls-key', key);
     }
-    return { program, args: [...args, '--workers', String(this.workers), ...ROWAN_FLAGS], env: {} };
+    return { program, args: [...args, '--workers', String(this.workers), ...ROWAN_FLAGS, ...this.flags], env: {} };
   }
 }
 
 /** As slapd.conf has it: anybody reads, no limit on results, passwords stay as they are stored. */
 export const ROWAN_FLAGS = [
-  '--access-anonymous',
-  'read',
   '--passwords-upgrade-at-bind',
   'false',
   '--limits-search-size-limit',
@@ -169,6 +168,9 @@ export const ROWAN_FLAGS = [
 
 export class Slapd extends Server {
   name = 'slapd';
+  /** More lines of its configuration, ahead of the database, and of the database. */
+  globals = [];
+  lines = [];
 
   constructor(folder, root) {
     super(folder);
@@ -178,7 +180,9 @@ export class Slapd extends Server {
 
   load(file) {
     this.empty();
-    writeFileSync(this.conf, this.#tls() + readFileSync(this.template, 'utf8').replaceAll('DIR', this.folder));
+    const template = readFileSync(this.template, 'utf8').replaceAll('DIR', this.folder);
+    const whole = template.replace('database mdb\n', [...this.globals, 'database mdb\n'].join('\n'));
+    writeFileSync(this.conf, this.#tls() + [whole, ...this.lines].join('\n'));
     return timed('slapadd', ['-q', '-f', this.conf, '-l', file]);
   }
 

@@ -73,7 +73,9 @@ export function running(data) {
   return { ...record, servers };
 }
 
+/** `pid`: undefined for one that has ended. */
 function isOurs(pid, data) {
+  if (pid === undefined) return false;
   try {
     const line = execFileSync('ps', ['-ww', '-o', 'stat=,command=', '-p', String(pid)], { encoding: 'utf8' });
     return !line.startsWith('Z') && line.includes(`${mark(data)} `);

@@ -3,7 +3,7 @@
  *   gcc -O2 -o ldapload ldapload.c        sessions under TLS: -DTLS, and -lssl -lcrypto at the end
  *   ldapload -p PORT [-m MODE] [-c CONNECTIONS] [-d DEPTH] [-t SECONDS] [-n USERS] [-D DN -W PASSWORD]
  *            [-b BASE] [-f DNFMT] [-v VALUEFMT] [-w PASSWORDFMT] [-s FIRST] [-l LOWEST] [-e ENTRIES]
- *            [-a ATTRIBUTE] [-r ATTRIBUTE] [-x new|resumed] [-j]
+ *            [-a ATTRIBUTE] [-r ATTRIBUTE] [-o ATTRIBUTE=VALUE] [-x new|resumed] [-j]
  *
  * One thread, epoll, requests encoded on the fly: it costs a fraction of a core, so that on a two-core
  * machine the server is what is measured. Every connection keeps DEPTH requests in flight; a request is
@@ -22,7 +22,8 @@
  *   sub      subtree search under BASE for (cn=VALUEFMT*)
  *   middle   subtree search under BASE for (cn=*VALUEFMT*)
  *   unindexed  subtree search under BASE for (telephoneNumber=+1 555 NNNNNN*), six digits: ten of the people
- *   and      subtree search under BASE for (&(objectClass=person)(uid=VALUEFMT))
+ *   and      subtree search under BASE for (&(objectClass=person)(uid=VALUEFMT)); -o: another term than the first
+ *            one, -r as `search`
  *   mixed    of 100 requests 80 search, 10 bind, 8 modify and 2 add or delete, one after the other
  *            (bound first as -D/-W; the binds go over as many connections of their own)
  *   sessions connect, bind as DNFMT with PASSWORDFMT, search as `search`, unbind and close; a session is one operation;
@@ -69,7 +70,7 @@ static char base[512] = "ou=people,dc=example,dc=com";
 static char dnfmt[512] = "uid=user.%u,ou=people,dc=example,dc=com";
 static char valfmt[256] = "user.%u";
 static char pwfmt[256] = "password";
-static char attribute[64] = "uid", requested[64] = "";
+static char attribute[64] = "uid", requested[64] = "", term[600] = "objectClass=person";
 static char binddn[512] = "", bindpw[256] = "";
 static uint32_t users = 10000, lowest = 0, nextadd = 0;
 static enum mode { SEARCH, BASE, BIND, COMPARE, MODIFY, ADD, SUB, MIDDLE, UNINDEXED, AND, MIXED, GROW, SESSIONS, DELETE } mode = SEARCH;
@@ -115,7 +116,8 @@ static void mkrequest(buf *out, uint32_t id, enum mode mode, uint32_t u) {
       str(&g, 0x80, t); str(&f, 4, "telephoneNumber"); sub(&f, 0x30, &g); sub(&b, 0xa4, &f); }
     else if (mode == AND) {
       buf e = {.n = 0};
-      str(&f, 4, "objectClass"); str(&f, 4, "person"); sub(&g, 0xa3, &f);
+      char *value = strchr(term, '=');
+      tlv(&f, 4, term, value - term); str(&f, 4, value + 1); sub(&g, 0xa3, &f);
       str(&e, 4, "uid"); str(&e, 4, val); sub(&g, 0xa3, &e); sub(&b, 0xa0, &g); }
     else str(&b, 0x87, "objectClass");
     if (*requested) str(&h, 4, requested);
@@ -287,7 +289,7 @@ static enum mode modenamed(const char *name) {
 
 int main(int argc, char **argv) {
   int port = 389; double secs = 5; int o;
-  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:a:r:x:j")) != -1) switch (o) {
+  while ((o = getopt(argc, argv, "p:c:d:t:m:n:b:f:v:w:D:W:s:l:e:a:r:o:x:j")) != -1) switch (o) {
     case 'p': port = atoi(optarg); break; case 'c': conns = atoi(optarg); break; case 'd': depth = atoi(optarg); break;
     case 't': secs = atof(optarg); break; case 'n': users = atoi(optarg); break; case 'l': lowest = atoi(optarg); break;
     case 'b': snprintf(base, sizeof base, "%s", optarg); break; case 'f': snprintf(dnfmt, sizeof dnfmt, "%s", optarg); break;
@@ -295,11 +297,13 @@ int main(int argc, char **argv) {
     case 'D': snprintf(binddn, sizeof binddn, "%s", optarg); break; case 'W': snprintf(bindpw, sizeof bindpw, "%s", optarg); break;
     case 's': nextadd = atoi(optarg); break; case 'e': wantentries = atoi(optarg); break; case 'j': json = 1; break;
     case 'a': snprintf(attribute, sizeof attribute, "%s", optarg); break;
+    case 'o': snprintf(term, sizeof term, "%s", optarg); break;
     case 'r': snprintf(requested, sizeof requested, "%s", optarg); break;
     case 'm': mode = modenamed(optarg); break;
     case 'x': layer = strcmp(optarg, "resumed") ? NEW : RESUMED; break;
     default: fprintf(stderr, "usage: see the head of ldapload.c\n"); return 2; }
   if (conns < 1 || depth < 1 || depth > 4096 || users <= lowest) { fprintf(stderr, "CONNECTIONS, DEPTH or USERS out of range\n"); return 2; }
+  if (!strchr(term, '=')) { fprintf(stderr, "-o needs ATTRIBUTE=VALUE\n"); return 2; }
   lat = malloc(caplat * sizeof *lat);
   double dt = mode == SESSIONS ? runsessions(port, secs) : runrequests(port, secs);
   qsort(lat, nlat, sizeof *lat, bytime);

@@ -61,3 +61,15 @@ export function compareRuns(a: Uint8Array, from: number, to: number, b: Uint8Arr
   }
   return to - from - (end - start);
 }
+
+/** Index of the first of `sorted` that is not below the bytes; their number when all are. */
+export function lowerBound(sorted: readonly Buffer[], bytes: Buffer): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (Buffer.compare(sorted[middle]!, bytes) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

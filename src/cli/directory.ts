@@ -1,8 +1,9 @@
+import { type Preset, presetText } from '../access/presets.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
-import type { Dn } from '../schema/schema-types.js';
+import type { AttributeDescription, Dn } from '../schema/schema-types.js';
 import { policyOf } from '../server/passwords/passwords.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
@@ -67,7 +68,7 @@ export async function openDirectory(settings: Settings, options: OpenOptions = {
   const store = await openStore(settings.store, settings.config, { ...storeOptions, create: false });
   return closingOnFailure(store, async () => {
     const schema = await schemaOf(store, settings, anySchema);
-    const partition = await Partition.open(store, schema, { process: worker });
+    const partition = await Partition.open(store, schema, { process: worker, readOnly: options.readOnly ?? false });
     return { partition, schema, address: settings.store, close: () => partition.close() };
   });
 }
@@ -81,13 +82,13 @@ async function closingOnFailure<T>(store: Store, work: () => Promise<T>): Promis
   }
 }
 
-/** Opens the directory, does the work, and closes it whatever happens. */
+/** Opens the directory, does a command's work, and closes it whatever happens. */
 export async function withDirectory<T>(
   settings: Settings,
   options: OpenOptions,
   work: (directory: OpenDirectory) => Promise<T>,
 ): Promise<T> {
-  const directory = await openDirectory(settings, options);
+  const directory = await openDirectory(settings, { patient: true, ...options });
   try {
     return await work(directory);
   } finally {
@@ -110,17 +111,24 @@ export function askedDn(schema: Schema, text: string): Dn {
   return asked(() => schema.parseDn(text));
 }
 
+/** An attribute of the command line. */
+export function askedAttribute(schema: Schema, text: string): AttributeDescription {
+  return asked(() => schema.requireDescription(text));
+}
+
 export interface NewDirectory {
   readonly suffixes: readonly string[];
   readonly adminDn: string;
   /** In the clear; asked for once the names are known to be right. */
   readonly adminPassword: () => Promise<Buffer>;
+  /** Whose rules it begins with. */
+  readonly access: Preset;
 }
 
 /** Makes a directory where there is none. */
 export async function createDirectory(
   settings: Settings,
-  { suffixes, adminDn, adminPassword }: NewDirectory,
+  { suffixes, adminDn, adminPassword, access }: NewDirectory,
 ): Promise<void> {
   const schema = givenSchema(settings);
   // What is wrong with a DN is said before there is a folder.
@@ -129,7 +137,8 @@ export async function createDirectory(
   const store = await openStore(settings.store, settings.config, { create: true });
   await closingOnFailure(store, async () => {
     if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);
-    await initDirectory(store, { suffixes, adminDn, adminPassword: stored }, schema);
+    const made = { suffixes, adminDn, adminPassword: stored, access: presetText(access, schema) };
+    await initDirectory(store, made, schema);
   });
   await store.close();
 }

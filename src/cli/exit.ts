@@ -1,5 +1,5 @@
 import { LdapError } from '../ldap/ldap-error.js';
-import { StoreError } from '../store/store-error.js';
+import { StoreError, type StoreErrorCode } from '../store/store-error.js';
 
 /** What a command's process ends with. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const;
@@ -46,10 +46,16 @@ export function storeFailureOf(error: unknown): StoreError | undefined {
   return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;
 }
 
+/** What to do, behind the message of a store's failure. */
+const REMEDIES: Partial<Record<StoreErrorCode, string>> = {
+  noTable:
+    '; over HBase "rowan hbase verify" names the command that makes it, and "rowan repair" fills what can be worked out from the entries',
+};
+
 /** For people: one line; a configuration with several mistakes has one for each. */
 export function describeError(error: unknown): string {
   const failure = storeFailureOf(error);
-  if (failure) return failure.message;
+  if (failure) return `${failure.message}${REMEDIES[failure.code] ?? ''}`;
   if (error instanceof LdapError) return `${error.message} (${error.result})`;
   if (error instanceof CliError || error instanceof StoreError) return error.message;
   if (isSystemError(error)) {

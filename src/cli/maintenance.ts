@@ -1,13 +1,17 @@
 import type { Logger } from 'pino';
+import { LdapError } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
+import { tellOutages } from '../server/services/outages.js';
 import type { Config } from '../server/settings/index.js';
+import { StoreError } from '../store/store-error.js';
 
-/** How often indexes that are not finished are looked for, and old history is cleared away, in milliseconds. */
+/** How often what is not finished is looked for, and old history is cleared away, in milliseconds. */
 const EVERY = { indexes: 60_000, history: 3_600_000 };
 
 /**
- * What a serving process does beside serving: finishes indexes whose building was interrupted, says when the directory
- * has another schema than the server, and removes change records and deleted entries that are older than the
+ * What a serving process does beside serving: finishes indexes whose building was interrupted, puts uniqueness
+ * constraints in force that have no conflicts any more, says when the directory has another schema than the server, and
+ * removes change records and deleted entries that are older than the
  * configuration keeps them.
  */
 export class Maintenance {
@@ -25,15 +29,21 @@ export class Maintenance {
     this.#config = config;
     this.#log = log;
     this.#every = every;
+    tellOutages(partition, log);
   }
 
   start(): void {
-    this.#queue('indexes', () => this.#indexes());
+    this.#unfinished();
     this.#queue('history', () => this.#history());
     this.#timers = [
-      setInterval(() => this.#queue('indexes', () => this.#indexes()), this.#every.indexes),
+      setInterval(() => this.#unfinished(), this.#every.indexes),
       setInterval(() => this.#queue('history', () => this.#history()), this.#every.history),
     ];
+  }
+
+  #unfinished(): void {
+    this.#queue('indexes', () => this.#indexes());
+    this.#queue('unique', () => this.#unique());
   }
 
   /** Resolves when what is under way has ended. */
@@ -49,9 +59,18 @@ export class Maintenance {
       try {
         await task();
       } catch (error) {
-        this.#log.error({ err: error, task: name }, 'maintenance failed; it is tried again later');
+        this.#tell(name, error);
       }
     });
+  }
+
+  /** The store's silence is told once, and what it fails is no fault. */
+  #tell(task: string, error: unknown): void {
+    const cause = error instanceof LdapError ? error.cause : error;
+    const isOutage = cause instanceof StoreError && cause.code === 'unavailable';
+    if (!isOutage) this.#log.error({ err: error, task }, 'maintenance failed; it is tried again later');
+    else if (!this.#partition.outage.isTold)
+      this.#log.error({ task }, `maintenance failed; it is tried again later: ${cause.message.split('\n', 1)[0]}`);
   }
 
   async #indexes(): Promise<void> {
@@ -61,6 +80,16 @@ export class Maintenance {
     // It also ends what others began to add or to drop.
     await this.#partition.buildIndexes();
     if (isUnfinished) this.#log.info('indexes that were not finished are complete');
+  }
+
+  async #unique(): Promise<void> {
+    const waiting = this.#partition.uniqueConstraints().filter(({ record }) => !record.ready);
+    // It also removes the rows of those that are removed.
+    await this.#partition.finishUnique();
+    for (const { record, text } of this.#partition.uniqueConstraints()) {
+      if (record.ready && waiting.some((one) => one.record.number === record.number))
+        this.#log.info({ constraint: record.number }, `values are unique from now on: ${text}`);
+    }
   }
 
   /** Once. */

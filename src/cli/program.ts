@@ -27,10 +27,14 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   repair: async () => (await import('./commands/check.js')).addRepair,
   warm: async () => (await import('./commands/warm.js')).addWarm,
   index: async () => (await import('./commands/indexes.js')).addIndex,
+  unique: async () => (await import('./commands/unique.js')).addUnique,
+  number: async () => (await import('./commands/number.js')).addNumber,
   schema: async () => (await import('./commands/schema.js')).addSchema,
   deleted: async () => (await import('./commands/deleted.js')).addDeleted,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
+  account: async () => (await import('./commands/account.js')).addAccount,
+  access: async () => (await import('./commands/access.js')).addAccess,
   copy: async () => (await import('./commands/copy.js')).addCopy,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,
   config: async () => (await import('./commands/config.js')).addConfig,
@@ -47,6 +51,7 @@ async function createProgram(wanted: string | undefined): Promise<Command> {
     .version(VERSION)
     .addHelpText('after', EXAMPLES)
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
+    .enablePositionalOptions()
     .exitOverride();
   const only = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? COMMANDS[wanted] : undefined;
   for (const load of only ? [only] : Object.values(COMMANDS)) (await load())(program);

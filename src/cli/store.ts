@@ -10,6 +10,8 @@ import { CliError, UsageError } from './exit.js';
 export interface StoreOptions extends LmdbOptions {
   /** Makes what is not there. */
   readonly create: boolean;
+  /** Waits for what another command or server holds that died, however short `hbase.operationSeconds` are. */
+  readonly patient?: boolean;
 }
 
 /** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */
@@ -34,13 +36,25 @@ export async function hbaseSettingsOf(address: string, { hbase }: Config): Promi
   }
 }
 
+/** Milliseconds of waiting for HBase of which nothing is said. */
+const QUIET_MS = 3000;
+
+function tellWaiting(address: string, { hbase }: Config): void {
+  process.stderr.write(`rowan: ${address} does not answer yet; waiting for it, ${hbase.operationSeconds} s at most\n`);
+}
+
 /** Opens the store in a folder, or in HBase where `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!isHBaseUrl(address)) return openLmdbStore(address, options);
   const settings = await hbaseSettingsOf(address, config);
   // Loaded here: only those who use it wait for it.
   const { openHBaseStore } = await import('../store/hbase/index.js');
-  return openHBaseStore(settings, { create: options.create });
+  const waiting = setTimeout(() => tellWaiting(address, config), QUIET_MS);
+  try {
+    return await openHBaseStore(settings, { create: options.create, patient: options.patient ?? false });
+  } finally {
+    clearTimeout(waiting);
+  }
 }
 
 /** Says before anything is made that a folder is in use already. Tables in HBase are looked for once it is open. */

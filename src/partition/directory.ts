@@ -2,9 +2,9 @@ import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { Maybe } from '../store/contract.js';
 import type { Actor, ChangesOf, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
+import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
-import type { Viewer } from './read/viewer/viewer.js';
 
 /** What the server calls. Every method throws `LdapError`; store errors are already translated. */
 export interface Directory {

@@ -35,6 +35,7 @@ export async function changeSchema(context: Context, next: Schema): Promise<Sche
   const classes = removedFrom(context.schema.objectClasses(), after);
   refuseNames(context, next);
   refuseIndexed(context, types);
+  refuseUnique(context, types);
   await refuseUsed(context, types, classes);
   await context.shared.setSchema(next.source);
   let changed = 0;
@@ -65,6 +66,20 @@ function refuseIndexed(context: Context, types: readonly AttributeType[]): void 
       'unwillingToPerform',
       `attribute '${name}' has an index and would not be defined any more; drop it first: rowan index drop ${name}`,
     );
+  }
+}
+
+function refuseUnique({ shared }: Context, types: readonly AttributeType[]): void {
+  for (const type of types) {
+    if (shared.values.numbers.some((range) => range.type === type))
+      throw new LdapError(
+        'unwillingToPerform',
+        `numbers of attribute '${type.name}' are given out, and it would not be defined any more; end that first: rowan number remove ${type.name}`,
+      );
+    const unique = shared.values.unique.find(({ looksAt }) => looksAt.has(type));
+    if (!unique) continue;
+    const what = `attribute '${type.name}' is in a uniqueness constraint and would not be defined any more`;
+    throw new LdapError('unwillingToPerform', `${what}; remove it first: rowan unique remove ${unique.record.number}`);
   }
 }
 

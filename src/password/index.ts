@@ -15,8 +15,15 @@ export {
   type PasswordPolicy,
   policyCost,
 } from './policy.js';
+export {
+  BreachedListFault,
+  isBreached,
+  requireBreachedList,
+} from './quality/breached.js';
+export { Judge, JudgingFault, judge } from './quality/judge.js';
 export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
 export { SlowWorkFull, SlowWorkLeft, slowWork } from './slow-work.js';
+export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
 export { costTogether, mostTogether, tooDearOf, untriedOf } from './tried.js';
 export { givenAs, isVerifiable, kindText } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';

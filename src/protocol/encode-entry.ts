@@ -3,14 +3,16 @@ import { copyShort, elementBytes, integerBytes, putHeader, Writer } from './writ
 
 /** A SearchResultEntry (RFC 4511 §4.5.2) is written from the outside in: what it holds is measured first. */
 
-/** Bytes of the message whose attributes take `list` bytes, its outermost header left out. */
-export function entryBytes(messageId: number, dn: Buffer, list: number): number {
-  return integerBytes(messageId) + elementBytes(elementBytes(dn.length) + elementBytes(list));
+/**
+ * Bytes of the message whose attributes take `list` bytes and whose controls so many, its outermost header left out.
+ */
+export function entryBytes(messageId: number, dn: Buffer, list: number, controls: number): number {
+  return integerBytes(messageId) + elementBytes(elementBytes(dn.length) + elementBytes(list)) + controls;
 }
 
-/** All of it that comes before the attributes. */
-export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, list: number): void {
-  writer.header(SEQUENCE, entryBytes(messageId, dn, list));
+/** All of it that comes before the attributes; the controls come behind them. */
+export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, list: number, controls: number): void {
+  writer.header(SEQUENCE, entryBytes(messageId, dn, list, controls));
   writer.integer(INTEGER, messageId);
   writer.header(opTags.searchEntry, elementBytes(dn.length) + elementBytes(list));
   writer.octetString(OCTET_STRING, dn);

@@ -4,7 +4,20 @@ export const ControlOid = {
   pagedResults: '1.2.840.113556.1.4.319',
   /** RFC 3296 §3. */
   manageDsaIT: '2.16.840.1.113730.3.4.2',
+  /** What somebody may do, by attributes of the entries found. */
+  effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
+  /** Whether one can bind as the entries found: by a control of each. */
+  accountUsability: '1.3.6.1.4.1.42.2.27.9.5.8',
+  /** draft-behera-ldap-password-policy-10 §6. */
+  passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
+  /** draft-vchu-ldap-pwd-policy-00: the password has expired, or has to be changed; of responses alone. */
+  passwordExpired: '2.16.840.1.113730.3.4.4',
+  /** The password expires in so many seconds; of responses alone. */
+  passwordExpiring: '2.16.840.1.113730.3.4.5',
 } as const;
+
+/** Rowan's own arc, made of a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
+const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 
 /** Object identifiers of extended operations (requestName, RFC 4511 §4.12). */
 export const ExtendedOid = {
@@ -16,6 +29,8 @@ export const ExtendedOid = {
   passwordModify: '1.3.6.1.4.1.4203.1.11.1',
   /** RFC 3909. */
   cancel: '1.3.6.1.1.8',
+  /** Rowan's own (docs/server.md). */
+  applicationPasswords: `${ROWAN_ARC}.3.1`,
 } as const;
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */

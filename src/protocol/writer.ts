@@ -91,15 +91,16 @@ export class Writer {
   #grow(count: number): void {
     const written = this.at - this.#start;
     const wanted = written + count;
-    const larger = wanted <= SLAB / 2 ? this.#slab() : Buffer.allocUnsafeSlow(2 * wanted);
+    const larger = this.#larger(wanted);
     if (written > 0) this.buffer.copy(larger, 0, this.#start, this.at);
-    if (this.#again) releaseSlab(this.buffer);
+    releaseSlab(this.buffer);
     this.buffer = larger;
     this.#start = 0;
     this.at = written;
   }
 
-  #slab(): Buffer {
+  #larger(wanted: number): Buffer {
+    if (wanted > SLAB / 2) return Buffer.allocUnsafeSlow(2 * wanted);
     return this.#again ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
   }
 
@@ -107,7 +108,7 @@ export class Writer {
   take(): Buffer {
     if (this.at === this.#start) return EMPTY;
     const taken = this.buffer.subarray(this.#start, this.at);
-    if (this.#again) holdSlab(taken);
+    holdSlab(taken);
     this.#start = this.at;
     if (this.buffer.length > SLAB || this.at > PIECE) this.leave();
     return taken;
@@ -115,7 +116,7 @@ export class Writer {
 
   /** Lets its buffer go: what is written next goes to another. Everything must be taken. */
   leave(): void {
-    if (this.#again) releaseSlab(this.buffer);
+    releaseSlab(this.buffer);
     this.buffer = EMPTY;
     this.#start = 0;
     this.at = 0;

@@ -44,6 +44,11 @@ export function normalizeInteger(value: Buffer): Buffer | undefined {
   return out;
 }
 
+/** The number, from 0 on, whose normal form this is. */
+export function integerOf(form: Buffer): bigint {
+  return BigInt(form.toString('latin1', form[1] === LONG ? 6 : 2));
+}
+
 const MIN_64 = -(2n ** 63n);
 const MAX_64 = 2n ** 64n - 1n;
 

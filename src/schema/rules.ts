@@ -37,6 +37,7 @@ export interface RuleCode {
   readonly normalizeAssertion?: Normalize;
   readonly normalizePart?: (part: Buffer, where: Part) => Buffer | undefined;
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
+  readonly inChain?: true;
   /** Syntaxes of the attributes that it may be used with in an extensible match. */
   readonly appliesTo: readonly string[];
 }
@@ -256,6 +257,7 @@ function dnRules(context: Context): [string, RuleCode][] {
     ['1.3.6.1.4.1.4203.666.4.8', relation(isChild)],
     ['1.3.6.1.4.1.4203.666.4.10', relation(isBelow)],
     ['1.3.6.1.4.1.4203.666.4.11', relation((value, below) => isBelow(below, value))],
+    ['1.2.840.113556.1.4.1941', { kind: 'equality', normalize, inChain: true, appliesTo: syntaxes(12, 34) }],
   ];
 }
 

@@ -40,6 +40,8 @@ export interface MatchingRule {
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
   /** For rules that are not equality of forms: stored form against assertion form. */
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
+  /** It also matches values that name an entry whose own values match: only a directory can tell. */
+  readonly inChain?: true;
 }
 
 export type Usage = 'userApplications' | 'directoryOperation' | 'distributedOperation' | 'dSAOperation';

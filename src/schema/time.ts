@@ -126,6 +126,17 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
   return Buffer.from(time.fraction === '' ? text : `${text}.${time.fraction}`, 'latin1');
 }
 
+/** Milliseconds since 1970; undefined when `value` is no time, or one before year 0 or after 9999 in UTC. */
+export function generalizedTimeMs(value: Buffer): number | undefined {
+  const norm = normalizeGeneralizedTime(value)?.toString('latin1');
+  if (norm === undefined) return undefined;
+  const part = (at: number): number => Number(norm.slice(at, at + 2));
+  const date = new Date(0);
+  date.setUTCFullYear(Number(norm.slice(0, 4)), part(4) - 1, part(6));
+  date.setUTCHours(part(8), part(10), part(12), Math.floor(Number(`0${norm.slice(14)}`) * 1000));
+  return date.getTime();
+}
+
 export function checkUtcTime(value: Buffer): string | undefined {
   const match = value.length > 17 ? null : UTC.exec(value.toString('latin1'));
   if (!match) return 'is not a UTC time like 261231235959Z';

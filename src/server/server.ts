@@ -63,6 +63,9 @@ export class RowanServer implements ConnectionOwner {
 
   /** Makes ready for sockets that somebody else accepts. */
   async prepare(): Promise<void> {
+    // Compiled before the first client comes: rules are at hand where a request is refused by its first bytes.
+    await this.services.access.current();
+    await this.services.quality.require();
     const tls = await readTls(this.#config);
     if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
     const options = {

@@ -72,6 +72,8 @@ export interface ScanOptions {
   readonly reverse?: boolean;
   /** At most this many rows in all. */
   readonly limit?: number;
+  /** A key that a scan of this range and direction gave: only what comes behind it there. Its row may have gone. */
+  readonly after?: Buffer | undefined;
   /** Keys only: the rows come back as `undefined`. */
   readonly keysOnly?: boolean;
   /**
@@ -83,15 +85,15 @@ export interface ScanOptions {
 
 /**
  * Rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. Of a table with `suffixBytes` each row comes once,
- * in an order of the engine's own, but behind a row of one prefix none comes whose key is below that prefix.
+ * in an order of the engine's own, the same in every scan.
  */
 export interface Batch {
   readonly keys: readonly Buffer[];
   /** Packed rows, owned by the caller; `undefined` only under `keysOnly`. */
   readonly rows: readonly (Buffer | undefined)[];
-  /** How many rows the engine looked at for this batch, matching or not. HBase may count one that matches twice. */
+  /** How many rows the engine looked at for this batch, matching or not. */
   readonly scanned: number;
-  /** Key of the last of them, or that the scan is at its end, where the engine tells. */
+  /** The key before which a scan in key order has looked at each row, or that it is at its end; if the engine tells. */
   readonly until?: Buffer | 'end';
 }
 
@@ -153,6 +155,8 @@ export interface Reader {
    * into `into`, which is the caller's.
    */
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer>;
+  /** `postings` of each of several prefixes, in their order. It costs least where they rise. */
+  postingsMany(table: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Maybe<Buffer[]>;
   /**
    * For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's
    * own.

@@ -64,3 +64,8 @@ export function damaged(table: string, key: Buffer | undefined, detail: string, 
   const where = key ? `row ${key.toString('hex')} of table ${table}` : `table ${table}`;
   return new StoreError('damaged', `${where} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
 }
+
+/** Whether it may have been done although it failed: nobody knows. */
+export function mayBeDone(error: unknown): boolean {
+  return error instanceof StoreError && error.applied === 'unknown';
+}

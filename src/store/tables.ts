@@ -50,6 +50,14 @@ export function rowKeyOf(cell: Buffer): Buffer {
   return cell.subarray(2, 2 + cell.readUInt16BE());
 }
 
+/** The smallest key above `key`. */
+export function keyAfter(key: Buffer): Buffer {
+  const after = Buffer.allocUnsafe(key.length + 1);
+  key.copy(after);
+  after[key.length] = 0;
+  return after;
+}
+
 /** The smallest key that is greater than every key that starts with `prefix`; undefined when there is none. */
 export function afterPrefix(prefix: Buffer): Buffer | undefined {
   for (let i = prefix.length - 1; i >= 0; i--) {

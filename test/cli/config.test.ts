@@ -42,7 +42,7 @@ describe('configuration', () => {
   it('has safe defaults, nested as in the file', () => {
     const { config, origins } = loadConfig();
     expect(config).to.deep.equal(makeConfig());
-    expect(config.access.anonymous).to.equal('none');
+    expect(config.aliases.dereference).to.equal(true);
     expect(config.listen).to.deep.equal(['ldap://127.0.0.1:1389']);
     expect(config.passwords.argon2).to.deep.equal({ memoryKiB: 19_456, timeCost: 2, parallelism: 1 });
     expect(config.limits.search.sizeLimit).to.equal(10_000);
@@ -64,7 +64,7 @@ describe('configuration', () => {
 
   it('takes flags over variables over the file over defaults, and knows where from', () => {
     const path = file(
-      'listen: ldap://127.0.0.1:1\naccess:\n  anonymous: read\n\nlimits:\n  connections: 5\n  controls: 7\n',
+      'listen: ldap://127.0.0.1:1\naliases:\n  dereference: false\n\nlimits:\n  connections: 5\n  controls: 7\n',
     );
     const { config, origins } = loadConfig({
       file: path,
@@ -72,10 +72,10 @@ describe('configuration', () => {
       flags: { 'limits.controls': '9' },
     });
     expect(config.listen).to.deep.equal(['ldap://127.0.0.1:1']);
-    expect(config.access.anonymous).to.equal('read');
+    expect(config.aliases.dereference).to.equal(false);
     expect([config.limits.connections, config.limits.controls]).to.deep.equal([6, 9]);
     expect(origins.get('listen')).to.equal('rowan.yaml:1');
-    expect(origins.get('access.anonymous')).to.equal('rowan.yaml:3');
+    expect(origins.get('aliases.dereference')).to.equal('rowan.yaml:3');
     expect(origins.get('limits.connections')).to.equal('ROWAN_LIMITS_CONNECTIONS');
     expect(origins.get('limits.controls')).to.equal('--limits-controls');
     expect(origins.get('limits.filterDepth')).to.equal('default');
@@ -110,7 +110,7 @@ describe('configuration', () => {
 
   it('names file, line and key of every mistake', () => {
     const path = file(
-      '# settings\nlimits:\n  mesageBytes: 1\n  connections: many\n  controls: 2\n  idleSeconds: 1 week\n  search: 5\nacces:\n  anonymous: read\n' +
+      '# settings\nlimits:\n  mesageBytes: 1\n  connections: many\n  controls: 2\n  idleSeconds: 1 week\n  search: 5\naliase:\n  dereference: true\n' +
         'log:\n  level: loud\n  format:\nlisten: [http://x]\npasswords:\n  requireTls: "yes"\n',
     );
     expect(problems({ file: path })).to.deep.equal([
@@ -119,7 +119,7 @@ describe('configuration', () => {
       'rowan.yaml:5: limits.controls must be 4 to 1000',
       'rowan.yaml:6: limits.idleSeconds must be a number, or one like "90 s", "15 m", "2 h" or "30 d"',
       'rowan.yaml:7: limits.search must be a group of settings',
-      "rowan.yaml:8: acces is not a setting; did you mean 'access'?",
+      "rowan.yaml:8: aliase is not a setting; did you mean 'aliases'?",
       'rowan.yaml:11: log.level must be one of fatal, error, warn, info, debug, trace',
       'rowan.yaml:12: log.format has no value',
       'rowan.yaml:13: listen must be URLs like ldap://127.0.0.1:389, ldaps://[::]:636 or ldapi://%2frun%2frowan%2fldapi, not "http://x"',

@@ -68,7 +68,7 @@ describe('cli: damaged pages', function () {
 
   it('of any kind end check with its exit code, and not by a signal', async () => {
     await seeded(async (random) => {
-      for (let i = 0; i < rounds(6, 100); i++) {
+      for (let i = 0; i < rounds(6, 40); i++) {
         const data = join(sandbox.folder, 'damaged');
         cpSync(sandbox.data, data, { recursive: true });
         const file = Buffer.from(sound);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,6 +20,11 @@ import {
   until,
 } from './rowan.js';
 
+/** What tells how far the import of the file has come. */
+function recordOf(sandbox: Sandbox, file: string): string {
+  return `${sandbox.data}/import-${createHash('sha256').update(file).digest('hex').slice(0, 8)}.json`;
+}
+
 describe('cli: an import that is killed', () => {
   const sandbox = new Sandbox();
   const count = rounds(4000, 12_000);
@@ -31,7 +37,7 @@ describe('cli: an import that is killed', () => {
     const made = await run(process.execPath, [PEOPLE_SCRIPT, String(count)]);
     writeFileSync(path, made.stdout);
     const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = `${sandbox.data}/import.json`;
+    const record = recordOf(sandbox, path);
     await until(first, () => existsSync(record));
     await sleep(rounds(30, 100));
     first.kill('SIGKILL');
@@ -50,6 +56,21 @@ describe('cli: an import that is killed', () => {
     expect(await rowanDoes(['check', '--data', sandbox.data])).to.equal('no breach found\n');
   });
 
+  it('goes on though another file was imported meanwhile', async () => {
+    const [path, other] = [sandbox.path('units.ldif'), sandbox.path('other.ldif')];
+    const unit = (i: number): string => `dn: ou=u${i},${SUFFIX}\nobjectClass: organizationalUnit\nou: u${i}\n\n`;
+    writeFileSync(path, Array.from({ length: count }, (_, i) => unit(i)).join(''));
+    writeFileSync(other, unit(count));
+    const first = startRowan(['import', '--data', sandbox.data, path]);
+    await until(first, () => existsSync(recordOf(sandbox, path)));
+    first.kill('SIGKILL');
+    expect(await exited(first)).to.equal('SIGKILL');
+    await rowanDoes(['import', '--data', sandbox.data, other]);
+    const again = await rowan(['import', '--data', sandbox.data, path]);
+    expect(again.code, again.stderr).to.equal(0);
+    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
+  });
+
   it('of changes, does none of them twice', async () => {
     const changed = rounds(800, 2000);
     const change = (i: number): string =>
@@ -57,7 +78,7 @@ describe('cli: an import that is killed', () => {
     const path = sandbox.path('changes.ldif');
     writeFileSync(path, Array.from({ length: changed }, (_, i) => change(i)).join(''));
     const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = `${sandbox.data}/import.json`;
+    const record = recordOf(sandbox, path);
     await until(
       first,
       () => existsSync(record) && (JSON.parse(readFileSync(record, 'utf8')) as { done: number }).done > 0,
@@ -111,7 +132,7 @@ describe('cli: an import that is interrupted', () => {
       said += data.toString();
     });
     const closed = once(first, 'close');
-    await until(first, () => existsSync(`${sandbox.data}/import.json`));
+    await until(first, () => existsSync(recordOf(sandbox, path)));
     first.kill('SIGINT');
     expect(await closed).to.deep.equal([null, 'SIGINT']);
     expect(said).to.match(/^rowan: interrupted after about [\d,]+ records?; the same command goes on$/m);

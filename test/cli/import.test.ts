@@ -161,6 +161,17 @@ sn: d
     expect(ended.stdout).to.match(/^loaded 0 entries, refused 1 in .*\n$/);
   });
 
+  it('says how many accounts are locked by what the file says', async () => {
+    const text = [
+      person('gone', 'userPassword: x\npwdAccountLockedTime: 000001010000Z\n'),
+      person('away', 'userPassword: x\nnsAccountLock: true\n'),
+      person('back', 'userPassword: x\nnsAccountLock: false\n'),
+      person('bare', 'nsAccountLock: true\n'),
+    ].join('\n');
+    const out = await rowanDoes(['import', '--data', sandbox.data, file('locked.ldif', text)]);
+    expect(out).to.match(/^2 accounts are locked by what the file says .*rowan account unlock/m);
+  });
+
   it('leaves out passwords that cost too much, and says so; check tells of those that are dear', async () => {
     const dear = '{PBKDF2-SHA512}1000000$c2FsdA$aGFzaA';
     const some = '{PBKDF2-SHA256}200000$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';

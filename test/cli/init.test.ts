@@ -153,9 +153,12 @@ describe('cli: the command line', () => {
       'repair',
       'warm',
       'index',
+      'unique',
+      'number',
       'deleted',
       'explain',
       'passwd',
+      'account',
       'config',
     ];
     await Promise.all(

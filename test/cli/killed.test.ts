@@ -7,6 +7,7 @@ import type { LdapError } from '../../src/ldap/ldap-error.js';
 import { BUILD_KEY, claimName, cursorName } from '../../src/partition/index/index-admin.js';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
+import { readUniqueState } from '../../src/partition/model/unique-rows.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { cellValue } from '../../src/store/row.js';
 import { testSchema } from '../server/directory.js';
@@ -92,6 +93,39 @@ describe('cli: killed with -9', () => {
     expect(Number(indexed.replace(',', ''))).to.be.within(1, COUNT);
     expect(await state()).to.equal('ready');
     expect(await explain(filter)).to.deep.equal({ plan: 'index', entries: 11 });
+    expect(await breaches()).to.equal(0);
+  }).timeout(30_000);
+
+  it('a uniqueness constraint comes into force from where its command died', async () => {
+    const command = ['unique', 'add', 'uid', '--data', sandbox.data];
+    const constraint = async () => {
+      partition.renewReads();
+      await partition.refresh();
+      return partition.uniqueConstraints()[0];
+    };
+    const done = async () => {
+      const unique = await constraint();
+      return (unique && (await readUniqueState(partition.store, unique)).done)?.toString('hex') ?? '';
+    };
+    let at = '';
+    for (let kills = 0; kills < 2; kills++) {
+      const child = startRowan(command);
+      for (let now = at; now === at && child.exitCode === null; now = await done()) await sleep(1);
+      // On a machine that is busy elsewhere the rest may be done before the second signal comes.
+      if (kills > 0 && (child.exitCode === 0 || (await constraint())?.record.ready)) {
+        if (child.exitCode === null) await exited(child);
+        return;
+      }
+      await kill(child);
+      const stopped = await done();
+      expect(stopped > at, 'it went on from there').to.equal(true);
+      at = stopped;
+      expect((await constraint())?.record.ready).to.equal(false);
+      expect(await breaches()).to.equal(0);
+    }
+    const read = /in force \(([\d,]+) entries read\)/.exec(await rowanDoes(command))![1]!;
+    expect(Number(read.replace(',', ''))).to.be.within(0, COUNT);
+    expect((await constraint())?.record.ready).to.equal(true);
     expect(await breaches()).to.equal(0);
   }).timeout(30_000);
 

@@ -1,5 +1,13 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
+import { Importer } from '../../src/cli/import/importer.js';
+import { RejectsFile } from '../../src/cli/import/rejects.js';
+import { openInput, RecordSource } from '../../src/cli/import/source.js';
+import { Partition, storedSource } from '../../src/partition/index.js';
+import { Schema } from '../../src/schema/index.js';
+import { policyOf } from '../../src/server/passwords/passwords.js';
+import { makeConfig } from '../../src/server/settings/index.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { needs } from '../require.js';
 import { exited, heard, MAIN, PEOPLE, PEOPLE_SCRIPT, run, Sandbox, startRowan } from './rowan.js';
 
@@ -36,6 +44,28 @@ describe('cli: the progress of an import', () => {
     ]);
     expect(code).to.equal(0);
     expect(stderr).to.match(/^(?:import: [\d,]+ records, [\d,]+\/s, \d+ %\n)*$/);
+  });
+
+  it('tells the share of the records that are loaded, not of what is read of the file', async () => {
+    const path = await people(4500);
+    const text = readFileSync(path, 'latin1');
+    const starts = [...text.matchAll(/^dn: /gm)].map(({ index }) => index);
+    const store = await openLmdbStore(sandbox.data);
+    const partition = await Partition.open(store, Schema.of((await storedSource(store))!));
+    const told: [number, number][] = [];
+    const rejects = new RejectsFile(sandbox.path('rejects'), false);
+    const source = new RecordSource(openInput(path).chunks, {});
+    await new Importer(partition, source, rejects, undefined, {
+      policy: policyOf(makeConfig()),
+      continue: false,
+      resume: undefined,
+      onProgress: (records, _phase, done) => told.push([records, done]),
+    }).run();
+    await partition.close();
+    expect(told.length).to.be.greaterThan(2);
+    expect(told.map(([records, done]) => [records, starts.indexOf(done) + 1])).to.deep.equal(
+      told.map(([records]) => [records, records]),
+    );
   });
 
   it('is a plain line from time to time when it takes long', async () => {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect as tlsConnect } from 'node:tls';
 import { expect } from 'chai';
-import { Client } from 'ldapts';
+import { Attribute, Change, Client } from 'ldapts';
 import { makeCertificate, needs } from '../require.js';
 import { RawClient, searchRequest } from '../server/raw-client.js';
 import {
@@ -96,16 +96,13 @@ describe('cli: serve', () => {
 
   it('takes settings from file, variable and flag, in rising order', async () => {
     const file = sandbox.path('rowan.yaml');
-    writeFileSync(file, 'access:\n  anonymous: read\nlog:\n  level: warn\nlimits:\n  connections: 5\n');
+    writeFileSync(file, 'aliases:\n  dereference: false\nlog:\n  level: warn\nlimits:\n  connections: 5\n');
     const env = { ROWAN_LOG_LEVEL: 'error', ROWAN_LIMITS_CONNECTIONS: '6' };
     const shown = await rowanDoes(['config', '--config', file, '--limits-connections', '7'], { env });
-    expect(shown).to.match(/^ {2}anonymous: read # rowan\.yaml:2$/m);
+    expect(shown).to.match(/^ {2}dereference: false # rowan\.yaml:2$/m);
     expect(shown).to.match(/^ {2}level: error # ROWAN_LOG_LEVEL$/m);
     expect(shown).to.match(/^ {2}connections: 7 # --limits-connections$/m);
     const server = await serve(sandbox.data, ['--config', file]);
-    const anonymous = new Client({ url: server.url });
-    expect((await anonymous.search(ADA, { scope: 'base' })).searchEntries).to.have.length(1);
-    await anonymous.unbind();
     await server.stop();
   });
 
@@ -130,6 +127,84 @@ describe('cli: serve', () => {
     );
     expect(refused).to.be.instanceOf(Error);
     await rowanDoes(['passwd', '--data', sandbox.data], { input: PASSWORD });
+    await server.stop();
+  });
+
+  it('an account that is locked while it runs ends its sessions, and binds again when it is unlocked', async () => {
+    const server = await serve(sandbox.data);
+    const account = (...args: string[]) => rowanDoes(['account', ...args, '--data', sandbox.data]);
+    await rowanDoes(['passwd', '--data', sandbox.data, ADA], { input: 'of ada\n' });
+    expect(await account('show', ADA)).to.equal(`${ADA}\n  not locked\n  no password policy\n  1 password\n`);
+    const open = await bound(server.url, ADA, 'of ada');
+    expect(await account('lock', ADA)).to.equal(`${ADA} is locked\n`);
+    expect(await account('lock', ADA)).to.equal(`${ADA} is locked already, by pwdAccountLockedTime\n`);
+    expect(await account('show', ADA)).to.include('locked by pwdAccountLockedTime: 000001010000Z\n');
+    const ended = async (work: () => Promise<unknown>) =>
+      work().then(
+        () => undefined,
+        (error: Error) => error,
+      );
+    expect(await ended(() => open.search(ADA, { scope: 'base' }))).to.be.instanceOf(Error);
+    expect(await ended(() => bound(server.url, ADA, 'of ada'))).to.be.instanceOf(Error);
+    expect(await account('unlock', ADA)).to.equal(`${ADA} is unlocked\n`);
+    expect(await account('unlock', ADA)).to.equal(`${ADA} is not locked\n`);
+    await (await bound(server.url, ADA, 'of ada')).unbind();
+    const refused = await rowan(['account', 'lock', ADMIN, '--data', sandbox.data]);
+    expect(refused).to.deep.include({ code: 1, stdout: '' });
+    expect(refused.stderr).to.match(/above locks/);
+    await server.stop();
+  });
+
+  it('an account under a policy is unlocked, let expire and asked for another password while it runs', async () => {
+    const policy = `cn=policy,${SUFFIX}`;
+    const under = ['--passwords-policy', policy];
+    const server = await serve(sandbox.data, under);
+    const account = (...args: string[]) => rowanDoes(['account', ...args, ...under, '--data', sandbox.data]);
+    const admin = await bound(server.url, ADMIN, PASSWORD);
+    const cn = 'policy';
+    await admin.add(policy, {
+      objectClass: ['device', 'pwdPolicy'],
+      cn,
+      pwdAttribute: 'userPassword',
+      pwdMaxFailure: '2',
+    });
+    await rowanDoes(['passwd', ...under, '--data', sandbox.data, ADA], { input: 'of ada\n' });
+    const tries = async (password: string): Promise<boolean> =>
+      bound(server.url, ADA, password).then(
+        async (client) => {
+          await client.unbind();
+          return true;
+        },
+        () => false,
+      );
+    const set = (type: string, ...values: string[]) =>
+      admin.modify(policy, new Change({ operation: 'replace', modification: new Attribute({ type, values }) }));
+    await set('pwdLockout', 'TRUE');
+    for (const password of ['no', 'no', 'of ada']) expect(await tries(password)).to.equal(false);
+    expect(await account('show', ADA)).to.include('locked by failed binds until it is unlocked\n');
+    expect(await account('unlock', ADA)).to.equal(`${ADA} is unlocked\n`);
+    expect(await tries('of ada')).to.equal(true);
+    expect(await account('show', ADA)).to.match(
+      /not locked\n {2}policy cn=policy,.*\n {2}password changed 20\d\d-.*Z\n/,
+    );
+    const refused = await rowan(['account', 'expire', ADA, ...under, '--data', sandbox.data]);
+    expect(refused.stderr).to.match(/has no pwdMaxAge/);
+    await set('pwdMaxAge', '86400');
+    await set('pwdGraceAuthNLimit', '0');
+    expect(await tries('of ada')).to.equal(true);
+    expect(await account('expire', ADA)).to.equal(`the password of ${ADA} has expired\n`);
+    expect(await tries('of ada')).to.equal(false);
+    await rowanDoes(['passwd', ...under, '--data', sandbox.data, ADA], { input: 'another of ada\n' });
+    expect(await account('must-change', ADA)).to.equal(`the password of ${ADA} has to be changed\n`);
+    expect(await account('must-change', ADA)).to.match(/already\n$/);
+    const open = await bound(server.url, ADA, 'another of ada');
+    const search = await open.search(ADA, { scope: 'base' }).then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
+    expect(search).to.match(/has been reset/);
+    await open.unbind();
+    await admin.unbind();
     await server.stop();
   });
 
@@ -220,6 +295,50 @@ describe('cli: beside a server', () => {
     const unknown = await rowan(['index', 'add', 'employeNumber', '--data', sandbox.data]);
     expect(unknown.code).to.equal(1);
     expect(unknown.stderr).to.contain("did you mean 'employeeNumber'?");
+  });
+
+  it('unique add, show and remove', async () => {
+    expect(await does('unique', 'show')).to.equal('');
+    const conflicts = await rowan(['unique', 'add', 'objectClass', '--data', sandbox.data]);
+    expect(conflicts.code).to.equal(1);
+    expect(conflicts.stdout).to.match(/^'[^']+' is the value of\n {2}\S/);
+    expect(conflicts.stderr).to.contain('not in force').and.to.contain('rowan unique remove 1');
+    expect(await does('unique', 'add', 'uid', '--subtree', SUFFIX, '--filter', '(objectClass=person)')).to.match(
+      /^constraint 2 is in force \([\d,]+ entries read\)$/m,
+    );
+    expect(await does('unique', 'show')).to.equal(
+      `1    not in force  'objectClass'\n2    in force      'uid' in the subtree '${SUFFIX}' of (objectClass=person)\n`,
+    );
+    expect(await does('check')).to.equal('no breach found\n');
+    const second = await rowan(['import', '--data', sandbox.data, '-'], {
+      cwd: sandbox.folder,
+      input: `dn: cn=second,${SUFFIX}\nobjectClass: inetOrgPerson\ncn: second\nsn: x\nuid: ADA\n`,
+    });
+    expect(second.code).to.equal(1);
+    expect(second.stderr).to.contain("another entry has this value already, which is to be unique: 'uid'");
+    for (const number of ['1', '2']) await does('unique', 'remove', number);
+    expect(await does('unique', 'show')).to.equal('');
+    expect((await rowan(['unique', 'remove', '0', '--data', sandbox.data])).code).to.equal(2);
+  });
+
+  it('number set, show and remove', async () => {
+    await does('number', 'set', 'uidNumber', '70000', '70001');
+    const account = (n: number) =>
+      `dn: uid=auto${n},${SUFFIX}\nobjectClass: account\nobjectClass: posixAccount\nuid: auto${n}\ncn: x\nuidNumber: auto\ngidNumber: 5\nhomeDirectory: /\n\n`;
+    const imported = await rowan(['import', '--data', sandbox.data, '-'], {
+      cwd: sandbox.folder,
+      input: [1, 2, 3].map(account).join(''),
+    });
+    expect(imported.code).to.equal(1);
+    expect(imported.stderr).to.contain("all numbers for 'uidNumber' from 70000 to 70001 are given out");
+    for (const n of [1, 2])
+      expect(await does('export', '--filter', `(uid=auto${n})`)).to.match(new RegExp(`^uidNumber: ${69999 + n}$`, 'm'));
+    expect(await does('number', 'show')).to.equal('uidNumber            70000 to 70001, none is left\n');
+    await does('number', 'set', 'uidNumber', '70000', '79999');
+    expect(await does('number', 'show')).to.equal('uidNumber            70000 to 79999, next 70002\n');
+    await does('number', 'remove', 'uidNumber');
+    expect(await does('number', 'show')).to.equal('');
+    expect(await does('check')).to.equal('no breach found\n');
   });
 
   it('deleted list, restore and purge', async () => {

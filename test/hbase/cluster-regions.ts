@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '../../src/store/hbase/rpc/connection.js';
 import { Failure } from '../../src/store/hbase/rpc/failure.js';
 import { Writer } from '../../src/store/hbase/rpc/protobuf.js';
-import type { RpcSettings, RpcStatistics } from '../../src/store/hbase/rpc/rpc-types.js';
+import type { RpcSettings } from '../../src/store/hbase/rpc/rpc-types.js';
+import { noStatistics } from '../store/hbase/rpc/settings.js';
 import type { HBaseServer } from './server.js';
 
 /** A region as hbase:meta has it. */
@@ -68,10 +69,7 @@ export class ClusterRegions {
   readonly #settings: RpcSettings;
   readonly #connections = new Map<string, Promise<Connection>>();
   /** Nobody asks for them. */
-  readonly #statistics: RpcStatistics = {
-    ...{ calls: {}, actions: 0, retries: 0, connects: 0 },
-    ...{ cellsReceived: 0, bytesReceived: 0, bytesSent: 0 },
-  };
+  readonly #statistics = noStatistics();
 
   constructor(server: HBaseServer) {
     this.#server = server;

@@ -17,7 +17,7 @@ import { COUNT, PARENT, ROWS, SPECS, seedShared } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 import { swept } from './swept.js';
 
-const KILLS = rounds(60, 1000);
+const KILLS = rounds(60, 500);
 const TOGETHER = 10;
 const SOON = 500;
 /** A lease that nobody's ends. */

@@ -10,7 +10,7 @@ import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
 /** In pairs: both front ends of a round are killed, each at a time of its own. */
-const KILLS = rounds(3, 30);
+const KILLS = rounds(3, 15);
 const LEASE_MS = 1000;
 
 describe('front ends killed with -9 over HBase', function () {

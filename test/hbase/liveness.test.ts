@@ -81,7 +81,7 @@ describe('plans of several front ends that want the same rows', function () {
       const before = await counters();
       const added = new Map<Buffer, bigint>(KEYS.map((key) => [key, 0n]));
       const waiting = new Set<Waiting>();
-      let left = rounds(600, 5_000);
+      let left = rounds(600, 2_500);
       let most = 0;
       const write = async (front: HBaseStore): Promise<void> => {
         while (left-- > 0) {
@@ -129,7 +129,7 @@ describe('moves of two front ends that cross', function () {
 
   it('are done and refused: one goes first', async () => {
     const [one, other] = fronts as [Fixture, Fixture];
-    for (let n = 0; n < rounds(12, 150); n++) {
+    for (let n = 0; n < rounds(12, 75); n++) {
       const [here, there] = await Promise.allSettled([
         one.rename(A, 'ou=a', { newSuperior: B }),
         other.rename(B, 'ou=b', { newSuperior: A }),

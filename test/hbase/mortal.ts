@@ -50,6 +50,8 @@ export class Mortal {
       leaseMs: LEASE_MS,
       failpoint: (name) => {
         if (wanted === undefined) return;
+        // What it does beside goes on for a while, and comes to points of its own.
+        if (dead) throw new StoreError('closed', 'dead');
         const point = `${name} #${points.filter((passed) => passed.startsWith(`${name} #`)).length + 1}`;
         points.push(point);
         if (point !== wanted) return;
@@ -62,7 +64,7 @@ export class Mortal {
     const arm = (point: string): void => {
       wanted = point;
     };
-    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, LEASE_MS, 0, () => false);
+    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, { lease: LEASE_MS, late: 0 }, () => false);
     return new Mortal(front, points, arm, async () => {
       dead = true;
       // Ends its timers; it cannot say good-bye.

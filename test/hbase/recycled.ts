@@ -128,6 +128,9 @@ class RecycledStore implements Store {
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#seen(table).postings(table, prefix, limit, after);
   }
+  postingsMany(table: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#seen(table).postingsMany(table, prefixes, limit, after);
+  }
   rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer> {
     return this.#seen(table).rangePostings(table, range, limit);
   }

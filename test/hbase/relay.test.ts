@@ -12,7 +12,7 @@ import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
-const ROUNDS = rounds(1, 5);
+const ROUNDS = rounds(1, 3);
 /** Operations acknowledged in a round, unless all writers were told `unavailable` before. */
 const OPERATIONS = 50;
 const LEASE_MS = 2000;

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -26,8 +27,22 @@ describe('scripts/hbase', function () {
   it('names what is wrong with its command line', async () => {
     expect(await says([])).to.match(/^2 hbase: which command\?\nusage: /);
     expect(await says(['begin'])).to.match(/^2 hbase: unknown command "begin"\nusage: /);
-    expect(await says(['start', '--port', '0'])).to.equal('2 hbase: --port must be 1 to 65535, not 0\n');
-    expect(await says(['start', '--port', '500'])).to.equal('2 hbase: --rest-port must be 1 to 65535, not -7420\n');
+    const follow = ['--region-port', '--rest-port', '--zookeeper-port'];
+    for (const port of ['0', '2024', '13819', '65516'])
+      expect(await says(['start', '--port', port])).to.equal(
+        `2 hbase: --port must be 13820 to 65515, not ${port} (unless given, ${follow.join(', ')} follow it)\n`,
+      );
+    expect(await says(['start', '--port', '500', '--zookeeper-port', '2181'])).to.match(
+      /^2 hbase: --port must be 7921 to 65515, not 500 \(unless given, --region-port, --rest-port follow it\)$/m,
+    );
+    const given = follow.flatMap((name) => [name, '70000']);
+    expect(await says(['start', '--port', '0', ...given])).to.equal('2 hbase: --port must be 1 to 65535, not 0\n');
+    expect(await says(['start', '--port', '500', ...given])).to.match(
+      /: --region-port must be 1 to 65535, not 70000$/m,
+    );
+    expect(await says(['start', '--port', '65514', '--region-servers', '3'])).to.match(
+      /: --port must be 13820 to 65513/,
+    );
     expect(await says(['start', '--memory', 'much'])).to.match(/^2 hbase: --memory must be a size/);
     expect(await says(['stop', '--server', '0'])).to.equal('2 hbase: --server must be 1 to 9, not 0\n');
     expect(await says(['start', '--session-ms', '9'])).to.match(/^2 hbase: --session-ms must be 1000 to 600000/);
@@ -41,6 +56,18 @@ describe('scripts/hbase', function () {
     expect(await says(['stop', '--now'])).to.equal(`0 no HBase runs on ${folder}\n`);
     for (const command of ['start', 'stop'])
       expect(await says([command, '--server', '1'])).to.equal(`1 hbase: no HBase runs on ${folder}\n`);
+  });
+
+  it('tells of a region server that has ended, and nothing else', async () => {
+    const args = ['-e', 'setInterval(() => {}, 1e6)', '--', `-Drowan.hbase.data=${folder}`, 'end'];
+    const main = spawn(process.execPath, args);
+    try {
+      const record = { pid: main.pid, url: 'hbase://x', ports: {}, servers: [{ port: 5 }] };
+      writeFileSync(join(folder, 'process.json'), JSON.stringify(record));
+      expect(await says(['status'])).to.equal(`0 hbase://x pid ${main.pid}\nregion server 1 port 5 has ended\n`);
+    } finally {
+      main.kill('SIGKILL');
+    }
   });
 
   it('says that a port is taken, and by which option another is chosen', async () => {

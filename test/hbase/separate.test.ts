@@ -9,7 +9,7 @@ import { RegionFaults } from './region-faults.js';
 import { residue } from './residue.js';
 import { freshPrefix, type SeparateServers, separateHBase } from './server.js';
 
-const FAULTS = rounds(0, 10);
+const FAULTS = rounds(0, 5);
 /** Regions that a large table begins with. */
 const REGIONS = 2;
 /** Nobody has a reason to say `unavailable`, however slow the machine is. */

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -168,6 +168,16 @@ function sweep(): void {
   }
 }
 
+/** A region server that gave itself up explains much of what fails after it. */
+function tellAborted(data: string): void {
+  const log = join(data, 'hbase.log');
+  if (!existsSync(log)) return;
+  const said = readFileSync(log, 'utf8')
+    .split('\n')
+    .filter((line) => /ABORTING|BindException|SessionExpired/.test(line));
+  for (const line of said.slice(0, 20)) process.stderr.write(`HBase: ${line.slice(0, 300)}\n`);
+}
+
 class OwnServer implements SeparateServers {
   readonly master: string;
   readonly regionServers: readonly string[];
@@ -278,6 +288,7 @@ class OwnServer implements SeparateServers {
   }
 
   #endNow(): void {
+    tellAborted(this.#data);
     if (this.#pid > 0) {
       execFileSync(process.execPath, [script, 'stop', '--now', '--data', this.#data], { stdio: 'ignore' });
     }

@@ -3,7 +3,7 @@ import type { ResultName } from '../../src/ldap/ldap-error.js';
 import type { DerefAliases, Scope } from '../../src/ldap/ldap-types.js';
 import { Partition } from '../../src/partition/index.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
-import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';
+import { UNRESTRICTED } from '../../src/partition/model/viewer.js';
 import { isPromise } from '../../src/store/maybe.js';
 import { counted, type StoreWork } from '../store/counted.js';
 import { change, ENGINES, Fixture, openFixture, refused, type SearchGiven, SUFFIX, testSchema } from './fixture.js';

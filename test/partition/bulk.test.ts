@@ -1,9 +1,21 @@
 import { expect } from 'chai';
+import { Partition } from '../../src/partition/index.js';
 import type { LoadEntry } from '../../src/partition/model/directory.js';
 import { CHANGES_TABLE, MASTER, MASTER_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
+import type { Store } from '../../src/store/contract.js';
 import { isPromise } from '../../src/store/maybe.js';
 import { unpackRow } from '../../src/store/row.js';
-import { attributes, type Fixture, openFixture, Random, SUFFIX, SYSTEM, seeded, type Values } from './fixture.js';
+import {
+  attributes,
+  Fixture,
+  openFixture,
+  Random,
+  SUFFIX,
+  SYSTEM,
+  seeded,
+  testSchema,
+  type Values,
+} from './fixture.js';
 
 const STAMP = '20260101000000Z';
 
@@ -91,6 +103,28 @@ for (const engine of ['memory', 'lmdb'] as const) {
     this.timeout(30_000);
 
     it('leaves the same bytes in every table as adds do', () => seeded(leavesTheSame(engine)));
+
+    for (const goesOn of [true, false])
+      it(`gives the store no batch below an entry that is refused, ${goesOn ? 'and goes on' : 'and ends'}`, async () => {
+        const fixture = await openFixture(engine);
+        const { store, ingested } = ingests(fixture.store);
+        const given = [unit('there'), ...devices(`ou=there,${SUFFIX}`)];
+        expect(await load(fixture, given)).to.deep.equal([]);
+        const again = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+        const rejects = await load(again, given, goesOn);
+        expect(rejects[0]).to.equal('1: entryAlreadyExists: there is an entry with this name already');
+        expect(rejects).to.have.length(goesOn ? given.length : 1);
+        expect(ingested()).to.equal(1);
+        await fixture.close();
+      });
+
+    it('stores nothing that comes behind the entry at which it ends, however many batches are on their way', async () => {
+      const fixture = await openFixture(engine);
+      await load(fixture, [unit('there')]);
+      expect(await load(fixture, [unit('there'), ...devices(SUFFIX)], false)).to.have.length(1);
+      expect(await fixture.find('(objectClass=device)')).to.deep.equal([]);
+      await fixture.close();
+    });
   });
 }
 
@@ -118,8 +152,38 @@ function leavesTheSame(engine: 'memory' | 'lmdb') {
   };
 }
 
+interface Given {
+  readonly dn: string;
+  readonly values: Values;
+}
+
+function unit(ou: string): Given {
+  return { dn: `ou=${ou},${SUFFIX}`, values: { objectClass: 'organizationalUnit', ou } };
+}
+
+/** More than two batches. */
+function devices(parent: string): Given[] {
+  return Array.from({ length: 4500 }, (_, n) => ({ dn: `cn=${n},${parent}`, values: { objectClass: 'device' } }));
+}
+
+/** The store, and how many batches it was given. */
+function ingests(inner: Store): { readonly store: Store; ingested(): number } {
+  let count = 0;
+  const store = new Proxy(inner, {
+    get(target, name) {
+      const member = Reflect.get(target, name) as unknown;
+      if (typeof member !== 'function') return member;
+      return (...args: unknown[]) => {
+        if (name === 'ingest') count++;
+        return Reflect.apply(member, target, args) as unknown;
+      };
+    },
+  });
+  return { store, ingested: () => count };
+}
+
 /** Loads the entries, a few at a time; gives what was refused. */
-async function load({ partition }: Fixture, given: readonly { dn: string; values: Values }[]): Promise<string[]> {
+async function load({ partition }: Fixture, given: readonly Given[], goesOn = true): Promise<string[]> {
   async function* chunks() {
     for (let at = 0; at < given.length; at += 40) {
       const part = given.slice(at, at + 40);
@@ -128,7 +192,7 @@ async function load({ partition }: Fixture, given: readonly { dn: string; values
   }
   const rejects: string[] = [];
   await partition.load(chunks(), SYSTEM, {
-    continue: true,
+    continue: goesOn,
     onReject: ({ entry, reason }) => rejects.push(`${entry.line}: ${reason}`),
   });
   return rejects;

@@ -19,7 +19,7 @@ const LEAF = 0x02;
 const OVERFLOW = 0x04;
 const PEOPLE = `ou=people,${SUFFIX}`;
 const COUNT = 2000;
-const TRIALS = rounds(6, 100);
+const TRIALS = rounds(6, 40);
 
 /** By index, by scan, by several terms; each finds some entries of an undamaged directory. */
 const FILTERS = [

@@ -1,5 +1,6 @@
 import { BUILD_KEY } from '../../src/partition/index/index-admin.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
+import { GROUPS_KEY, GROUPS_STEP } from '../../src/partition/model/group-rows.js';
 import { SCHEMA_KEY } from '../../src/partition/model/schema-row.js';
 import {
   CHANGES_TABLE,
@@ -10,9 +11,11 @@ import {
   MASTER_TABLE,
   META_TABLE,
   PURGE_TABLE,
+  STATE_TABLE,
   TREE_TABLE,
   treeKey,
 } from '../../src/partition/model/tables.js';
+import { UNIQUE_TABLE } from '../../src/partition/model/unique-rows.js';
 import { type Engine, Fixture, openStore, SYSTEM, testSchema } from './fixture.js';
 
 /**
@@ -41,9 +44,22 @@ export async function exampleDirectory(engine: Engine): Promise<Fixture> {
   );
   await fixture.add('cn=gone,ou=a,o=x', { objectClass: 'person', sn: 'x', ...system(3) }, SYSTEM);
   await fixture.delete('cn=gone,ou=a,o=x');
+  await fixture.partition.changeAccountState(ids[2]!, () => ({
+    failures: [1_767_323_045_000, 1_767_323_046_500],
+    lockedUntil: Number.POSITIVE_INFINITY,
+    graceUses: [1_767_323_047_000],
+    lastSuccess: 1_767_320_000_000,
+    since: 1_767_310_000_000,
+    uses: [{ id: '5eb3c0ffee0a17d4', time: 1_767_323_000_000 }],
+    totpStep: 58_910_767,
+  }));
   await fixture.partition.addIndex('sn', { substring: true });
   await fixture.partition.buildIndexes();
   await fixture.partition.addIndex('title');
+  await fixture.partition.addUnique({ attributes: ['cn'] });
+  await fixture.partition.finishUnique();
+  // As the add of a group has it.
+  await fixture.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
   return fixture;
 }
 
@@ -72,8 +88,11 @@ export async function exampleRows(
     changes: await first(CHANGES_TABLE.name, true),
     deleted: await row(DELETED_TABLE.name, ids[3]!),
     purge: { ...(await first(PURGE_TABLE.name)), row: undefined },
+    state: await row(STATE_TABLE.name, ids[2]!),
+    unique: await row(UNIQUE_TABLE.name, Buffer.from('0000000101616e6e', 'hex')),
     'meta shared': await row(META_TABLE.name, Buffer.from('shared')),
     'meta schema': await row(META_TABLE.name, SCHEMA_KEY),
     'meta building': await row(META_TABLE.name, BUILD_KEY),
+    'meta groups': await row(META_TABLE.name, GROUPS_KEY),
   };
 }

@@ -1,14 +1,21 @@
 import { expect } from 'chai';
 import { initDirectory, Partition } from '../../src/partition/index.js';
+import { TREE_TABLE } from '../../src/partition/model/tables.js';
+import { HAS_CHILDREN } from '../../src/partition/read/filter/store-filter.js';
 import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { counted } from '../store/counted.js';
 import { delayedStore } from '../store/delayed.js';
 import { faulty } from '../store/faulty.js';
-import { ACTOR, Fixture, SUFFIX, testSchema } from './fixture.js';
+import { ACTOR, ENGINES, Fixture, openFixture, SUFFIX, testSchema } from './fixture.js';
 
 /** More than a search would read instead of counting, and few enough for the index among so many times as many. */
 const ENTRIES = 160;
 const OTHERS = 5;
+/** Of more than two batches; with the suffix and a unit they are all the rows. */
+const MANY = 2500;
+const ROWS = MANY + 2;
+const FORTIES = Math.ceil(MANY / 40);
 
 describe('explain', () => {
   for (const [kind, open] of [
@@ -44,6 +51,59 @@ describe('explain', () => {
       } finally {
         await fixture.close();
       }
+    });
+  }
+});
+
+/** Rows that a scan with a filter goes through: HBase counts those that were deleted and are still held. */
+async function inTable(store: Store): Promise<number> {
+  const scan = store.scan(TREE_TABLE.name, {}, { filter: HAS_CHILDREN });
+  let rows = 0;
+  for (let batch = await scan.next(); batch; batch = await scan.next()) rows += batch.scanned;
+  expect(rows).to.be.at.least(ROWS);
+  return rows;
+}
+
+describe('rows that a search without an index looks at', () => {
+  for (const engine of ENGINES) {
+    describe(engine, () => {
+      let loaded: Fixture;
+
+      before(async () => {
+        loaded = await openFixture(engine);
+        await loaded.unit('people');
+        await loaded.load(
+          Array.from({ length: MANY }, (_, n) => ({
+            dn: `cn=p${n},ou=people,${SUFFIX}`,
+            values: {
+              objectClass: 'inetOrgPerson',
+              cn: `p${n}`,
+              sn: 's',
+              description: n % 40 === 0 ? 'forty' : `d${n}`,
+            },
+          })),
+        );
+      });
+
+      after(() => loaded?.close());
+
+      for (const [filter, entries] of [
+        ['(description=nobody)', 0],
+        ['(description=d77)', 1],
+        ['(description=forty)', FORTIES],
+        ['(sn=*)', MANY],
+        ['(entryUUID=*)', ROWS],
+      ] as const)
+        it(`are read and counted once: ${filter}`, async () => {
+          const { store, work } = counted(loaded.store);
+          // It has just been started: what names the entries is still to be fetched.
+          const fresh = await Partition.open(store, testSchema());
+          const explained = await fresh.explain(loaded.params({ filter }));
+          const rows = await inTable(loaded.store);
+          expect(explained).to.include({ plan: 'table', looked: rows, entries });
+          // The names on the way are rows of that table, too.
+          expect(work.rowsOf.get(TREE_TABLE.name)).to.be.within(rows, rows + 10);
+        });
     });
   }
 });

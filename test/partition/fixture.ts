@@ -10,9 +10,10 @@ import type { Breach, Entry } from '../../src/partition/model/directory.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { uuidText } from '../../src/partition/model/uuid.js';
+import type { Use, Viewed, Viewer } from '../../src/partition/model/viewer.js';
 import type { Order } from '../../src/partition/read/order/order.js';
 import type { SearchOutcome, SearchParams } from '../../src/partition/read/search-params.js';
-import type { Use, Viewed, Viewer } from '../../src/partition/read/viewer/viewer.js';
+import { dnOf } from '../../src/partition/tree/master-row.js';
 import { Schema } from '../../src/schema/index.js';
 import type { AttributeType, Dn } from '../../src/schema/schema-types.js';
 import type { Store } from '../../src/store/contract.js';
@@ -84,9 +85,14 @@ export interface Found {
   readonly outcome: SearchOutcome;
 }
 
+/** DN of an entry that is about to be seen. */
+export function viewedDn({ row, parent }: Viewed): string {
+  return dnOf(row, parent).toString();
+}
+
 /** Sees all entries, but of each not what `hidden` says. */
 export function hiding(hidden: (type: AttributeType, entry: Viewed, use: Use) => boolean): Viewer {
-  return { sightOf: (entry) => ({ allows: (use, type) => !hidden(type, entry, use) }) };
+  return { sightOf: (entry) => ({ all: false, allows: (use, { type }) => !hidden(type, entry, use) }) };
 }
 
 /** An open directory and short ways to work with it. */

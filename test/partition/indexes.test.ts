@@ -4,6 +4,8 @@ import { BUILD_KEY, claimName } from '../../src/partition/index/index-admin.js';
 import { Partition } from '../../src/partition/index.js';
 import { gramPrefix, indexTable, META_TABLE } from '../../src/partition/model/tables.js';
 import { planIndexes } from '../../src/partition/read/plan/index-plan.js';
+import type { Store } from '../../src/store/contract.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
@@ -128,9 +130,9 @@ for (const engine of ENGINES) {
       }
       // The number of candidates, by which a search is judged, is of now.
       tell(2);
-      const { compiler, shared } = fixture.partition.context;
+      const { compiler, shared, membersOf } = fixture.partition.context;
       const { filter, viewer } = fixture.params({ filter: '(sn=*long-*)' });
-      const asking = { indexes: shared.indexes, reader: fixture.store };
+      const asking = { indexes: shared.indexes, reader: fixture.store, membersOf };
       const chosen = await planIndexes(compiler.compile(filter, viewer).filter, asking);
       expect(chosen?.count).to.equal(many);
     });
@@ -191,13 +193,85 @@ for (const engine of ENGINES) {
       expect([state('title'), state('employeeNumber')]).to.deep.equal(['ready', 'ready']);
     });
 
-    it('what a process that died was dropping is dropped once, and not when it is added again', async () => {
-      const { partition } = fixture;
-      const { store } = partition;
+    /** Of `title`, by a process that died. */
+    const leaveClaim = async (store: Store) => {
       const died = Buffer.alloc(16);
       died.writeBigUInt64BE(BigInt(Date.now() - 61_000));
       const put = [{ family: 0, qualifier: claimName('2.5.4.12'), value: died }];
       await store.commit({ steps: [{ table: META_TABLE.name, key: BUILD_KEY, put }], decisive: 0 });
+    };
+
+    /** Within `work` the store refuses to make or to drop tables. */
+    const refusing = async (name: 'createTable' | 'dropTable', work: () => Promise<unknown>): Promise<void> => {
+      const { store } = fixture.partition;
+      const own = { [name]: store[name] };
+      store[name] = () => Promise.reject(new StoreError('unavailable', 'there is no gateway'));
+      try {
+        await work();
+      } finally {
+        Object.assign(store, own);
+      }
+    };
+
+    it('one whose table cannot be dropped now is told when the others are built', async () => {
+      const { partition } = fixture;
+      await leaveClaim(partition.store);
+      await partition.addIndex('employeeNumber', {});
+      await refusing('dropTable', async () => {
+        const { cause } = await refused('unavailable', partition.buildIndexes());
+        expect((cause as Error).message).to.equal('there is no gateway');
+      });
+      expect(state('employeeNumber')).to.equal('ready');
+    });
+
+    it('one whose table could not be made is added again at once', async () => {
+      const { partition } = fixture;
+      for (const what of ['createTable', 'dropTable'] as const)
+        await refusing(what, () => refused('unavailable', partition.addIndex('title')));
+      await partition.addIndex('title');
+      await partition.buildIndexes();
+      expect(state('title')).to.equal('ready');
+    });
+
+    it('what is left of one whose table could not be made is dropped by who builds next', async () => {
+      const { partition } = fixture;
+      const { store } = partition;
+      await refusing('createTable', () => refused('unavailable', partition.addIndex('title')));
+      await store.createTable(indexTable('2.5.4.12'));
+      await partition.buildIndexes();
+      expect((await store.tables()).map(({ name }) => name)).to.not.include(indexTable('2.5.4.12').name);
+      expect(await store.get(META_TABLE.name, BUILD_KEY)).to.equal(undefined);
+    });
+
+    it('one whose table could not be dropped is out of use, says so, and is dropped or added again at once', async () => {
+      const { partition } = fixture;
+      const { name } = indexTable('2.16.840.1.113730.3.1.3');
+      const tables = async () => (await partition.store.tables()).map((table) => table.name);
+      await partition.addIndex('employeeNumber');
+      await partition.buildIndexes();
+      await refusing('dropTable', async () => {
+        const { cause } = await refused('unavailable', partition.dropIndex('employeeNumber'));
+        expect((cause as Error).message).to.match(
+          /^the index of 'employeeNumber' is out of use already, but its table is still there, .*: there is no gateway$/,
+        );
+        expect(state('employeeNumber')).to.equal(undefined);
+        await refused('unavailable', partition.buildIndexes());
+      });
+      expect(await tables()).to.include(name);
+      await partition.buildIndexes();
+      expect(await tables()).to.not.include(name);
+      await partition.addIndex('employeeNumber');
+      await partition.buildIndexes();
+      await refusing('dropTable', () => refused('unavailable', partition.dropIndex('employeeNumber')));
+      await partition.addIndex('employeeNumber');
+      await partition.buildIndexes();
+      expect(state('employeeNumber')).to.equal('ready');
+    });
+
+    it('what a process that died was dropping is dropped once, and not when it is added again', async () => {
+      const { partition } = fixture;
+      const { store } = partition;
+      await leaveClaim(store);
       const dropTable = store.dropTable.bind(store);
       let busy = false;
       store.dropTable = async (name) => {

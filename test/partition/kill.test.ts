@@ -2,7 +2,7 @@ import { rounds } from '../rounds.js';
 import { seeded } from './fixture.js';
 import { killRounds } from './kill.js';
 
-const KILLS = rounds(4, 50);
+const KILLS = rounds(4, 25);
 
 describe('killed with -9', function () {
   this.timeout(6000 * KILLS);

@@ -3,7 +3,7 @@ import { parseUuid } from '../../src/partition/index.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER } from '../../src/partition/model/tables.js';
 import { CHUNK } from '../../src/partition/model/thresholds.js';
-import { UNRESTRICTED } from '../../src/partition/read/viewer/viewer.js';
+import { UNRESTRICTED } from '../../src/partition/model/viewer.js';
 import { chain } from '../../src/store/maybe.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, uuidText } from './fixture.js';
 

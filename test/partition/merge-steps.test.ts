@@ -1,6 +1,7 @@
 import { expect } from 'chai';
+import type { Node } from '../../src/partition/model/node.js';
 import { Q, TREE_TABLE } from '../../src/partition/model/tables.js';
-import { type Node, ROOT } from '../../src/partition/tree/nodes.js';
+import { ROOT } from '../../src/partition/tree/nodes.js';
 import { sumSteps } from '../../src/partition/write/counters.js';
 import { mergeSteps } from '../../src/partition/write/merge-steps.js';
 import type { Guard, PlanStep, RowStep, Store } from '../../src/store/contract.js';

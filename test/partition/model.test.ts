@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/ldap-error.js';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { rounds } from '../rounds.js';
@@ -14,20 +13,11 @@ import {
   seeded,
   uuidText,
 } from './fixture.js';
+import { resultOf } from './fronts.js';
 import { Model, type ModelEntry } from './model.js';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 const TEXTS = ['red', 'green', 'blue', 'dark red', 'redder', 'ü', 'x'.repeat(600), 'x'.repeat(599) + 'y'];
-
-async function result(work: Promise<unknown>): Promise<string> {
-  try {
-    await work;
-    return 'success';
-  } catch (error) {
-    if (error instanceof LdapError) return error.result;
-    throw error;
-  }
-}
 
 /** Drives a directory and the model with the same random operations. */
 class Twin {
@@ -89,7 +79,9 @@ class Twin {
     const given = Object.fromEntries([...values].map(([t, set]) => [t, [...set]]));
     const wanted = this.model.live.has(parent.uuid) ? this.model.add(uuid, parent, rdn, values) : 'noSuchObject';
     const dn = `${rdn},${this.model.dn(parent)}`;
-    const got = await result(this.fixture.add(dn, { objectClass: 'inetOrgPerson', ...given, entryUUID: uuid }, SYSTEM));
+    const got = await resultOf(
+      this.fixture.add(dn, { objectClass: 'inetOrgPerson', ...given, entryUUID: uuid }, SYSTEM),
+    );
     this.#same(`add ${dn}`, got, wanted, parent);
     if (wanted === 'success') this.known.push(this.model.live.get(uuid)!);
   }
@@ -111,7 +103,7 @@ class Twin {
     if (type === 'cn' && operation !== 'add' && !this.#keepsOne(entry, one)) return;
     const dn = this.model.dn(entry);
     const wanted = this.model.modify(entry, one);
-    this.#same(`${operation} ${type} of ${dn}`, await result(this.fixture.modify(dn, one)), wanted, entry);
+    this.#same(`${operation} ${type} of ${dn}`, await resultOf(this.fixture.modify(dn, one)), wanted, entry);
   }
 
   /** The schema wants a cn: the model knows no schema. */
@@ -135,7 +127,7 @@ class Twin {
     const dn = this.model.dn(entry);
     const newSuperior = parent && this.model.dn(parent);
     const wanted = this.model.rename(entry, rdn, deleteOld, parent);
-    const got = await result(
+    const got = await resultOf(
       this.fixture.rename(dn, rdn, { deleteOldRdn: deleteOld, ...(newSuperior === undefined ? {} : { newSuperior }) }),
     );
     this.#same(`rename ${dn} to ${rdn} below ${newSuperior ?? 'its parent'}`, got, wanted, entry, parent);
@@ -146,14 +138,14 @@ class Twin {
     if (entry === this.model.root) return;
     const dn = this.model.dn(entry);
     const wanted = this.model.remove(entry);
-    this.#same(`delete ${dn}`, await result(this.fixture.delete(dn)), wanted, entry);
+    this.#same(`delete ${dn}`, await resultOf(this.fixture.delete(dn)), wanted, entry);
   }
 
   async #restore(): Promise<void> {
     const ids = [...this.model.deleted.keys()];
     const uuid = ids.length > 0 && this.random.chance(0.9) ? this.random.pick(ids) : this.random.pick(this.known).uuid;
     const wanted = this.model.restore(uuid);
-    const got = await result(this.fixture.partition.restore(parseUuid(uuid), SYSTEM));
+    const got = await resultOf(this.fixture.partition.restore(parseUuid(uuid), SYSTEM));
     expect(got, `restore ${uuid}`).to.equal(wanted);
   }
 

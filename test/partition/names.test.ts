@@ -163,7 +163,13 @@ for (const engine of ENGINES) {
     afterEach(() => fixture.close());
 
     it('is stored by nobody, and left out of what is loaded', async () => {
-      const computed = { entryDN: `cn=x,${SUFFIX}`, hasSubordinates: 'FALSE', subschemaSubentry: 'cn=Subschema' };
+      const computed = {
+        entryDN: `cn=x,${SUFFIX}`,
+        hasSubordinates: 'FALSE',
+        subschemaSubentry: 'cn=Subschema',
+        memberOf: `cn=g,${SUFFIX}`,
+        isMemberOf: `cn=g,${SUFFIX}`,
+      };
       const person = { objectClass: 'person', cn: 'x', sn: 'x' };
       for (const [type, value] of Object.entries(computed)) {
         await refused('constraintViolation', fixture.add(`cn=x,${SUFFIX}`, { ...person, [type]: value }, SYSTEM));

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Filter } from '../../src/ldap/ldap-types.js';
-import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';
+import { UNRESTRICTED, type Viewer } from '../../src/partition/model/viewer.js';
 import { rounds } from '../rounds.js';
-import { change, ENGINES, type Fixture, hiding, OTHER, openFixture, Random, SUFFIX } from './fixture.js';
+import { change, ENGINES, type Fixture, hiding, OTHER, openFixture, Random, SUFFIX, viewedDn } from './fixture.js';
 import { naive, type PlainEntry } from './naive.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
@@ -212,7 +212,7 @@ function hiddenFrom(random: Random): Hides {
 
 function viewerWith(hides: Hides): Viewer {
   if (hides === NOTHING) return UNRESTRICTED;
-  return hiding(({ name }, { dn }, use) => use === 'search' && hides(dn.toString()).includes(name));
+  return hiding(({ name }, entry, use) => use === 'search' && hides(viewedDn(entry)).includes(name));
 }
 
 for (const engine of ENGINES) {

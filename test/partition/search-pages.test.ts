@@ -1,6 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'chai';
+import type { LdapError } from '../../src/ldap/ldap-error.js';
 import { Partition } from '../../src/partition/index.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
+import { Schema } from '../../src/schema/schema.js';
 import { counted, type StoreWork } from '../store/counted.js';
 import { ENGINES, Fixture, openFixture, type Random, refused, SUFFIX, seeded, testSchema } from './fixture.js';
 
@@ -62,6 +67,110 @@ for (const engine of ENGINES) {
           }
         });
       }
+
+      it('a range of octets that hold zero bytes: each entry exactly once at every size', async () => {
+        const extra = mkdtempSync(join(tmpdir(), 'rowan-schema-'));
+        let octets: Fixture | undefined;
+        try {
+          writeFileSync(
+            join(extra, 'octets.ldif'),
+            "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.99999.7.1 NAME 'octets' EQUALITY octetStringMatch" +
+              ' ORDERING octetStringOrderingMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )\n' +
+              "objectClasses: ( 1.3.6.1.4.1.99999.7.2 NAME 'withOctets' AUXILIARY MUST octets )\n",
+          );
+          octets = await openFixture(engine, { schema: Schema.load({ extra: [extra] }) });
+          await octets.partition.addIndex('octets', {});
+          await octets.partition.buildIndexes();
+          // What follows the zero byte stands below, between and above the ids, which begin with the time.
+          const values = [[5], [5, 0, 0], [5, 0, 1], [5, 0, 1, 0x9b], [5, 0, 0x80], [5, 0, 0xff, 0], [6]];
+          for (let n = 0; n < 28; n++) {
+            await octets.add(`cn=o${n},${SUFFIX}`, {
+              objectClass: ['person', 'withOctets'],
+              sn: 'x',
+              octets: values.slice(n % 7, (n % 7) + 1 + (n % 3)).map((value) => Buffer.from(value)),
+            });
+          }
+          const from = { type: 'greaterOrEqual', attribute: 'octets', value: Buffer.from([5]) } as const;
+          for (const pageSize of [1, 2, 3, 7, 27]) {
+            const found: string[] = [];
+            let resume: Buffer | undefined;
+            do {
+              const page = await octets.search({ filter: from, pageSize, ...(resume ? { resume } : {}) });
+              found.push(...page.dns);
+              resume = page.outcome.resume;
+              expect(found.length).to.be.at.most(28);
+            } while (resume);
+            expect(new Set(found).size, `${pageSize}`).to.equal(28);
+          }
+        } finally {
+          await octets?.close();
+          rmSync(extra, { recursive: true });
+        }
+      });
+
+      /** Units within one another, each with some people; gives the DNs of the units and of the people. */
+      async function grow(root: string, random: Random): Promise<{ units: string[]; people: string[] }> {
+        await fixture.add(root, { objectClass: 'organizationalUnit' });
+        const units = [root];
+        const people: string[] = [];
+        for (let n = 0; n < 8; n++) {
+          const unit = `ou=u${random.int(100)}${n},${random.pick(units)}`;
+          await fixture.add(unit, { objectClass: 'organizationalUnit' });
+          units.push(unit);
+          for (let i = 0; i < 3; i++) {
+            await fixture.person(`p${i}`, unit, { description: 'here' });
+            people.push(`cn=p${i},${unit}`);
+          }
+        }
+        return { units, people };
+      }
+
+      it('leave out nothing that stays where it is when a subtree is moved between them, or end with 53', async () => {
+        await seeded(async (random) => {
+          for (let round = 0; round < (engine === 'hbase' ? 3 : 12); round++) {
+            const { units, people } = await grow(`ou=moves${round},${SUFFIX}`, random);
+            const moved = random.pick(units.slice(1));
+            const target = random.pick(units.filter((unit) => unit !== moved && !unit.endsWith(`,${moved}`)));
+            const movesAfter = random.int(5);
+            const given = { base: units[0]!, filter: '(description=here)', pageSize: 4 };
+            const found: string[] = [];
+            let resume: Buffer | undefined;
+            let pages = 0;
+            try {
+              do {
+                const page = await fixture.search({ ...given, ...(resume && { resume }) });
+                found.push(...page.dns);
+                resume = page.outcome.resume;
+                if (pages++ === movesAfter) await fixture.rename(moved, 'ou=moved', { newSuperior: target });
+              } while (resume);
+            } catch (error) {
+              expect((error as LdapError).message).to.match(/moved or renamed; start the search again/);
+              continue;
+            }
+            const stayed = people.filter((dn) => !dn.endsWith(`,${moved}`));
+            expect(found.filter((dn) => stayed.includes(dn)).sort()).to.deep.equal(stayed.sort());
+          }
+        });
+      });
+
+      it('end with 53 when the unit in which a page ended was moved', async () => {
+        const root = `ou=three,${SUFFIX}`;
+        await fixture.unit('three');
+        for (const name of ['a', 'b', 'c']) {
+          await fixture.unit(name, root);
+          for (let n = 0; n < 5; n++)
+            await fixture.person(`${name}${n}`, `ou=${name},${root}`, { description: 'here' });
+        }
+        const given = { base: root, filter: '(description=here)', pageSize: 3 };
+        const { dns, outcome } = await fixture.search(given);
+        expect(dns.every((dn) => dn.endsWith(`,ou=a,${root}`))).to.equal(true);
+        await fixture.rename(`ou=b,${root}`, 'ou=b', { newSuperior: `ou=c,${root}` });
+        const second = await fixture.search({ ...given, resume: outcome.resume! });
+        expect(second.dns).to.deep.equal([3, 4].map((n) => `cn=a${n},ou=a,${root}`).concat(`cn=c0,ou=c,${root}`));
+        await fixture.rename(`ou=c,${root}`, 'ou=other');
+        const third = fixture.search({ ...given, resume: second.outcome.resume! });
+        await refused('unwillingToPerform', third, /moved or renamed; start the search again/);
+      });
 
       it('say so when the place to go on at is gone', async () => {
         await fixture.unit('brief', PEOPLE);
@@ -181,8 +290,8 @@ describe('pages of many candidates (lmdb)', () => {
 
   /** Of keys a page reads one more than it wants, and their entries, … */
   const KEYS = 2 * (PAGE + 1);
-  /** … of lists 512 ids in all, and before it some by which it is told which lists are short. */
-  const IDS = 512 + 64 + PAGE + 1;
+  /** … of lists 512 ids in all, and before it some of both by which it is told which lists are short. */
+  const IDS = 512 + 2 * 64 + PAGE + 1;
   const cases: [name: string, filter: string, most: number][] = [
     ['a prefix', '(cn=many *)', KEYS],
     ['a range', `(uidNumber>=${ENTRIES - 1500})`, KEYS],
@@ -206,4 +315,20 @@ describe('pages of many candidates (lmdb)', () => {
       // Hundreds of entries are behind it and before it. Some keys may be met twice, and parents' rows are among them.
       for (const { rows } of [second, far]) expect(rows).to.be.at.most(most + 5);
     });
+
+  it('of lists some of which end before others hold every entry once', async () => {
+    const few = Array.from({ length: 40 }, (_, n) => `(uid=u${n * 197 + 1})`).join('');
+    const filter = `(|(sn=Many 0)${few})`;
+    const wanted = await front.find(filter, {});
+    for (const pageSize of [100, 300, 2000]) {
+      const found: string[] = [];
+      let resume: Buffer | undefined;
+      do {
+        const page = await front.search({ filter, pageSize, ...(resume && { resume }) });
+        found.push(...page.dns);
+        resume = page.outcome.resume;
+      } while (resume);
+      expect(found.sort()).to.deep.equal(wanted);
+    }
+  });
 });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import { initDirectory, Partition } from '../../src/partition/index.js';
+import { UNRESTRICTED, type Viewer } from '../../src/partition/model/viewer.js';
 import { wideAttributes } from '../../src/partition/model/wide.js';
-import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';
 import { faulty } from '../store/faulty.js';
 import {
   ACTOR,

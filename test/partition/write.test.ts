@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { expect } from 'chai';
 import { initDirectory } from '../../src/partition/index.js';
-import { UNRESTRICTED, type Viewer } from '../../src/partition/read/viewer/viewer.js';
+import { UNRESTRICTED, type Viewer } from '../../src/partition/model/viewer.js';
 import {
   change,
   ENGINES,
@@ -432,7 +432,7 @@ for (const engine of ENGINES) {
         const error = await refused(
           'notAllowedOnNonLeaf',
           fixture.delete(PEOPLE),
-          /right below the entry there are others \(1\)/,
+          /right below the entry there are others; delete them first/,
         );
         expect(error.code).to.equal(66);
         await fixture.delete(ANN);

@@ -77,7 +77,8 @@ describe('built-in definitions', () => {
 
   it('mark secrets and operational attributes', () => {
     const secret = [...schema.attributes()].filter((type) => type.secret).map((type) => type.name);
-    expect(secret).to.have.members(['userPassword', 'authPassword', 'pwdHistory']);
+    const own = ['rowanAppPassword', 'rowanTotpSecret'];
+    expect(secret).to.have.members(['userPassword', 'authPassword', 'pwdHistory', ...own]);
     for (const name of ['entryUUID', 'memberOf', 'namingContexts', 'ref', 'pwdChangedTime']) {
       expect(schema.attribute(name)!.operational, name).to.equal(true);
     }
@@ -138,6 +139,9 @@ describe('built-in definitions', () => {
     const uses = schema.subschema().find((attribute) => attribute.type === 'matchingRuleUse')!.values;
     const bits = uses.find((use) => use.startsWith('( 1.2.840.113556.1.4.803 '))!;
     expect(bits).to.match(/ NAME 'integerBitAndMatch' APPLIES \( .*uidNumber .*\)/);
+    const chain = uses.find((use) => use.startsWith('( 1.2.840.113556.1.4.1941 '))!;
+    expect(chain).to.match(/ NAME 'inChainMatch' APPLIES \(/);
+    for (const name of ['member', 'uniqueMember', 'manager', 'memberOf']) expect(chain).to.contain(` ${name} `);
     expect(uses.join()).to.not.contain('userPassword');
     expect(schema.ruleApplies(schema.rule('caseExactMatch')!, schema.attribute('cn')!)).to.equal(true);
     expect(schema.ruleApplies(schema.rule('integerMatch')!, schema.attribute('cn')!)).to.equal(false);

@@ -20,10 +20,10 @@ export function testSchema(): Schema {
   return schema;
 }
 
-/** An empty directory, in memory unless told otherwise. */
-export async function emptyPartition(store = openMemoryStore()): Promise<Partition> {
+/** An empty directory, in memory and with the access rules of every new one unless told otherwise. */
+export async function emptyPartition(store = openMemoryStore(), access?: string): Promise<Partition> {
   const adminPassword = hashPasswordFast(Buffer.from(ADMIN.password));
-  await initDirectory(store, { suffixes: [SUFFIX], adminDn: ADMIN.dn, adminPassword }, testSchema());
+  await initDirectory(store, { suffixes: [SUFFIX], adminDn: ADMIN.dn, adminPassword, access }, testSchema());
   return Partition.open(store, testSchema());
 }
 
@@ -80,8 +80,13 @@ export interface Running {
 /**
  * A server on a free port, its passwords not upgraded and its directory with `persons` in it, unless told otherwise.
  */
-export async function start(settings: Partial<SettingValues> = {}, persons = 0, over?: Partition): Promise<Running> {
-  const partition = over ?? (await emptyPartition());
+export async function start(
+  settings: Partial<SettingValues> = {},
+  persons = 0,
+  over?: Partition,
+  access?: string,
+): Promise<Running> {
+  const partition = over ?? (await emptyPartition(openMemoryStore(), access));
   if (!over) await fill(partition, persons);
   const config = makeConfig({
     listen: ['ldap://127.0.0.1:0'],

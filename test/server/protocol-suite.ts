@@ -2,6 +2,7 @@ import { bindSuite } from './suite/bind.js';
 import { clientsSuite } from './suite/clients.js';
 import { type Served, SuiteDirectory } from './suite/directory.js';
 import { extendedSuite } from './suite/extended.js';
+import { passwordPolicySuite } from './suite/password-policy.js';
 import { searchSuite } from './suite/search.js';
 import { virtualSuite } from './suite/virtual.js';
 import { writeSuite } from './suite/write.js';
@@ -20,6 +21,7 @@ export function protocolSuite(name: string, start: () => Promise<Served>): void 
     beforeEach(() => directory.refresh());
     after(() => directory.close());
     bindSuite(directory);
+    passwordPolicySuite(directory);
     virtualSuite(directory);
     searchSuite(directory);
     writeSuite(directory);

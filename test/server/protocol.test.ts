@@ -21,6 +21,7 @@ const LDAPJS_LACKS: readonly Lack[] = [
   'oidSelection',
   'binaryValues',
   'increment',
+  'policyControl',
 ];
 const admin = { adminDn: ADMIN.dn, adminPassword: ADMIN.password };
 

@@ -12,7 +12,11 @@ export interface Answer {
   readonly final: Final;
   readonly code: number;
   readonly controls: readonly Control[];
-  readonly entries: readonly { readonly dn: string; readonly attributes: ReadonlyMap<string, readonly Buffer[]> }[];
+  readonly entries: readonly {
+    readonly dn: string;
+    readonly attributes: ReadonlyMap<string, readonly Buffer[]>;
+    readonly controls: readonly Control[];
+  }[];
   readonly references: readonly (readonly string[])[];
 }
 
@@ -116,8 +120,10 @@ export class RawClient {
     const mine = this.#messages.filter(isMine);
     this.#messages = this.#messages.filter((m, i) => !isMine(m, i));
     const final = last.response as Final;
-    const entries = mine.flatMap(({ response: r }) =>
-      r.op === 'searchEntry' ? [{ dn: r.dn, attributes: new Map(r.attributes.map((a) => [a.type, a.values])) }] : [],
+    const entries = mine.flatMap(({ response: r, controls = [] }) =>
+      r.op === 'searchEntry'
+        ? [{ dn: r.dn, attributes: new Map(r.attributes.map((a) => [a.type, a.values])), controls }]
+        : [],
     );
     const references = mine.flatMap(({ response: r }) => (r.op === 'searchReference' ? [r.urls] : []));
     return { final, code: final.code, controls: last.controls ?? [], entries, references };

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { PRESETS } from '../../src/access/presets.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import type { Request } from '../../src/protocol/messages.js';
 import { Budget } from '../../src/server/connection/budget.js';
@@ -88,7 +89,7 @@ describe('server: memory for requests', () => {
   }).timeout(20_000);
 
   it('a client that has not bound may send limits.unboundMessageBytes, a bound one limits.messageBytes', async () => {
-    running = await start({ 'access.anonymous': 'read' }, 1);
+    running = await start({}, 1, undefined, PRESETS['anybody-reads']);
     const terms = Array.from({ length: 3000 }, (_, i) => ({
       type: 'equal' as const,
       attribute: 'description',

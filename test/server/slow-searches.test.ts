@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { PRESETS } from '../../src/access/presets.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { counted, type StoreWork } from '../store/counted.js';
 import { ADMIN, emptyPartition, fill, PEOPLE, personDn, type Running, start } from './directory.js';
@@ -10,9 +11,9 @@ describe('server: the log of slow searches', () => {
   before(async () => {
     const { store, work: done } = counted(openMemoryStore());
     work = done;
-    const partition = await emptyPartition(store);
+    const partition = await emptyPartition(store, PRESETS['anybody-reads']);
     await fill(partition, 30);
-    running = await start({ 'log.slowSearchRows': 10, 'access.anonymous': 'read' }, 0, partition);
+    running = await start({ 'log.slowSearchRows': 10 }, 0, partition);
   });
   after(async () => {
     await running.stop();

@@ -30,6 +30,7 @@ const ROWS: Readonly<Record<string, (answer: never) => number>> = {
   keysOfCells: (keys: readonly unknown[]) => keys.length,
   namesOfCells: () => 1,
   postings: (suffixes: Buffer) => suffixes.length / SUFFIX_BYTES,
+  postingsMany: (lists: readonly Buffer[]) => Buffer.concat(lists).length / SUFFIX_BYTES,
   rangePostings: (suffixes: Buffer) => suffixes.length / SUFFIX_BYTES,
   // LMDB knows it without counting.
   postingCount: () => 1,

@@ -27,6 +27,7 @@ export type FaultPoint =
         | 'namesOfCells'
         | 'scan'
         | 'postings'
+        | 'postingsMany'
         | 'rangePostings'
         | 'postingCount'
         | 'count';
@@ -105,6 +106,10 @@ class FaultyReader implements Reader {
 
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#pass({ at: 'postings', table }, () => this.#reader.postings(table, prefix, limit, after));
+  }
+
+  postingsMany(table: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Maybe<Buffer[]> {
+    return this.#pass({ at: 'postingsMany', table }, () => this.#reader.postingsMany(table, prefixes, limit, after));
   }
 
   rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer> {

@@ -128,6 +128,14 @@ describe('lmdb: damage', () => {
             async () => (await store.postings('marks', prefixOf(from), 10)).length,
             3 * SUFFIX,
           );
+          const behind = numbers.slice(from);
+          const lists = async () =>
+            (await store.postingsMany('marks', behind.map(prefixOf), 10)).map(({ length }) => length);
+          await holds(
+            `lists ${from}`,
+            lists,
+            behind.map(() => 3 * SUFFIX),
+          );
           for (const to of numbers.slice(from + 1)) {
             const truth = numbers.slice(from, to).map((n) => keyOf(n).toString('latin1'));
             const range = { from: keyOf(from), to: keyOf(to) };

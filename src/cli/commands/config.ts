@@ -8,7 +8,7 @@ Examples:
     rowan config --config /etc/rowan.yaml
 
   A file to begin with; it takes flags and ROWAN_ variables over, too:
-    rowan config --listen ldap://0.0.0.0:389 --access-anonymous read > rowan.yaml
+    rowan config --listen ldap://0.0.0.0:389 --limits-connections 100 > rowan.yaml
 
 A flag goes before a variable, a variable before the file, the file before the default.
 `;

@@ -56,7 +56,7 @@ async function withStores<T>(
 ): Promise<T> {
   const from = await openStore(addressOf(flags.from), config, { create: false, readOnly: true, inOrder: true });
   try {
-    const to = await openStore(addressOf(flags.to), config, { create: true });
+    const to = await openStore(addressOf(flags.to), config, { create: true, patient: true });
     try {
       return await work(from, to);
     } finally {

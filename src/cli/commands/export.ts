@@ -4,9 +4,11 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
+import { addSettingFlags } from '../config/index.js';
 import { refuseDamagedPages } from '../damaged-pages.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
+import { AccountStates } from '../export/account-states.js';
 import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
 import { Losses } from '../export/losses.js';
 import { Output } from '../export/output.js';
@@ -37,6 +39,7 @@ async function writeEntry(
   partition: Partition,
   entry: Salvaged,
   selection: Selection,
+  states: AccountStates | undefined,
   output: Output,
   losses: Losses,
 ): Promise<void> {
@@ -44,7 +47,8 @@ async function writeEntry(
   try {
     const dn = entry.dn.toString();
     const lost: string[] = [];
-    const attributes = await entryAttributes(entry, selection, large, (attribute) => void lost.push(attribute));
+    const stored = await entryAttributes(entry, selection, large, (attribute) => void lost.push(attribute));
+    const attributes = (await states?.among(entry, stored, (attribute) => void lost.push(attribute))) ?? stored;
     for (const attribute of lost) await losses.value(entry, attribute);
     if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
     else for await (const bytes of formatEntryPieces(dn, attributes)) await output.write(bytes);
@@ -60,19 +64,22 @@ function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialA
 
 /** Resolves with the number of entries written. */
 async function exportEntries(
-  { partition, schema }: OpenDirectory,
+  directory: OpenDirectory,
   options: ExportOptions,
+  defaultPolicy: string | undefined,
 ): Promise<{ count: number; losses: Losses }> {
+  const { partition, schema } = directory;
   const filter = options.filter === undefined ? undefined : readFilter(options.filter);
   if (filter) requireAttributes(filter, schema);
   const bases = options.base === undefined ? partition.suffixes : [askedDn(schema, options.base)];
   const selection = new Selection(schema, options.operational);
+  const states = options.operational ? new AccountStates(directory, defaultPolicy) : undefined;
   const output = new Output(options.output);
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
   const losses = new Losses(output);
   const entry = async (found: Salvaged): Promise<void> => {
-    await writeEntry(partition, found, selection, output, losses);
+    await writeEntry(partition, found, selection, states, output, losses);
     count++;
     progress?.update(count);
   };
@@ -92,7 +99,8 @@ async function exportEntries(
 }
 
 export function addExport(program: Command): void {
-  directoryCommand(program, 'export', 'write entries as LDIF, parents before children')
+  const command = directoryCommand(program, 'export', 'write entries as LDIF, parents before children');
+  addSettingFlags(command, ['passwords.policy'])
     .option('--base <dn>', 'only this entry and those below it')
     .option('--filter <filter>', 'only entries that match')
     .option(
@@ -106,7 +114,7 @@ export function addExport(program: Command): void {
       const settings = settingsOf(command);
       if (!options.evenIfDamaged) await refuseDamagedPages(settings, 'export');
       await withDirectory(settings, { readOnly: true, inOrder: true }, async (directory) => {
-        const { count, losses } = await exportEntries(directory, options);
+        const { count, losses } = await exportEntries(directory, options, settings.config.passwords.policy);
         if (options.output !== undefined)
           process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
         if (losses.any) throw new CliError(losses.summary);

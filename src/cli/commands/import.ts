@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
@@ -40,10 +40,14 @@ function rejectsPath(file: string, flags: ImportFlags): string {
   return flags.rejects ?? `${file === '-' ? 'stdin' : file}.rejects`;
 }
 
-/** In the data folder; of a directory in HBase, which has none, beside the file. */
+/** One for each file: in the data folder; of a directory in HBase, which has none, beside the file. */
 function journalPath(address: string, file: string): string {
-  if (!isHBaseUrl(address)) return join(address, 'import.json');
-  return `${file}.${createHash('sha256').update(address).digest('hex').slice(0, 8)}.import`;
+  if (!isHBaseUrl(address)) return join(address, `import-${shortHash(resolve(file))}.json`);
+  return `${file}.${shortHash(address)}.import`;
+}
+
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8);
 }
 
 /** What an interrupted import left, or a start from the beginning where `--resume` asks for it. */
@@ -75,10 +79,10 @@ async function importFile(
     policy,
     continue: flags.continue === true,
     resume,
-    onProgress: (done, phase) => {
-      records = done;
+    onProgress: (count, phase, done) => {
+      records = count;
       progress.phase(phase === 'entries' ? 'import' : phase);
-      progress.update(done, size === undefined ? undefined : source.consumed / Math.max(1, size));
+      progress.update(count, size === undefined ? undefined : done / Math.max(1, size));
     },
   });
   const start = performance.now();
@@ -88,7 +92,11 @@ async function importFile(
     const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
     return `interrupted after about ${counted(records, 'record')}; ${goesOn}`;
   });
-  const outcome = await importer.run().finally(() => {
+  const running = importer.run().then((ended) => {
+    if (size !== undefined && !ended.stoppedAt) progress.update(records, 1);
+    return ended;
+  });
+  const outcome = await running.finally(() => {
     quiet();
     progress.finish();
   });
@@ -103,7 +111,7 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
   if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
   const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
   process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  const { hashed, foreign, kinds, dear } = outcome.passwords;
+  const { hashed, foreign, kinds, dear, locked } = outcome.passwords;
   if (hashed > 0) {
     const passwords = counted(hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
@@ -125,6 +133,12 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
     const passwords = counted(dear, 'password');
     process.stdout.write(
       `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
+    );
+  }
+  if (locked > 0) {
+    const accounts = counted(locked, 'account is', 'accounts are');
+    process.stdout.write(
+      `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
     );
   }
 }

@@ -1,4 +1,5 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
+import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
 import { createDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
 import { collect, directoryCommand, settingsOf } from '../options.js';
@@ -14,6 +15,9 @@ Examples:
     rowan init --data data --suffix dc=example,dc=com --admin-dn cn=admin,dc=example,dc=com --admin-password-file pw
     ROWAN_ADMIN_PASSWORD=… rowan init --data data --suffix o=a --suffix o=b --admin-dn cn=admin,o=a
 
+  With other access rules than that users read all but secrets:
+    rowan init --data data --suffix o=acme --admin-dn cn=admin,o=acme --access closed
+
   In HBase:
     rowan init --store hbase://master1:16000,master2:16000/acme --suffix o=acme --admin-dn cn=admin,o=acme
 `;
@@ -22,6 +26,7 @@ interface InitOptions {
   readonly suffix: readonly string[];
   readonly adminDn: string;
   readonly adminPasswordFile?: string;
+  readonly access: Preset;
 }
 
 export interface NewPassword {
@@ -47,6 +52,11 @@ export function addInit(program: Command): void {
     .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collect)
     .requiredOption('--admin-dn <dn>', 'DN the administrator binds with; it needs no entry')
     .option('--admin-password-file <file>', "file that holds the administrator's password")
+    .addOption(
+      new Option('--access <name>', 'access rules that it begins with')
+        .choices(Object.keys(PRESETS))
+        .default(DEFAULT_PRESET),
+    )
     .addHelpText('after', EXAMPLES)
     .action(async (options: InitOptions, command: Command) => {
       const settings = settingsOf(command);
@@ -57,7 +67,7 @@ export function addInit(program: Command): void {
         made = await adminPassword(adminDn, options.adminPasswordFile);
         return made.password;
       };
-      await createDirectory(settings, { suffixes, adminDn, adminPassword: askPassword });
+      await createDirectory(settings, { suffixes, adminDn, adminPassword: askPassword, access: options.access });
       process.stdout.write(`created ${settings.store} for ${suffixes.join(' and ')}\nadministrator: ${adminDn}\n`);
       if (made?.generated)
         process.stdout.write(

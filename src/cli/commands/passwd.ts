@@ -1,11 +1,16 @@
 import type { Command } from 'commander';
+import type { Target } from '../../partition/index.js';
 import { hashPassword } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { Credentials } from '../../server/passwords/credentials.js';
+import { keptWith } from '../../server/passwords/kept-attributes.js';
 import { policyOf } from '../../server/passwords/passwords.js';
+import { addSettingFlags } from '../config/index.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, readPasswordInput } from '../secrets.js';
+import { readAccount } from './account-report.js';
 
 const EXAMPLES = `
 Examples:
@@ -33,15 +38,28 @@ async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> 
   return canPrompt() ? promptNewPassword(dn) : readPasswordInput();
 }
 
-async function setPassword({ partition, schema }: OpenDirectory, name: Dn, stored: Buffer): Promise<unknown> {
+async function setPassword(
+  directory: OpenDirectory,
+  name: Dn,
+  stored: Buffer,
+  defaultPolicy: string | undefined,
+): Promise<unknown> {
+  const { partition, schema } = directory;
   const { adminDn } = partition.settings;
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
-  const change = { operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const;
-  await partition.modify(name, [change], { dn: adminDn });
+  const { chosen } = await readAccount(directory, name, defaultPolicy);
+  const credentials = new Credentials(partition.descriptions);
+  const change = { isOwn: false, after: [stored], brings: true, saysReset: false };
+  const changesOf = ({ row }: Target) => ({
+    asked: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
+    kept: keptWith(chosen?.policy, credentials.ofRow(row), change, Date.now()),
+  });
+  return partition.modify(name, changesOf, { dn: adminDn });
 }
 
 export function addPasswd(program: Command): void {
-  directoryCommand(program, 'passwd', "set the administrator's or an entry's password")
+  const command = directoryCommand(program, 'passwd', "set the administrator's or an entry's password");
+  addSettingFlags(command, ['passwords.policy'])
     .argument('[dn]', 'whose password; without it the administrator')
     .option('--password-file <file>', 'file that holds the new password')
     .option('--generate', 'make a password up and show it')
@@ -54,7 +72,12 @@ export function addPasswd(program: Command): void {
       return withDirectory(settings, {}, async (directory) => {
         const dn = askedDn(directory.schema, given ?? directory.partition.settings.adminDn);
         const password = await newPassword(options, dn.text);
-        await setPassword(directory, dn, await hashPassword(password, policyOf(settings.config)));
+        await setPassword(
+          directory,
+          dn,
+          await hashPassword(password, policyOf(settings.config)),
+          settings.config.passwords.policy,
+        );
         process.stdout.write(`password of ${dn.text} is set\n`);
         if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);
       });

@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import type { Command } from 'commander';
+import { DEFAULT_PRESET } from '../../access/presets.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { createDirectory, withDirectory } from '../directory.js';
 import { CliError, UsageError } from '../exit.js';
@@ -34,6 +35,7 @@ async function createSample(settings: Settings): Promise<string> {
       suffixes: [SUFFIX],
       adminDn: ADMIN,
       adminPassword: async () => Buffer.from(password),
+      access: DEFAULT_PRESET,
     });
     const entries = await loadSample(settings);
     process.stdout.write(`Created ${settings.store} with a sample directory of ${entries} entries.\n`);

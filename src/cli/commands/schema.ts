@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
-import { readFolders, withDirectory } from '../directory.js';
+import { parsed, rulesInForce } from '../access/rules-file.js';
+import { type OpenDirectory, readFolders, withDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
@@ -15,8 +16,8 @@ Examples:
     rowan schema set --data data --schema-folders /etc/rowan/schema
     rowan schema set --data data --schema-nis rfc2307bis
 
-A server takes the schema that the directory has when it starts; restart those that run. What entries or indexes need
-cannot be taken away.
+A server takes the schema that the directory has when it starts; restart those that run. What entries, indexes or
+access rules need cannot be taken away.
 `;
 
 function describeSource({ nis, files }: SchemaSource): string {
@@ -47,6 +48,12 @@ function describeChange({ added, removed, changed }: SchemaChange): string {
   return `definitions: ${parts}${check}\n`;
 }
 
+/** What access rules name stays: rules that cannot be read any more would leave everything to the administrator. */
+async function requireRulesFit(directory: OpenDirectory, next: Schema): Promise<void> {
+  const { text, origin } = await rulesInForce(directory);
+  parsed({ text, origin: `the access rules in force, ${origin}` }, { schema: next });
+}
+
 export function addSchema(program: Command): void {
   const schema = program
     .command('schema')
@@ -68,8 +75,10 @@ export function addSchema(program: Command): void {
     .addHelpText('after', EXAMPLES)
     .action((flags: { withoutFiles?: boolean }, command: Command) => {
       const settings = settingsOf(command);
-      return withDirectory(settings, { anySchema: true }, async ({ partition, schema: now }) => {
+      return withDirectory(settings, { anySchema: true }, async (directory) => {
+        const { partition, schema: now } = directory;
         const next = Schema.of(wanted(now.source, settings, flags.withoutFiles === true));
+        await requireRulesFit(directory, next);
         const change = await partition.changeSchema(next);
         process.stdout.write(`the directory's schema: ${describeSource(next.source)}\n${describeChange(change)}`);
         process.stdout.write('servers that run go on with the schema they have: restart them\n');

@@ -1,5 +1,5 @@
-import { keyAfter } from '../../partition/model/tables.js';
-import type { KeyRange, LoadRow, Reader, TableSpec } from '../../store/contract.js';
+import { batchesOf } from '../../store/batches.js';
+import type { LoadRow, Reader, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 
 /** A batch is loaded when it has so many rows or bytes. */
@@ -43,40 +43,30 @@ function postings(suffixBytes: number): Collector {
   };
 }
 
-/** Where the rows of an index table go on: those of this prefix come once more. */
-function prefixOf(key: Buffer, { suffixBytes }: TableSpec): Buffer {
-  return key.subarray(0, key.length - suffixBytes!);
-}
-
-/** The rows of a table behind `after`, in batches; of an index table some may come that came before it. */
-export async function* batchesOf(
+/** The rows of a table behind `after`, in batches. */
+export async function* copyBatches(
   reader: Reader,
   spec: TableSpec,
   after: Buffer | undefined,
 ): AsyncGenerator<CopyBatch> {
   const keysOnly = spec.suffixBytes !== undefined;
   const collect = (): Collector => (spec.suffixBytes === undefined ? wholeRows() : postings(spec.suffixBytes));
-  const range: KeyRange = after === undefined ? {} : { from: keysOnly ? prefixOf(after, spec) : keyAfter(after) };
-  const scan = reader.scan(spec.name, range, { keysOnly });
+  const scan = reader.scan(spec.name, {}, { keysOnly, after });
   let collector = collect();
   let [count, bytes] = [0, 0];
   let last: Buffer = EMPTY;
-  try {
-    for (let batch = await scan.next(); batch; batch = await scan.next()) {
-      for (const [i, key] of batch.keys.entries()) {
-        const row = batch.rows[i] ?? EMPTY;
-        collector.add(key, row);
-        count++;
-        bytes += key.length + row.length;
-        last = key;
-        if (count < MAX_ROWS && bytes < MAX_BYTES) continue;
-        yield { rows: collector.rows(), count, last };
-        collector = collect();
-        [count, bytes] = [0, 0];
-      }
+  for await (const batch of batchesOf(scan)) {
+    for (const [i, key] of batch.keys.entries()) {
+      const row = batch.rows[i] ?? EMPTY;
+      collector.add(key, row);
+      count++;
+      bytes += key.length + row.length;
+      last = key;
+      if (count < MAX_ROWS && bytes < MAX_BYTES) continue;
+      yield { rows: collector.rows(), count, last };
+      collector = collect();
+      [count, bytes] = [0, 0];
     }
-    if (count > 0) yield { rows: collector.rows(), count, last };
-  } finally {
-    scan.close();
   }
+  if (count > 0) yield { rows: collector.rows(), count, last };
 }

@@ -3,7 +3,7 @@ import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CliError } from '../exit.js';
-import { batchesOf, type CopyBatch } from './batches.js';
+import { type CopyBatch, copyBatches } from './batches.js';
 import { largeChunks } from './large.js';
 import { COPY_TABLE, CopyState, markOf } from './state.js';
 
@@ -60,7 +60,7 @@ export class Copier {
     if (append && before) await this.#target.dropTable(spec.name);
     await this.#target.createTable(spec);
     if (append) await state.copied(spec.name, EMPTY);
-    for await (const batch of batchesOf(reader, spec, append ? undefined : before?.at)) {
+    for await (const batch of copyBatches(reader, spec, append ? undefined : before?.at)) {
       await this.#load(spec, batch, append);
       await this.#copyLarge(reader, spec, batch);
       await state.copied(spec.name, batch.last);

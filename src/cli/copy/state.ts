@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CHANGES_TABLE, META_TABLE } from '../../partition/model/tables.js';
 import { SHARED_KEY } from '../../partition/tree/shared.js';
+import { keysOf } from '../../store/batches.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { cellValue, EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
@@ -22,13 +23,8 @@ export async function markOf(source: Reader): Promise<Buffer> {
   const shared = await source.get(META_TABLE.name, SHARED_KEY);
   if (!shared) throw new CliError('there is no directory to copy from');
   const scan = source.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true });
-  try {
-    let last: Buffer = EMPTY;
-    for (let batch = await scan.next(); batch; batch = await scan.next()) last = batch.keys[0] ?? last;
-    return createHash('sha256').update(shared).update(last).digest();
-  } finally {
-    scan.close();
-  }
+  const [last = EMPTY] = await keysOf(scan);
+  return createHash('sha256').update(shared).update(last).digest();
 }
 
 export class CopyState {

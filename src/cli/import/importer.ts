@@ -22,7 +22,8 @@ export interface ImportOptions {
    * done.
    */
   readonly resume: { readonly done: number } | undefined;
-  readonly onProgress: (records: number, phase: string) => void;
+  /** `done`: where the last record begins that was loaded, applied or refused. */
+  readonly onProgress: (records: number, phase: string, done: number) => void;
 }
 
 export interface ImportOutcome {
@@ -54,6 +55,8 @@ const NOTHING_APART: readonly LdifApart[] = [];
 /** The record that a load entry was made from. */
 class Source implements Rejected {
   readonly line: number;
+  /** Byte of the file at which the record begins. */
+  readonly offset: number;
   readonly text: Buffer;
   readonly apart: readonly LdifApart[];
   /** Undefined where the record has none. */
@@ -61,8 +64,9 @@ class Source implements Rejected {
   /** Attributes of it that are not stored. */
   leftOut: string[] | undefined;
 
-  constructor({ line, text, apart = NOTHING_APART }: Rejected) {
+  constructor({ line, offset, text, apart = NOTHING_APART }: LdifContent) {
     this.line = line;
+    this.offset = offset;
     this.text = text;
     this.apart = apart;
   }
@@ -93,6 +97,8 @@ export class Importer {
     stoppedAt: undefined,
   };
   #journalled = performance.now();
+  /** Where the last record begins that was loaded, applied or refused. */
+  #done = 0;
 
   constructor(
     partition: Partition,
@@ -189,17 +195,20 @@ export class Importer {
         source.leftOut.push(attribute);
       },
       onLoaded: (entry) => this.#countLoaded(asSource(entry)),
-      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries'),
+      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries', this.#done),
     });
     this.#outcome.loaded = before + loaded;
   }
 
   #refuse({ entry, reason, result }: LoadReject): void {
+    const source = asSource(entry);
+    this.#done = Math.max(this.#done, source.offset);
     if (this.#options.resume && result === 'entryAlreadyExists') this.#outcome.existing++;
-    else this.#reject(asSource(entry), reason);
+    else this.#reject(source, reason);
   }
 
-  #countLoaded({ line, passwords, leftOut }: Source): void {
+  #countLoaded({ line, offset, passwords, leftOut }: Source): void {
+    this.#done = Math.max(this.#done, offset);
     if (passwords) this.#outcome.passwords.add(passwords);
     if (leftOut) for (const attribute of leftOut) this.#leaveOut(line, attribute);
   }
@@ -246,7 +255,8 @@ export class Importer {
       if (!(error instanceof LdapError) || storeFailureOf(error)) throw error;
       this.#reject(change, `${error.result}: ${error.message}`);
     }
-    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes');
+    this.#done = change.offset;
+    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes', this.#done);
   }
 
   /** Notes from time to time how far it is: what comes before byte `done` will not be done again. */

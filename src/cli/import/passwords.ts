@@ -12,6 +12,7 @@ import {
   tooDearOf,
 } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
+import { lockingValues } from '../../server/passwords/account-lock.js';
 import { credentialsAfter } from '../../server/passwords/credentials.js';
 
 const MAX_KNOWN = 1000;
@@ -26,13 +27,24 @@ export class PasswordCounts {
   readonly kinds = new Set<string>();
   /** Left out: verifying them, alone or with the others of their entry, costs more than the settings allow. */
   dear = 0;
+  /** Accounts of which the file says that they are locked: nobody binds with their passwords. */
+  locked = 0;
 
   add(other: PasswordCounts): void {
     this.hashed += other.hashed;
     this.foreign += other.foreign;
     this.dear += other.dear;
+    this.locked += other.locked;
     for (const kind of other.kinds) this.kinds.add(kind);
   }
+}
+
+/** What an attribute is to a bind. */
+interface Meaning {
+  /** It holds passwords. */
+  readonly holds: boolean;
+  /** Which of its values lock the account. */
+  readonly locking: ((value: Buffer) => boolean) | undefined;
 }
 
 /**
@@ -42,22 +54,32 @@ export class PasswordCounts {
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
-  /** By description as given: whether it holds passwords. */
-  readonly #known = new BoundedMap<string, boolean>(MAX_KNOWN);
+  /** By description as given. */
+  readonly #known = new BoundedMap<string, Meaning>(MAX_KNOWN);
 
   constructor(schema: Schema, policy: PasswordPolicy) {
     this.#schema = schema;
     this.#policy = policy;
   }
 
-  #holds(type: string): boolean {
-    let holds = this.#known.get(type);
-    if (holds === undefined) {
+  #meaningOf(type: string): Meaning {
+    let meaning = this.#known.get(type);
+    if (!meaning) {
       const description = this.#schema.describe(type);
-      holds = description !== undefined && isPassword(description.type);
-      this.#known.set(type, holds);
+      const holds = description !== undefined && isPassword(description.type);
+      meaning = { holds, locking: description && lockingValues(description) };
+      this.#known.set(type, meaning);
     }
-    return holds;
+    return meaning;
+  }
+
+  #holds(type: string): boolean {
+    return this.#meaningOf(type).holds;
+  }
+
+  #locks({ type, values }: PartialAttribute): boolean {
+    const { locking } = this.#meaningOf(type);
+    return locking !== undefined && values.some(locking);
   }
 
   /** Whether any of them holds passwords. */
@@ -69,6 +91,7 @@ export class ImportedPasswords {
   /** As they are to be stored in a new entry, and counted. */
   attributes(attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
     if (!this.anyIn(attributes)) return attributes;
+    if (attributes.some((attribute) => this.#locks(attribute))) counts.locked++;
     return this.#made(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 

@@ -58,8 +58,6 @@ export class RecordSource {
   /** Read and not parsed yet. */
   #chunk: Buffer = Buffer.alloc(0);
   #ended = false;
-  /** Bytes read. */
-  consumed = 0;
 
   constructor(chunks: AsyncIterable<Buffer>, options: LdifOptions) {
     this.#chunks = chunks[Symbol.asyncIterator]();
@@ -86,7 +84,6 @@ export class RecordSource {
     this.#at = 0;
     const piece = this.#chunk.subarray(0, PIECE);
     this.#chunk = this.#chunk.subarray(piece.length);
-    this.consumed += piece.length;
     this.#batch = this.#ended ? this.#parser.end() : this.#parser.push(piece);
   }
 

@@ -9,6 +9,11 @@ export function revivedIdentity(identity: Identity): Identity {
     case 'admin':
       return { ...identity, password: bufferOf(identity.password) };
     case 'user':
-      return { ...identity, id: bufferOf(identity.id), passwords: identity.passwords.map(bufferOf) };
+      return {
+        ...identity,
+        id: bufferOf(identity.id),
+        passwords: identity.passwords.map(bufferOf),
+        application: identity.application && bufferOf(identity.application),
+      };
   }
 }

@@ -1,20 +1,24 @@
-import type { LoadTable, Plan, PlanStep } from '../../store/contract.js';
+import type { LoadRow, LoadTable, Plan, PlanStep, RowStep } from '../../store/contract.js';
 import { type PackedRows, RowPacker } from '../../store/load.js';
 import { type Fixed, fixed, putFixed } from '../../store/put.js';
-import { counterBytes, packSorted } from '../../store/row.js';
+import { counterBytes, packRow, packSorted } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
 import { CHANGE, changeTime } from '../model/change-record.js';
 import type { Actor, LoadEntry, LoadSource } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
 import { draftFromRow } from '../model/entry-cells.js';
 import type { IndexSet } from '../model/index-set.js';
+import type { Node } from '../model/node.js';
 import { CHANGES_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
+import { isFirstOwner, UNIQUE_TABLE } from '../model/unique-rows.js';
+import type { NumberRange, ValueRules } from '../model/value-rules.js';
 import type { Context } from '../tree/locate.js';
-import type { Node } from '../tree/nodes.js';
 import { sharedGuard } from '../tree/shared.js';
 import type { Change } from '../write/change.js';
 import { sumSteps } from '../write/counters.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isSpecial } from '../write/plan.js';
+import { addSaid, type Said } from '../write/rules/numbers.js';
 import { cellOf, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
@@ -26,6 +30,7 @@ const BYTES = 8 * 1024 * 1024;
 /** An entry of a batch that is to be added alone. */
 export interface BatchEntry {
   readonly source: LoadSource;
+  readonly node: Node;
   readonly dn: string;
   readonly draft: Draft;
 }
@@ -46,9 +51,12 @@ export class BulkBatch {
   readonly nodes = new Map<string, Node>();
   /** Settled when it is stored or refused. */
   written: Promise<void> = Promise.resolve();
+  /** It has entries below one that was refused: their rows name a parent that will not be. */
+  orphaned = false;
   readonly #taken: Taken[] = [];
-  /** The list that the rows are made for. */
+  /** The lists that the rows are made for. */
   readonly #indexes: IndexSet;
+  readonly #values: ValueRules;
   readonly #rows: BulkRows;
   readonly #changes: ChangeRows;
   readonly #counts = new Map<Node, number>();
@@ -56,11 +64,25 @@ export class BulkBatch {
   #special = false;
   /** What rules have added. */
   readonly #steps: PlanStep[] = [];
+  /** Rows of table unique among it. */
+  readonly #owners: RowStep[] = [];
+  readonly #said = new Map<NumberRange, Said>();
 
-  constructor(actor: Actor, layouts: Layouts) {
+  constructor(actor: Actor, layouts: Layouts, values: ValueRules) {
     this.#indexes = layouts.indexes;
+    this.#values = values;
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
+  }
+
+  /** Numbers that its entries have, of ranges that are given out. */
+  get said(): readonly Said[] {
+    return [...this.#said.values()];
+  }
+
+  say(said: Said): void {
+    const known = this.#said.get(said.range);
+    this.#said.set(said.range, known ? addSaid(known, said) : said);
   }
 
   get size(): number {
@@ -78,7 +100,10 @@ export class BulkBatch {
     const parent = node.parent!;
     const info = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
     const odd = this.#rows.add(draft, node, info);
-    for (const step of steps) this.#steps.push(step);
+    for (const step of steps) {
+      if ('key' in step && isFirstOwner(step)) this.#owners.push(step);
+      else this.#steps.push(step);
+    }
     this.#taken.push({ source: entry.source ?? entry, node, draft: odd ? draft : undefined });
     this.nodes.set(name, node);
     this.#changes.add(node, draft.value('entryCSN')!);
@@ -86,17 +111,34 @@ export class BulkBatch {
     this.#special ||= isSpecial(draft);
   }
 
-  /** The batch as the store takes it. */
-  rows(): [LoadTable[], Plan] {
-    const shared = sharedGuard(this.#indexes.bytes, this.#special);
-    const steps = mergeSteps([shared, ...sumSteps(this.#counts), ...this.#steps]);
-    this.#master = this.#rows.master;
-    const tables = [
+  /** Entries of a batch before were refused. */
+  lose(refused: ReadonlySet<Node>): void {
+    for (const parent of this.#counts.keys()) this.orphaned ||= refused.has(parent);
+  }
+
+  /** The batch as the store takes it; `more`: steps that go with it. */
+  rows(more: readonly PlanStep[]): [LoadTable[], Plan] {
+    const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#special);
+    const steps = mergeSteps([shared, ...sumSteps(this.#counts), ...this.#steps, ...more]);
+    this.#master ??= this.#rows.master;
+    const tables: LoadTable[] = [
       { table: TREE_TABLE.name, rows: this.#rows.tree, absent: true },
       { table: MASTER_TABLE.name, rows: this.#master, absent: true },
       { table: CHANGES_TABLE.name, rows: this.#changes.rows, append: true },
     ];
+    if (this.#owners.length > 0) tables.push({ table: UNIQUE_TABLE.name, rows: this.#ownerRows(), absent: true });
     return [[...tables, ...this.#rows.indexTables()], { steps, decisive: 0 }];
+  }
+
+  /** In the order of their keys. Throws `guard` where two entries have one value. */
+  #ownerRows(): LoadRow[] {
+    const rows = this.#owners.map(({ key, put }) => ({ key, row: packRow(put!) }));
+    rows.sort((a, b) => Buffer.compare(a.key, b.key));
+    for (let i = 1; i < rows.length; i++) {
+      if (rows[i]!.key.equals(rows[i - 1]!.key))
+        throw new StoreError('guard', 'two entries of the batch have one value that is to be unique');
+    }
+    return rows;
   }
 
   /** Where the entries are from, in the order taken. */
@@ -104,13 +146,14 @@ export class BulkBatch {
     for (const { source } of this.#taken) yield source;
   }
 
-  /** The entries in the order taken, after the store has refused `rows()`. */
+  /** The entries in the order taken, to be added one by one. */
   *entries(context: Context): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
-    for (const { key, row } of this.#master ?? []) rows.set(key.toString('latin1'), row);
+    this.#master ??= this.#rows.master;
+    for (const { key, row } of this.#master) rows.set(key.toString('latin1'), row);
     for (const { source, node, draft } of this.#taken) {
       const row = rows.get(node.id.toString('latin1'))!;
-      yield { source, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
+      yield { source, node, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
     }
   }
 

@@ -7,14 +7,16 @@ import { StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
+import type { Node } from '../model/node.js';
 import { toLdapError } from '../model/store-errors.js';
 import { outsideWhy } from '../tree/locate.js';
-import { type Node, normText, ROOT, suffixAt } from '../tree/nodes.js';
+import { normText, ROOT, suffixAt } from '../tree/nodes.js';
 import { addDraft, addition, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
 import { newLarge } from '../write/large-ahead.js';
 import { applyRules, refuseAsked } from '../write/rules/apply.js';
+import { asksForNumber, saidNumbers, saidSteps } from '../write/rules/numbers.js';
 import { BulkBatch } from './batch.js';
 import { Layouts } from './layout.js';
 
@@ -76,7 +78,7 @@ class BulkLoader {
     this.#actor = actor;
     this.#options = options;
     this.#layouts = new Layouts(context.shared.indexes);
-    this.#batch = new BulkBatch(actor, this.#layouts);
+    this.#batch = new BulkBatch(actor, this.#layouts, context.shared.values);
   }
 
   /** The entries from `from` on; nothing of them is kept when it is done. */
@@ -144,7 +146,8 @@ class BulkLoader {
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
     const id = completeEntry(this.#context, draft, dn);
-    const change = addition(draft, dn, parent, id, this.#actor, undefined);
+    if (asksForNumber(this.#context.shared.values, draft)) return this.#addAlone(entry.source ?? entry, dn, draft);
+    const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
     if (isPromise(steps)) return steps.then((known) => this.#put(entry, dn, name, change, known));
     return this.#put(entry, dn, name, change, steps);
@@ -153,6 +156,8 @@ class BulkLoader {
   #put(entry: LoadEntry, dn: Dn, name: string, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
     if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
+    const { values } = this.#context.shared;
+    if (values.numbers.length > 0) for (const said of saidNumbers(values, change.after!)) this.#batch.say(said);
     return undefined;
   }
 
@@ -194,7 +199,7 @@ class BulkLoader {
 
   /** Who loads may write every attribute that is stored: which they are is not asked. */
   #asked(dn: Dn): Asked {
-    return { op: 'add', actor: this.#actor, types: [], rdn: dn.rdns[0]! };
+    return { op: 'add', actor: this.#actor, changes: [], rdn: dn.rdns[0]! };
   }
 
   #count(source: LoadSource): void {
@@ -213,11 +218,11 @@ class BulkLoader {
 
   /** Has the batch written; resolves when the next may be prepared. */
   async flush(): Promise<void> {
-    const batch = this.#batch;
-    const { indexes } = this.#context.shared;
-    if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
-    this.#batch = new BulkBatch(this.#actor, this.#layouts);
     while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
+    const batch = this.#batch;
+    const { indexes, values } = this.#context.shared;
+    if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
+    this.#batch = new BulkBatch(this.#actor, this.#layouts, values);
     if (batch.size === 0 || this.#cut) return;
     this.#writing.push(batch);
     batch.written = awaitedLater(this.#write(batch, this.#written));
@@ -229,29 +234,37 @@ class BulkLoader {
     await this.#written;
   }
 
-  /** At once, or entry by entry when something in it is there already or has changed meanwhile. */
+  /**
+   * At once, or entry by entry when something in it is there already or has changed meanwhile. It begins when the batch
+   * before is done: what is refused there may be above entries of this one.
+   */
   async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
-    const { store, shared } = this.#context;
-    const ingested = store.ingest(...batch.rows()).then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    );
     await before;
-    const failure = await ingested;
-    if (!failure) for (const source of batch.sources()) this.#count(source);
-    else if (failure.error instanceof StoreError && failure.error.code === 'guard') await this.#oneByOne(batch);
-    else throw failure.error;
+    if (!this.#cut && (batch.orphaned || !(await this.#ingest(batch)))) await this.#oneByOne(batch);
     this.#writing.shift();
     this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
-    await shared.refresh();
+    await this.#context.shared.refresh();
+  }
+
+  /** False where a guard failed: nothing is stored. */
+  async #ingest(batch: BulkBatch): Promise<boolean> {
+    try {
+      const { store } = this.#context;
+      await store.ingest(...batch.rows(await saidSteps(store, batch.said)));
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'guard') return false;
+      throw error;
+    }
+    for (const source of batch.sources()) this.#count(source);
+    return true;
   }
 
   async #oneByOne(batch: BulkBatch): Promise<void> {
     const { schema, shared, nodes } = this.#context;
     nodes.clear();
-    this.#parent = undefined;
     await shared.refresh();
-    for (const { source, dn, draft } of batch.entries(this.#context)) {
+    const refused = new Set<Node>();
+    for (const { source, node, dn, draft } of batch.entries(this.#context)) {
       if (this.#cut) return;
       try {
         await this.#add(schema.parseDn(dn), draft);
@@ -259,7 +272,12 @@ class BulkLoader {
       } catch (error) {
         this.#reject(source, error);
         this.#cut = this.ended;
+        refused.add(node);
       }
     }
+    // Entries that were taken meanwhile have these as their parents; those that come now find what is stored.
+    for (const later of [...this.#writing, this.#batch]) later.lose(refused);
+    batch.nodes.clear();
+    this.#parent = undefined;
   }
 }

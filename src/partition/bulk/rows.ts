@@ -6,9 +6,9 @@ import type { Draft, DraftAttribute } from '../model/draft.js';
 import { type EntryCells, entryCells, type TreeInfo } from '../model/entry-cells.js';
 import type { Form } from '../model/implied.js';
 import type { Index } from '../model/index-set.js';
+import type { Node } from '../model/node.js';
 import { MASTER, Q, ROOT_ID, TREE, UUID_BYTES } from '../model/tables.js';
 import { LARGE_VALUE, WIDE_VALUES } from '../model/thresholds.js';
-import type { Node } from '../tree/nodes.js';
 import { IndexRows } from './index-rows.js';
 import { cellOf, FORM_POSITION, type Layout, type Layouts, type TreePart } from './layout.js';
 

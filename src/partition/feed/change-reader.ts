@@ -1,3 +1,4 @@
+import { batchesOf, keysOf } from '../../store/batches.js';
 import type { Store } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { type ChangeRecord, changeRecord } from '../model/change-record.js';
@@ -36,23 +37,13 @@ export class ChangeReader {
     if (settled <= this.#position) return;
     const range = { from: numberKey(this.#position + 1n), to: numberKey(settled + 1n) };
     const scan = this.#store.scan(CHANGES_TABLE.name, range);
-    try {
-      for (;;) {
-        const next = scan.next();
-        const batch = isPromise(next) ? await next : next;
-        if (!batch) break;
-        const records = batch.keys.map((key, i) => ({
-          ...changeRecord(batch.rows[i]!),
-          number: key.readBigUInt64BE(),
-        }));
-        if (records.length === 0) continue;
-        this.#position = records.at(-1)!.number;
-        yield records;
-      }
-      this.#position = settled;
-    } finally {
-      scan.close();
+    for await (const { keys, rows } of batchesOf(scan)) {
+      const records = keys.map((key, i) => ({ ...changeRecord(rows[i]!), number: key.readBigUInt64BE() }));
+      if (records.length === 0) continue;
+      this.#position = records.at(-1)!.number;
+      yield records;
     }
+    this.#position = settled;
   }
 }
 
@@ -61,10 +52,6 @@ export class ChangeReader {
  * one before it may have missed records that were trimmed.
  */
 export async function oldestChange(store: Store): Promise<bigint | undefined> {
-  const scan = store.scan(CHANGES_TABLE.name, {}, { limit: 1, keysOnly: true });
-  try {
-    return (await scan.next())?.keys[0]?.readBigUInt64BE();
-  } finally {
-    scan.close();
-  }
+  const [oldest] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { limit: 1, keysOnly: true }));
+  return oldest?.readBigUInt64BE();
 }

@@ -10,11 +10,13 @@ import { isComputed } from '../model/computed.js';
 import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
+import { freshly } from '../write/freshly.js';
 
 /**
  * The row `building` of table meta. For each index that is being made or dropped it holds `OID:claim`, 8 bytes of
  * time and 8 random ones: who holds the claim may make and drop the table, and builds. A claim is replaced when the
- * index starts anew, so a builder that lost it writes nothing more. `OID:at` is the last entryUUID that was done.
+ * index starts anew, so a builder that lost it writes nothing more. With the time 0 it was given up: nobody waits for
+ * it, and what is left of an index that is not listed is to be dropped. `OID:at` is the last entryUUID that was done.
  */
 export const BUILD_KEY = Buffer.from('building');
 export const claimName = (oid: string) => Buffer.from(`${oid}:claim`);
@@ -105,8 +107,10 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
 /** Makes the table anew and lists the index. */
 async function register(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
   await take(context, type.oid, claim, await claimGuard(context, type, claim));
-  await context.store.dropTable(indexTable(type.oid).name);
-  await context.store.createTable(indexTable(type.oid));
+  await underClaim(context, type.oid, claim, async () => {
+    await context.store.dropTable(indexTable(type.oid).name);
+    await context.store.createTable(indexTable(type.oid));
+  });
   await context.shared.setIndexes(
     [...recordsOf(context), { oid: type.oid, substring, ready: false }],
     [ownClaim(type.oid, claim)],
@@ -133,11 +137,19 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
     const records = recordsOf(context).filter((r) => r.oid !== type.oid);
     await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
   });
-  await finishDrop(context, type.oid, claim);
+  try {
+    await finishDrop(context, type.oid, claim);
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    const message =
+      `the index of '${type.name}' is out of use already, but its table is still there, ` +
+      `until a server that can drops it (each tries within two minutes): ${error.message}`;
+    throw new StoreError(error.code, message, { cause: error });
+  }
 }
 
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
-  await context.store.dropTable(indexTable(oid).name);
+  await underClaim(context, oid, claim, () => context.store.dropTable(indexTable(oid).name));
   try {
     await context.store.commit({
       steps: [{ ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] }],
@@ -149,8 +161,12 @@ async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Pr
   }
 }
 
-/** Finishes what a process that died was adding or dropping, under a claim of its own. */
-export async function sweepClaims(context: WriteContext): Promise<void> {
+/**
+ * Finishes what a process that died was adding or dropping, under a claim of its own. Gives the error of one whose
+ * table cannot be dropped now, which the next sweep tries again: other indexes do not wait for it.
+ */
+export async function sweepClaims(context: WriteContext): Promise<StoreError | undefined> {
+  let failed: StoreError | undefined;
   const row = await buildRow(context);
   for (const { qualifier, value } of row ? unpackRow(row) : []) {
     const oid = /^([\d.]+):claim$/.exec(qualifier.toString('latin1'))?.[1];
@@ -167,10 +183,11 @@ export async function sweepClaims(context: WriteContext): Promise<void> {
     try {
       await finishDrop(context, oid, claim);
     } catch (error) {
-      // Who dropped it was told what to do; other indexes do not wait for that.
       if (!(error instanceof StoreError && error.code === 'unavailable')) throw error;
+      failed ??= error;
     }
   }
+  return failed;
 }
 
 /** Claims an index that is listed as unfinished and that nobody builds; does nothing when that is not so any more. */
@@ -186,19 +203,6 @@ export async function claimUnfinished(context: WriteContext, type: AttributeType
 
 export function recordsOf(context: WriteContext): IndexRecord[] {
   return parseRecords(context.shared.indexes.bytes);
-}
-
-/** Runs it again for as long as others change the list of indexes. */
-export async function freshly(context: WriteContext, work: () => Promise<void>): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    const fresh = context.shared.refresh();
-    if (isPromise(fresh)) await fresh;
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard') || tries === 20) throw error;
-    }
-  }
 }
 
 function newClaim(): Buffer {
@@ -225,6 +229,28 @@ function claimStep(oid: string, claim: Buffer): RowStep {
 function take(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
   const steps = [{ ...claimStep(oid, claim), guards: [guard] }, context.shared.guardStep(false)];
   return context.store.commit({ steps, decisive: 0 });
+}
+
+/** Makes or drops the table of the claim. Where that fails the claim is given up, before the error goes on. */
+async function underClaim(context: WriteContext, oid: string, claim: Buffer, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    await giveUp(context, oid, claim);
+    throw error;
+  }
+}
+
+async function giveUp(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
+  const value = Buffer.from(claim);
+  value.writeBigUInt64BE(0n);
+  try {
+    const step = ownClaim(oid, claim, [{ family: 0, qualifier: claimName(oid), value }]);
+    await context.store.commit({ steps: [step], decisive: 0 });
+  } catch (error) {
+    // Somebody else has it, or the store fails altogether: then it counts as that of a process that died.
+    if (!(error instanceof StoreError)) throw error;
+  }
 }
 
 /** Step that holds only while the claim does. */

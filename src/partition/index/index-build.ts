@@ -1,24 +1,18 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { batchesOf } from '../../store/batches.js';
 import type { PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, MARK } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { keyAfter } from '../../store/tables.js';
 import { Implied, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
 import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
-import { keyAfter, MASTER, MASTER_TABLE, Q } from '../model/tables.js';
+import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
-import {
-  buildCell,
-  claimName,
-  claimUnfinished,
-  cursorName,
-  freshly,
-  ownClaim,
-  recordsOf,
-  sweepClaims,
-} from './index-admin.js';
+import { freshly } from '../write/freshly.js';
+import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
 
 /**
  * Entries and index rows written in one plan: it holds up other writers, and the event loop, for a few milliseconds.
@@ -33,15 +27,18 @@ const ENTRY_TRIES = 1000;
  * Completes every index that is not; resolves when all are. Writers keep a registered index already, so only rows of
  * entries from before are to be added: read in the order of their keys, each written on condition that its entry is
  * still what was read. Remembers where it is, so that whoever calls it next goes on there; two builders at once do the
- * same work twice and no harm. `onProgress` gets the number of entries read.
+ * same work twice and no harm. `onProgress` gets the number of entries read. Rejects, when the rest is done, where the
+ * table of a dropped index is still there.
  */
 export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
   const progress = { done: 0, tell: onProgress };
+  let failed: StoreError | undefined;
   for (;;) {
     const fresh = context.shared.refresh();
     if (isPromise(fresh)) await fresh;
-    await sweepClaims(context);
+    failed ??= await sweepClaims(context);
     const index = context.shared.indexes.list.find((i) => !isComplete(i));
+    if (!index && failed) throw failed;
     if (!index) return;
     await build(context, index, progress);
   }
@@ -64,18 +61,11 @@ async function build(context: WriteContext, index: Index, progress: Progress): P
   const building = { index, claim };
   const at = await buildCell(context, cursorName(index.type.oid));
   const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) break;
-      if (!(await buildBatch(context, building, batch.keys, batch.rows))) return;
-      progress.done += batch.keys.length;
-      progress.tell?.(progress.done);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  } finally {
-    scan.close();
+  for await (const batch of batchesOf(scan)) {
+    if (!(await buildBatch(context, building, batch.keys, batch.rows))) return;
+    progress.done += batch.keys.length;
+    progress.tell?.(progress.done);
+    await new Promise((resolve) => setImmediate(resolve));
   }
   await finish(context, building);
 }

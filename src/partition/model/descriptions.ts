@@ -3,6 +3,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { CELL_HEADER, qualifierLength } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { groupTypes } from './group-rows.js';
 import { hashBytes } from './hash.js';
 
 /** Bytes of the value index at the end of an upAttributes qualifier. */
@@ -16,6 +17,8 @@ export interface StoredDescription {
   /** `text` as Latin-1. */
   readonly name: string;
   readonly description: AttributeDescription;
+  /** Values are URLs that find members. */
+  readonly findsMembers: boolean;
   /** What followed it in a row the last time: entries of one kind have the same descriptions in the same order. */
   next: StoredDescription | undefined;
 }
@@ -81,6 +84,7 @@ export class DescriptionTable {
       text: Buffer.from(text, 'latin1'),
       name: text,
       description,
+      findsMembers: groupTypes(this.#schema).urls.has(description.type),
       next: undefined,
     };
     if (this.#all.length >= DescriptionTable.MAX) return stored;

@@ -2,6 +2,8 @@ import type { LdapError, ResultName } from '../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import type { AttributeDescription, AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
+import type { Node } from './node.js';
+import type { Viewer } from './viewer.js';
 
 /** Who does it, for creatorsName, modifiersName and change records. */
 export interface Actor {
@@ -13,38 +15,60 @@ export interface Actor {
   readonly access?: Access | undefined;
 }
 
+/** What is done to an attribute by a request. */
+export interface AttributeChange {
+  readonly how: 'add' | 'delete' | 'replace';
+  readonly description: AttributeDescription;
+}
+
 /** A write as it is asked for, before anything is read. */
 export interface Asked {
   readonly op: 'add' | 'modify' | 'rename' | 'delete' | 'restore';
   readonly actor: Actor;
-  /** Of an add and a modify: the attributes named, in the order of the request. */
-  readonly types: readonly AttributeDescription[];
+  /** Of an add and a modify: what is done to attributes, in the order of the request. */
+  readonly changes: readonly AttributeChange[];
   /** Of an add and a rename: the RDN that the entry is to have. */
   readonly rdn?: Rdn;
 }
 
-/**
- * The entry that a write is done to, or for an add the one above. Its row is guarded: if the write succeeds, it was
- * this one.
- */
-export interface FoundEntry {
-  /** entryUUID. */
-  readonly id: Buffer;
-  readonly dn: Buffer;
-  /** Undefined for an add. */
-  readonly attributes:
-    | readonly { readonly description: AttributeDescription; readonly values: readonly { readonly bytes: Buffer }[] }[]
-    | undefined;
+/** An entry that a write meets: the one that it is done to, or the one above its place. */
+export interface MetEntry {
+  readonly node: Node;
+  /** Packed master row, with the values of the types that `Viewer.looksInto` names; of the root it is empty. */
+  readonly row: Buffer;
 }
 
-/** What somebody may write. Each gives what is said to who may not. */
+/** A rename or a move, when both places are known. */
+export interface Moved {
+  readonly entry: MetEntry;
+  /** It gets another RDN. */
+  readonly renamed: boolean;
+  /** The entry right above its new place, where that is another. */
+  readonly superior: MetEntry | undefined;
+  /** What the new RDN adds to the entry's attributes, and what goes with the old one. */
+  readonly changes: readonly AttributeChange[];
+}
+
+/**
+ * What somebody may write. Each that gives an error gives what is said to who may not. What rights depend on is read by
+ * `renew`; the others answer at once.
+ */
 export interface Access {
+  /** Called at the start of each attempt: what follows is decided by what is in force now. */
+  renew(): Maybe<void>;
+  /** Version of the access rules it decides by: a plan holds only while they are in force. Undefined: above rules. */
+  readonly version: number | undefined;
+  readonly viewer: Viewer;
   /** Whatever the entry is: what is refused here is refused before anything is read. */
   asked(asked: Asked): LdapError | undefined;
-  /** The entry, or the one above it, is not there or is no place for it, which `error` says. */
-  missing(asked: Asked, error: LdapError): LdapError | undefined;
-  /** In each attempt of the write. */
-  found(asked: Asked, entry: FoundEntry): LdapError | undefined;
+  /**
+   * When the entry that it is done to has been read, or of an add the one above; before its values are looked at. It is
+   * there for who asks.
+   */
+  found(asked: Asked, entry: MetEntry): LdapError | undefined;
+  /** Of an add: the entry as it will be, without what the server keeps. */
+  added(asked: Asked, entry: MetEntry): LdapError | undefined;
+  moved(moved: Moved): LdapError | undefined;
 }
 
 /** One attribute of an entry, as read. */
@@ -90,7 +114,13 @@ export interface Target {
  * Changes that depend on the entry, and the right to make them. Called in each attempt, since another attempt may find
  * another entry under the name; what it throws ends the write with nothing done.
  */
-export type ChangesOf = (target: Target) => Maybe<readonly Modification[]>;
+export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | KeptChanges>;
+
+/** Changes that are asked for, and those that the server makes with them, which nobody needs a right for. */
+export interface KeptChanges {
+  readonly asked: readonly Modification[];
+  readonly kept: readonly Modification[];
+}
 
 /** What `initDirectory` writes and every front end shares (table `meta`). */
 export interface DirectorySettings {

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Cell } from '../../store/contract.js';
-import { nextCell, valueStart } from '../../store/row.js';
+import { nextCell, packRow, valueStart } from '../../store/row.js';
 import { type DescriptionTable, INDEX_BYTES } from './descriptions.js';
 import { asWide, Draft, type DraftValue, sortedByText } from './draft.js';
 import { EntryReader } from './entry-reader.js';
 import { chunkCells, pointerOf } from './large.js';
-import { MASTER, Q } from './tables.js';
+import { MASTER, Q, ROOT_ID } from './tables.js';
 import { LARGE_VALUE, WIDE_VALUES } from './thresholds.js';
 import { type WideAttribute, wideList } from './wide.js';
 
@@ -53,6 +53,14 @@ function makeQualifier(text: string, index: number): Buffer {
   qualifier.write(text, 'latin1');
   qualifier.writeUInt32BE(index, text.length);
   return qualifier;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** A packed master row of a draft that stands nowhere in the tree. Its values are all in it, however long. */
+export function looseRow(draft: Draft): Buffer {
+  const place = { parentId: ROOT_ID, normRdn: NOTHING, upRdn: NOTHING, version: Buffer.alloc(8) };
+  return packRow(entryCells(draft, place, Number.POSITIVE_INFINITY).cells);
 }
 
 export interface EntryCells {

@@ -2,8 +2,9 @@ import type { AttributeType } from '../../schema/schema-types.js';
 import type { Cell, Reader } from '../../store/contract.js';
 import { cellValue, EMPTY, nextCell, qualifierStart, valueStart } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { keyAfter } from '../../store/tables.js';
 import type { DescriptionTable } from './descriptions.js';
-import { keyAfter, largeQualifiers, MASTER } from './tables.js';
+import { largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';
 
 /**

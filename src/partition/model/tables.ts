@@ -35,7 +35,18 @@ export function purgeKey(time: Buffer, id: Buffer): Buffer {
 
 export const META_TABLE: TableSpec = { name: 'meta', families: [{ name: 'meta' }] };
 
-export const FIXED_TABLES = [MASTER_TABLE, TREE_TABLE, CHANGES_TABLE, DELETED_TABLE, PURGE_TABLE, META_TABLE];
+/** What binds leave behind about an account. Key: entryUUID. Directories of older versions get it when opened. */
+export const STATE_TABLE: TableSpec = { name: 'state', families: [{ name: 'account' }] };
+
+export const FIXED_TABLES = [
+  MASTER_TABLE,
+  TREE_TABLE,
+  CHANGES_TABLE,
+  DELETED_TABLE,
+  PURGE_TABLE,
+  STATE_TABLE,
+  META_TABLE,
+];
 
 const bytes = (text: string) => Buffer.from(text, 'latin1');
 
@@ -107,14 +118,6 @@ export function prefixEnd(prefix: Buffer): Buffer | undefined {
   const end = Buffer.from(prefix.subarray(0, n));
   end[n - 1]!++;
   return end;
-}
-
-/** The smallest key above `key`. */
-export function keyAfter(key: Buffer): Buffer {
-  const after = Buffer.allocUnsafe(key.length + 1);
-  key.copy(after);
-  after[key.length] = 0;
-  return after;
 }
 
 export function indexTable(oid: string): TableSpec {

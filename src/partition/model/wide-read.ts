@@ -2,8 +2,9 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { ColumnRange } from '../../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
+import { keyAfter } from '../../store/tables.js';
 import { valueQualifier } from './entry-cells.js';
-import { keyAfter, MASTER, TREE, versionOf } from './tables.js';
+import { MASTER, TREE, versionOf } from './tables.js';
 import { type WideAttribute, wideAttributes } from './wide.js';
 
 /** A wide attribute of an entry at hand. */

@@ -3,19 +3,23 @@ import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
-import { isComputed } from '../model/computed.js';
+import { isComputed, isMembership } from '../model/computed.js';
 import type { WriteOptions } from '../model/directory.js';
+import { groupTypes } from '../model/group-rows.js';
 import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';
 import { leaveLong } from '../model/long-work.js';
+import type { Node } from '../model/node.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
+import { isHidden, type Sight, UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
 import { wideOf } from '../model/wide-read.js';
 import { findEntry, type Located, refuseReferral, requireHead, specialClass } from '../tree/locate.js';
-import { childCount } from '../tree/master-row.js';
+import { ROOT } from '../tree/nodes.js';
+import { Unseen } from '../tree/sight.js';
 import { evaluate, TRUE } from './filter/compiled-filter.js';
 import type { SearchContext } from './run/search-context.js';
+import { countVisible } from './run/visible-children.js';
 import { partForFilter } from './run/wide-part.js';
-import { isHidden, type Sight, UNRESTRICTED, type Viewer } from './viewer/viewer.js';
 
 const REFERRAL = '2.16.840.1.113730.3.1.34';
 
@@ -72,10 +76,11 @@ async function compareSlowly(context: SearchContext, comparison: Comparison): Pr
 async function rowFor(
   context: SearchContext,
   { node, row: head }: Located,
-  { asked, value, options }: Comparison,
+  { asked, value, options, viewer }: Comparison,
 ): Promise<Pick<Read, 'row' | 'wide'>> {
+  const isLookedInto = wideOf(context, head).some(({ description }) => viewer.looksInto?.has(description.type));
   const { filter } = context.compiler.compile({ type: 'equal', attribute: asked.text, value }, UNRESTRICTED);
-  const part = await partForFilter(context, context.store, node.id, head, filter);
+  const part = isLookedInto ? undefined : await partForFilter(context, context.store, node.id, head, filter);
   if (part && !specialClass(context, part))
     return { row: part, wide: wideOf(context, head).map(({ description }) => description) };
   leaveLong(options.leaveLong, head);
@@ -88,7 +93,7 @@ async function rowFor(
  * It looks at the whole row even when an early value is equal: a referral object, told by its `ref`, is never compared
  * itself (RFC 3296 §5.3).
  */
-function compareRow(context: SearchContext, read: Read, comparison: Comparison): boolean {
+function compareRow(context: SearchContext, read: Read, comparison: Comparison): Maybe<boolean> {
   const { asked, value } = comparison;
   const rule = asked.type.equality;
   const norm = rule?.normalizeAssertion(value);
@@ -96,10 +101,13 @@ function compareRow(context: SearchContext, read: Read, comparison: Comparison):
   let present = read.wide?.some((other) => context.schema.matches(asked, other) && maySee(sight, other)) ?? false;
   let equal = false;
   let refers = false;
+  let findsMembers = false;
   const reader = context.reader.read(read.row);
   for (let i = 0; i < reader.count; i++) {
-    const { description } = reader.stored[i]!;
+    const stored = reader.stored[i]!;
+    const { description } = stored;
     refers ||= description.type.oid === REFERRAL;
+    findsMembers ||= stored.findsMembers && maySee(sight, description);
     if (equal || !context.schema.matches(asked, description) || !maySee(sight, description)) continue;
     present = true;
     for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]! && !equal; v++) {
@@ -110,6 +118,8 @@ function compareRow(context: SearchContext, read: Read, comparison: Comparison):
   }
   if (refers && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
   refuse(asked, sight, norm !== undefined);
+  if (!equal && findsMembers && asked.type === groupTypes(context.schema).member && asked.options.length === 0)
+    return context.findsMember(read.row, norm!, comparison.viewer);
   if (!present) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
   return equal;
 }
@@ -120,21 +130,32 @@ async function compareComputed(context: SearchContext, found: Located, compariso
   const { row, node } = found;
   if (!options.manageDsaIT) refuseReferral(context, found, dn);
   refuse(asked, sightOf(found, comparison), asked.type.equality?.normalizeAssertion(value) !== undefined);
+  if (isMembership(asked.type)) return compareMembership(context, node, comparison);
   const { filter } = context.compiler.compile({ type: 'equal', attribute: asked.text, value }, UNRESTRICTED);
-  const numSubordinates = await childCount(context.store, row);
+  const numSubordinates = await countVisible(context, context.store, comparison.viewer, { id: node.id, row });
   const candidate = { row, dn: node.dn, hasSubordinates: numSubordinates > 0, numSubordinates };
   return evaluate(filter, { ...candidate, sight: undefined, large: undefined }) === TRUE;
 }
 
+async function compareMembership(
+  context: SearchContext,
+  { id }: Node,
+  { asked, value, dn, viewer }: Comparison,
+): Promise<boolean> {
+  const groups = await context.membershipsOf({ id, dn }, viewer, 'compare');
+  if (groups.size === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
+  return groups.has(asked.type.equality!.normalizeAssertion(value)!.toString('latin1'));
+}
+
 /** Throws `noSuchObject` where the entry may not be seen. */
-function sightOf({ node, row }: Located, { viewer, dn }: Comparison): Sight | undefined {
-  const sight = viewer.sightOf?.({ id: node.id, dn: node.dn, row });
-  if (viewer.sightOf && !sight) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
+function sightOf({ node, row }: Located, { viewer }: Comparison): Sight | undefined {
+  const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
+  if (viewer.sightOf && !sight) throw new Unseen(node);
   return sight;
 }
 
-function maySee(sight: Sight | undefined, { type }: AttributeDescription): boolean {
-  return !isHidden(type) && (sight === undefined || sight.allows('compare', type));
+function maySee(sight: Sight | undefined, description: AttributeDescription): boolean {
+  return !isHidden(description.type) && (sight === undefined || sight.all || sight.allows('compare', description));
 }
 
 /** Throws what is wrong with the comparison itself. */

@@ -1,11 +1,10 @@
 import { isPromise } from '../../store/maybe.js';
-import { packRow } from '../../store/row.js';
 import type { Entry } from '../model/directory.js';
 import { draftFromAttributes } from '../model/draft.js';
-import { entryCells } from '../model/entry-cells.js';
+import { looseRow } from '../model/entry-cells.js';
 import { readAllLarge } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
-import { MASTER_TABLE, parentIdOf, ROOT_ID, versionOf } from '../model/tables.js';
+import { MASTER_TABLE, parentIdOf, versionOf } from '../model/tables.js';
 import type { Context, Located } from '../tree/locate.js';
 import type { SearchContext } from './run/search-context.js';
 
@@ -35,14 +34,7 @@ export function virtualRow(
   context: Context,
   attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
 ): Buffer {
-  const draft = draftFromAttributes(context.schema, attributes);
-  const nothing = Buffer.alloc(0);
-  const { cells } = entryCells(
-    draft,
-    { parentId: ROOT_ID, normRdn: nothing, upRdn: nothing, version: Buffer.alloc(8) },
-    Number.POSITIVE_INFINITY,
-  );
-  return packRow(cells);
+  return looseRow(draftFromAttributes(context.schema, attributes));
 }
 
 export async function readById(context: SearchContext, id: Buffer): Promise<Entry | undefined> {

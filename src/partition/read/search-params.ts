@@ -1,9 +1,10 @@
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { DerefAliases, Filter, Scope } from '../../ldap/ldap-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import type { StoredDescription } from '../model/descriptions.js';
+import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
-import { UNRESTRICTED, type Viewer } from './viewer/viewer.js';
 
 /** What a search returns of an entry. */
 export interface Selects {
@@ -46,10 +47,24 @@ export interface SearchParams {
   readonly signal?: { readonly aborted: boolean } | undefined;
   /** Whose turns it takes; absent: its own. */
   readonly asker?: Asker | undefined;
+  /**
+   * It is the one of a memberURL: its base need not be seen, and what an entry itself does not tell, such as the
+   * groups that it is in, is Undefined.
+   */
+  readonly ofUrl?: boolean;
   /** Where an earlier page ended; from `SearchOutcome.resume`. */
   readonly resume?: Buffer | undefined;
   /** Ends the page after so many entries. */
   readonly pageSize?: number | undefined;
+}
+
+/** What ends work whatever it has found. */
+export type Until = Pick<SearchParams, 'deadline' | 'signal'>;
+
+/** Throws what ends it. */
+export function requireTime({ deadline, signal }: Until): void {
+  if (signal?.aborted) throw new LdapError('canceled', 'the search was ended');
+  if (performance.now() > deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
 }
 
 /** A search without limits that follows no alias and hides nothing but secrets; it lacks where and what for. */

@@ -7,9 +7,10 @@ import { chain, isPromise } from '../../store/maybe.js';
 import type { DescriptionTable } from '../model/descriptions.js';
 import { attributeValues } from '../model/entry-cells.js';
 import type { EntryReader } from '../model/entry-reader.js';
+import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
-import { childId, type Node, type NodeCache, ReadNode, ROOT, suffixAt } from './nodes.js';
+import { childId, type NodeCache, ReadNode, ROOT, suffixAt } from './nodes.js';
 import type { SharedState } from './shared.js';
 
 /** An entry found by its DN. */

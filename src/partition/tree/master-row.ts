@@ -3,9 +3,10 @@ import { chain } from '../../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { attributeValues } from '../model/entry-cells.js';
+import type { Node } from '../model/node.js';
 import { normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
 import { type Context, specialValue } from './locate.js';
-import { joinDnAt, type Node } from './nodes.js';
+import { joinDnAt } from './nodes.js';
 
 /** What the search path reads out of a packed master row, by offsets. */
 

@@ -4,6 +4,7 @@ import type { Dn, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
+import type { Node } from '../model/node.js';
 import {
   cutNorm,
   MASTER_TABLE,
@@ -16,16 +17,6 @@ import {
   treeKey,
   upRdnOf,
 } from '../model/tables.js';
-
-/** An entry's place in the tree: what of it is needed to name and to find what is below. */
-export interface Node {
-  readonly id: Buffer;
-  readonly parent: Node | undefined;
-  /** As in the row (cut). */
-  readonly normRdn: Buffer;
-  /** DN as given, UTF-8. */
-  readonly dn: Buffer;
-}
 
 /** The virtual root. */
 export const ROOT: Node = { id: ROOT_ID, parent: undefined, normRdn: Buffer.alloc(0), dn: Buffer.alloc(0) };

@@ -7,11 +7,14 @@ import type { Guard, Maybe, Reader, RowStep, Store } from '../../store/contract.
 import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory.js';
+import { NO_GROUPS_STEP } from '../model/group-rows.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
 import { refuseSecretNames } from '../model/secrets.js';
 import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
+import { formatValueRules, type ValueRecords, ValueRules } from '../model/value-rules.js';
 
 /** The one row of table `meta` that every front end reads. */
 export const SHARED_KEY = Buffer.from('shared');
@@ -26,17 +29,25 @@ const CELL = {
   indexes: q('indexes'),
   treeVersion: q('treeVersion'),
   schema: q('schema'),
+  access: q('access'),
+  values: q('values'),
 } as const;
 
 /** Format of the tables; a directory of a higher one is refused. */
 export const FORMAT = 1n;
 
+/** What a directory is made with. */
+export interface NewSettings {
+  readonly suffixes: readonly string[];
+  readonly adminDn: string;
+  /** Stored form. */
+  readonly adminPassword: Buffer;
+  /** Access rules, as text; absent: those that hold where none were given. */
+  readonly access?: string | undefined;
+}
+
 /** Creates the tables and the shared row; `entryAlreadyExists` when the store already holds a directory. */
-export async function initDirectory(
-  store: Store,
-  settings: { readonly suffixes: readonly string[]; readonly adminDn: string; readonly adminPassword: Buffer },
-  schema: Schema,
-): Promise<void> {
+export async function initDirectory(store: Store, settings: NewSettings, schema: Schema): Promise<void> {
   const { suffixes, admin } = parseNames(settings, schema);
   for (const table of FIXED_TABLES) await store.createTable(table);
   const records: IndexRecord[] = [];
@@ -55,10 +66,13 @@ export async function initDirectory(
     { family: F, qualifier: CELL.indexes, value: formatRecords(records) },
     { family: F, qualifier: CELL.schema, value: schemaDigest(schema.source) },
   ];
+  const { access } = settings;
+  const rules = access === undefined ? [] : [accessStep({ version: 1, text: access, by: '', time: Date.now() })];
+  if (rules.length > 0) put.push({ family: F, qualifier: CELL.access, value: counterBytes(1n) });
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
   try {
     const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    await store.commit({ steps: [shared, schemaStep(schema.source)], decisive: 0 });
+    await store.commit({ steps: [shared, schemaStep(schema.source), NO_GROUPS_STEP, ...rules], decisive: 0 });
   } catch (error) {
     if (error instanceof StoreError && error.code === 'guard') {
       throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
@@ -128,7 +142,9 @@ export class SharedState {
   #suffixes!: readonly Dn[];
   #suffixNorms!: ReadonlySet<string>;
   #indexes!: IndexSet;
+  #values!: ValueRules;
   #schemaDigest: Buffer | undefined;
+  #accessVersion = 0;
   #generation = 0;
 
   constructor(store: Store, schema: Schema, onChange: () => void) {
@@ -155,9 +171,17 @@ export class SharedState {
   get indexes(): IndexSet {
     return this.#indexes;
   }
+  /** What the directory demands of values. */
+  get values(): ValueRules {
+    return this.#values;
+  }
   /** How often another row was taken. */
   get generation(): number {
     return this.#generation;
+  }
+  /** Version of the access rules in force; 0: none were given. */
+  get accessVersion(): number {
+    return this.#accessVersion;
   }
   /** The directory's schema is the one that this process works with, as far as the directory says. */
   get schemaIsCurrent(): boolean {
@@ -234,19 +258,25 @@ export class SharedState {
     this.#suffixes = this.#settings.suffixes.map((s) => this.#schema.parseDn(s));
     this.#suffixNorms = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
     this.#schemaDigest = cellValue(row, F, CELL.schema);
+    this.#accessVersion = Number(cellCounter(row, F, CELL.access));
     const indexes = need(row, CELL.indexes);
     if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
+    const values = cellValue(row, F, CELL.values);
+    if (!this.#values || !isSame(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
     this.#row = row;
     this.#generation++;
     this.#onChange();
   }
 
   /**
-   * Step of a write plan: the index list is still the one that the plan was made for; `moved` marks the tree as
-   * changed.
+   * Step of a write plan: the lists of indexes and of what is demanded of values are still those that the plan was
+   * made for; `moved` marks the tree as changed. With `access`: the access rules are still those of this version.
    */
-  guardStep(moved: boolean): RowStep {
-    return sharedGuard(this.#indexes.bytes, moved);
+  guardStep(moved: boolean, access?: number): RowStep {
+    const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, moved);
+    if (access === undefined) return step;
+    const value = BigInt(access);
+    return { ...step, guards: [...step.guards!, { op: 'counterEquals', family: F, qualifier: CELL.access, value }] };
   }
 
   /** Marks the tree as changed, for what rewrites it as a whole. */
@@ -264,6 +294,13 @@ export class SharedState {
     await this.refresh();
   }
 
+  /** The same for what is demanded of values. */
+  async setValues(records: ValueRecords, more: readonly RowStep[] = []): Promise<void> {
+    const put = [{ family: F, qualifier: CELL.values, value: formatValueRules(records) }];
+    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
+    await this.refresh();
+  }
+
   /** `StoreError` `guard` when the directory's schema has changed since it was read. */
   async setSchema(source: SchemaSource): Promise<void> {
     const known = this.#schemaDigest;
@@ -274,6 +311,21 @@ export class SharedState {
     const shared = { table: META_TABLE.name, key: SHARED_KEY, guards: [guard], put };
     await this.#store.commit({ steps: [shared, schemaStep(source)], decisive: 0 });
     await this.refresh();
+  }
+
+  /**
+   * Puts the rules in force as the next version, which is resolved with. `StoreError` `guard` where the version in
+   * force is not `instead`.
+   */
+  async setAccess(text: string, by: string, instead: number): Promise<number> {
+    const version = instead + 1;
+    const cell = { family: F, qualifier: CELL.access };
+    const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(instead) }];
+    const put = [{ ...cell, value: counterBytes(BigInt(version)) }];
+    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
+    await this.#store.commit({ steps: [shared, accessStep({ version, text, by, time: Date.now() })], decisive: 0 });
+    await this.refresh();
+    return version;
   }
 
   /** With `instead` only in place of that one; false where it is another. */
@@ -320,26 +372,45 @@ export function settingsStep(before: Names, after: Names): RowStep {
   return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
 }
 
-/** `SharedState.guardStep` for any list of indexes. */
-export function sharedGuard(indexes: Buffer, moved: boolean): RowStep {
-  const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.indexes, value: indexes }];
+/** Lists that plans are made for. */
+export interface SharedLists {
+  readonly indexes: Pick<IndexSet, 'bytes'>;
+  readonly values: Pick<ValueRules, 'bytes'>;
+}
+
+/** `SharedState.guardStep` for any lists. */
+export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): RowStep {
+  const cell = { family: F, qualifier: CELL.values };
+  const guards: Guard[] = [
+    { op: 'equals', family: F, qualifier: CELL.indexes, value: indexes.bytes },
+    values.bytes ? { op: 'equals', ...cell, value: values.bytes } : { op: 'absent', ...cell },
+  ];
   if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
   return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
 }
 
-/** What the shared row of a snapshot says about indexes and suffixes (normalized, latin-1). */
-export function readShared(
-  reader: Reader,
-  schema: Schema,
-): Maybe<{ indexes: IndexSet; suffixNorms: ReadonlySet<string> }> {
+/** What the shared row of a snapshot says. */
+export interface SharedRow {
+  readonly indexes: IndexSet;
+  readonly values: ValueRules;
+  /** Normalized, Latin-1. */
+  readonly suffixNorms: ReadonlySet<string>;
+}
+
+export function readShared(reader: Reader, schema: Schema): Maybe<SharedRow> {
   return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
     const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];
     return {
       indexes: new IndexSet(schema, need(row, CELL.indexes)),
+      values: new ValueRules(schema, cellValue(row, F, CELL.values)),
       suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
     };
   });
+}
+
+function isSame(a: Buffer | undefined, b: Buffer | undefined): boolean {
+  return a === b || (a !== undefined && b !== undefined && a.equals(b));
 }
 
 function need(row: Buffer, qualifier: Buffer): Buffer {

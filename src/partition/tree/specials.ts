@@ -2,9 +2,10 @@ import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
+import type { Node } from '../model/node.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { type Context, specialValue } from './locate.js';
-import { makeNode, type Node, type NodeCache } from './nodes.js';
+import { makeNode, type NodeCache } from './nodes.js';
 
 export type SpecialKind = 'alias' | 'referral';
 

@@ -1,8 +1,8 @@
-import type { Batch, KeyRange, Maybe, Reader } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { batchesOf } from '../../store/batches.js';
+import type { KeyRange, Reader } from '../../store/contract.js';
 import type { StoreError } from '../../store/store-error.js';
+import { keyAfter } from '../../store/tables.js';
 import { isDamage } from '../model/store-errors.js';
-import { keyAfter } from '../model/tables.js';
 
 /** Rows that could be read. */
 export interface Rows {
@@ -41,21 +41,16 @@ export async function* readAround(
   for (;;) {
     const scan = reader.scan(table, { from: at, to }, { keysOnly, besideDamage: true });
     try {
-      for (;;) {
-        const batch = await batchOf(scan.next());
-        if (!batch) {
-          yield* gaps.close(to);
-          return;
-        }
+      for await (const batch of batchesOf(scan)) {
         if (batch.keys.length === 0) continue;
         yield* gaps.close(batch.keys[0]);
         yield batch;
         at = keyAfter(batch.keys.at(-1)!);
       }
+      yield* gaps.close(to);
+      return;
     } catch (error) {
       if (!isDamage(error)) throw error;
-    } finally {
-      scan.close();
     }
     for (let n = 0; n < SINGLY; n++) {
       const next = await readNext(reader, table, { from: at, to }, keysOnly, hopped, at !== range.from);
@@ -117,10 +112,10 @@ async function readNext(
   let key: Buffer | undefined;
   const scan = reader.scan(table, range, { keysOnly: true, limit: 1, besideDamage: true });
   try {
-    while (!key) {
-      const batch = await batchOf(scan.next());
-      if (!batch) return 'end';
-      key = batch.keys[0];
+    // No further than to a key: what lies behind it may be damaged, too.
+    for await (const { keys } of batchesOf(scan)) {
+      [key] = keys;
+      if (key) break;
     }
   } catch (error) {
     if (!isDamage(error)) throw error;
@@ -131,19 +126,13 @@ async function readNext(
     if (order < 0 && hopped?.equals(met!)) return 'end';
     // Rows behind the one that was read last are lost, or this is no key of the table.
     return { key: order < 0 || (order === 0 && isOn) ? undefined : met, error };
-  } finally {
-    scan.close();
   }
+  if (!key) return 'end';
   if (keysOnly) return { key };
   try {
-    const row = await batchOf(reader.get(table, key));
-    return { key, row };
+    return { key, row: await reader.get(table, key) };
   } catch (error) {
     if (!isDamage(error)) throw error;
     return { key, error };
   }
-}
-
-async function batchOf<T extends Batch | Buffer>(read: Maybe<T | undefined>): Promise<T | undefined> {
-  return isPromise(read) ? await read : read;
 }

@@ -1,6 +1,7 @@
 import type { PlanStep } from '../../store/contract.js';
 import { StoreError } from '../../store/store-error.js';
 import type { Breach } from '../model/directory.js';
+import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
 import type { WriteContext } from '../write/context.js';
 import { survey } from './check/check.js';
@@ -37,6 +38,8 @@ export async function repair(
     mended += fixes.done;
     if (fixes.done > 0) context.nodes.clear();
     if (fixes.done === 0 || pass === MAX_PASSES) {
+      // Others may have learned by rows that were wrong who is in which group.
+      if (mended > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
       for (const breach of left) onBreach?.(breach, false);
       return mended;
     }

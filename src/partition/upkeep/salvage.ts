@@ -4,11 +4,11 @@ import type { Dn } from '../../schema/schema-types.js';
 import type { Reader, Store } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { keyAfter } from '../../store/tables.js';
 import { damageOf, isDamage } from '../model/store-errors.js';
 import {
   childrenRange,
   cutNorm,
-  keyAfter,
   MASTER_TABLE,
   normRdnOf,
   parentIdOf,

@@ -1,3 +1,4 @@
+import { batchesOf } from '../../store/batches.js';
 import type { Store, StoreFilter } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import type { IndexSet } from '../model/index-set.js';
@@ -31,11 +32,9 @@ export async function warm(
   }
   let entries = 0;
   const scan = store.scan(MASTER_TABLE.name, {}, { filter: NOTHING });
-  for (;;) {
-    const next = scan.next();
-    const batch = isPromise(next) ? await next : next;
-    if (!batch) return { entries, indexed };
-    entries += batch.scanned;
+  for await (const { scanned } of batchesOf(scan)) {
+    entries += scanned;
     onProgress('entries', entries);
   }
+  return { entries, indexed };
 }

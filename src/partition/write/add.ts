@@ -5,15 +5,17 @@ import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Actor, Asked, WriteOptions } from '../model/directory.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
+import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, ROOT_ID } from '../model/tables.js';
 import { isUuid, newUuid, parseUuid } from '../model/uuid.js';
 import { findEntry, specialClass, tail, throwNoSuchObject } from '../tree/locate.js';
-import { joinDn, type Node, ROOT } from '../tree/nodes.js';
+import { joinDn, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Change } from './change.js';
 import { completeClasses, completeRdn } from './complete.js';
 import type { Target, WriteContext } from './context.js';
 import { LargeAhead } from './large-ahead.js';
+import { requireSeen } from './rules/access.js';
 
 /** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
 export async function add(
@@ -25,8 +27,8 @@ export async function add(
 ): Promise<Buffer> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
   const draft = draftFromAttributes(context.schema, given);
-  const types = draft.attributes.map(({ description }) => description);
-  return addDraft(context, draft, dn, { op: 'add', actor, types, rdn: dn.rdns[0]! }, options);
+  const changes = draft.attributes.map(({ description }) => ({ how: 'add', description }) as const);
+  return addDraft(context, draft, dn, { op: 'add', actor, changes, rdn: dn.rdns[0]! }, options);
 }
 
 /** Adds the entry that the draft is. */
@@ -43,7 +45,7 @@ export async function addDraft(
     name: dn.norm,
     asked,
     ahead,
-    find: () => placeFor(context, dn, options),
+    find: () => placeFor(context, dn, asked.actor, options),
     async change({ node, obstacle }) {
       const again = id !== undefined;
       id ??= completeEntry(context, draft, dn);
@@ -80,13 +82,14 @@ export function addition(
   id: Buffer,
   actor: Actor,
   obstacle: LdapError | undefined,
+  isBatched = false,
 ): Change {
   const rdn = dn.rdns[0]!;
   const isSuffix = parent === ROOT;
   const upRdn = utf8Bytes(isSuffix ? dn.text : rdn.text);
   const to = { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) };
   const place = { from: undefined, to, upRdn, rdn };
-  return { op: 'add', id, actor, before: undefined, after, place, obstacle };
+  return { op: 'add', id, actor, before: undefined, after, place, obstacle, isBatched };
 }
 
 /** A guard failed: is the entryUUID, which a privileged writer may bring, another entry's? */
@@ -104,7 +107,7 @@ interface NewPlace extends Target {
 }
 
 /** Refuses a name that has no parent. */
-async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): Promise<NewPlace> {
+async function placeFor(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<NewPlace> {
   const { store, shared } = context;
   const found = findEntry(context, store, dn);
   const existing = isPromise(found) ? await found : found;
@@ -112,11 +115,11 @@ async function placeFor(context: WriteContext, dn: Dn, options: WriteOptions): P
     const obstacle = new LdapError('entryAlreadyExists', 'there is an entry with this name already');
     return { node: existing.node.parent!, stored: undefined, obstacle };
   }
-  const node = shared.isSuffix(dn) ? ROOT : await parentOf(context, dn, options);
+  const node = shared.isSuffix(dn) ? ROOT : await parentOf(context, dn, actor, options);
   return { node, stored: undefined, obstacle: undefined };
 }
 
-async function parentOf(context: WriteContext, dn: Dn, options: WriteOptions): Promise<Node> {
+async function parentOf(context: WriteContext, dn: Dn, { access }: Actor, options: WriteOptions): Promise<Node> {
   const { store } = context;
   const found = findEntry(context, store, tail(dn, 1));
   const parent = isPromise(found) ? await found : found;
@@ -124,6 +127,7 @@ async function parentOf(context: WriteContext, dn: Dn, options: WriteOptions): P
     const message = `the entry above it, '${tail(dn, 1).text}', does not exist; add it first`;
     return throwNoSuchObject(context, store, dn, options.manageDsaIT, message);
   }
+  if (access) requireSeen(access, parent);
   const special = specialClass(context, parent.row);
   if (special === 'alias')
     throw new LdapError('namingViolation', 'an alias entry has no entries below it', {

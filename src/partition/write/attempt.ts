@@ -1,13 +1,14 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Asked } from '../model/directory.js';
+import type { Actor, Asked } from '../model/directory.js';
 import { MAX_TRIES } from '../model/thresholds.js';
+import { seenError } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
 import { type LargeAhead, newLarge } from './large-ahead.js';
 import { planOf } from './plan.js';
-import { applyRules, missingError, refuseAsked, refuseFound } from './rules/apply.js';
+import { applyRules, refuseAsked, refuseFound } from './rules/apply.js';
 
 /** One write, as an operation describes it. */
 export interface Write<F extends Target> {
@@ -34,9 +35,10 @@ export async function write<F extends Target>(
   return retrying(
     context,
     name,
+    asked.actor,
     async () => {
-      const found = await findTarget(context, asked, work.find);
-      refuseFound(context, asked, found);
+      const found = await work.find();
+      await refuseFound(context, asked, found);
       const change = await work.change(found);
       const added = applyRules(context, change);
       const steps = isPromise(added) ? await added : added;
@@ -51,12 +53,15 @@ export async function write<F extends Target>(
   );
 }
 
-async function findTarget<F>(context: WriteContext, asked: Asked, find: () => Promise<F>): Promise<F> {
+/** What the attempt ends with names entries alone that are there for who writes, by the rights of now. */
+export async function asAllowed<T>(context: WriteContext, { access }: Actor, attempt: () => Promise<T>): Promise<T> {
+  if (!access) return attempt();
+  const renewed = access.renew();
+  if (isPromise(renewed)) await renewed;
   try {
-    return await find();
+    return await attempt();
   } catch (error) {
-    if (!(error instanceof LdapError)) throw error;
-    throw missingError(context, asked, error);
+    throw await seenError(context, context.store, access.viewer, error);
   }
 }
 
@@ -71,6 +76,7 @@ const TRIES_IN_TURN = 8;
 async function retrying<T>(
   context: WriteContext,
   name: Buffer,
+  actor: Actor,
   attempt: () => Promise<T>,
   ahead: LargeAhead,
 ): Promise<T> {
@@ -86,7 +92,7 @@ async function retrying<T>(
       const fresh = context.shared.fresh();
       if (isPromise(fresh)) await fresh;
       try {
-        return await attempt();
+        return await asAllowed(context, actor, attempt);
       } catch (error) {
         const isGuard = error instanceof StoreError && error.code === 'guard';
         if (!isGuard || tries === MAX_TRIES) await ahead.tidy();

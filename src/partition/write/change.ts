@@ -1,9 +1,10 @@
 import type { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { ChangeOp } from '../model/change-record.js';
 import type { Actor } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
-import type { Node } from '../tree/nodes.js';
+import type { Node } from '../model/node.js';
 import type { Carried } from './large-ahead.js';
 
 /**
@@ -21,10 +22,14 @@ export interface Change {
   /** The entry as it will be; undefined: it goes. Rules amend it until the plan is made. */
   readonly after: Draft | undefined;
   readonly place: Place;
+  /** Of a modify: what was asked for, and what the server keeps with it. */
+  readonly modifications?: readonly Modification[];
   /** Of a deletion and a restoration: the row of table `deleted`. */
   readonly aside?: Aside;
   /** What stands against it in the tree (name taken, entries below): said only to who may make the change. */
   readonly obstacle?: LdapError | undefined;
+  /** It goes with others of a bulk load. Where their plan does not hold each is made again, alone. */
+  readonly isBatched?: boolean;
 }
 
 /** An entry as its master row has it. */

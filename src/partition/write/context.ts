@@ -1,11 +1,13 @@
 import type { LdapError } from '../../ldap/ldap-error.js';
+import type { Filter } from '../../ldap/ldap-types.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
 import type { CsnClock } from '../model/csn.js';
 import type { Asked } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
+import type { Node } from '../model/node.js';
 import type { Context } from '../tree/locate.js';
-import type { Node } from '../tree/nodes.js';
 import type { Change, Stored } from './change.js';
+import type { NumberPools } from './number-pools.js';
 import type { RetryLines } from './retry-lines.js';
 
 /** What the writing operations share. */
@@ -15,6 +17,11 @@ export interface WriteContext extends Context {
   /** What holds for every change, in the order in which it is asked. */
   readonly rules: readonly Rule[];
   readonly lines: RetryLines;
+  /** Table `state` is there: not in a directory of an older version that is only read. */
+  readonly hasStates: boolean;
+  /** Whether the entry, whose large values are at hand, matches; its place in the tree is not asked. */
+  fits(filter: Filter, entry: Draft): boolean;
+  readonly numbers: NumberPools;
 }
 
 /** What a rule says of a change; undefined: nothing against it, nothing to add. */
@@ -42,13 +49,8 @@ export interface Rule {
   readonly name: string;
   /** Before anything is read: what is refused whatever the entry is. */
   asked?(context: WriteContext, asked: Asked): LdapError | undefined;
-  /**
-   * The entry, or the one above it, was not found: what is said instead of `error`, so that it does not tell what may
-   * not be known.
-   */
-  missing?(context: WriteContext, asked: Asked, error: LdapError): LdapError | undefined;
   /** In each attempt, when the entry is read and before its values are looked at. */
-  found?(context: WriteContext, asked: Asked, target: Target): LdapError | undefined;
+  found?(context: WriteContext, asked: Asked, target: Target): Maybe<LdapError | undefined>;
   /** In each attempt, on the change that is about to be planned. Sees what the rules before it have amended. */
   change?(context: WriteContext, change: Change): Maybe<Verdict>;
 }

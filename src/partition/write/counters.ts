@@ -1,6 +1,7 @@
 import type { RowStep } from '../../store/contract.js';
+import type { Node } from '../model/node.js';
 import { Q, TREE, TREE_TABLE } from '../model/tables.js';
-import { type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+import { nodeTreeKey, ROOT } from '../tree/nodes.js';
 
 /** Adds to the counters of `parent` and of every entry above it; each is guarded to be still the same entry. */
 export function countSteps(parent: Node, one: bigint, sub: bigint): RowStep[] {

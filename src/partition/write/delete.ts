@@ -4,8 +4,9 @@ import { isPromise } from '../../store/maybe.js';
 import { cellCounter } from '../../store/row.js';
 import type { Actor, WriteOptions } from '../model/directory.js';
 import { formRule } from '../model/implied.js';
+import type { Node } from '../model/node.js';
 import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';
-import { type Node, nodeTreeKey } from '../tree/nodes.js';
+import { nodeTreeKey } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Aside, Change, Stored } from './change.js';
 import type { WriteContext } from './context.js';
@@ -18,7 +19,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
   const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
   await write(context, {
     name: dn.norm,
-    asked: { op: 'delete', actor, types: [] },
+    asked: { op: 'delete', actor, changes: [] },
     ahead,
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
@@ -47,7 +48,7 @@ async function nonLeafError(context: WriteContext, node: Node): Promise<LdapErro
   const read = context.store.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
   const count = cellCounter(isPromise(read) ? await read : read, TREE.treeInfo, Q.oneLevelCount);
   if (count <= 0n) return undefined;
-  return new LdapError('notAllowedOnNonLeaf', `right below the entry there are others (${count}); delete them first`);
+  return new LdapError('notAllowedOnNonLeaf', 'right below the entry there are others; delete them first');
 }
 
 /** What the deletion needs to know of table `deleted`. */

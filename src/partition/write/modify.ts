@@ -1,22 +1,30 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
-import type { Actor, ChangesOf as ModificationsOf, ModifyOptions } from '../model/directory.js';
+import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
+import type {
+  Actor,
+  Asked,
+  AttributeChange,
+  KeptChanges,
+  ChangesOf as ModificationsOf,
+  ModifyOptions,
+  WriteOptions,
+} from '../model/directory.js';
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';
+import type { Node } from '../model/node.js';
 import { MASTER_TABLE, upRdnOf } from '../model/tables.js';
 import { refuseReferral, requireHead } from '../tree/locate.js';
-import type { Node } from '../tree/nodes.js';
-import { write } from './attempt.js';
+import { asAllowed, write } from './attempt.js';
 import type { Change, Stored } from './change.js';
 import { Changer } from './changer.js';
 import { completeClasses } from './complete.js';
-import type { WriteContext } from './context.js';
+import type { Target, WriteContext } from './context.js';
 import { LargeAhead } from './large-ahead.js';
 import { loadLarge, openWhole } from './open.js';
 import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
-import { refuseAsked } from './rules/apply.js';
+import { refuseAsked, refuseFound } from './rules/apply.js';
 
 /** Changes an entry (RFC 4511 §4.6): all of the modifications or none. */
 export async function modify(
@@ -29,7 +37,7 @@ export async function modify(
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   const fixed = typeof given === 'function' ? undefined : given;
   const foretold = fixed ?? options.touches?.map(anyChange);
-  const asked = { op: 'modify', actor, types: descriptionsOf(context, fixed ?? []) } as const;
+  const asked = { op: 'modify', actor, changes: changesOf(context, fixed ?? []) } as const;
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
     name: dn.norm,
@@ -44,14 +52,22 @@ export async function modify(
       return { node, stored };
     },
     async change({ node, stored }) {
-      const modifications = fixed ?? (await (given as ModificationsOf)({ id: node.id, row: stored.row }));
+      const { asked: wanted, kept } = fixed
+        ? { asked: fixed, kept: [] }
+        : await madeFor(given as ModificationsOf, { id: node.id, row: stored.row });
+      const modifications = kept.length > 0 ? [...wanted, ...kept] : wanted;
       if (!fixed) {
         refuseUntold(modifications, options.touches);
-        refuseAsked(context, { ...asked, types: descriptionsOf(context, modifications) });
+        await refuseAll(context, { ...asked, changes: changesOf(context, wanted) }, { node, stored });
       }
       return modified(context, dn, node, stored, modifications, actor, options.leaveLong);
     },
   });
+}
+
+async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<KeptChanges> {
+  const made = await of(target);
+  return 'kept' in made ? made : { asked: made, kept: [] };
 }
 
 /** Stands for whatever may be done to the attribute. */
@@ -65,8 +81,34 @@ function refuseUntold(modifications: readonly Modification[], touches: readonly 
   if (untold) throw new TypeError(`'${untold.attribute.type}' is changed, which was not foretold`);
 }
 
-function descriptionsOf(context: WriteContext, modifications: readonly Modification[]): AttributeDescription[] {
-  return modifications.map(({ attribute }) => context.schema.requireDescription(attribute.type));
+/** Throws what refuses the changes to the actor, as far as the entry is now: before work for them is done. */
+export async function requireAllowed(
+  context: WriteContext,
+  dn: Dn,
+  changes: readonly Modification[],
+  actor: Actor,
+  { manageDsaIT = false }: WriteOptions = {},
+): Promise<void> {
+  const asked = { op: 'modify', actor, changes: changesOf(context, changes) } as const;
+  refuseAsked(context, asked);
+  await asAllowed(context, actor, async () => {
+    const { node } = await requireHead(context, context.store, dn, manageDsaIT);
+    await refuseFound(context, asked, { node, stored: undefined });
+  });
+}
+
+/** What was not known when the entry was looked for is refused now. */
+async function refuseAll(context: WriteContext, asked: Asked, target: Target): Promise<void> {
+  refuseAsked(context, asked);
+  await refuseFound(context, asked, target);
+}
+
+/** An increment (RFC 4525) takes the place of the values that are there. */
+function changesOf(context: WriteContext, modifications: readonly Modification[]): AttributeChange[] {
+  return modifications.map(({ operation, attribute }) => ({
+    how: operation === 'increment' ? 'replace' : operation,
+    description: context.schema.requireDescription(attribute.type),
+  }));
 }
 
 async function modified(
@@ -91,7 +133,7 @@ async function modified(
   const rdn = dn.rdns[0]!;
   checkNaming(context, after, rdn);
   const place = { from: node, to: node, upRdn: upRdnOf(row), rdn };
-  return { op: 'modify', id: node.id, actor, before, after, place };
+  return { op: 'modify', id: node.id, actor, before, after, place, modifications };
 }
 
 /**

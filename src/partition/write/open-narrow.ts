@@ -31,7 +31,8 @@ import type { WriteContext } from './context.js';
  * - the checks of a value are its own, and of equal values those that are named can alone be two;
  * - presence, in the tree row and in the index, stays: half of `WIDE_VALUES` are left at least.
  *
- * Where that does not hold (`narrowed`) it gives undefined, and the entry is read whole.
+ * Where that does not hold (`narrowed`) it gives undefined, and the entry is read whole. So it is where values of a
+ * wide attribute are to be unique.
  */
 export async function openNarrow(
   context: WriteContext,
@@ -70,6 +71,7 @@ function narrowed(
   if (wide.length === 0 || largeQualifiers(head)) return undefined;
   const types = new Map(wide.map((one) => [one.description.type, one]));
   if (types.size < wide.length || rdn.avas.some((ava) => types.has(ava.type))) return undefined;
+  if (wide.some(({ description }) => context.shared.values.looksAt(description.type))) return undefined;
   const norms = new Map<string, Buffer>();
   const left = new Map(wide.map((one) => [one, one.count]));
   for (const { operation, attribute } of changes) {

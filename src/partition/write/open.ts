@@ -7,11 +7,11 @@ import type { Draft, DraftAttribute, DraftValue } from '../model/draft.js';
 import { draftFromRow, valueQualifier } from '../model/entry-cells.js';
 import { largeLength, readLarge } from '../model/large.js';
 import { LongWork, leaveLong } from '../model/long-work.js';
+import type { Node } from '../model/node.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { LONG_ROW } from '../model/thresholds.js';
 import { isWhole } from '../model/wide.js';
 import { type Located, refuseReferral, requireHead } from '../tree/locate.js';
-import type { Node } from '../tree/nodes.js';
 import type { Stored } from './change.js';
 import type { WriteContext } from './context.js';
 
@@ -71,7 +71,7 @@ function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): num
   return bytes;
 }
 
-function hasStored({ values }: DraftAttribute): boolean {
+export function hasStored({ values }: DraftAttribute): boolean {
   for (let i = 0; i < values.length; i++) if (values[i]!.stored) return true;
   return false;
 }

@@ -3,9 +3,10 @@ import { cellCounter, unpackRow } from '../../store/row.js';
 import { changeCells, changeTime } from '../model/change-record.js';
 import type { Draft } from '../model/draft.js';
 import { Implied, implyEntry, implyType } from '../model/implied.js';
+import type { Node } from '../model/node.js';
 import { CHANGES_TABLE, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { specialValue } from '../tree/locate.js';
-import { type Node, nodeTreeKey } from '../tree/nodes.js';
+import { nodeTreeKey } from '../tree/nodes.js';
 import { type Change, changedTypes } from './change.js';
 import type { WriteContext } from './context.js';
 import { countSteps } from './counters.js';
@@ -31,8 +32,16 @@ export function planOf(context: WriteContext, planned: readonly Planned[], more:
   const steps: PlanStep[] = [];
   for (const one of planned) addSteps(context, one, steps);
   for (const step of more) steps.push(step);
-  const one = planned.length === 1 && more.length === 0 && !isMove(planned[0]!.change);
-  return { steps: one ? steps : mergeSteps(steps), decisive: 0 };
+  // The steps of one change are on rows of their own: to merge those of a large group costs as much as to make them.
+  const apart = planned.length === 1 && !isMove(planned[0]!.change) && !more.some((step) => meets(step, steps));
+  return { steps: apart ? steps : mergeSteps(steps), decisive: 0 };
+}
+
+/** Whether another step is on the same row. */
+function meets(step: PlanStep, steps: readonly PlanStep[]): boolean {
+  if ('append' in step) return false;
+  const { table, key } = step;
+  return steps.filter((one) => one.table === table && !('append' in one) && one.key.equals(key)).length > 1;
 }
 
 function addSteps(context: WriteContext, { change, written }: Planned, steps: PlanStep[]): void {
@@ -125,12 +134,16 @@ function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep 
   };
 }
 
-/** Guards the list of indexes; says that names have changed where others may remember them. */
-function sharedStep(context: WriteContext, { op, place, before, after }: Change): RowStep {
+/**
+ * Guards the list of indexes, and the access rules that allowed the change; says that names have changed where others
+ * may remember them.
+ */
+function sharedStep(context: WriteContext, { op, actor, place, before, after }: Change): RowStep {
   const were = before !== undefined && isSpecial(before.draft);
   const are = after !== undefined && isSpecial(after);
   const moved = op === 'restore' || (place.from !== undefined && place.to !== undefined && place.from !== place.to);
-  return context.shared.guardStep(moved || were !== are);
+  const { version } = actor.access ?? {};
+  return context.shared.guardStep(moved || were !== are, version);
 }
 
 /** Whether the entry changes what `specialsOf` tells. */

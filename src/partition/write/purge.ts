@@ -1,5 +1,5 @@
+import { batchesOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import type { DeletedEntry } from '../model/directory.js';
@@ -10,16 +10,8 @@ import type { WriteContext } from './context.js';
 /** What can be restored, in the order of entryUUIDs. */
 export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry> {
   const scan = store.scan(DELETED_TABLE.name, {});
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) return;
-      for (const [i, id] of batch.keys.entries()) yield toDeleted(id, batch.rows[i]!);
-    }
-  } finally {
-    scan.close();
-  }
+  for await (const { keys, rows } of batchesOf(scan))
+    for (const [i, id] of keys.entries()) yield toDeleted(id, rows[i]!);
 }
 
 function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
@@ -45,17 +37,10 @@ export async function purge(context: WriteContext, before: number): Promise<numb
   to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
   const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
   let purged = 0;
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) return purged;
-      for (let at = 0; at < batch.keys.length; at += PURGED_TOGETHER)
-        purged += await purgeKeys(context, batch.keys.slice(at, at + PURGED_TOGETHER));
-    }
-  } finally {
-    scan.close();
-  }
+  for await (const { keys } of batchesOf(scan))
+    for (let at = 0; at < keys.length; at += PURGED_TOGETHER)
+      purged += await purgeKeys(context, keys.slice(at, at + PURGED_TOGETHER));
+  return purged;
 }
 
 /** All in one plan, or one by one when an entry of them was restored meanwhile. */

@@ -6,15 +6,17 @@ import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import type { Actor, WriteOptions } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
+import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';
 import { findEntry, specialClass, throwNoSuchObject } from '../tree/locate.js';
-import { isWithin, joinDn, type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+import { isWithin, joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Change, Stored } from './change.js';
 import { completeRdn } from './complete.js';
 import type { WriteContext } from './context.js';
 import { LargeAhead } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';
+import { requireSeen } from './rules/access.js';
 
 export interface RenameTarget {
   readonly newRdn: string;
@@ -42,7 +44,7 @@ export async function rename(
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
     name: dn.norm,
-    asked: { op: 'rename', actor, types: [], rdn },
+    asked: { op: 'rename', actor, changes: [], rdn },
     ahead,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {
@@ -52,7 +54,7 @@ export async function rename(
           'a suffix cannot be renamed; export it and import it under the new name',
         );
       }
-      const parent = superior ? await requireSuperior(context, superior, options.manageDsaIT ?? false) : node.parent!;
+      const parent = superior ? await requireSuperior(context, superior, actor, options) : node.parent!;
       refuseMove(node, node.parent!, parent);
       const { before, after } = await renamed(context, node, stored, dn.rdns[0]!, rdn, to.deleteOldRdn);
       return renaming(context, node, before, after, parent, rdn, actor);
@@ -61,12 +63,18 @@ export async function rename(
   context.nodes.clear();
 }
 
-async function requireSuperior(context: WriteContext, superior: Dn, manageDsaIT: boolean): Promise<Node> {
+async function requireSuperior(
+  context: WriteContext,
+  superior: Dn,
+  { access }: Actor,
+  { manageDsaIT = false }: WriteOptions,
+): Promise<Node> {
   if (superior.rdns.length === 0)
     throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
   const found = findEntry(context, context.store, superior);
   const parent = isPromise(found) ? await found : found;
   if (!parent) return throwNoSuchObject(context, context.store, superior, false, 'the new superior does not exist');
+  if (access) requireSeen(access, parent);
   const special = specialClass(context, parent.row);
   if (special === 'alias') throw new LdapError('namingViolation', 'an alias entry has no entries below it');
   if (special === 'referral' && !manageDsaIT)

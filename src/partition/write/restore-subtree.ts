@@ -1,8 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Actor, DeletedEntry } from '../model/directory.js';
+import type { Node } from '../model/node.js';
 import { DELETED_TABLE, MASTER_TABLE, parentIdOf, ROOT_ID } from '../model/tables.js';
-import type { Node } from '../tree/nodes.js';
 import type { WriteContext } from './context.js';
 import { deletedEntries } from './purge.js';
 import { restore } from './restore.js';

@@ -4,6 +4,7 @@ import { cellValue } from '../../store/row.js';
 import type { Actor } from '../model/directory.js';
 import { draftFromRow } from '../model/entry-cells.js';
 import { formRule } from '../model/implied.js';
+import type { Node } from '../model/node.js';
 import {
   DELETED,
   DELETED_TABLE,
@@ -17,7 +18,7 @@ import {
   upRdnOf,
 } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
-import { joinDn, type Node, nodeTreeKey, ROOT } from '../tree/nodes.js';
+import { joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
@@ -33,7 +34,7 @@ export async function restore(context: WriteContext, id: Buffer, actor: Actor): 
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   const change = await write(context, {
     name: id,
-    asked: { op: 'restore', actor, types: [] },
+    asked: { op: 'restore', actor, changes: [] },
     ahead,
     find: () => findDeleted(context, id),
     change: ({ node, row }) => restoration(context, id, node, row, actor, ahead),

@@ -9,7 +9,7 @@ import type { AnsweredRequest } from '../operations/perform.js';
 import type { Services } from '../services/services.js';
 import { chain } from '../words/maybe.js';
 import { networkOf } from '../words/network.js';
-import { ANONYMOUS, type Session } from '../words/session.js';
+import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';
 import { PlainBytes } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
@@ -19,7 +19,7 @@ import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { Requests, type RequestsOwner } from './requests.js';
 import type { Rounds, Sender } from './rounds.js';
-import { acceptTls, isEncrypted } from './tls.js';
+import { acceptTls, isEncrypted, strengthOf } from './tls.js';
 import type { Unsent } from './unsent.js';
 
 /** What a connection needs of its server. */
@@ -96,12 +96,29 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     return this.encrypted || this.#socket.remoteAddress === undefined;
   }
 
+  get address(): string | undefined {
+    return this.#socket.remoteAddress;
+  }
+
+  get strength(): number {
+    return strengthOf(this.#socket);
+  }
+
   get network(): string {
     return networkOf(this.#socket.remoteAddress);
   }
 
+  /** Requests in flight, at most. */
+  get #mostInFlight(): number {
+    return this.session.rights?.limits.inFlight || this.services.config.limits.requestsInFlight;
+  }
+
   get session(): Session {
     return this.#requests.session;
+  }
+
+  refusalOf(op: AnsweredRequest['op']): LdapError | undefined {
+    return this.#requests.refusalOf(op);
   }
 
   get isClosing(): boolean {
@@ -169,7 +186,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   #mayBegin(): boolean {
     if (this.#state !== 'open' || this.#requests.binding || this.#since.handshake > 0) return false;
-    if (this.#requests.outstanding >= this.services.config.limits.requestsInFlight || this.#output.full) return false;
+    if (this.#requests.outstanding >= this.#mostInFlight || this.#output.full) return false;
     return this.#waiting !== undefined || this.#intake.mayTake;
   }
 
@@ -252,7 +269,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   /** A message that cannot be decoded (RFC 4511 §4.1.1). A client that speaks another protocol gets no answer. */
   refuse(error: ProtocolError): void {
-    if (error.op === 'bind') this.session.identity = ANONYMOUS;
+    if (error.op === 'bind') this.session.beginBind();
     const op = error.op && responseOp(error.op);
     if (error.messageId !== undefined && op)
       this.#requests.answer(error.messageId, error.op!, failureOutcome(error, this.services));

@@ -5,7 +5,6 @@ import type { DecodeLimits } from '../../protocol/limits.js';
 import type { RequestMessage } from '../../protocol/messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { AnsweredRequest } from '../operations/perform.js';
-import { refusalByKind } from '../request/access.js';
 import type { Services } from '../services/services.js';
 import type { Session } from '../words/session.js';
 import type { Budget, Claimant } from './budget.js';
@@ -18,6 +17,8 @@ export type Arrived = RequestMessage | LongRequest;
 export interface IntakeOwner extends Claimant {
   readonly services: Services;
   readonly session: Session;
+  /** What refuses an operation before its request has come. */
+  refusalOf(op: AnsweredRequest['op']): LdapError | undefined;
   /** Answers a request that is not kept. */
   refuseEarly(id: number, op: AnsweredRequest['op'], error: LdapError): void;
 }
@@ -120,7 +121,7 @@ export class Intake {
       return 'keep';
     }
     const { id, op } = peeked;
-    const refusal = refusalByKind(session.identity, op) ?? (total > most ? tooLong(total, most) : undefined);
+    const refusal = this.#owner.refusalOf(op) ?? (total > most ? tooLong(total, most) : undefined);
     if (refusal) {
       this.#owner.refuseEarly(id, op, refusal);
       return 'drop';

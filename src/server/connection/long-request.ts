@@ -46,10 +46,10 @@ export function errandOf(
   { op, session, transport }: Context & { readonly op: Request['op'] },
   bytes: Uint8Array<ArrayBuffer>,
 ): Errand {
-  const { encrypted, confidential } = transport;
+  const { encrypted, confidential, address, strength } = transport;
   const changes = op !== 'search' && op !== 'compare';
   const { identity, connection } = session;
-  return { bytes, changes, identity, connection, encrypted, confidential };
+  return { bytes, changes, identity, connection, encrypted, confidential, address, strength };
 }
 
 /** A message of many pieces has memory of its own, which is given away: it is not in memory twice. */

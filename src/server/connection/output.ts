@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { beforeTurns } from '../../partition/index.js';
-import { leaveSlabs, releaseSlab, slabsWereMany } from '../../protocol/slabs.js';
+import { leaveSlabs, slabsWereMany } from '../../protocol/slabs.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
 import { LongMessages } from './long-messages.js';
@@ -15,13 +15,6 @@ const MAX_POOLED = 16;
  */
 const pool: Writer[] = [];
 
-/** When nothing is on its way or written any more: what many answers were written to goes back to the system. */
-function giveBackSlabs(all: Unsent): void {
-  if (all.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
-  for (const writer of pool) writer.leave();
-  leaveSlabs();
-}
-
 /** Connections with something to flush, in the order in which they got it. */
 let unflushed: Output[] = [];
 /** When the first of them got it. */
@@ -35,6 +28,13 @@ function flushAll(): void {
   for (const output of outputs) output.flush();
 }
 beforeTurns(flushAll);
+
+/** When nothing is on its way or written any more: what many answers were written to goes back to the system. */
+function giveBackSlabs(all: Unsent): void {
+  if (all.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
+  for (const writer of pool) writer.leave();
+  leaveSlabs();
+}
 
 /**
  * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the
@@ -108,22 +108,14 @@ export class Output {
   }
 
   flush(): void {
-    const bytes = this.#takeWritten();
-    if (!bytes || bytes.length === 0) return;
-    if (this.#queue.closed) releaseSlab(bytes);
-    else if (this.#long.going) this.#long.hold(bytes);
-    else this.#queue.push(bytes);
-  }
-
-  /** What has been written, to be released as a slab; its writer goes back to the pool. */
-  #takeWritten(): Buffer | undefined {
     const writer = this.#writer;
-    if (!writer) return undefined;
+    if (!writer) return;
     this.#writer = undefined;
     const bytes = writer.take();
     if (pool.length < MAX_POOLED) pool.push(writer);
     else writer.leave();
-    return bytes;
+    if (this.#long.going) this.#long.hold(bytes);
+    else this.#queue.push(bytes);
   }
 
   /** Writes one message as its pieces come: see `LongMessages.write`. */

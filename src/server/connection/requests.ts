@@ -16,7 +16,7 @@ import type { Services } from '../services/services.js';
 import { NO_CONTROLS, readControls } from '../words/controls.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
-import { ANONYMOUS, Session } from '../words/session.js';
+import { Session } from '../words/session.js';
 import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
 import { failureOutcome } from './failure.js';
 import type { Arrived } from './intake.js';
@@ -28,7 +28,8 @@ import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 
 /** What the requests of a connection need of it. */
-export interface RequestsOwner extends Pick<Transport, 'encrypted' | 'confidential' | 'network' | 'startTls'> {
+export interface RequestsOwner
+  extends Pick<Transport, 'encrypted' | 'confidential' | 'network' | 'address' | 'strength' | 'startTls'> {
   readonly services: Services;
   /** Nothing more is to be answered. */
   readonly isClosing: boolean;
@@ -75,6 +76,14 @@ export class Requests implements OperationOwner {
     return this.#owner.network;
   }
 
+  get address(): string | undefined {
+    return this.#owner.address;
+  }
+
+  get strength(): number {
+    return this.#owner.strength;
+  }
+
   get asker(): Asker {
     return this.#output;
   }
@@ -115,8 +124,7 @@ export class Requests implements OperationOwner {
   }
 
   #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
-    // RFC 4513 §4: whatever becomes of the bind.
-    if (request.op === 'bind') this.session.identity = ANONYMOUS;
+    if (request.op === 'bind') this.session.beginBind();
     try {
       if (this.#operations.has(id)) throw inUse(id);
       const operation = new Operation(this, id, request.op, readControls(request.op, controls));
@@ -131,9 +139,14 @@ export class Requests implements OperationOwner {
 
   #startLong({ id, op, bytes }: LongRequest): void {
     const operation = new Operation(this, id, op, NO_CONTROLS);
-    const refusal = this.#operations.has(id) ? inUse(id) : refusalByKind(this.session.identity, op);
+    const refusal = this.#operations.has(id) ? inUse(id) : this.refusalOf(op);
     if (refusal) this.fail(id, op, refusal);
     else this.#await(operation, this.#runLong(operation, bytes));
+  }
+
+  /** What refuses an operation before its request has come. */
+  refusalOf(op: Request['op']): LdapError | undefined {
+    return refusalByKind({ services: this.services, session: this.session, transport: this }, op);
   }
 
   /** Has the request done by `services.long`; what comes back goes out as it is. */
@@ -193,7 +206,8 @@ export class Requests implements OperationOwner {
     if (this.#owner.isClosing) return;
     const response = responseOp(op)!;
     const { writer } = this.#output;
-    if (response === 'extendedResponse') encodeResponse(writer, { id, response: { op: response, ...outcome } });
+    if (response === 'extendedResponse')
+      encodeResponse(writer, { id, response: { op: response, ...outcome }, controls: outcome.controls });
     else writeResult(writer, id, response, outcome, outcome.controls);
     this.#owner.answered();
   }

@@ -5,10 +5,10 @@ import { EntryReader } from '../../partition/model/entry-reader.js';
 import { largeQualifiers } from '../../partition/model/tables.js';
 import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
-import { isPromise, type Maybe } from '../words/maybe.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { writeComputed } from './computed.js';
 import { type OpenLargeValues, OutgoingAttributes, ShownNames } from './outgoing.js';
-import type { ReplyEntry } from './reply-entry.js';
+import type { Beside, ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
 /** Where messages go. */
@@ -34,6 +34,20 @@ const HEAD = 32;
 /** The clock is looked at after so many values. */
 const SOME = 256;
 const EMPTY = Buffer.alloc(0);
+
+/** What comes behind the attributes of the row. */
+type Tail = Beside;
+const NO_TAIL: Tail = { attributes: EMPTY, controls: EMPTY };
+
+function tailOf({ beside }: ReplyEntry, computed: Buffer): Tail {
+  if (!beside) return computed.length === 0 ? NO_TAIL : { attributes: computed, controls: EMPTY };
+  return { attributes: Buffer.concat([computed, beside.attributes]), controls: beside.controls };
+}
+
+function writeTail(writer: Writer, { attributes, controls }: Tail): void {
+  if (attributes.length > 0) writer.raw(attributes);
+  if (controls.length > 0) writer.raw(controls);
+}
 
 /** Writes entries from packed rows into SearchResultEntry messages (RFC 4511 §4.5.2). */
 export class EntryEncoder {
@@ -62,23 +76,22 @@ export class EntryEncoder {
     selection: Selection,
     typesOnly: boolean,
   ): Maybe<void> {
-    const tail =
-      selection.computed.length > 0 && entry.numSubordinates
-        ? writeComputed(entry, selection.computed, typesOnly)
-        : EMPTY;
-    if (isPromise(tail))
-      return tail.then((bytes) => this.#withTail(output, messageId, entry, selection, typesOnly, bytes));
-    return this.#withTail(output, messageId, entry, selection, typesOnly, tail);
+    const instead = entry.beside?.instead;
+    const shown = (instead ? selection.without(instead) : selection).forSight(entry.sight);
+    const computed =
+      selection.computed.length > 0 && entry.numSubordinates ? writeComputed(entry, selection, typesOnly) : EMPTY;
+    if (isPromise(computed))
+      return computed.then((bytes) => this.#withTail(output, messageId, entry, shown, typesOnly, tailOf(entry, bytes)));
+    return this.#withTail(output, messageId, entry, shown, typesOnly, tailOf(entry, computed));
   }
 
-  /** `tail`: PartialAttributes to append, encoded. */
   #withTail(
     output: WriterSource,
     messageId: number,
     entry: ReplyEntry,
     selection: Selection,
     typesOnly: boolean,
-    tail: Buffer,
+    tail: Tail,
   ): Maybe<void> {
     const { row, dn } = entry;
     const large = typesOnly ? undefined : this.#selectedLarge(row, selection);
@@ -86,13 +99,17 @@ export class EntryEncoder {
     if (large || (row.length > LONG_ROW && !typesOnly))
       return output.writeLong(this.#pieces(messageId, entry, selection, tail, large), row.length);
     this.#reader.read(row);
+    if (entry.withMembers && selection.member && findsMembers(this.#reader))
+      return chain(withItsMembers(entry, selection), (whole) =>
+        this.#withTail(output, messageId, whole, selection, typesOnly, tail),
+      );
     const attributes = this.#attributes;
-    const list = attributes.select(selection, typesOnly) + tail.length;
+    const list = attributes.select(selection, typesOnly, undefined, entry.moreMembers) + tail.attributes.length;
     const { writer } = output;
-    writer.reserve(HEAD + dn.length + list);
-    writeEntryHead(writer, messageId, dn, list);
+    writer.reserve(HEAD + dn.length + list + tail.controls.length);
+    writeEntryHead(writer, messageId, dn, list, tail.controls.length);
     attributes.writeAll(writer);
-    writer.raw(tail);
+    writeTail(writer, tail);
   }
 
   /** Latin-1 qualifiers of the selected values that are not in the row; undefined where none is. */
@@ -112,35 +129,64 @@ export class EntryEncoder {
    */
   async *#pieces(
     messageId: number,
-    { id, row, dn }: ReplyEntry,
+    entry: ReplyEntry,
     selection: Selection,
-    tail: Buffer,
+    tail: Tail,
     large: ReadonlySet<string> | undefined,
   ): AsyncGenerator<Buffer, void, undefined> {
+    const { id, dn } = entry;
     const apart = large && { qualifiers: large, values: await this.#large.openLarge(id) };
     try {
       const turns = new Turns();
       const reader = new EntryReader(this.table);
-      reader.open(row);
-      while (reader.readOn(SOME)) await turns.pass();
+      await readAll(reader, entry.row, turns);
+      let { moreMembers } = entry;
+      if (entry.withMembers && selection.member && findsMembers(reader)) {
+        const whole = await withItsMembers(entry, selection);
+        moreMembers = whole.moreMembers;
+        await readAll(reader, whole.row, turns);
+      }
       const attributes = new OutgoingAttributes(reader, this.#names);
-      const list = attributes.select(selection, false, apart) + tail.length;
-      if (entryBytes(messageId, dn, list) > LONGEST)
+      const list = attributes.select(selection, false, apart, moreMembers) + tail.attributes.length;
+      const controls = tail.controls.length;
+      if (entryBytes(messageId, dn, list, controls) > LONGEST)
         throw new LdapError(
           'adminLimitExceeded',
           'the entry is longer than a message may be; ask for fewer attributes',
         );
       const writer = new Writer();
-      writeEntryHead(writer, messageId, dn, list);
+      writeEntryHead(writer, messageId, dn, list, controls);
       while (attributes.write(writer, PIECE)) {
         yield writer.take();
         if (attributes.follows) yield* apart!.values.pieces(attributes.follows);
         else await turns.pass();
       }
-      writer.raw(tail);
+      writeTail(writer, tail);
       yield writer.take();
     } finally {
       apart?.values.close();
     }
   }
+}
+
+async function readAll(reader: EntryReader, row: Buffer, turns: Turns): Promise<void> {
+  reader.open(row);
+  while (reader.readOn(SOME)) await turns.pass();
+}
+
+/** Whether it has URLs by which members are found. */
+function findsMembers({ stored, count }: EntryReader): boolean {
+  for (let i = 0; i < count; i++) if (stored[i]!.findsMembers) return true;
+  return false;
+}
+
+function withItsMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry> {
+  const { id, dn, sight } = entry;
+  return chain(entry.withMembers!(selection.mostMembers), ({ row, more }) => ({
+    id,
+    dn,
+    sight,
+    row,
+    moreMembers: more,
+  }));
 }

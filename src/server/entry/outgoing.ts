@@ -4,6 +4,7 @@ import { attributeBytes, nameElement, writeAttributeHead } from '../../protocol/
 import { OCTET_STRING } from '../../protocol/tags.js';
 import { elementBytes, type Writer } from '../../protocol/writer.js';
 import type { Selection } from './selection.js';
+import { valuesIn, WHOLE } from './value-range.js';
 
 /** The values of one entry that are too long for its row. To be closed. */
 export interface OpenLargeValues {
@@ -44,8 +45,10 @@ export class OutgoingAttributes {
   readonly #names: ShownNames;
   readonly #entry: EntryReader;
   #apart: Apart | undefined;
-  /** Of each that goes out: its number in the entry, its name, bytes of its SET's content. */
+  /** Of each that goes out: its number in the entry, its values `[from, to)`, its name, bytes of its SET's content. */
   readonly #numbers: number[] = [];
+  readonly #froms: number[] = [];
+  readonly #tos: number[] = [];
   readonly #shown: Buffer[] = [];
   readonly #sets: number[] = [];
   #count = 0;
@@ -61,9 +64,14 @@ export class OutgoingAttributes {
     this.#names = names;
   }
 
-  /** Takes from the entry that has been read what goes out; returns how many bytes it takes. */
-  select(selection: Selection, typesOnly: boolean, apart?: Apart): number {
-    const { count, stored } = this.#entry;
+  /**
+   * Takes from the entry that has been read what goes out; returns how many bytes it takes. `moreMembers`: than there
+   * are in it.
+   */
+  select(selection: Selection, typesOnly: boolean, apart?: Apart, moreMembers = false): number {
+    const { count, stored, firsts } = this.#entry;
+    const { ranges } = selection;
+    const cut = moreMembers ? selection.member : undefined;
     this.#apart = apart;
     this.#typesOnly = typesOnly;
     this.#at = 0;
@@ -72,9 +80,21 @@ export class OutgoingAttributes {
     let taken = 0;
     for (let i = 0; i < count; i++) {
       if (!selection.takes(stored[i]!)) continue;
-      const name = this.#names.of(stored[i]!);
-      const set = typesOnly ? 0 : this.#valueBytes(i);
+      let name = this.#names.of(stored[i]!);
+      let from = firsts[i]!;
+      let to = firsts[i + 1]!;
+      const { description } = stored[i]!;
+      const range = ranges?.get(description) ?? (description === cut ? WHOLE : undefined);
+      if (range) {
+        const part = valuesIn(range, to - from, description === cut);
+        name = nameElement(description.text + part.option);
+        to = from + part.to;
+        from += part.from;
+      }
+      const set = typesOnly ? 0 : this.#valueBytes(i, from, to);
       this.#numbers[taken] = i;
+      this.#froms[taken] = from;
+      this.#tos[taken] = to;
       this.#shown[taken] = name;
       this.#sets[taken++] = set;
       bytes += elementBytes(attributeBytes(name, set));
@@ -83,10 +103,10 @@ export class OutgoingAttributes {
     return bytes;
   }
 
-  #valueBytes(i: number): number {
-    const { firsts, starts, ends } = this.#entry;
+  #valueBytes(i: number, from: number, to: number): number {
+    const { starts, ends } = this.#entry;
     let set = 0;
-    for (let v = firsts[i]!; v < firsts[i + 1]!; v++) {
+    for (let v = from; v < to; v++) {
       const apart = this.#apart && this.#qualifierApart(this.#apart, i, v);
       set += elementBytes(apart ? this.#apart!.values.lengthOf(apart) : ends[v]! - starts[v]!);
     }
@@ -100,12 +120,11 @@ export class OutgoingAttributes {
 
   /** Writes all of a short entry. */
   writeAll(writer: Writer): void {
-    const { row, firsts, starts, ends } = this.#entry;
+    const { row, starts, ends } = this.#entry;
     const count = this.#count;
     for (let n = 0; n < count; n++) {
-      const i = this.#numbers[n]!;
       writeAttributeHead(writer, this.#shown[n]!, this.#sets[n]!);
-      if (!this.#typesOnly) writer.octetStrings(OCTET_STRING, row, starts, ends, firsts[i]!, firsts[i + 1]!);
+      if (!this.#typesOnly) writer.octetStrings(OCTET_STRING, row, starts, ends, this.#froms[n]!, this.#tos[n]!);
     }
   }
 
@@ -114,14 +133,13 @@ export class OutgoingAttributes {
    * written.
    */
   write(writer: Writer, limit: number): boolean {
-    const { firsts } = this.#entry;
     for (; this.#at < this.#count; this.#at++) {
       const i = this.#numbers[this.#at]!;
       if (this.#next < 0) {
         writeAttributeHead(writer, this.#shown[this.#at]!, this.#sets[this.#at]!);
-        this.#next = firsts[i]!;
+        this.#next = this.#froms[this.#at]!;
       }
-      if (this.#writeValues(writer, i, firsts[i + 1]!, limit)) return true;
+      if (this.#writeValues(writer, i, this.#tos[this.#at]!, limit)) return true;
       this.#next = -1;
     }
     return false;

@@ -22,6 +22,8 @@ export async function runErrand(services: Services, errand: Errand, reply: Erran
   const bytes = bufferOf(errand.bytes);
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const owner = new ErrandOwner(services, errand, reply);
+  // By what is in force now, whenever this thread last looked.
+  await services.partition.freshAccess();
   const outcome = await outcomeOf(owner, message, reply);
   await owner.flush();
   return { outcome, identity: owner.session.identity, entries: owner.entries };
@@ -46,6 +48,8 @@ class ErrandOwner implements OperationOwner, WriterSource {
   readonly session: Session;
   readonly encrypted: boolean;
   readonly confidential: boolean;
+  readonly address: string | undefined;
+  readonly strength: number;
   /** Slow work of the thread waits in a queue of its own. */
   readonly network = '';
   readonly outstanding = 0;
@@ -60,6 +64,8 @@ class ErrandOwner implements OperationOwner, WriterSource {
     this.session.identity = errand.identity;
     this.encrypted = errand.encrypted;
     this.confidential = errand.confidential;
+    this.address = errand.address;
+    this.strength = errand.strength;
     this.#reply = reply;
   }
 

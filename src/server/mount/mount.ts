@@ -6,7 +6,7 @@ import { decodeRequest } from '../../protocol/decode.js';
 import type { Request } from '../../protocol/messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { failureOutcome } from '../connection/failure.js';
-import { isEncrypted } from '../connection/tls.js';
+import { isEncrypted, strengthOf } from '../connection/tls.js';
 import { perform } from '../operations/perform.js';
 import type { Context, Transport } from '../request/context.js';
 import { stillHolds } from '../request/validity.js';
@@ -106,7 +106,7 @@ function sessionOf(
  */
 function endAtBind(mounted: MountedSession, connection: MountedConnection): void {
   const end = (): void => {
-    mounted.session.identity = ANONYMOUS;
+    mounted.session.beginBind();
     showIdentity(mounted, connection);
   };
   connection.parser.prependListener('message', (request) => request.type === 'BindRequest' && end());
@@ -199,6 +199,8 @@ function transportOf(connection: MountedConnection): Transport {
   return {
     encrypted,
     confidential: encrypted || connection.remoteAddress === undefined,
+    address: connection.remoteAddress,
+    strength: strengthOf(connection),
     network: networkOf(connection.remoteAddress),
     outstanding: 0,
     startTls: () => {

@@ -3,7 +3,7 @@ import { decodePagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeResponse } from '../../protocol/decode-response.js';
 import type { Control } from '../../protocol/messages.js';
 import { ControlOid } from '../../protocol/oids.js';
-import { context } from '../../protocol/tags.js';
+import { context, OCTET_STRING } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -89,9 +89,14 @@ function writeExtended(response: LdapjsResponse, { oid, value }: Outcome): void 
   };
 }
 
-/** ldapjs writes the values of its own controls as bytes, those of others as text. */
+/** ldapjs writes the values of its own controls as bytes, those of others as text but for this hook. */
 function ldapjsControl({ oid, critical, value }: Control): unknown {
-  const controls = ldapjs as unknown as Record<string, new (options: object) => unknown>;
-  if (oid !== ControlOid.pagedResults) return new controls.Control!({ type: oid, criticality: critical, value });
+  const controls = ldapjs as unknown as Record<string, new (options: object) => object>;
+  if (oid !== ControlOid.pagedResults) {
+    const _toBer = (ber: { writeBuffer(bytes: Buffer, tag: number): void }): void => {
+      if (value !== undefined) ber.writeBuffer(value, OCTET_STRING);
+    };
+    return Object.assign(new controls.Control!({ type: oid, criticality: critical }), { _toBer });
+  }
   return new controls.PagedResultsControl!({ criticality: critical, value: decodePagedResults(value) });
 }

@@ -6,13 +6,13 @@ import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.7. */
 export async function add(context: Context, request: AddRequest): Promise<Outcome> {
-  const { services, session, controls } = context;
-  requireKind(session, 'add');
+  const { services, controls } = context;
+  requireKind(context, 'add');
   if (request.attributes.length === 0)
     throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
   const dn = services.schema.parseDn(request.dn);
   if (request.attributes.some((a) => services.passwords.holdsPasswords(a.type))) requireConfidential(context);
   const attributes = await services.passwords.protect(request.attributes, [], sourceOf(context));
-  await services.partition.add(dn, attributes, actorOf(session), { manageDsaIT: controls.manageDsaIT });
+  await services.partition.add(dn, attributes, actorOf(context), { manageDsaIT: controls.manageDsaIT });
   return SUCCESS;
 }

@@ -1,25 +1,44 @@
 import { ResultCode } from '../../ldap/ldap-error.js';
+import type { FoundRow } from '../../partition/partition.js';
+import { matchingSteps } from '../../password/index.js';
+import type { PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
 import type { BindRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { isHolding } from '../passwords/account-lock.js';
+import type { AccountPolicy } from '../passwords/account-policy.js';
+import { type ApplicationPassword, isGoodFor, matchingApplication } from '../passwords/application-password.js';
+import type { RowCredentials } from '../passwords/credentials.js';
+import { Login, noteUse } from '../passwords/login.js';
+import { passwordAndCode } from '../passwords/second-factor.js';
+import { isOutsideDates } from '../passwords/standing.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { chain, type Maybe } from '../words/maybe.js';
+import { telling } from '../request/password-policy.js';
+import { stillHolds, userOf } from '../request/validity.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { printable } from '../words/printable.js';
-import { ANONYMOUS } from '../words/session.js';
+import { Session } from '../words/session.js';
 
-/** One answer for every failure: it does not tell a wrong password from a user that does not exist. */
+/** One answer for every failure: it tells neither a wrong password nor a lock from a user that does not exist. */
 const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
 const NOBODY = Buffer.alloc(16);
+const NO_ENTRY: RowCredentials = {
+  version: 0n,
+  passwords: [],
+  applications: [],
+  totp: undefined,
+  lock: undefined,
+  account: undefined,
+};
 
 /**
  * RFC 4511 §4.2, RFC 4513 §5.1. Whatever comes of it, the identity of an earlier bind is gone. A failure costs the same
- * work whether the user exists or not (`PasswordVerifier`).
+ * work whether the user exists or not (`PasswordVerifier`, `refused`), and is locked or not.
  */
 export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
-  const { services, session } = context;
-  session.identity = ANONYMOUS;
+  const { services } = context;
   const { version, name, authentication } = request;
   if (version !== 3) return outcome('protocolError', `LDAP version ${version} is not supported; 3 is`);
   if (authentication.method === 'sasl') {
@@ -46,9 +65,9 @@ function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
     chain(services.passwords.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
-      if (!matched) return REFUSED;
+      if (!matched) return refused(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
-      return SUCCESS;
+      return telling(context, SUCCESS, {});
     }),
   );
 }
@@ -75,20 +94,155 @@ class BindSource extends OperationSource {
   }
 }
 
+/** What a bind is about, once its entry has been looked for. */
+interface Attempt {
+  readonly context: Context;
+  readonly dn: Dn;
+  readonly password: Buffer;
+  readonly found: FoundRow | undefined;
+  readonly own: RowCredentials;
+  /** `Partition.treeGeneration` before that. */
+  readonly generation: number;
+}
+
+/** What a bind has proved. */
+interface Proof {
+  /** The stored value that was verified. */
+  readonly matched: Buffer;
+  /** It is an application password. */
+  readonly application?: ApplicationPassword;
+  /** Of the code behind it: see `Means`. */
+  readonly steps?: readonly number[];
+}
+
 function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
-  const { services } = context;
-  const generation = services.partition.treeGeneration;
-  return chain(services.partition.findRow(dn), (found) => {
-    const { version, passwords } = found ? services.credentials.ofRow(found.row) : { version: 0n, passwords: [] };
-    const id = found?.id ?? NOBODY;
-    const source = new BindSource(context, dn);
-    return chain(services.passwords.verifier.verify(stateOf(id, version), passwords, password, source), (matched) => {
-      if (!matched) return REFUSED;
-      const copies = passwords.map((value) => Buffer.from(value));
-      const name = found!.node.dn.toString();
-      context.session.identity = { kind: 'user', dn: name, generation, id, version, passwords: copies };
-      services.passwords.considerUpgrade(name, id, matched, password, passwords);
-      return SUCCESS;
+  const { partition, credentials, policies } = context.services;
+  const generation = partition.treeGeneration;
+  return chain(partition.findRow(dn), (found) => {
+    const own = found ? credentials.ofRow(found.row) : NO_ENTRY;
+    const attempt = { context, dn, password, found, own, generation };
+    // Nobody binds as what has no password: such an entry is treated as none.
+    if (own.passwords.length === 0 && own.applications.length === 0) return bindFreely(attempt);
+    const { id } = found!;
+    if (own.totp) return chain(policies.guarding(id, own), (policy) => bindUnder(attempt, policy));
+    return chain(policies.of(id, own), (policy) => (policy ? bindUnder(attempt, policy) : bindFreely(attempt)));
+  });
+}
+
+/** Under no policy. */
+function bindFreely(attempt: Attempt): Maybe<Outcome> {
+  return chain(verify(attempt, isClosed(attempt, undefined)), (proof) => {
+    if (!proof) return refused(attempt.context);
+    if (!proof.application) return bound(attempt, proof);
+    const { found, own, context } = attempt;
+    const noted = noteUse(context.services.partition, found!.id, own, proof.application.id);
+    return chain(noted, () => bound(attempt, proof));
+  });
+}
+
+/** The account's lock is asked before its password, and again where verifying has taken time. */
+function bindUnder(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
+  const { found, own } = attempt;
+  const { partition } = attempt.context.services;
+  const login = new Login(partition, found!.id, policy, own);
+  return chain(login.isLocked(), (locked) => {
+    if (locked || isClosed(attempt, policy)) return chain(verify(attempt, true), () => refused(attempt.context));
+    const verifying = verify(attempt, false, policy.secondFactor);
+    if (!isPromise(verifying)) return decide(attempt, login, verifying, false);
+    return verifying.then((proof) => {
+      partition.renewReads();
+      return decide(attempt, login, proof, true);
     });
   });
+}
+
+function decide(attempt: Attempt, login: Login, proof: Proof | undefined, later: boolean): Maybe<Outcome> {
+  if (!proof)
+    return login.fail().then((written) => (written ? telling(attempt.context, REFUSED, {}) : refused(attempt.context)));
+  return chain(login.admit(later, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
+    if (!admitted || admitted.expired) {
+      const told: PasswordPolicyTold = admitted ? { error: 'passwordExpired' } : {};
+      // A password that was remembered to be right has taken no time: the answer would tell so.
+      return chain(later ? undefined : verify(attempt, true), () => refused(attempt.context, told));
+    }
+    const { expiresIn, grace } = admitted;
+    return bound(attempt, proof, { expiresIn, grace });
+  });
+}
+
+/** Whether nobody binds by what the entry itself says. */
+function isClosed({ own: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
+  const now = Date.now();
+  return isHolding(lock, policy, now) || isOutsideDates(account, now);
+}
+
+/** Of an account that is locked no password is right: neither the answer nor its time tells which would be. */
+function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
+  const { own, password } = attempt;
+  const application = locked ? undefined : matchingApplication(own.applications, password);
+  if (!application) {
+    const isSimple = locked || !(secondFactor || own.totp);
+    return isSimple ? verifyPassword(attempt, password, locked) : verifyWithCode(attempt);
+  }
+  return chain(isAdmitted(attempt, application), (admitted) =>
+    admitted ? { matched: application.value, application } : verifyPassword(attempt, password, true),
+  );
+}
+
+/**
+ * The code is looked at first: behind a wrong one no password is right, and the work of one is done for nothing. So the
+ * time tells nothing of the password to who has no code, and what is remembered of it is not enough.
+ */
+function verifyWithCode(attempt: Attempt): Maybe<Proof | undefined> {
+  const { own, password } = attempt;
+  const given = passwordAndCode(password);
+  const secret = own.totp && attempt.context.services.secondFactor.open(own.totp);
+  const steps = given && secret ? matchingSteps(secret, given.code, Date.now()) : [];
+  if (!given || steps.length === 0) return verifyPassword(attempt, password, true);
+  return chain(verifyPassword(attempt, given.password, false), (proof) => proof && { ...proof, steps });
+}
+
+function verifyPassword(
+  { context, dn, found, own }: Attempt,
+  password: Buffer,
+  locked: boolean,
+): Maybe<Proof | undefined> {
+  const state = stateOf(found?.id ?? NOBODY, own.version);
+  const { verifier } = context.services.passwords;
+  const verifying = verifier.verify(state, locked ? [] : own.passwords, password, new BindSource(context, dn));
+  return chain(verifying, (matched) => matched && { matched });
+}
+
+/** Whether the application password is good here and now, after a bind as whom it is for. */
+function isAdmitted({ context }: Attempt, application: ApplicationPassword): Maybe<boolean> {
+  const { services, session, transport } = context;
+  if (!isGoodFor(application, transport.address, Date.now())) return false;
+  const { usedBy } = application;
+  const { before } = session;
+  if (usedBy === undefined) return true;
+  if (before.kind === 'anonymous') return false;
+  if (!services.schema.parseDn(before.dn).norm.equals(services.schema.parseDn(usedBy).norm)) return false;
+  const earlier = new Session(session.connection);
+  earlier.identity = before;
+  return stillHolds(services, earlier);
+}
+
+/** Where failures count a bind that is refused without being counted writes, too: their time is the same. */
+function refused(context: Context, told: PasswordPolicyTold = {}): Maybe<Outcome> {
+  const { partition, policies } = context.services;
+  return chain(policies.anyCounts(), (counts) => {
+    const written = counts ? partition.changeNobodysState() : undefined;
+    return chain(written, () => telling(context, REFUSED, told));
+  });
+}
+
+function bound(attempt: Attempt, { matched, application, steps }: Proof, told: PasswordPolicyTold = {}): Outcome {
+  const { context, found, own, generation, password } = attempt;
+  const { id, node } = found!;
+  const name = node.dn.toString();
+  const identity = userOf(id, name, generation, own, application?.value);
+  context.session.identity = identity;
+  const clear = steps ? passwordAndCode(password)!.password : password;
+  if (!application) context.services.passwords.considerUpgrade(name, id, matched, clear, own.passwords);
+  return telling(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
 }

@@ -1,16 +1,18 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { StateAttribute } from '../../partition/model/account-state.js';
+import type { Viewer } from '../../partition/model/viewer.js';
 import type { CompareRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { isOwn, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
+import { requestRights, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
+import { isOfState, statesOf } from '../request/state-attributes.js';
 import { requireHeld } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
 
 /** RFC 4511 §4.10. */
 export function compare(context: Context, request: CompareRequest): Maybe<Outcome> {
-  const { services, controls } = context;
-  const { schema, partition } = services;
+  const { schema } = context.services;
   const viewer = viewerOf(context);
   const dn = schema.parseDn(request.dn);
   const asked = schema.requireAsked(request.attribute);
@@ -18,28 +20,52 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
     requireConfidential(context);
     return comparePassword(context, dn, request);
   }
+  return isOfState(asked) ? compareState(context, dn, request) : compareStored(context, viewer, dn, request);
+}
+
+function compareStored(
+  { services, controls }: Context,
+  viewer: Viewer,
+  dn: Dn,
+  request: CompareRequest,
+): Maybe<Outcome> {
   const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
-  const same = partition.compare(dn, request.attribute, request.value, viewer, options);
+  const same = services.partition.compare(dn, request.attribute, request.value, viewer, options);
   return chain(same, (equal) => (equal ? COMPARE_TRUE : COMPARE_FALSE));
 }
 
-/** A password is compared by verifying it, for its owner and the administrator; other secrets by nobody. */
+/** As the entry alone says where binds have left nothing behind. */
+async function compareState(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
+  const { services } = context;
+  const { rights } = requestRights(context) ?? {};
+  const asked = services.schema.requireAsked(request.attribute);
+  const viewer = viewerOf(context);
+  const found = await services.partition.findVisible(dn, viewer);
+  if (rights && !rights.of(found).allows('compare', asked)) throw rights.missing('compare', found, asked);
+  const states = await statesOf(services, found.node.id);
+  const values = states?.[asked.type.name as StateAttribute] ?? [];
+  if (values.length === 0 && (!states || asked.type.name === 'pwdAccountLockedTime'))
+    return compareStored(context, viewer, dn, request);
+  if (values.length === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
+  const rule = asked.type.equality!;
+  const norm = rule.normalizeAssertion(request.value);
+  if (!norm) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${asked.text}'`);
+  return values.some((value) => rule.normalize(value)?.equals(norm)) ? COMPARE_TRUE : COMPARE_FALSE;
+}
+
+/** A password is compared by verifying it; other secrets are compared by nobody. */
 async function comparePassword(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services, session } = context;
   const asked = session.identity;
-  const found = await services.partition.findRow(dn);
-  const allowed =
-    services.passwords.holdsPasswords(request.attribute) && (session.isAdmin || isOwn(session.identity, found?.id));
-  if (!allowed) {
-    throw new LdapError(
-      'insufficientAccessRights',
-      `attribute '${request.attribute}' may be compared by its owner only`,
-    );
-  }
-  if (!found) throw new LdapError('noSuchObject', `there is no entry '${dn.text}'`);
+  const { rights } = requestRights(context) ?? {};
+  const found = await services.partition.findVisible(dn, viewerOf(context));
+  const description = services.schema.requireAsked(request.attribute);
+  if (!services.passwords.holdsPasswords(request.attribute))
+    throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
+  if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
   const own = services.credentials.ofRow(found.row);
   const { passwords } = own;
-  await requireHeld(services, session, asked, own);
+  await requireHeld(services, session, asked, { id: found.node.id, own });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matched = await services.passwords.matches(sourceOf(context)).find(request.value, passwords);
   return matched ? COMPARE_TRUE : COMPARE_FALSE;

@@ -4,10 +4,11 @@ import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.8. */
-export async function deleteEntry({ services, session, controls }: Context, request: DeleteRequest): Promise<Outcome> {
-  requireKind(session, 'delete');
+export async function deleteEntry(context: Context, request: DeleteRequest): Promise<Outcome> {
+  const { services, controls } = context;
+  requireKind(context, 'delete');
   const dn = services.schema.parseDn(request.dn);
-  await services.partition.delete(dn, actorOf(session), {
+  await services.partition.delete(dn, actorOf(context), {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
   });

@@ -1,38 +1,54 @@
 import type { Target } from '../../partition/index.js';
+import { clearText, givenAs } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { actorOf, isOwn, requireAdmin, requireConfidential, requireKind, sourceOf } from '../request/access.js';
+import { isCredential } from '../passwords/credentials.js';
+import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';
+import { actorOf, isOwn, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
+import { type AskedPasswords, passwordChanges } from '../request/password-change.js';
+import { requireOwnPassword, tellingPolicy } from '../request/password-policy.js';
 import { keepingBind, requireHeld } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.6, increment of RFC 4525. */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
-  const { services, session, controls } = context;
-  requireKind(session, 'modify');
+  const { services, controls } = context;
+  requireKind(context, 'modify');
   const dn = services.schema.parseDn(request.dn);
   if (request.changes.some((c) => services.passwords.holdsPasswords(c.attribute.type))) {
     requireConfidential(context);
-    await modifyPasswords(context, request, dn);
+    return tellingPolicy(context, async () => {
+      requireOwnPassword(context.session.identity);
+      await modifyPasswords(context, request, dn);
+      return SUCCESS;
+    });
   } else {
-    requireRight(context, request, undefined);
     const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
-    await services.partition.modify(dn, request.changes, actorOf(session), options);
+    await services.partition.modify(dn, request.changes, actorOf(context), options);
   }
   return SUCCESS;
 }
 
-function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
-  return changes.every((change) => services.passwords.holdsPasswords(change.attribute.type));
+/** What a request does to userPassword itself; undefined: nothing. */
+function askedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest): AskedPasswords | undefined {
+  const ofPasswords = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
+  if (ofPasswords.length === 0) return undefined;
+  return {
+    given: ofPasswords.flatMap(({ operation, attribute }) =>
+      operation === 'delete' ? [] : attribute.values.map(inTheClear),
+    ),
+    hasOld: ofPasswords.some(({ operation, attribute }) => operation === 'delete' && attribute.values.length > 0),
+    saysReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
+  };
 }
 
-/**
- * For changing the entry `id`, undefined where it is not known: users may change their own passwords, and nothing else.
- */
-function requireRight(context: Context, request: ModifyRequest, id: Buffer | undefined): void {
-  const { session } = context;
-  if (!isOnlyPasswords(context, request) || !isOwn(session.identity, id))
-    requireAdmin(session, 'modify anything but their own password');
+function inTheClear(value: Buffer): Buffer | undefined {
+  return givenAs(value) === 'clear' ? clearText(value) : undefined;
+}
+
+function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
+  return changes.every((change) => services.passwords.holdsPasswords(change.attribute.type));
 }
 
 /**
@@ -47,26 +63,30 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const { services, session, controls } = context;
   const { partition, passwords, credentials } = services;
   const asked = session.identity;
+  const actor = actorOf(context);
+  await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
-  requireRight(context, request, found?.id);
   const beside = found ? credentials.ofRow(found.row).passwords : [];
   const hashed = await passwords.protectChanges(request.changes, beside, sourceOf(context));
   const matches = passwords.matches(sourceOf(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !isOnlyPasswords(context, request),
-    touches: request.changes.map(({ attribute }) => attribute.type),
+    touches: [...request.changes.map(({ attribute }) => attribute.type), ...KEPT_WITH_PASSWORDS],
   };
+  const wanted = askedPasswords(context, request);
   await keepingBind(session, (willStore) => {
-    const changesOf = async ({ id, row }: Target) => {
+    const changesOf = async (target: Target) => {
+      const { id, row } = target;
       const own = credentials.ofRow(row);
       const { passwords: stored, version } = own;
-      await requireHeld(services, session, asked, own);
+      await requireHeld(services, session, asked, { id, own });
       const changes = await passwords.resolveDeleted(hashed, stored, matches);
       passwords.refuseDearer(stored, changes);
+      const made = wanted ? await passwordChanges(context, target, dn.text, own, wanted, changes, matches) : changes;
       if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
-      return changes;
+      return made;
     };
-    return partition.modify(dn, changesOf, actorOf(session), options);
+    return partition.modify(dn, changesOf, actor, options);
   });
 }

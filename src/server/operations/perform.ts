@@ -1,6 +1,9 @@
 import type { Request } from '../../protocol/messages.js';
+import { isCredential } from '../passwords/credentials.js';
 import type { Context, SearchReply } from '../request/context.js';
-import type { Maybe } from '../words/maybe.js';
+import { refusedByPolicy, resetError } from '../request/password-policy.js';
+import { sessionRights } from '../request/rights.js';
+import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { add } from './add.js';
 import { bind } from './bind.js';
@@ -16,11 +19,36 @@ export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
 /** Runs an operation: at once where nothing has to be waited for. Throws or rejects with what ends it. */
 export function perform(context: Context, request: AnsweredRequest, reply: SearchReply): Maybe<Outcome> {
+  if (request.op === 'bind') return bind(context, request);
+  const { identity } = context.session;
+  if (identity.kind === 'user' && identity.mustChange && !mayFollowReset(context, request))
+    return refusedByPolicy(context, resetError());
+  // Sets the session's rights, by which everything that follows is decided.
+  const rights = sessionRights(context);
+  if (isPromise(rights)) return rights.then(() => dispatch(context, request, reply));
+  return dispatch(context, request, reply);
+}
+
+/** Of a bind with a password that has been reset: it may be changed, and little else be done. */
+function mayFollowReset({ services: { schema } }: Context, request: AnsweredRequest): boolean {
+  if (request.op === 'extended') return true;
+  if (request.op !== 'modify') return false;
+  const { changes } = request;
+  const isOfPassword = ({ attribute: { type } }: (typeof changes)[number]): boolean => {
+    const description = schema.describe(type);
+    return description !== undefined && isCredential(description);
+  };
+  return changes.every(isOfPassword) && changes.some(({ operation }) => operation !== 'delete');
+}
+
+function dispatch(
+  context: Context,
+  request: Exclude<AnsweredRequest, { op: 'bind' }>,
+  reply: SearchReply,
+): Maybe<Outcome> {
   switch (request.op) {
     case 'search':
       return search(context, request, reply);
-    case 'bind':
-      return bind(context, request);
     case 'compare':
       return compare(context, request);
     case 'modify':

@@ -1,5 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Viewed, Viewer } from '../../partition/read/viewer/viewer.js';
+import type { Virtual } from '../../partition/index.js';
+import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { SearchRequest } from '../../protocol/messages.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
@@ -16,10 +17,10 @@ export function searchVirtual(
   selection: Selection,
   reply: SearchReply,
 ): Maybe<Outcome> {
-  const viewer = viewerOf(context, virtual.readers, `read ${virtual.name}`);
+  const viewer = virtual.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
   if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
   return chain(virtual.row(), (row) =>
-    searchRow(context, request, viewer, { id: NO_ID, row, dn: virtual.dn }, selection, reply),
+    searchRow(context, request, viewer, { id: NO_ID, row, dn: virtual.dn, normRdn: virtual.norm }, selection, reply),
   );
 }
 
@@ -27,7 +28,7 @@ function searchRow(
   context: Context,
   request: SearchRequest,
   viewer: Viewer,
-  virtual: Viewed,
+  virtual: Virtual,
   selection: Selection,
   reply: SearchReply,
 ): Maybe<Outcome> {

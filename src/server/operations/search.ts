@@ -1,17 +1,28 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Viewer } from '../../partition/model/viewer.js';
 import type { SearchOutcome, SearchParams } from '../../partition/read/search-params.js';
-import type { Viewer } from '../../partition/read/viewer/viewer.js';
+import type { Hit } from '../../partition/read/sink.js';
 import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { SearchRequest } from '../../protocol/messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/schema-types.js';
+import type { Beside, ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import { viewerOf } from '../request/access.js';
+import { requestRights, viewerOf } from '../request/access.js';
+import { besideEntries, type Teller } from '../request/beside-entry.js';
 import type { Context, SearchReply } from '../request/context.js';
 import type { PagePosition } from '../services/page-cookies.js';
-import { isPromise, type Maybe } from '../words/maybe.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { searchVirtual } from './search-virtual.js';
+
+/** What is looked for, and what of it is given out. */
+interface Asked {
+  readonly params: SearchParams;
+  readonly selection: Selection;
+  /** Of a later page. */
+  readonly from: PagePosition | undefined;
+}
 
 /** RFC 4511 §4.5. */
 export function search(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
@@ -24,13 +35,41 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
   const from = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
   const params = paramsOf(context, request, base, selection, viewer, from);
+  const asked = { params, selection, from };
+  return chain(besideEntries(context, request, selection), (teller) => run(context, request, asked, reply, teller));
+}
+
+function run(
+  context: Context,
+  request: SearchRequest,
+  { params, selection, from }: Asked,
+  reply: SearchReply,
+  teller: Teller | undefined,
+): Maybe<Outcome> {
   const { typesOnly } = request;
-  const found = services.partition.search(params, {
-    entry: (hit) => reply.entry(hit, selection, typesOnly),
+  const found = context.services.partition.search(params, {
+    entry: teller
+      ? (hit) => chain(teller(hit), (beside) => reply.entry(withBeside(hit, beside), selection, typesOnly))
+      : (hit) => reply.entry(hit, selection, typesOnly),
     reference: (urls) => reply.reference(urls),
   });
   if (isPromise(found)) return found.then((outcome) => finish(context, request, params, from, outcome));
   return finish(context, request, params, from, found);
+}
+
+function withBeside(hit: Hit, beside: Beside | undefined): ReplyEntry {
+  if (!beside) return hit;
+  const { id, row, dn, sight } = hit;
+  return {
+    id,
+    row,
+    dn,
+    sight,
+    beside,
+    numSubordinates: () => hit.numSubordinates(),
+    memberOf: () => hit.memberOf(),
+    withMembers: (most) => hit.withMembers(most),
+  };
 }
 
 function startOfPage(context: Context, request: SearchRequest, base: Dn): PagePosition | undefined {
@@ -44,30 +83,43 @@ function smaller(a: number, b: number): number {
   return a === 0 ? b : b === 0 ? a : Math.min(a, b);
 }
 
+/** The settings', and where the access rules have others for who asks, theirs. */
+function limitsOf(context: Context) {
+  const { admin, search: others } = context.services.config.limits;
+  if (context.session.isAdmin) return { ...admin, pageSize: admin.sizeLimit };
+  const { size = others.sizeLimit, timeSeconds, looked, page = size } = requestRights(context)?.limits ?? {};
+  return {
+    sizeLimit: size,
+    pageSize: page,
+    timeLimitSeconds: timeSeconds ?? others.timeLimitSeconds,
+    lookLimit: looked ?? others.lookLimit,
+  };
+}
+
 /** The server's limit counts in each page, the client's in all of them together. */
 function paramsOf(
   context: Context,
   request: SearchRequest,
   base: Dn,
-  selects: Selection,
+  selection: Selection,
   viewer: Viewer,
   from: PagePosition | undefined,
 ): SearchParams {
-  const { services, session, controls } = context;
-  const limits = session.isAdmin ? services.config.limits.admin : services.config.limits.search;
+  const { services, controls } = context;
+  const limits = limitsOf(context);
   const seconds = smaller(request.timeLimit, limits.timeLimitSeconds);
   const left = request.sizeLimit === 0 ? 0 : request.sizeLimit - (from?.sent ?? 0);
   if (left < 0 || (left === 0 && request.sizeLimit > 0)) {
     throw new LdapError('sizeLimitExceeded', `the search asked for ${request.sizeLimit} entries at most`);
   }
-  const pageSize = controls.paged && smaller(controls.paged.size, limits.sizeLimit);
+  const pageSize = controls.paged && smaller(controls.paged.size, limits.pageSize);
   return {
     base,
     scope: request.scope,
     deref: services.config.aliases.dereference ? request.deref : 'never',
     filter: request.filter,
     viewer,
-    selects,
+    selects: selection.reads,
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
     leaveMany: controls.paged ? undefined : services.long,

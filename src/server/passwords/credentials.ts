@@ -4,6 +4,10 @@ import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
+import { type EntryLock, lockingValues, lockOf } from './account-lock.js';
+import { APPLICATION_PASSWORD } from './application-password.js';
+import { isOfAccount, type RowAccount, withValue } from './row-account.js';
+import { TOTP_SECRET } from './second-factor.js';
 
 const USER_PASSWORD = '2.5.4.35';
 
@@ -12,6 +16,14 @@ export interface RowCredentials {
   readonly version: bigint;
   /** Values of userPassword as stored, but for those under options: views into the row. */
   readonly passwords: readonly Buffer[];
+  /** Application passwords as stored: views into the row. */
+  readonly applications: readonly Buffer[];
+  /** Secret of its second factor as stored: a view into the row. */
+  readonly totp: Buffer | undefined;
+  /** While it holds nobody binds with the passwords. */
+  readonly lock: EntryLock | undefined;
+  /** What else the row says about the account. */
+  readonly account: RowAccount | undefined;
 }
 
 /** Whether a bind is verified against values of the description: userPassword itself. */
@@ -19,10 +31,15 @@ export function isCredential({ type, options }: AttributeDescription): boolean {
   return type.oid === USER_PASSWORD && options.length === 0;
 }
 
-/** Finds passwords in packed master rows. */
+/** What an attribute is to a bind. */
+const Kind = { credential: 1, lock: 2, account: 3, application: 4, totp: 5, other: 6 } as const;
+
+const NAMES: ReadonlySet<string> = new Set(['uid', 'cn', 'sn', 'givenname', 'displayname', 'mail']);
+
+/** Finds passwords in packed master rows, and what locks them. */
 export class Credentials {
   readonly #reader: EntryReader;
-  /** By description number: 1 a credential, 2 something else. */
+  /** `Kind` by description number. */
   readonly #kinds = new Uint8Array(DescriptionTable.MAX + 1);
 
   constructor(table: DescriptionTable) {
@@ -32,20 +49,58 @@ export class Credentials {
   ofRow(row: Buffer): RowCredentials {
     const { count, stored, firsts } = this.#reader.read(row);
     const passwords: Buffer[] = [];
+    const applications: Buffer[] = [];
+    let totp: Buffer | undefined;
+    let lock: EntryLock | undefined;
+    let account: RowAccount | undefined;
     for (let i = 0; i < count; i++) {
-      if (!this.#isCredential(stored[i]!)) continue;
-      for (let v = firsts[i]!; v < firsts[i + 1]!; v++) passwords.push(this.#reader.value(v));
+      const kind = this.#kindOf(stored[i]!);
+      if (kind === Kind.other) continue;
+      for (let v = firsts[i]!; v < firsts[i + 1]!; v++) {
+        const value = this.#reader.value(v);
+        if (kind === Kind.credential) passwords.push(value);
+        else if (kind === Kind.application) applications.push(value);
+        else if (kind === Kind.totp) totp = value;
+        else if (kind === Kind.account) account = withValue(account, nameOf(stored[i]!), value);
+        else if (lockingValues(stored[i]!.description)!(value)) lock = lockOf(stored[i]!.description, value, lock);
+      }
     }
-    return { version: versionOf(row), passwords };
+    return { version: versionOf(row), passwords, applications, totp, lock, account };
   }
 
-  #isCredential(stored: StoredDescription): boolean {
-    const known = this.#kinds[stored.number];
-    if (known) return known === 1;
-    const credential = isCredential(stored.description);
-    if (stored.number < this.#kinds.length - 1) this.#kinds[stored.number] = credential ? 1 : 2;
-    return credential;
+  /** What an entry is called by: values of the attributes that hold names of people. */
+  namesIn(row: Buffer): string[] {
+    const { count, stored, firsts } = this.#reader.read(row);
+    const names: string[] = [];
+    for (let i = 0; i < count; i++) {
+      if (!NAMES.has(nameOf(stored[i]!))) continue;
+      for (let v = firsts[i]!; v < firsts[i + 1]!; v++) names.push(this.#reader.value(v).toString());
+    }
+    return names;
   }
+
+  #kindOf(stored: StoredDescription): number {
+    const known = this.#kinds[stored.number];
+    if (known) return known;
+    const { description } = stored;
+    const kind = kindOf(description);
+    if (stored.number < this.#kinds.length - 1) this.#kinds[stored.number] = kind;
+    return kind;
+  }
+}
+
+function kindOf(description: AttributeDescription): number {
+  if (isCredential(description)) return Kind.credential;
+  if (lockingValues(description)) return Kind.lock;
+  const { type, options } = description;
+  if (options.length > 0) return Kind.other;
+  if (type.name === APPLICATION_PASSWORD) return Kind.application;
+  if (type.name === TOTP_SECRET) return Kind.totp;
+  return isOfAccount(type.name.toLowerCase()) ? Kind.account : Kind.other;
+}
+
+function nameOf({ description }: StoredDescription): string {
+  return description.type.name.toLowerCase();
 }
 
 /** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */

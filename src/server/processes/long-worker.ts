@@ -16,6 +16,8 @@ export interface Errand {
   readonly connection: number;
   readonly encrypted: boolean;
   readonly confidential: boolean;
+  readonly address: string | undefined;
+  readonly strength: number;
 }
 
 /** How it ended. */

@@ -1,67 +1,72 @@
+import type { Right } from '../../access/right.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { isPassword } from '../../partition/index.js';
-import type { Access, Asked, FoundEntry } from '../../partition/model/directory.js';
-import { UNRESTRICTED, type Viewer } from '../../partition/read/viewer/viewer.js';
+import type { Access, Asked, MetEntry, Moved } from '../../partition/model/directory.js';
+import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { Source } from '../../password/index.js';
 import type { Request } from '../../protocol/messages.js';
 import type { ServedActor } from '../services/services.js';
-import type { Identity, Session } from '../words/session.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
+import type { Identity, Session, SessionRights } from '../words/session.js';
 import type { Context } from './context.js';
+import { type RightsContext, rightsOf, sessionRights } from './rights.js';
 
 /**
- * Who may do what (docs/server.md):
- *
- * | | anonymous | user | administrator |
- * | --- | --- | --- | --- |
- * | root DSE, cn=Subschema, bind, StartTLS, who am I | yes | yes | yes |
- * | search, compare | with `access.anonymous: read` | yes | yes |
- * | cn=Monitor | no | yes | yes |
- * | own password: compare, modify, password modify | – | yes | yes |
- * | add, modify, delete, modifyDN, any password | no | no | yes |
- *
- * Secrets are returned to nobody. What is refused is refused before anything is looked up, so that a refusal does not
- * tell whether an entry exists.
+ * Who may do what is said by the directory's access rules (docs/access.md); the administrator is above them. The root
+ * DSE and cn=Subschema are anybody's to read, and anybody may bind, take up TLS and ask who it is.
  */
+
+/** What an operation of a kind needs at least on some entry. */
+const NEEDED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
+  add: ['create'],
+  delete: ['remove'],
+  modifyDN: ['rename', 'move-out'],
+  modify: ['add', 'delete', 'replace'],
+};
+
+/**
+ * What refuses an operation whatever it asks for: it can be told before the request has wholly come. Undefined also
+ * where the rights are not at hand.
+ */
+export function refusalByKind(context: RightsContext, op: Request['op']): LdapError | undefined {
+  const needed = NEEDED[op];
+  if (!needed) return undefined;
+  const rights = sessionRights(context);
+  if (!isPromise(rights)) return rights && refusalOf(rights, needed);
+  // The operation asks for them again, and is told then why it cannot have them.
+  rights.catch(() => undefined);
+  return undefined;
+}
+
+function refusalOf({ rights }: SessionRights, needed: readonly Right[]): LdapError | undefined {
+  return needed.some((right) => rights.mayEver(right)) ? undefined : rights.nowhere(needed[0]!);
+}
+
+/** The rights that the operation's identity has; undefined: it is above rules. */
+export function requestRights({ session }: Context): SessionRights | undefined {
+  if (session.identity.kind === 'admin') return undefined;
+  if (!session.rights) throw new TypeError('an operation has begun before its rights were known');
+  return session.rights;
+}
+
+/** Throws what refuses an operation by its kind. */
+export function requireKind(context: Context, op: Request['op']): void {
+  const rights = requestRights(context);
+  const error = rights && refusalOf(rights, NEEDED[op]!);
+  if (error) throw error;
+}
+
+/** Who reads, for the session, and by what rights: the only way for an operation to read. Throws what refuses it. */
+export function viewerOf(context: Context): Viewer {
+  const rights = requestRights(context)?.rights;
+  if (!rights) return UNRESTRICTED;
+  if (!rights.mayEver('see')) throw rights.nowhere('see');
+  return rights.viewer;
+}
 
 function refusal({ kind }: Identity, what: string): LdapError {
   const who = kind === 'anonymous' ? 'anonymous clients may not' : 'only the administrator may';
   const remedy = kind === 'anonymous' ? '; bind first' : '';
   return new LdapError('insufficientAccessRights', `${who} ${what}${remedy}`);
-}
-
-/** Who may ask for operations of a kind at all. */
-const KINDS: Readonly<Partial<Record<Request['op'], { readonly by: 'bound' | 'admin'; readonly what: string }>>> = {
-  add: { by: 'admin', what: 'add entries' },
-  delete: { by: 'admin', what: 'delete entries' },
-  modifyDN: { by: 'admin', what: 'rename entries' },
-  modify: { by: 'bound', what: 'modify entries' },
-};
-
-/** What refuses an operation whatever it asks for: it can be told before the request has wholly come. */
-export function refusalByKind(identity: Identity, op: Request['op']): LdapError | undefined {
-  const kind = KINDS[op];
-  const refused = kind?.by === 'admin' ? identity.kind !== 'admin' : kind && identity.kind === 'anonymous';
-  return refused ? refusal(identity, kind!.what) : undefined;
-}
-
-/** Throws what refuses an operation by its kind. */
-export function requireKind(session: Session, op: Request['op']): void {
-  const error = refusalByKind(session.identity, op);
-  if (error) throw error;
-}
-
-/** Who may read something: anybody, bound clients, or those whom the configuration lets read entries. */
-export type Readers = 'anybody' | 'bound' | 'configured';
-
-/** Who reads, for the session, and by what rights: the only way for an operation to read. Throws what refuses it. */
-export function viewerOf(
-  { services, session }: Context,
-  readers: Readers = 'configured',
-  what = 'read entries',
-): Viewer {
-  const open = readers === 'anybody' || (readers === 'configured' && services.config.access.anonymous === 'read');
-  if (!open) requireBound(session, what);
-  return UNRESTRICTED;
 }
 
 export function requireBound(session: Session, what: string): void {
@@ -84,37 +89,63 @@ export function requireConfidential({ services, transport }: Context): void {
 }
 
 /** Who writes, for the session, and by what rights: the only way for an operation to write. */
-export function actorOf(session: Session): ServedActor {
-  return { dn: session.dn, access: new SessionAccess(session) };
+export function actorOf(context: Context): ServedActor {
+  const { session } = context;
+  const { dn } = session;
+  return { dn, access: session.isAdmin ? ABOVE_RULES : new SessionAccess(context) };
 }
 
-const OPS = { add: 'add', modify: 'modify', rename: 'modifyDN', delete: 'delete', restore: 'add' } as const;
+/** May write all. */
+const ABOVE_RULES: Access = {
+  renew: () => undefined,
+  version: undefined,
+  viewer: UNRESTRICTED,
+  asked: () => undefined,
+  found: () => undefined,
+  added: () => undefined,
+  moved: () => undefined,
+};
 
 /** What the identity that a request came under may write: asked by the partition, in each attempt of a write. */
 class SessionAccess implements Access {
+  readonly #context: Context;
   readonly #identity: Identity;
+  #rights: Access;
 
-  constructor({ identity }: Session) {
-    this.#identity = identity;
+  constructor(context: Context) {
+    this.#context = context;
+    this.#identity = context.session.identity;
+    this.#rights = context.session.rights!.rights;
   }
 
-  asked({ op, types }: Asked): LdapError | undefined {
-    const refused = refusalByKind(this.#identity, OPS[op]);
-    if (refused || this.#identity.kind === 'admin') return refused;
-    return types.every(({ type }) => isPassword(type)) ? undefined : this.#refusal();
+  renew(): Maybe<void> {
+    return chain(rightsOf(this.#context, this.#identity), (rights) => {
+      this.#rights = rights?.rights ?? ABOVE_RULES;
+    });
   }
 
-  /** Whether the entry exists is nothing to those who might not change it. */
-  missing(): LdapError | undefined {
-    return this.#identity.kind === 'admin' ? undefined : this.#refusal();
+  get version(): number | undefined {
+    return this.#rights.version;
   }
 
-  found(_: Asked, { id }: FoundEntry): LdapError | undefined {
-    return this.#identity.kind === 'admin' || isOwn(this.#identity, id) ? undefined : this.#refusal();
+  get viewer(): Viewer {
+    return this.#rights.viewer;
   }
 
-  #refusal(): LdapError {
-    return refusal(this.#identity, 'modify anything but their own password');
+  asked(asked: Asked): LdapError | undefined {
+    return this.#rights.asked(asked);
+  }
+
+  found(asked: Asked, entry: MetEntry): LdapError | undefined {
+    return this.#rights.found(asked, entry);
+  }
+
+  added(asked: Asked, entry: MetEntry): LdapError | undefined {
+    return this.#rights.added(asked, entry);
+  }
+
+  moved(moved: Moved): LdapError | undefined {
+    return this.#rights.moved(moved);
   }
 }
 

@@ -18,6 +18,10 @@ export interface Transport {
   readonly encrypted: boolean;
   /** Nobody listens in: TLS, or a socket of this machine. */
   readonly confidential: boolean;
+  /** Of the client; undefined: this machine, without one. */
+  readonly address: string | undefined;
+  /** Bits of the cipher; 256 on a socket of this machine. */
+  readonly strength: number;
   /** Network that the client is in: see `networkOf`. */
   readonly network: string;
   /** Operations that have begun and not ended, this one not counted. */

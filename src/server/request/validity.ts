@@ -1,5 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { isHolding } from '../passwords/account-lock.js';
+import { applicationPasswordsOf } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
+import { isOutsideDates } from '../passwords/standing.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
@@ -7,9 +10,9 @@ import type { Identity, Session } from '../words/session.js';
 type UserIdentity = Extract<Identity, { kind: 'user' }>;
 
 /**
- * Whether what the session was bound with still holds: the user's entry is there and its passwords are those that it
- * had, the administrator's password is the one that was verified. Called before every operation; costs one read of a
- * counter. A DN that has changed is taken over.
+ * Whether what the session was bound with still holds: the user's entry is there, not locked, and its passwords are
+ * those that it had, the administrator's password is the one that was verified. Called before every operation; costs
+ * one read of a counter. A DN that has changed is taken over.
  */
 export function stillHolds(services: Services, session: Session): Maybe<boolean> {
   const { identity } = session;
@@ -27,7 +30,11 @@ export function stillHolds(services: Services, session: Session): Maybe<boolean>
 }
 
 function isAsRead({ partition }: Services, identity: UserIdentity, version: bigint | undefined): boolean {
-  return version === identity.version && partition.treeGeneration === identity.generation;
+  return isBefore(identity) && version === identity.version && partition.treeGeneration === identity.generation;
+}
+
+function isBefore({ until }: UserIdentity): boolean {
+  return until === undefined || Date.now() < until;
 }
 
 /** The entry has changed, or one of those above it its name: its DN is taken over, its passwords are compared. */
@@ -36,14 +43,48 @@ async function readAgain(services: Services, session: Session, identity: UserIde
   const entry = await services.partition.readById(identity.id);
   if (session.identity !== identity) return true;
   if (!entry) return false;
-  const { version, passwords } = services.credentials.ofRow(entry.row);
-  const expected = await replaced(services, identity, passwords);
+  const own = services.credentials.ofRow(entry.row);
+  const { passwords, account } = own;
+  if ((await isLocked(services, identity.id, own)) || isOutsideDates(account, Date.now())) return false;
+  const isKept = await keepsCredentials(services, identity, own);
   if (session.identity !== identity) return true;
   // Whose change under way it is shows when that has ended: nothing is taken over before.
-  if (!sameValues(expected, passwords)) return isComing(session, passwords);
+  if (!isKept) return !identity.application && isComing(session, passwords);
+  session.identity = userOf(identity.id, entry.dn, generation, own, identity.application);
+  return isBefore(session.identity);
+}
+
+/** Whether the entry still has what the identity has bound with: its passwords, or its application password. */
+async function keepsCredentials(
+  services: Services,
+  identity: UserIdentity,
+  { passwords, applications }: RowCredentials,
+): Promise<boolean> {
+  const { application } = identity;
+  if (application) return applications.some((value) => value.equals(application));
+  return sameValues(await replaced(services, identity, passwords), passwords);
+}
+
+/** Who has bound as the entry, or goes on as it. */
+export function userOf(
+  id: Buffer,
+  dn: string,
+  generation: number,
+  { version, passwords, account }: RowCredentials,
+  application: Buffer | undefined,
+): UserIdentity {
   const copies = passwords.map((value) => Buffer.from(value));
-  session.identity = { kind: 'user', dn: entry.dn, generation, id: identity.id, version, passwords: copies };
-  return true;
+  const known = { kind: 'user', dn, generation, id, version, passwords: copies } as const;
+  if (!application) return { ...known, application, mustChange: account?.reset ?? false, until: account?.end };
+  const ends = [account?.end, applicationPasswordsOf([application])[0]?.expires].filter((time) => time !== undefined);
+  // What has to be changed is the password: an application can do nothing about it.
+  const until = ends.length > 0 ? Math.min(...ends) : undefined;
+  return { ...known, application: Buffer.from(application), mustChange: false, until };
+}
+
+/** Whether the entry itself says that nobody binds with its passwords. */
+async function isLocked({ policies }: Services, id: Buffer, own: RowCredentials): Promise<boolean> {
+  return own.lock !== undefined && isHolding(own.lock, await policies.of(id, own), Date.now());
 }
 
 function isComing(session: Session, stored: readonly Buffer[]): boolean {
@@ -76,25 +117,35 @@ async function replaced(
 
 /**
  * Throws where the identity that a request came under holds no longer, in an attempt to change or to ask for passwords:
- * by what the attempt has read of the user's entry (`own`), or by the administrator's password of now. What the session
- * has stored itself since the request came counts for it.
+ * by what the attempt has read of the user's entry (`own`, where it is the one that is changed), or by the
+ * administrator's password of now. What the session has stored itself since the request came counts for it.
  */
 export async function requireHeld(
   services: Services,
   session: Session,
   asked: Identity,
-  own: RowCredentials,
+  { id, own }: { readonly id: Buffer; readonly own: RowCredentials },
 ): Promise<void> {
   const identity = isSame(session.identity, asked) ? session.identity : asked;
-  if (!(await isHeld(services, session, identity, own))) throw outlived();
+  const isOfAnother = identity.kind === 'user' && !identity.id.equals(id);
+  const held = isOfAnother ? await credentialsOf(services, identity) : own;
+  if (!held || !(await isHeld(services, session, identity, held))) throw outlived();
+}
+
+async function credentialsOf(
+  { partition, credentials }: Services,
+  { id }: UserIdentity,
+): Promise<RowCredentials | undefined> {
+  const entry = await partition.readById(id);
+  return entry && credentials.ofRow(entry.row);
 }
 
 async function isHeld(services: Services, session: Session, identity: Identity, own: RowCredentials): Promise<boolean> {
   if (identity.kind === 'anonymous') return true;
-  if (identity.kind === 'user')
-    return (
-      own.version === identity.version || sameValues(await replaced(services, identity, own.passwords), own.passwords)
-    );
+  if (identity.kind === 'user') {
+    if (own.version === identity.version) return true;
+    return !(await isLocked(services, identity.id, own)) && (await keepsCredentials(services, identity, own));
+  }
   const stored = await services.partition.adminPassword();
   return stored.equals(identity.password) || isComing(session, [stored]);
 }
@@ -145,5 +196,6 @@ function takeOver(session: Session, before: Identity, credentials: readonly Buff
   if (identity.kind === 'admin' && before.kind === 'admin')
     session.identity = { ...identity, password: credentials[0]! };
   if (identity.kind !== 'user' || before.kind !== 'user' || !identity.id.equals(before.id)) return;
-  if (version > identity.version) session.identity = { ...identity, version, passwords: credentials };
+  if (version > identity.version)
+    session.identity = { ...identity, version, passwords: credentials, mustChange: false };
 }

@@ -7,11 +7,16 @@ import { EntryEncoder } from '../entry/encode-entry.js';
 import { Selections } from '../entry/selection.js';
 import { Credentials } from '../passwords/credentials.js';
 import { Passwords } from '../passwords/passwords.js';
+import { Policies } from '../passwords/policies.js';
+import { Quality } from '../passwords/quality.js';
+import { SecondFactor } from '../passwords/second-factor.js';
 import type { LongWorker } from '../processes/long-worker.js';
 import type { Siblings } from '../processes/siblings.js';
 import { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
+import { AccessControl } from './access-control.js';
+import { tellOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
 import { SlowSearches } from './slow-searches.js';
 
@@ -24,13 +29,22 @@ export type ServedActor = Actor & { readonly access: Access };
  */
 export type ServedDirectory = Pick<
   Partition,
+  | 'accessVersion'
+  | 'accountState'
   | 'adminPassword'
+  | 'changeAccountState'
+  | 'changeNobodysState'
   | 'compare'
   | 'descriptions'
   | 'findRow'
   | 'findVirtual'
+  | 'findVisible'
+  | 'freshAccess'
+  | 'groupsOf'
+  | 'groupsVersion'
   | 'readById'
   | 'renewReads'
+  | 'requireAllowed'
   | 'schema'
   | 'search'
   | 'setAdminPassword'
@@ -59,10 +73,14 @@ export interface Services {
   readonly siblings: Siblings | undefined;
   /** Who does what would hold the event loop for long; without it that is done here. */
   readonly long: LongWorker | undefined;
+  readonly access: AccessControl;
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
   readonly credentials: Credentials;
   readonly passwords: Passwords;
+  readonly policies: Policies;
+  readonly quality: Quality;
+  readonly secondFactor: SecondFactor;
   readonly pages: PageCookies;
   readonly slowSearches: SlowSearches;
   readonly virtual: VirtualEntries;
@@ -81,7 +99,9 @@ export function createServices(
   { siblings, long }: Helpers = {},
 ): Services {
   const { schema } = partition;
+  tellOutages(partition, log);
   const statistics = new Statistics(siblings?.worker);
+  const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   return {
     partition,
@@ -92,10 +112,14 @@ export function createServices(
     statistics,
     siblings,
     long,
+    access,
     selections: new Selections(schema),
     encoder,
     credentials: new Credentials(encoder.table),
     passwords: new Passwords(partition, config, log),
+    policies: new Policies(partition, config.passwords.policy, access, log),
+    quality: new Quality(config, log),
+    secondFactor: new SecondFactor(config.passwords.totpKey, log),
     pages: new PageCookies(partition, config.limits.pageCookieSeconds),
     slowSearches: new SlowSearches(config.log.slowSearchRows, log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),

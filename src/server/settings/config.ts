@@ -26,7 +26,7 @@ export function defaultValues(): SettingValues {
   return values as SettingValues;
 }
 
-/** The nested form. Settings that are left out have their default: `makeConfig({ 'access.anonymous': 'read' })`. */
+/** The nested form. Settings that are left out have their default: `makeConfig({ 'limits.connections': 100 })`. */
 export function makeConfig(values: Partial<SettingValues> = {}): Config {
   const all: Record<string, unknown> = { ...defaultValues(), ...values };
   const config: Record<string, unknown> = {};

@@ -83,13 +83,6 @@ export const settings = {
     help: 'Permissions of `ldapi://` sockets, octal: who may write to one may connect. Who they are is told by a bind, as elsewhere.',
   },
 
-  'access.anonymous': {
-    kind: 'choice',
-    choices: ['none', 'read'],
-    default: 'none',
-    help: 'What a client may do that has not bound: `none`, only the root DSE, the schema and binding; `read`, read all but secrets.',
-  },
-
   'passwords.scheme': {
     kind: 'choice',
     choices: ['argon2id', 'ssha512'],
@@ -123,6 +116,24 @@ export const settings = {
     min: 1,
     max: 1000,
     help: 'Most that verifying a stored hash may cost, and all of an entry together, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
+  },
+  'passwords.policy': {
+    kind: 'text',
+    pattern: /^.{1,2000}=.{0,2000}$/s,
+    form: 'a DN',
+    help: 'DN of the password policy, an entry of class `pwdPolicy`, that holds for those for whom neither their entry (`pwdPolicySubentry`) nor the access rules (`passwordPolicies`) name another (docs/passwords.md). Unless given, there is none.',
+  },
+  'passwords.breached': {
+    kind: 'path',
+    help: 'Passwords that are known from breaches, which nobody under a policy with `pwdCheckQuality` may choose: a sorted file of SHA-1 hashes, or a folder of files that are named by their first five digits (docs/passwords.md).',
+  },
+  'passwords.check': {
+    kind: 'path',
+    help: 'A module of your own that says what is wrong with a new password under a policy with `pwdCheckQuality` (docs/passwords.md).',
+  },
+  'passwords.totpKey': {
+    kind: 'path',
+    help: 'File of 32 random bytes, the key under which secrets of second factors are stored; the same at every front end (docs/passwords.md). Without it nobody binds who has a second factor.',
   },
   'passwords.upgradeAtBind': {
     kind: 'boolean',

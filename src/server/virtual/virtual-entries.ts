@@ -14,8 +14,10 @@ export interface VirtualEntry {
   readonly name: string;
   /** DN, UTF-8. */
   readonly dn: Buffer;
-  /** Who may read it: anybody, or bound clients. */
-  readonly readers: 'anybody' | 'bound';
+  /** Normalized. */
+  readonly norm: Buffer;
+  /** Who may read it: anybody, or those to whom the access rules give it. */
+  readonly readers: 'anybody' | 'entitled';
   /** Packed master row, as of now. */
   row(): Maybe<Buffer>;
 }
@@ -33,20 +35,20 @@ export class VirtualEntries {
     this.#rootDse = {
       name: 'the root DSE',
       dn: Buffer.alloc(0),
+      norm: Buffer.alloc(0),
       readers: 'anybody',
       row: () => this.#pack(rootDseAttributes(partition.settings, config)),
     };
-    this.#add({ name: 'cn=Subschema', dn: Buffer.from('cn=Subschema'), readers: 'anybody', row: () => subschema });
-    this.#add({
-      name: 'cn=Monitor',
-      dn: Buffer.from('cn=Monitor'),
-      readers: 'bound',
+    this.#add('cn=Subschema', { readers: 'anybody', row: () => subschema });
+    this.#add('cn=Monitor', {
+      readers: 'entitled',
       row: () => chain(monitorAttributes(statistics, siblings), (attributes) => this.#pack(attributes)),
     });
   }
 
-  #add(entry: VirtualEntry): void {
-    this.#named.set(this.#partition.schema.parseDn(entry.name).norm.toString('latin1'), entry);
+  #add(name: string, entry: Pick<VirtualEntry, 'readers' | 'row'>): void {
+    const { norm } = this.#partition.schema.parseDn(name);
+    this.#named.set(norm.toString('latin1'), { ...entry, name, dn: Buffer.from(name), norm });
   }
 
   #pack(attributes: VirtualAttributes): Buffer {

@@ -1,4 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
 import type { Control, Request } from '../../protocol/messages.js';
@@ -11,9 +12,23 @@ export interface RequestControls {
   readonly manageDsaIT: boolean;
   /** RFC 2696. */
   readonly paged: PagedResults | undefined;
+  /** draft-behera-ldap-password-policy-10: the answer tells what the password policy says. */
+  readonly passwordPolicy: boolean;
+  /** Each entry found tells what somebody may do with it. */
+  readonly effectiveRights: EffectiveRightsRequest | undefined;
+  /** Each entry found tells whether one can bind as it. */
+  readonly accountUsability: boolean;
 }
 
-export const NO_CONTROLS: RequestControls = { manageDsaIT: false, paged: undefined };
+export const NO_CONTROLS: RequestControls = {
+  manageDsaIT: false,
+  paged: undefined,
+  passwordPolicy: false,
+  effectiveRights: undefined,
+  accountUsability: false,
+};
+
+type Reading = { -readonly [K in keyof RequestControls]: RequestControls[K] };
 
 const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', 'modify', 'delete', 'modifyDN'];
 
@@ -21,6 +36,9 @@ const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', '
 const APPLIES = new Map<string, readonly Request['op'][]>([
   [ControlOid.manageDsaIT, DATA_OPERATIONS],
   [ControlOid.pagedResults, ['search']],
+  [ControlOid.effectiveRights, ['search']],
+  [ControlOid.accountUsability, ['search']],
+  [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
 ]);
 
 export const SUPPORTED_CONTROLS: readonly string[] = [...APPLIES.keys()];
@@ -32,20 +50,37 @@ export const SUPPORTED_CONTROLS: readonly string[] = [...APPLIES.keys()];
  */
 export function readControls(op: Request['op'], controls: readonly Control[]): RequestControls {
   if (controls.length === 0) return NO_CONTROLS;
-  let manageDsaIT = false;
-  let paged: PagedResults | undefined;
+  const read: Reading = { ...NO_CONTROLS };
   const seen = new Set<string>();
   for (const control of controls) {
     if (seen.has(control.oid)) throw new LdapError('protocolError', `control ${printable(control.oid)} is given twice`);
     seen.add(control.oid);
-    if (!APPLIES.get(control.oid)?.includes(op)) {
-      if (control.critical) throw unavailable(control.oid, op);
-    } else if (control.oid === ControlOid.manageDsaIT) {
-      expectNoValue(control, 'ManageDsaIT');
-      manageDsaIT = true;
-    } else paged = decodePagedResults(control.value);
+    if (APPLIES.get(control.oid)?.includes(op)) take(control, read);
+    else if (control.critical) throw unavailable(control.oid, op);
   }
-  return { manageDsaIT, paged };
+  return read;
+}
+
+function take(control: Control, into: Reading): void {
+  switch (control.oid) {
+    case ControlOid.manageDsaIT:
+      expectNoValue(control, 'ManageDsaIT');
+      into.manageDsaIT = true;
+      break;
+    case ControlOid.passwordPolicy:
+      expectNoValue(control, 'password policy');
+      into.passwordPolicy = true;
+      break;
+    case ControlOid.accountUsability:
+      expectNoValue(control, 'account usability');
+      into.accountUsability = true;
+      break;
+    case ControlOid.effectiveRights:
+      into.effectiveRights = decodeEffectiveRights(control.value);
+      break;
+    default:
+      into.paged = decodePagedResults(control.value);
+  }
 }
 
 function unavailable(oid: string, op: Request['op']): LdapError {

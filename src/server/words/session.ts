@@ -1,3 +1,5 @@
+import type { CompiledAccess, Entitled } from '../../access/compiled-access.js';
+
 /**
  * Who a connection acts as. A bind replaces the whole identity, so nothing of an earlier one survives it
  * (RFC 4511 §4.2.1).
@@ -16,6 +18,12 @@ export type Identity =
       readonly version: bigint;
       /** Copies of the stored passwords at that version: the bind holds for as long as they do. */
       readonly passwords: readonly Buffer[];
+      /** Copy of the stored application password that it has bound with, as long as which the bind holds instead. */
+      readonly application: Buffer | undefined;
+      /** The password has to be changed before anything else. */
+      readonly mustChange: boolean;
+      /** When it ceases to be valid, milliseconds since 1970; undefined: never. */
+      readonly until: number | undefined;
     }
   | {
       readonly kind: 'admin';
@@ -34,10 +42,23 @@ export function identityKey(identity: Identity): string {
 /** Connections of this process so far. */
 let connections = 0;
 
+/** The rights of an identity, and what they were worked out from. */
+export interface SessionRights extends Entitled {
+  readonly identity: Identity;
+  readonly access: CompiledAccess;
+  readonly encrypted: boolean;
+  /** `Partition.groupsVersion` when they were; undefined: no rule names a group. */
+  readonly groups: bigint | undefined;
+}
+
 export class Session {
   /** Number of its connection: tells it from the others of the process that serves it. */
   readonly connection: number;
   identity: Identity = ANONYMOUS;
+  /** Whom it was bound as when the last bind request came. */
+  before: Identity = ANONYMOUS;
+  /** Of the identity that operations had last; see `rightsOf`. */
+  rights: SessionRights | undefined;
   /**
    * What changes of its own credentials that are under way may leave stored: the bind holds with each of these, too.
    */
@@ -46,6 +67,12 @@ export class Session {
 
   constructor(connection = ++connections) {
     this.connection = connection;
+  }
+
+  /** From a bind request on the connection is anonymous, whatever becomes of it (RFC 4513 §4). */
+  beginBind(): void {
+    this.before = this.identity;
+    this.identity = ANONYMOUS;
   }
 
   /** Changes of its own credentials take turns: each is decided by what the one before it has left. */

@@ -142,8 +142,8 @@ export class Cluster {
    * A conditional mutation that is repeated until its outcome is known, or its time is over. False: its guard did not
    * hold when it was tried last; it may have been done before, which the caller reads.
    */
-  swap(table: OpenTable, mutation: RowMutation): Promise<boolean> {
-    return this.client.mutate(table.handle, { ...mutation, repeatable: true, doubtIsFalse: true });
+  swap(table: TableHandle, mutation: RowMutation): Promise<boolean> {
+    return this.client.mutate(table, { ...mutation, repeatable: true, doubtIsFalse: true });
   }
 
   /** Passes an error on; of a table that is gone nothing is remembered, and it gets the store's own name. */

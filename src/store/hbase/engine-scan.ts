@@ -2,7 +2,7 @@ import { checkScan } from '../checks.js';
 import type { Batch, KeyRange, Scan, ScanOptions } from '../contract.js';
 import { isPromise } from '../maybe.js';
 import { compileFilter, type RowTest } from '../row-filter.js';
-import { noTable } from '../tables.js';
+import { keyAfter, noTable } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { type ServerFilter, translate } from './filter/index.js';
 import { boundsOf } from './hbase-bounds.js';
@@ -14,8 +14,6 @@ import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
  * that what others changed meanwhile is seen.
  */
 const PIECE = 1000;
-
-const ZERO = Buffer.alloc(1);
 
 /**
  * A scan whose filter the region servers evaluate. Where they give back only the cells that made a row match, the rows
@@ -33,12 +31,13 @@ export class EngineScan implements Scan {
   #server: ServerFilter | undefined;
   #test: RowTest | undefined;
   #left: number;
-  /** Rows that came from the scanner, and the last key. */
+  /** Rows that came from the scanner. */
   #came = 0;
   /** Rows that the running scan of the servers may give. */
   #asked = 0;
   /** When the scanner was opened: it gives rows as they were then or later. */
   #opened = 0;
+  /** Where the scan goes on: behind the key that came last. */
   #last: Buffer | undefined;
   #done = false;
 
@@ -48,6 +47,7 @@ export class EngineScan implements Scan {
     this.#range = range;
     this.#options = options;
     this.#overlay = overlay;
+    this.#last = options.after;
     this.#left = options.limit ?? Number.POSITIVE_INFINITY;
     const table = cluster.table(name);
     // A scan belongs to the table that was there when it was begun.
@@ -94,7 +94,7 @@ export class EngineScan implements Scan {
     const last = this.#last;
     if (!last) return this.#range;
     if (this.#options.reverse) return { from: this.#range.from, to: last };
-    return { from: Buffer.concat([last, ZERO]), to: this.#range.to };
+    return { from: keyAfter(last), to: this.#range.to };
   }
 
   #open(table: OpenTable): HBaseScan | undefined {
@@ -134,7 +134,9 @@ export class EngineScan implements Scan {
       rows.push(keysOnly ? undefined : row);
       this.#left--;
     }
-    return { keys, rows, scanned: batch.scanned };
+    // Of a batch that was cut nobody needs to know how far the servers came.
+    const { scanned, until } = batch;
+    return { keys, rows, scanned, ...(until && this.#left > 0 && { until }) };
   }
 
   async #rows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {

@@ -1,9 +1,10 @@
+import { keysOf } from '../batches.js';
 import { checkRanges, checkSeparate, isKey, suffixOf } from '../checks.js';
 import { selectColumns } from '../columns.js';
 import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '../contract.js';
 import { isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
-import { afterPrefix } from '../tables.js';
+import { afterPrefix, keyAfter } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { EngineScan } from './engine-scan.js';
 import { columnPrefixFilter } from './filter/index.js';
@@ -83,15 +84,8 @@ export class HBaseReader implements Reader {
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
     return this.#with(name, async (table) => {
       checkSeparate(table.spec, family);
-      const range = { from: after && Buffer.concat([after, Buffer.alloc(1)]) };
-      const keys: Buffer[] = [];
-      const scan = this.cluster.client.scan(table.handle, range, { families: [family], keysOnly: true, limit });
-      try {
-        for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
-      } finally {
-        scan.close();
-      }
-      return keys;
+      const range = { from: after && keyAfter(after) };
+      return keysOf(this.cluster.client.scan(table.handle, range, { families: [family], keysOnly: true, limit }));
     });
   }
 
@@ -106,6 +100,10 @@ export class HBaseReader implements Reader {
       await this.#postingKeys(table, prefix, limit, after, (key) => found.push(key.subarray(prefix.length)));
       return Buffer.concat(found, found.length * suffix);
     });
+  }
+
+  async postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Promise<Buffer[]> {
+    return Promise.all(prefixes.map((prefix) => this.postings(name, prefix, limit, after)));
   }
 
   postingCount(name: string, prefix: Buffer, cap: number): Maybe<number> {
@@ -129,7 +127,7 @@ export class HBaseReader implements Reader {
   ): Promise<void> {
     const length = prefix.length + suffixOf(table.spec);
     const to = afterPrefix(prefix);
-    let from = after ? Buffer.concat([prefix, after, Buffer.alloc(1)]) : prefix;
+    let from = after ? keyAfter(Buffer.concat([prefix, after])) : prefix;
     for (let left = limit; left > 0; ) {
       const wanted = Math.min(left, PAGE);
       const keys = await this.#keys(table, { from, to }, wanted);
@@ -139,7 +137,7 @@ export class HBaseReader implements Reader {
         give(key);
       }
       if (keys.length < wanted) return;
-      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+      from = keyAfter(keys.at(-1)!);
     }
   }
 
@@ -173,7 +171,7 @@ export class HBaseReader implements Reader {
       give(keys);
       left -= keys.length;
       if (keys.length < wanted) return;
-      from = Buffer.concat([keys.at(-1)!, Buffer.alloc(1)]);
+      from = keyAfter(keys.at(-1)!);
     }
   }
 
@@ -184,14 +182,7 @@ export class HBaseReader implements Reader {
     const { client } = this.cluster;
     if (limit <= LOOKUP && table.spec.suffixBytes !== undefined)
       return client.lookup(table.handle, bounds, limit, table.rows);
-    const keys: Buffer[] = [];
-    const scan = client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit });
-    try {
-      for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
-    } finally {
-      scan.close();
-    }
-    return keys;
+    return keysOf(client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit }));
   }
 
   async #with<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {

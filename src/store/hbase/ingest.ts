@@ -2,7 +2,7 @@ import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { isPromise } from '../maybe.js';
 import { unpackRow } from '../row.js';
-import { StoreError } from '../store-error.js';
+import { mayBeDone, StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { MAX_KEY } from './journal/groups.js';
@@ -114,7 +114,7 @@ class Window {
   /** Returns when there is room for another; rejects when an earlier one failed. */
   async add(work: Promise<void>): Promise<void> {
     work.catch((error: unknown) => {
-      if (error instanceof StoreError && error.applied === 'unknown') this.isUnknown = true;
+      if (mayBeDone(error)) this.isUnknown = true;
     });
     this.#running.push(work);
     if (this.#running.length >= WINDOW) await this.#running.shift();

@@ -7,6 +7,8 @@ import type { SiteSettings } from './site-file.js';
 export interface HBaseSettings extends RpcSettings {
   /** REST gateway, for making and dropping tables; undefined where none is allowed. */
   readonly rest: string | undefined;
+  /** Nobody gave the gateway's host: it is sought on that of the first master. */
+  readonly isRestGuessed: boolean;
   readonly namespace: string;
   /** Stands before every table's name, `_` included. */
   readonly prefix: string;
@@ -127,8 +129,8 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     throw fault(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
   }
   const host = first.slice(0, first.lastIndexOf(':'));
-  const rest =
-    options.rest ?? address.rest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
+  const given = options.rest ?? address.rest;
+  const rest = given ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
   return {
     ...DEFAULTS,
     ...site?.timeouts,
@@ -140,6 +142,7 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     splitKeys: options.splitKeys,
     namespace: address.namespace,
     prefix: address.prefix,
+    isRestGuessed: given === undefined,
     rest: rest === undefined ? usualGateway(first) : gateway(rest),
   };
 }

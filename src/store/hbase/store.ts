@@ -19,6 +19,8 @@ export interface HBaseStoreOptions {
   readonly create?: boolean;
   /** A front end that does not show itself for so long is given up by the others, ms. */
   readonly leaseMs?: number;
+  /** A plan waits until the others have given up a writer that died, however little an operation may take. */
+  readonly patient?: boolean;
   /** Called between the parts of plans, by name; for tests. */
   readonly failpoint?: Failpoint;
 }
@@ -28,10 +30,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
   const client = new HBaseClient(settings);
   try {
     const registry = new TableRegistry(client, settings);
-    if (options.create === false && !(await registry.isThere())) {
-      const where = `${settings.namespace}:${settings.prefix}`;
-      throw new StoreError('noTable', `there is no directory in the HBase tables ${where}*; "rowan init" makes one`);
-    }
+    if (options.create === false) await registry.requireThere();
     await registry.ensure(INTERNAL_TABLES);
     const store = new HBaseStore(client, registry, settings, options);
     await store.start();
@@ -40,6 +39,11 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
     await client.close();
     throw error;
   }
+}
+
+/** Twice what passes until others free what a writer held that died within a batch, ms: its lease, and looks at it. */
+function patience(lease: number, late: number): number {
+  return 2 * (2 * lease + late);
 }
 
 /** The store over HBase: docs/adr/0015-hbase-journal.md. */
@@ -55,11 +59,13 @@ export class HBaseStore extends HBaseReader implements Store {
 
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
     const cluster = new Cluster(client, registry);
+    const lease = options.leaseMs ?? PACE.lease;
+    const late = settings.rpcTimeoutMs;
+    const plan = settings.operationTimeoutMs;
     const journal = new Journal(cluster, {
       clock: CLOCK,
-      pace: { ...PACE, lease: options.leaseMs ?? PACE.lease, plan: settings.operationTimeoutMs },
+      pace: { ...PACE, lease, late, plan: options.patient ? Math.max(plan, patience(lease, late)) : plan },
       answers: () => client.statistics.bytesReceived,
-      lateMs: settings.rpcTimeoutMs,
       newId: randomId,
       failpoint: options.failpoint,
     });

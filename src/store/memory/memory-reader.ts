@@ -4,7 +4,7 @@ import { selectColumns } from '../columns.js';
 import type { Batch, Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions, TableSpec } from '../contract.js';
 import { EMPTY, packSorted } from '../row.js';
 import { compileFilter, type RowTest } from '../row-filter.js';
-import { cellKey, noTable, rowKeyOf } from '../tables.js';
+import { cellKey, keyAfter, noTable, rowKeyOf } from '../tables.js';
 import type { Tree } from './tree.js';
 
 /** A scan ends a batch after so many rows looked at, … */
@@ -105,6 +105,10 @@ export abstract class MemoryReader implements Reader {
     return Buffer.concat(found, found.length * suffix);
   }
 
+  postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Buffer[] {
+    return prefixes.map((prefix) => this.postings(name, prefix, limit, after));
+  }
+
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
     const suffix = this.#suffix(name);
     const found: Buffer[] = [];
@@ -170,6 +174,7 @@ class MemoryScan implements Scan {
     this.#test = options.filter && compileFilter(options.filter);
     this.#reverse = options.reverse ?? false;
     this.#keysOnly = options.keysOnly ?? false;
+    this.#after = options.after;
     this.#left = options.limit ?? Number.POSITIVE_INFINITY;
     if (this.#left <= 0) this.#done = true;
   }
@@ -204,7 +209,7 @@ class MemoryScan implements Scan {
       ? this.#table.rows.backward(this.#after ?? to, visit)
       : this.#table.rows.forward(this.#after ?? from, this.#after !== undefined, visit);
     if (ended) this.#done = true;
-    return { keys, rows, scanned, until: this.#done ? 'end' : this.#after! };
+    return { keys, rows, scanned, until: this.#done ? 'end' : keyAfter(this.#after!) };
   }
 
   close(): void {

@@ -1,3 +1,5 @@
+import { lowerBound } from '../../bytes/compare.js';
+
 /** Keys of the longest leaf; a fuller one is split in two. */
 const LEAF = 256;
 
@@ -120,16 +122,4 @@ export class Tree {
     const right = { keys: leaf.keys.splice(at), values: leaf.values.splice(at), owner: this.#owner };
     this.#leaves.splice(index + 1, 0, right);
   }
-}
-
-/** Index of the first key that is ≥ `key`. */
-function lowerBound(keys: readonly Buffer[], key: Buffer): number {
-  let low = 0;
-  let high = keys.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (Buffer.compare(keys[middle]!, key) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -72,9 +72,6 @@ export function rest(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** What a front end that died has sent may arrive for so long. */
-export const LATE_MS = 10_000;
-
 /** A front end: what it asks of HBase a test may replace. */
 export interface Front {
   readonly client: Rows;
@@ -116,7 +113,7 @@ export class AtOnce {
 }
 
 export function journalOf({ cluster, options }: Front): Journal {
-  return new Journal(cluster, { ...options, answers: () => 0, lateMs: LATE_MS });
+  return new Journal(cluster, { ...options, answers: () => 0 });
 }
 
 export async function openSession({ cluster, clock, options }: Front): Promise<Session> {

@@ -5,16 +5,19 @@ import { ingest } from '../../../src/store/hbase/ingest.js';
 import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../../src/store/hbase/journal/locks.js';
+import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
 import type { RowMutation } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../src/store/row.js';
 import { StoreError } from '../../../src/store/store-error.js';
-import { AtOnce, type Front, journalOf, LATE_MS, openSession, rest } from './at-once.js';
+import { AtOnce, type Front, journalOf, openSession, rest } from './at-once.js';
 import { lost } from './rows.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
 const LOG: TableSpec = { name: 'log', families: [{ name: 'c' }], rising: true };
 const cell = (value: string) => ({ family: 0, qualifier: Buffer.from('id'), value: Buffer.from(value) });
+
+const guard = (value: string) => ({ op: 'equals' as const, ...cell(value) });
 
 function row(key: string): LoadRow {
   return { key: Buffer.from(key), row: packRow([cell(key)]) };
@@ -82,6 +85,35 @@ describe('a batch over HBase', () => {
     expect(told).to.be.instanceOf(StoreError);
   });
 
+  it('is not seen by guards of plans before it is decided', async () => {
+    const key = Buffer.from('a');
+    let decide: () => void = () => undefined;
+    const written = new Promise<void>((resolve) => {
+      front.client.putRows = (table, _keys, _rows, timestamp) => {
+        hbase.rows.table(table).mutate({ key, put: [cell('a')], timestamp });
+        resolve();
+        return new Promise<void>((go) => (decide = go));
+      };
+    });
+    const told = (error: unknown) => error;
+    const fails = { steps: [{ table: TABLE.name, key: Buffer.from('b'), guards: [guard('b')] }], decisive: 0 };
+    const loading = ingest(session, [{ table: TABLE.name, rows: [row('a')], absent: true }], fails).catch(told);
+    await written;
+    const other = hbase.front();
+    const beside = await openSession(other);
+    const steps = [
+      { table: TABLE.name, key, guards: [guard('a')] },
+      { table: LOG.name, append: [cell('seen')] },
+    ];
+    const guarded = runPlan(beside, { steps, decisive: 0 }, beside.turn()).catch(told);
+    await rest();
+    decide();
+    await front.clock.pass(1000);
+    expect(await loading).to.include({ code: 'guard' });
+    await other.clock.pass(1000);
+    expect(await guarded).to.include({ code: 'guard' });
+  });
+
   it('of which a put may still arrive is left to the sweeper', async () => {
     front.client.putRows = () => Promise.reject(lost());
     let told: unknown;
@@ -92,6 +124,25 @@ describe('a batch over HBase', () => {
     expect(session.ended).to.equal(true);
     const written = await front.client.get(front.cluster.journal, session.writer.id, { families: [JOURNAL.plan] });
     expect(written, 'the batch, in the journal').to.not.equal(undefined);
+  });
+
+  it('of which nobody knows whether it was announced is left to the sweeper', async () => {
+    const { mutate } = front.client;
+    front.client.mutate = async (table, mutation) => {
+      const done = await mutate(table, mutation);
+      if (table === front.cluster.journal && mutation.put?.some(({ family }) => family === JOURNAL.plan)) throw lost();
+      return done;
+    };
+    let told: unknown;
+    await load(session, 'a').catch((error: unknown) => {
+      told = error;
+    });
+    expect(told).to.be.instanceOf(StoreError);
+    expect(session.ended).to.equal(true);
+    const other = hbase.front();
+    await journalOf(other).start();
+    await other.clock.pass(2 * (PACE.late + PACE.lease));
+    expect(hbase.journal()).to.not.include(session.writer.id.toString('hex'));
   });
 
   it('whose front end died is taken back with rows that arrive after it was taken back', async () => {
@@ -120,7 +171,7 @@ describe('a batch over HBase', () => {
     const name = session.writer.id.toString('hex');
     await other.clock.pass(2 * PACE.lease);
     expect(scans).to.be.greaterThan(0);
-    await other.clock.pass(LATE_MS + PACE.lease);
+    await other.clock.pass(PACE.late + PACE.lease);
     expect(hbase.journal()).to.not.include(name);
     expect(await other.client.get(handle, Buffer.from('late'))).to.equal(undefined);
   });

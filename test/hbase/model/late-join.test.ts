@@ -8,7 +8,7 @@ import { Sweeper } from '../../../src/store/hbase/journal/sweeper.js';
 import { Tickets } from '../../../src/store/hbase/journal/tickets.js';
 import type { RowMutation } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter } from '../../../src/store/row.js';
-import { AtOnce, LATE_MS, openSession } from './at-once.js';
+import { AtOnce, openSession } from './at-once.js';
 import { lost } from './rows.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'a' }] };
@@ -45,14 +45,7 @@ describe('a join of a shared row that arrives again when the row was given back'
       expect(await other.client.mutate(table.handle, late!)).to.equal(true);
       expect(parseLock((await readLock(other.cluster, { table, key: KEY }))!).kind).to.equal('shared');
       const { cluster, clock, options } = other;
-      const sweeper = new Sweeper(
-        cluster,
-        new Tickets(cluster, clock),
-        clock,
-        options.pace.lease,
-        LATE_MS,
-        () => false,
-      );
+      const sweeper = new Sweeper(cluster, new Tickets(cluster, clock), clock, options.pace, () => false);
       await sweeper.sweep(session.writer.id);
       expect(await count()).to.equal(BigInt(holds));
     });

@@ -40,11 +40,13 @@ const MODEL_PACE: Pace = {
   idle: 1_000_000,
   idleLook: 1_000_000,
   vacant: 1_000_000,
+  late: 0,
   silence: 1_000_000,
 };
 /** Most runs of a scenario; `--times` makes more. */
 const QUICK_RUNS = 5000;
 const SOAK_RUNS = 20_000;
+const SOAK_SAMPLE = 8_000;
 /** A run that is not at its end by then does not end. */
 const MOST_STEPS = 2000;
 
@@ -231,7 +233,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'two that cross': {
     wishes: TWO,
     budget: { ...NOTHING, switches: inSoak ? 3 : 1, hurries: inSoak ? 1 : 0 },
-    sample: inSoak ? SOAK_RUNS : undefined,
+    sample: inSoak ? SOAK_SAMPLE : undefined,
   },
   'two that cross, one of which dies': {
     wishes: TWO,
@@ -240,7 +242,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'two that cross, one of which is given up and lives': {
     wishes: TWO,
     budget: { ...NOTHING, stalls: 1 },
-    sample: inSoak ? SOAK_RUNS : 150,
+    sample: inSoak ? SOAK_SAMPLE : 150,
   },
   'two that cross, and answers that are lost': {
     wishes: TWO,
@@ -249,7 +251,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'three that want two rows': {
     wishes: CROSSING,
     budget: { ...NOTHING, switches: inSoak ? 2 : 1 },
-    sample: inSoak ? SOAK_RUNS : undefined,
+    sample: inSoak ? SOAK_SAMPLE : undefined,
   },
   'three that want two rows, one of which dies': {
     wishes: CROSSING,
@@ -263,10 +265,10 @@ describe('the journal, stepped', function () {
   for (const [name, { wishes, budget, sample }] of Object.entries(SCENARIOS)) {
     it(`${name}: every plan ends, nothing stays, nothing is half done`, () =>
       seeded(async (random) => {
-        const mostRuns = rounds(sample ?? QUICK_RUNS, SOAK_RUNS);
+        const mostRuns = rounds(sample ?? QUICK_RUNS, sample ?? SOAK_RUNS);
         const { runs, isWhole } = await explore(() => Fronts.begin(wishes, budget), mostRuns, MOST_STEPS, random);
         if (sample === undefined) expect(isWhole, `${runs} runs are all`).to.equal(true);
-        expect(runs).to.be.greaterThan(100);
+        expect(runs).to.be.greaterThan(50);
       }));
   }
 });

@@ -205,7 +205,8 @@ export class ModelRows {
                 const keys = this.table(table).keys(range);
                 const rows = keys.map((key) => this.table(table).visible(key, options));
                 const found = keys.filter((_, i) => rows[i]);
-                return { keys: found, rows: rows.filter((row) => row !== undefined), scanned: found.length };
+                const there = rows.filter((row) => row !== undefined);
+                return { keys: found, rows: there, scanned: found.length, until: 'end' as const };
               },
               ({ keys, rows }) => [...keys, ...rows].map(hex).join(),
             );

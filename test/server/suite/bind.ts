@@ -142,6 +142,66 @@ export function bindSuite(directory: SuiteDirectory): void {
       else expect((await bound.notice())?.code).to.equal(8);
     });
 
+    for (const [attribute, value] of [
+      ['pwdAccountLockedTime', '000001010000Z'],
+      ['pwdAccountLockedTime', '20261101120000Z'],
+      ['nsAccountLock', 'TRUE'],
+    ] as const) {
+      it(`to an account that is locked by ${attribute} ${value} is refused as a wrong password is`, async () => {
+        const other = await directory.addPerson('locked', { userPassword: 'right' });
+        const set = async (...values: string[]) => {
+          const change = {
+            operation: 'replace',
+            attribute: { type: attribute, values: values.map((one) => Buffer.from(one)) },
+          } as const;
+          expect((await directory.admin.request({ op: 'modify', dn: other, changes: [change] })).code).to.equal(0);
+        };
+        // The credential is remembered.
+        const bound = await directory.connectAs(other, 'right');
+        await set(value);
+        const [locked, wrong] = [
+          await client.request(simpleBind(other, 'right')),
+          await client.request(simpleBind(other, 'no')),
+        ];
+        expect(locked.final.code).to.equal(49);
+        expect(locked.final).to.deep.equal(wrong.final);
+        const answer = await bound.search(other).catch(() => undefined);
+        if (answer) expect(answer.code, 'of the session that was open').to.equal(8);
+        else expect((await bound.notice())?.code, 'of the session that was open').to.equal(8);
+        await set();
+        expect(await client.bind(other, 'right')).to.equal(0);
+        await directory.admin.request({ op: 'delete', dn: other });
+      });
+    }
+
+    it('to an account whose lock says false succeeds', async () => {
+      const other = await directory.addPerson('unlocked', { userPassword: 'right', nsAccountLock: 'false' });
+      expect(await client.bind(other, 'right')).to.equal(0);
+    });
+
+    it('a locked user changes no password with a bind from before', async () => {
+      const other = await directory.addPerson('held', { userPassword: 'right' });
+      const bound = await directory.connectAs(other, 'right');
+      const lock = { type: 'pwdAccountLockedTime', values: [Buffer.from('000001010000Z')] };
+      const change = { operation: 'replace', attribute: lock } as const;
+      expect((await directory.admin.request({ op: 'modify', dn: other, changes: [change] })).code).to.equal(0);
+      const value = encodePasswordModify({
+        userIdentity: undefined,
+        oldPassword: undefined,
+        newPassword: Buffer.from('x'),
+      });
+      const answer = await bound
+        .request({ op: 'extended', oid: ExtendedOid.passwordModify, value })
+        .catch(() => undefined);
+      expect(answer?.code).to.not.equal(0);
+      await directory.admin.request({
+        op: 'modify',
+        dn: other,
+        changes: [{ ...change, attribute: { ...lock, values: [] } }],
+      });
+      expect(await client.bind(other, 'right')).to.equal(0);
+    });
+
     it('another attribute changed since does not', async () => {
       const other = await directory.addPerson('touched', { userPassword: 'same' });
       const bound = await directory.connectAs(other, 'same');

@@ -5,7 +5,14 @@ import { attributes } from '../directory.js';
 import { type Answer, RawClient } from '../raw-client.js';
 
 /** What a front end may lack: operations that ldapjs does not know, strictness that its parser does not have. */
-export type Lack = 'abandon' | 'cancel' | 'strictParser' | 'oidSelection' | 'binaryValues' | 'increment';
+export type Lack =
+  | 'abandon'
+  | 'cancel'
+  | 'strictParser'
+  | 'oidSelection'
+  | 'binaryValues'
+  | 'increment'
+  | 'policyControl';
 
 export interface Served {
   readonly url: string;

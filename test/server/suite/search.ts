@@ -135,6 +135,148 @@ export function searchSuite(directory: SuiteDirectory): void {
       expect(texts(below, 'entryDN')).to.deep.equal([ada]);
     });
 
+    it('memberOf and isMemberOf when they are named', async () => {
+      const group = `cn=friends,${team}`;
+      const bea = `uid=bea,${team}`;
+      await directory.add(group, { objectClass: 'groupOfNames', cn: 'friends', member: ada });
+      try {
+        const asked = (dn: string, attribute: string) => directory.admin.search(dn, { attributes: [attribute] });
+        expect(texts(await asked(ada, 'memberOf'), 'memberOf')).to.deep.equal([group]);
+        expect(texts(await asked(ada, 'ISMEMBEROF'), 'isMemberOf')).to.deep.equal([group]);
+        expect(names(await asked(bea, 'memberOf'))).to.deep.equal([]);
+        expect(names(await directory.admin.search(ada, { attributes: ['+', '*'] }))).not.to.include('memberOf');
+        const typesOnly = { attributes: ['memberOf'], typesOnly: true };
+        expect(names(await directory.admin.search(ada, typesOnly))).to.deep.equal(['memberOf']);
+        expect(names(await directory.admin.search(bea, typesOnly))).to.deep.equal([]);
+        const filter = equal('memberOf', group);
+        expect(dns(await directory.admin.search(directory.suffix, { scope: 'sub', filter }))).to.deep.equal([ada]);
+        const compare = { op: 'compare', dn: ada, attribute: 'memberOf', value: Buffer.from(group) } as const;
+        expect((await directory.admin.request(compare)).code).to.equal(6);
+      } finally {
+        await directory.admin.request({ op: 'delete', dn: group });
+      }
+    });
+
+    it('some of its values by a range, as Active Directory has it', async () => {
+      const { admin } = directory;
+      const group = `cn=crowd,${team}`;
+      const member = Array.from({ length: 2500 }, (_, n) => `uid=m${n},${team}`);
+      await directory.add(group, { objectClass: 'groupOfNames', cn: 'crowd', member, description: ['a', 'b', 'c'] });
+      const ask = async (...attributes: string[]) => admin.search(group, { attributes });
+      try {
+        const all: string[] = [];
+        for (const [asked, told] of [
+          ['member;range=0-999', 'member;range=0-999'],
+          ['MEMBER;range=1000-1999', 'member;range=1000-1999'],
+          ['member;range=2000-2999', 'member;range=2000-*'],
+        ] as const) {
+          const answer = await ask(asked);
+          expect(names(answer), asked).to.deep.equal([told]);
+          all.push(...texts(answer, told)!);
+        }
+        expect(all)
+          .to.deep.equal(texts(await ask('member'), 'member'))
+          .and.have.length(2500);
+        const tell = async (...asked: string[]) => {
+          const answer = await ask(...asked);
+          return Object.fromEntries(names(answer).map((name) => [name, texts(answer, name)!.length]));
+        };
+        expect(await tell('member;range=1500-*')).to.deep.equal({ 'member;range=1500-*': 1000 });
+        expect(await tell('member;range=2499-2499')).to.deep.equal({ 'member;range=2499-*': 1 });
+        expect(await tell('member;range=2500-2600'), 'beyond the end').to.deep.equal({ 'member;range=2500-*': 0 });
+        expect(await tell('member;range=0-0', 'description;range=1-1', 'cn')).to.deep.equal({
+          cn: 1,
+          'description;range=1-1': 1,
+          'member;range=0-0': 1,
+        });
+        expect(await tell('member', 'member;range=5-9'), 'instead of all').to.deep.equal({ 'member;range=5-9': 5 });
+        expect(Object.keys(await tell('*', 'member;range=0-9')))
+          .to.include('member;range=0-9')
+          .and.include('cn');
+        expect(await tell('seeAlso;range=0-9', 'nothing;range=0-9', 'member;x-a;range=0-9')).to.deep.equal({});
+        const typesOnly = { attributes: ['member;range=0-9'], typesOnly: true };
+        expect(names(await admin.search(group, typesOnly))).to.deep.equal(['member;range=0-9']);
+        expect(texts(await admin.search(group, typesOnly), 'member;range=0-9')).to.deep.equal([]);
+        const memberOf = await admin.search(`uid=ada,${team}`, { attributes: ['memberOf;range=0-*', 'entryDN'] });
+        expect(names(memberOf)).to.deep.equal(['entryDN']);
+      } finally {
+        await admin.request({ op: 'delete', dn: group });
+      }
+    });
+
+    it('members of a dynamic group, as if they stood in it', async () => {
+      const { admin } = directory;
+      const group = `cn=finders,${team}`;
+      const memberURL = `ldap:///${team}??one?(objectClass=person)`;
+      await directory.add(group, { objectClass: 'groupOfURLs', cn: 'finders', memberURL });
+      const tell = async (attributes: string[], typesOnly = false) => {
+        const answer = await admin.search(group, { attributes, typesOnly });
+        return Object.fromEntries(names(answer).map((name) => [name, texts(answer, name)!]));
+      };
+      try {
+        const all = ['ada', 'bea', 'cleo'].map((uid) => `uid=${uid},${team}`);
+        expect((await tell(['member'])).member).to.have.members(all);
+        expect(Object.keys(await tell(['MEMBER', 'cn']))).to.have.members(['member', 'cn']);
+        for (const asked of [[], ['*'], ['*', '+'], ['@groupOfNames'], ['distinguishedName']])
+          expect((await tell(asked)).member, asked.join()).to.have.members(all);
+        expect(await tell(['cn'])).to.deep.equal({ cn: ['finders'] });
+        expect(await tell(['member'], true)).to.deep.equal({ member: [] });
+        const first = await tell(['member;range=0-1']);
+        const rest = await tell(['member;range=2-3']);
+        expect(Object.keys({ ...first, ...rest })).to.deep.equal(['member;range=0-1', 'member;range=2-*']);
+        expect(Object.values({ ...first, ...rest }).flat()).to.have.members(all);
+        expect(Object.keys(await tell(['member;range=0-2']))).to.deep.equal(['member;range=0-*']);
+        const manage = [{ oid: ControlOid.manageDsaIT, critical: true, value: undefined }];
+        const stored = await admin.search(group, { attributes: ['member', 'memberURL'] }, manage);
+        expect(names(stored)).to.deep.equal(['memberURL']);
+        const answer = await admin.search(group, { attributes: ['member;range=200000-*'] });
+        expect([answer.code, answer.final.message]).to.deep.equal([
+          11,
+          'a dynamic group gives out 200000 members; search for the others by its memberURL',
+        ]);
+        const compare = { op: 'compare', dn: group, attribute: 'member', value: Buffer.from(all[1]!) } as const;
+        expect((await admin.request(compare)).code).to.equal(6);
+        const found = await admin.search(team, { scope: 'sub', filter: equal('member', ada) });
+        expect(dns(found)).to.deep.equal([group]);
+      } finally {
+        await admin.request({ op: 'delete', dn: group });
+      }
+    });
+
+    it('a range in any case, by OID, and none that is no range', async function () {
+      directory.needs(this, 'oidSelection');
+      const ask = async (attribute: string) => directory.admin.search(ada, { attributes: [attribute] });
+      expect(names(await ask('2.5.4.4;Range=0-*'))).to.deep.equal(['sn;range=0-*']);
+      expect(names(await ask('sn;lang-de;RANGE=0-5'))).to.deep.equal(['sn;lang-de;range=0-*']);
+      expect(names(await ask('sn;range=0-5;lang-de'))).to.deep.equal(['sn;lang-de;range=0-*']);
+      expect(names(await ask('userPassword;range=0-*'))).to.deep.equal([]);
+      for (const range of ['range=5-4', 'range=', 'range=x-9', 'range=1', 'range=-1-5', 'range=0-99999999999']) {
+        const answer = await ask(`member;${range}`);
+        expect([answer.code, answer.final.message], range).to.deep.equal([
+          53,
+          `attribute 'member;${range}': a range of values is 'range=0-999' or 'range=1000-*', the first not above the last`,
+        ]);
+      }
+    });
+
+    it('groups of an entry by a range', async () => {
+      const groups = ['x', 'y', 'z'].map((cn) => `cn=${cn},${team}`);
+      for (const [n, dn] of groups.entries())
+        await directory.add(dn, { objectClass: 'groupOfNames', cn: 'xyz'[n]!, member: ada });
+      try {
+        const ask = async (attribute: string) => directory.admin.search(ada, { attributes: [attribute] });
+        const all = texts(await ask('memberOf'), 'memberOf');
+        expect(all).to.have.members(groups);
+        const first = await ask('memberOf;range=0-1');
+        expect(names(first)).to.deep.equal(['memberOf;range=0-1']);
+        const rest = await ask('memberOf;range=2-9');
+        expect(names(rest)).to.deep.equal(['memberOf;range=2-*']);
+        expect([...texts(first, 'memberOf;range=0-1')!, ...texts(rest, 'memberOf;range=2-*')!]).to.deep.equal(all);
+      } finally {
+        for (const dn of groups) await directory.admin.request({ op: 'delete', dn });
+      }
+    });
+
     it('none by 1.1, the rest of the list wins over it', async () => {
       expect(names(await directory.admin.search(ada, { attributes: ['1.1'] }))).to.deep.equal([]);
       expect(names(await directory.admin.search(ada, { attributes: ['1.1', 'uid'] }))).to.deep.equal(['uid']);

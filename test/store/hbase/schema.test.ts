@@ -52,10 +52,12 @@ describe('HBase tables', function () {
   it('are made as they are described, pre-split, once, and dropped', async () => {
     const settings = { ...server.settings(freshPrefix(), { regions: 4 }), splitKeys: () => KEYS };
     const registry = registryOf(settings);
-    const gateway = new Gateway(settings.rest!);
-    expect(await registry.isThere()).to.equal(false);
+    const gateway = new Gateway(settings.rest!, false);
+    expect((await failure(registry.verify([]))).message).to.equal(
+      `there is no directory in the HBase tables default:${settings.prefix}*; "rowan init" makes one`,
+    );
     await registry.ensure([{ name: 'journal', families: [{ name: 'plan', ordered: true }] }]);
-    expect(await registry.isThere()).to.equal(true);
+    await registry.requireThere();
     expect(await registry.list()).to.deep.equal([]);
 
     await Promise.all([
@@ -134,7 +136,7 @@ describe('HBase tables', function () {
     const cutOff = await openHBaseStore({ ...settings, rest: 'http://127.0.0.1:1' });
     const withoutGateway = await openHBaseStore({ ...settings, rest: undefined });
     const registry = registryOf(settings);
-    const gateway = new Gateway(settings.rest!);
+    const gateway = new Gateway(settings.rest!, false);
     const { name } = registry.handle(INDEX);
     const wrong = async (): Promise<string | undefined> => (await registry.verify([]))!.get(name)?.join();
     const key = Buffer.alloc(20, 0xaa);
@@ -143,7 +145,8 @@ describe('HBase tables', function () {
       await store.commit({ steps: [{ table: INDEX.name, key, put: [MARK] }], decisive: 0 });
       await failure(cutOff.dropTable(INDEX.name));
       expect(await store.tables()).to.deep.equal([]);
-      expect(await wrong()).to.match(/dropping it is under way, or was broken off/);
+      expect(await wrong()).to.match(/dropping it is under way, or was broken off\. .* by a server that reaches/);
+      expect(await wrong()).to.include(`give HBase's shell: disable '${name}'; drop '${name}'`);
       await store.createTable(INDEX);
       expect(await store.tables()).to.deep.equal([INDEX]);
       expect(await store.get(INDEX.name, key)).to.equal(undefined);
@@ -174,7 +177,7 @@ describe('HBase tables', function () {
   it('made and dropped by several at once are there or not at last, as the catalog says', async () => {
     const settings = server.settings(freshPrefix());
     const stores = await Promise.all([1, 2, 3].map(() => openHBaseStore(settings)));
-    const gateway = new Gateway(settings.rest!);
+    const gateway = new Gateway(settings.rest!, false);
     const { name } = registryOf(settings).handle(INDEX);
     try {
       for (let round = 0; round < 3; round++) {
@@ -194,7 +197,7 @@ describe('HBase tables', function () {
 
   it('get the families they lack, and are refused where they would lose data', async () => {
     const settings = server.settings(freshPrefix(), { durability: 'fsync' });
-    const gateway = new Gateway(settings.rest!);
+    const gateway = new Gateway(settings.rest!, false);
     const admin = new TableAdmin(settings, () => Promise.reject(new Error('not called')));
     const never = () => Promise.reject(new Error('not called'));
     const table = describeTable(settings, MASTER);
@@ -225,7 +228,7 @@ describe('HBase tables', function () {
     expect(error.message).to.include(`create '${settings.prefix}tables', DURABILITY => 'USE_DEFAULT', {NAME => 'spec'`);
     await registryOf(settings).ensure([]);
     await alone.ensure([]);
-    const gateway = new Gateway(settings.rest!);
+    const gateway = new Gateway(settings.rest!, false);
     await gateway.create(describeTable(settings, INDEX));
     await alone.create(INDEX, async () => ticket());
     expect(await alone.list()).to.deep.equal([INDEX]);
@@ -234,15 +237,13 @@ describe('HBase tables', function () {
     expect(await alone.list()).to.deep.equal([]);
   });
 
-  it('name what is wrong with the gateway', async () => {
+  it('name the namespace that is not there', async () => {
     const settings = server.settings(freshPrefix());
-    const nobody = await failure(new Gateway('http://127.0.0.1:1').tables());
-    expect([nobody.code, nobody.message]).to.deep.equal([
-      'unavailable',
-      "HBase's REST gateway http://127.0.0.1:1 does not answer (ECONNREFUSED)",
-    ]);
     const elsewhere = await failure(registryOf({ ...settings, namespace: 'nowhere' }).ensure([]));
-    expect(elsewhere.message).to.match(/NamespaceNotFoundException.* nowhere/);
+    const making = `curl -X POST ${settings.rest}/namespaces/nowhere`;
+    expect(elsewhere.message).to.equal(
+      `HBase has no namespace nowhere: give HBase's shell create_namespace 'nowhere', or ${making}`,
+    );
   });
 
   it('have commands for the shell that make the same table', () => {

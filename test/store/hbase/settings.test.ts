@@ -38,6 +38,12 @@ describe('HBase settings', () => {
     expect(read('hbase://a', { rest: 'https://gate:8443/hbase/' }).rest).to.equal('https://gate:8443/hbase');
   });
 
+  it('know whether the address of the gateway was guessed', () => {
+    expect(read('hbase://a')).to.include({ rest: 'http://a:8080', isRestGuessed: true });
+    expect(read('hbase://a?rest=b:2').isRestGuessed).to.equal(false);
+    expect(read('hbase://a', { rest: 'http://b:2' }).isRestGuessed).to.equal(false);
+  });
+
   it('name what cannot be understood', () => {
     expect(fault(() => read('hbase://'))).to.match(/^no HBase master is named/);
     expect(fault(() => read('hbase://a:99999'))).to.equal(

@@ -141,8 +141,10 @@ export function random(): { seed: number; next(below: number): number } {
   return {
     seed,
     next(below) {
-      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-      return Math.floor((state / 0x100000000) * below);
+      state = (state + 0x9e3779b9) | 0;
+      let z = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+      z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
+      return Math.floor((((z ^ (z >>> 15)) >>> 0) / 0x100000000) * below);
     },
   };
 }

@@ -111,6 +111,12 @@ export function readSuite(f: Fixture): void {
         expect((await scanAll(f.store, TABLE, range)).keys).to.deep.equal(expected);
         expect((await scanAll(f.store, TABLE, range, { reverse: true })).keys).to.deep.equal([...expected].reverse());
         expect(await f.store.count(TABLE, range, 100)).to.equal(expected.length);
+        for (const [i, key] of expected.entries()) {
+          const options = { after: bytes(key) };
+          expect((await scanAll(f.store, TABLE, range, options)).keys).to.deep.equal(expected.slice(i + 1));
+          const back = await scanAll(f.store, TABLE, range, { ...options, reverse: true });
+          expect(back.keys).to.deep.equal(expected.slice(0, i).reverse());
+        }
       });
     }
 

@@ -58,6 +58,7 @@ export function tableSuite(f: Fixture): void {
       expect(await codeOfCall(() => f.store.getCells(none, bytes('k'), 0, bytes('')))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.scan(none, {}).next())).to.equal('noTable');
       expect(await codeOfCall(() => f.store.postings(none, bytes('k'), 1))).to.equal('noTable');
+      expect(await codeOfCall(() => f.store.postingsMany(none, [bytes('k')], 1))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.postingCount(none, bytes('k'), 1))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.rangePostings(none, {}, 1))).to.equal('noTable');
       expect(await codeOfCall(() => f.store.count(none, {}, 1))).to.equal('noTable');
@@ -69,6 +70,7 @@ export function tableSuite(f: Fixture): void {
       let errors = 0;
       for (const call of [
         () => f.store.postings(PEOPLE.name, bytes('k'), 1),
+        () => f.store.postingsMany(PEOPLE.name, [bytes('k')], 1),
         () => f.store.getCells(PEOPLE.name, bytes('k'), 0, bytes('')),
       ]) {
         try {
@@ -78,7 +80,7 @@ export function tableSuite(f: Fixture): void {
           errors++;
         }
       }
-      expect(errors).to.equal(2);
+      expect(errors).to.equal(3);
     });
   });
 }

@@ -1,6 +1,7 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
+import { EMPTY } from '../../../store/row.js';
 import type { ValuesNeeded } from '../../model/large.js';
-import type { Sight } from '../viewer/viewer.js';
+import type { Sight } from '../../model/viewer.js';
 
 /**
  * LDAP filters compiled for evaluation over packed master rows, three-valued as RFC 4511 §4.5.1.7 says: an undefined
@@ -21,6 +22,29 @@ export interface Candidate {
   sight: Sight | undefined;
   /** Values over 64 KiB by latin-1 qualifier, when the filter looks into values and the row has such. */
   large: ReadonlyMap<string, Buffer> | undefined;
+  /** Names of the groups that the entry is in (`Dn.norm`, Latin-1); absent: not known, terms on them are Undefined. */
+  groups?: ReadonlySet<string>;
+  /** The same of some of them: what these leave open is Undefined. */
+  someGroups?: ReadonlySet<string>;
+  /** Whether the entry is in the chain; absent: not known, terms on chains are Undefined. */
+  isIn?: (chain: Chain) => boolean;
+}
+
+/** To be filled in. */
+export function emptyCandidate(): Candidate {
+  return { row: EMPTY, dn: EMPTY, hasSubordinates: false, numSubordinates: 0, sight: undefined, large: undefined };
+}
+
+/** What refers to one of several entries in a way that the entry at hand does not tell. */
+export interface Chain {
+  /** `chain`: by values, directly or by way of others; `url`: dynamic groups, whose URLs find it. */
+  readonly by: 'chain' | 'url';
+  /** The attribute whose values refer. */
+  readonly type: AttributeType;
+  /** Normal forms of the DNs where the chains end. */
+  readonly ends: readonly Buffer[];
+  /** Normal form of an object class that all entries of it have. */
+  readonly among?: Buffer | undefined;
 }
 
 /** How a term can be found in an index; `norm`s are not yet cut. */
@@ -54,7 +78,11 @@ export interface Term {
   readonly types: readonly AttributeType[];
   /** Undefined when neither an index nor a store filter can tell anything. */
   readonly lookup: Lookup | undefined;
-  /** The lookup finds exactly the entries for which the term is true, and it is false for all others. */
+  /** The group (`Dn.norm`) in whose members alone the term can be true. */
+  readonly group?: Buffer | undefined;
+  /** The chain whose entries are those for which the term is true; beside a lookup: together with those it finds. */
+  readonly chain?: Chain | undefined;
+  /** The lookup finds all for which the term is true but those of the chain, and no others: of these it is false. */
   readonly exact: boolean;
   evaluate(candidate: Candidate): Tri;
 }
@@ -68,6 +96,12 @@ export type CompiledFilter =
 export interface Needs {
   dn: boolean;
   subordinates: boolean;
+  /** The groups of an entry, where what is known without them leaves the filter Undefined. */
+  groups: boolean;
+  /** Groups that terms name (`Dn.norm`). */
+  readonly named: Buffer[];
+  /** Those that terms ask for, where what is known without them leaves the filter Undefined. */
+  readonly chains: Chain[];
   /** Types whose values are looked into, not only at their presence: large ones have to be read. */
   values: ValuesNeeded;
 }

@@ -3,10 +3,11 @@ import { isAskable } from '../../../schema/describer.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { nextCell } from '../../../store/row.js';
-import { isComputed } from '../../model/computed.js';
+import { isComputed, isMembership } from '../../model/computed.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
+import { groupTypes } from '../../model/group-rows.js';
 import { MASTER } from '../../model/tables.js';
-import { isHidden, type Viewer } from '../viewer/viewer.js';
+import { isHidden, type Viewer } from '../../model/viewer.js';
 import {
   type Candidate,
   type CompiledFilter,
@@ -21,6 +22,7 @@ import { EqualitySets } from './equality-sets.js';
 import {
   assertionTest,
   cellBytes,
+  chainTerm,
   computedTerm,
   isOrBelow,
   normalizeParts,
@@ -32,6 +34,7 @@ import {
   undefinedTerm,
 } from './filter-terms.js';
 import { SharedForms } from './forms.js';
+import { MemberTerm } from './member-term.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 import { ValuesTerm } from './values-term.js';
 import { WantedDescriptions } from './wanted.js';
@@ -60,15 +63,17 @@ export class FilterCompiler {
     this.#wanted = new WantedDescriptions(schema, descriptions);
   }
 
-  compile(filter: Filter, viewer: Viewer): { filter: CompiledFilter; needs: Needs } {
+  /** `alone`: of an entry alone; what is to be looked up elsewhere is Undefined. */
+  compile(filter: Filter, viewer: Viewer, alone = false): { filter: CompiledFilter; needs: Needs } {
     const compilation = new Compilation(this.#schema, this.#descriptions, this.#wanted, viewer);
-    return { filter: compilation.filter(filter), needs: compilation.needs };
+    const compiled = compilation.filter(filter);
+    return { filter: compiled, needs: alone ? { ...compilation.needs, groups: false, chains: [] } : compilation.needs };
   }
 }
 
 /** The compilation of one filter. */
 class Compilation {
-  readonly needs: Needs = { dn: false, subordinates: false, values: undefined };
+  readonly needs: Needs = { dn: false, subordinates: false, groups: false, named: [], chains: [], values: undefined };
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
@@ -219,6 +224,7 @@ class Compilation {
     const rule = filter.rule === undefined ? undefined : this.#schema.rule(filter.rule);
     if (filter.rule !== undefined && !rule)
       return undefinedTerm(`matching rule '${filter.rule.slice(0, 100)}' is not known`);
+    if (rule?.inChain) return this.#inChain(filter, rule);
     if (filter.attribute === undefined) {
       if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
       return this.#anyAttributeTerm(filter, rule);
@@ -247,6 +253,24 @@ class Compilation {
         return t === TRUE ? TRUE : inDn(candidate) ? TRUE : t;
       },
     };
+  }
+
+  #inChain({ attribute, dnAttributes, value }: Extensible, rule: MatchingRule): CompiledFilter {
+    if (attribute === undefined) return undefinedTerm('an in-chain match needs an attribute');
+    if (dnAttributes) return undefinedTerm("an in-chain match does not look at names: leave out ':dn'");
+    const wanted = this.#asked(attribute);
+    if ('kind' in wanted) return wanted;
+    const { type, options, text } = wanted;
+    if (!this.#schema.ruleApplies(rule, type))
+      return undefinedTerm(`an in-chain match does not suit attribute '${text}', whose values are no DNs`);
+    if (options.length > 0) return undefinedTerm('an in-chain match takes an attribute without options');
+    // Groups in groups count there in any case.
+    if (isMembership(type)) return this.#ruleTerm(wanted, type.equality, value);
+    if (isComputed(type)) return undefinedTerm(`attribute '${text}' leads to no other entry`);
+    const end = rule.normalizeAssertion(value);
+    if (!end) return noValueOf(wanted);
+    const term = chainTerm(type, end, this.needs);
+    return this.#viewer.sightOf ? seenTerm(term, wanted) : term;
   }
 
   #extensibleTerm(wanted: AttributeDescription, rule: MatchingRule | undefined, assertion: Buffer): CompiledFilter {
@@ -299,8 +323,23 @@ class Compilation {
     const { needs } = this;
     const term = isComputed(asked.type)
       ? computedTerm(asked.type, test, needs)
-      : this.#valuesTerm(asked, test, lookup, exact);
-    return this.#viewer.sightOf ? seenTerm(term, asked.type) : term;
+      : this.#memberTerm(asked, this.#valuesTerm(asked, test, lookup, exact));
+    return this.#viewer.sightOf ? seenTerm(term, asked) : term;
+  }
+
+  /** Dynamic groups have members, too. */
+  #memberTerm(asked: AttributeDescription, values: Term): Term {
+    const { lookup } = values;
+    const { member, urls, dynamic } = groupTypes(this.#schema);
+    if (asked.type !== member || asked.options.length > 0) return values;
+    if (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf') return values;
+    const [url] = urls;
+    const hasUrl = url && this.#valuesTerm(this.#schema.requireDescription(url.name), undefined, undefined, false);
+    const ends = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
+    if (!hasUrl) return values;
+    const links = { by: 'url', type: url, ends, among: dynamic } as const;
+    this.needs.chains.push(links);
+    return new MemberTerm(values, hasUrl, links);
   }
 
   #valuesTerm(

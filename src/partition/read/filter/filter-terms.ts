@@ -1,9 +1,9 @@
 import { sameBytes } from '../../../bytes/compare.js';
 import { findBytes } from '../../../bytes/find.js';
-import type { AttributeType, MatchingRule } from '../../../schema/schema-types.js';
+import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
-import { SUBSCHEMA_DN } from '../../model/computed.js';
-import type { Candidate, CompiledFilter, FormTest, Needs, Term } from './compiled-filter.js';
+import { isMembership, SUBSCHEMA_DN } from '../../model/computed.js';
+import type { Candidate, CompiledFilter, FormTest, Needs, Term, Tri } from './compiled-filter.js';
 import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
@@ -105,18 +105,24 @@ export function hasParts(
  * Where rights differ from entry to entry: the term is Undefined where the type asked for may not be searched. Types
  * below it that may not are not in the row, so that the term may be false where the lookup finds the entry.
  */
-export function seenTerm(term: Term, type: AttributeType): Term {
+export function seenTerm(term: Term, asked: AttributeDescription): Term {
   return {
     kind: 'term',
     types: term.types,
     lookup: term.lookup,
-    exact: term.exact && type.subtypes.length === 1,
-    evaluate: (candidate) => (candidate.sight?.allows('search', type) === false ? UNDEFINED : term.evaluate(candidate)),
+    group: term.group,
+    chain: term.chain,
+    exact: term.exact && asked.type.subtypes.length === 1,
+    evaluate(candidate) {
+      const { sight } = candidate;
+      return !sight || sight.all || sight.allows('search', asked) ? term.evaluate(candidate) : UNDEFINED;
+    },
   };
 }
 
 /** Attributes that are computed when read (RFC 5020, RFC 4512 §4.2, X.501 hasSubordinates). */
 export function computedTerm(type: AttributeType, test: FormTest | undefined, needs: Needs): Term {
+  if (isMembership(type)) return membershipTerm(type, test, needs);
   const name = type.name.toLowerCase();
   if (name === 'entrydn') needs.dn = true;
   if (name.endsWith('subordinates')) needs.subordinates = true;
@@ -133,4 +139,30 @@ export function computedTerm(type: AttributeType, test: FormTest | undefined, ne
     exact: false,
     evaluate: (candidate) => (!test || passes(test, value(candidate)) ? TRUE : FALSE),
   };
+}
+
+/** The groups of an entry; their names are the forms of the values. */
+function membershipTerm(type: AttributeType, test: FormTest | undefined, needs: Needs): Term {
+  needs.groups = true;
+  const holds = (groups: ReadonlySet<string>): boolean => {
+    if (!test) return groups.size > 0;
+    if (test.equal !== undefined) return groups.has(test.equal);
+    for (const name of groups) if (test.matches(Buffer.from(name, 'latin1'))) return true;
+    return false;
+  };
+  const evaluate = ({ groups, someGroups }: Candidate): Tri => {
+    if (groups) return holds(groups) ? TRUE : FALSE;
+    return someGroups && holds(someGroups) ? TRUE : UNDEFINED;
+  };
+  const group = test?.equal === undefined ? undefined : Buffer.from(test.equal, 'latin1');
+  if (group) needs.named.push(group);
+  return { kind: 'term', types: [type], lookup: undefined, group, exact: false, evaluate };
+}
+
+/** Entries that lead to an end by values of an attribute. */
+export function chainTerm(type: AttributeType, end: Buffer, needs: Needs): Term {
+  const chain = { by: 'chain', type, ends: [end] } as const;
+  needs.chains.push(chain);
+  const evaluate = ({ isIn }: Candidate): Tri => (isIn ? (isIn(chain) ? TRUE : FALSE) : UNDEFINED);
+  return { kind: 'term', types: [type], lookup: undefined, chain, exact: false, evaluate };
 }

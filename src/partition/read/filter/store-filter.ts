@@ -23,7 +23,7 @@ export function mayBeTrue(filter: CompiledFilter): Translated {
     case 'or':
       return either(filter.of.map(mayBeTrue));
     case 'term':
-      return filter.lookup ? termMayBeTrue(filter.types, filter.lookup) : 'all';
+      return filter.lookup ? either([termMayBeTrue(filter.types, filter.lookup), ...referring(filter)]) : 'all';
   }
 }
 
@@ -42,8 +42,13 @@ function mayBeFalse(filter: CompiledFilter): Translated {
   }
 }
 
-function isExact({ exact, lookup, types }: Term): boolean {
-  return exact && lookup !== undefined && !hasTooManyColumns(types, lookup);
+/** Rows for which the term may be true by what other entries say. */
+function referring({ chain }: Term): StoreFilter[] {
+  return chain?.type.subtypes.map((type) => termFilter(type, { kind: 'presence' })) ?? [];
+}
+
+function isExact({ exact, lookup, chain, types }: Term): boolean {
+  return exact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
 }
 
 /** Names of one OR: with more of them rows are let through that have any value of the types. */

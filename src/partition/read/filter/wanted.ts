@@ -2,7 +2,7 @@ import { BoundedMap } from '../../../cache/bounded-map.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../../schema/schema-types.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
-import { isHidden } from '../viewer/viewer.js';
+import { isHidden } from '../../model/viewer.js';
 
 /** What terms over one description have in common. */
 export interface Wanted {

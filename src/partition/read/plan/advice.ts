@@ -6,6 +6,10 @@ export function adviceFor(indexes: IndexSet, filter: CompiledFilter): string | u
   const names = new Set<string>();
   const visit = (part: CompiledFilter): void => {
     if (part.kind === 'and' || part.kind === 'or') part.of.forEach(visit);
+    if (part.kind === 'term' && part.chain) {
+      const { type } = part.chain;
+      if (!indexes.of(type)) names.add(`rowan index add ${type.name}`);
+    }
     if (part.kind !== 'term' || !part.lookup || part.lookup.kind === 'presence') return;
     const middle = part.lookup.kind === 'pattern' && !part.lookup.initial;
     for (const type of part.types) {

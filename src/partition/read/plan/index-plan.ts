@@ -11,7 +11,7 @@ import {
   UUID_BYTES,
 } from '../../model/tables.js';
 import { MAX_NORM } from '../../model/thresholds.js';
-import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
+import type { Chain, CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 import { commonIds, MAX_COMPARED } from './id-set.js';
 import { type Counted, countSource, type Source, sourceIds } from './sources.js';
@@ -38,6 +38,10 @@ export interface Asking {
   readonly consider?: Consider | undefined;
   /** Ranges that are read to count them become their ids, or stay ranges, or there are to be none. */
   readonly ranges?: 'ids' | 'kept' | 'none' | undefined;
+  /** Ids, rising, of all entries that may be in a group; undefined where it cannot tell. */
+  readonly membersOf: (group: Buffer) => Maybe<Buffer | undefined>;
+  /** Ids, rising, of the entries in a chain; absent where nothing is to be looked up in other entries. */
+  readonly inChain?: ((chain: Chain) => Maybe<Buffer>) | undefined;
   /** Called again and again while the plan is made: lets others through where that takes long. */
   readonly pause?: (() => Maybe<void>) | undefined;
 }
@@ -64,12 +68,21 @@ export function planIndexes(filter: CompiledFilter, asking: Asking): Maybe<Index
   }
 }
 
+/** With so few candidates it is asked of each whether it is in a group: its members are not gone through. */
+const FEW_MEMBERS = 1000;
+
+/** Whether finding the candidates means going from entry to entry. */
+function isWayOff(part: CompiledFilter): boolean {
+  return part.kind === 'term' && (part.group !== undefined || part.chain?.by === 'chain');
+}
+
 /**
  * Parts of an AND in the order in which they are looked at, which ends at one that leaves a single entry: equality
- * first, and there objectClass last.
+ * first, and there objectClass last; groups and chains behind all others.
  */
 function rarestFirst(parts: readonly CompiledFilter[]): readonly CompiledFilter[] {
   const rank = (part: CompiledFilter): number => {
+    if (isWayOff(part)) return 3;
     if (part.kind !== 'term' || part.lookup?.kind !== 'equality') return 2;
     return part.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
   };
@@ -100,14 +113,17 @@ function fetchOne(term: Term, asking: Asking): Maybe<IndexPlan | undefined> {
     const count = ids.length / UUID_BYTES;
     return count < FETCH ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
   };
+  const more = term.chain && asking.inChain?.(term.chain);
   const ids = asking.reader.postings(index.table, prefix, FETCH);
-  return isPromise(ids) ? ids.then((i) => make(i) ?? planTerm(term, asking)) : make(ids);
+  if (!more) return isPromise(ids) ? ids.then((i) => make(i) ?? planTerm(term, asking)) : make(ids);
+  return chain(ids, (i) => chain(more, (others) => (others.length === 0 && make(i)) || planTerm(term, asking)));
 }
 
 function planAnd(parts: readonly CompiledFilter[], asking: Asking): Maybe<IndexPlan | undefined> {
   const ordered = asking.consider ? parts : rarestFirst(parts);
   return fold(ordered, undefined as IndexPlan | undefined, (best, part) => {
-    if (best && best.count <= 1 && !asking.consider) return best;
+    const enough = part.kind === 'term' && part.group ? FEW_MEMBERS : 1;
+    if (best && best.count <= enough && !asking.consider) return best;
     // The first is the rarest by its kind: its ids are worth reading at once.
     const plan = best ? planPart(part, asking) : planIndexes(part, asking);
     return chain(plan, (found) => paused(asking, cheaper(best, found)));
@@ -149,6 +165,8 @@ function union(plans: readonly IndexPlan[]): IndexPlan {
 
 function planTerm(term: Term, asking: Asking): Maybe<IndexPlan | undefined> {
   const { consider } = asking;
+  if (term.group) return planMembers(term, term.group, asking);
+  if (term.chain?.by === 'chain' && asking.inChain) return planChain(term, term.chain, asking.inChain, asking);
   const choices = choicesOf(term, asking);
   if (typeof choices === 'string') {
     consider?.(term, undefined, choices);
@@ -160,10 +178,35 @@ function planTerm(term: Term, asking: Asking): Maybe<IndexPlan | undefined> {
       return sources;
     }),
   );
-  return chain(taken, (all) => {
-    const count = all.reduce((sum, one) => sum + one.count, 0);
-    consider?.(term, count, term.lookup!.kind);
-    return { sources: all.map(({ source }) => source), count, term: term.types.map(({ name }) => name).join(',') };
+  const more = term.chain && asking.inChain?.(term.chain);
+  return chain(taken, (all) =>
+    chain(more, (ids) => {
+      if (ids && ids.length > 0) all.push({ source: { ids }, count: ids.length / UUID_BYTES });
+      const count = all.reduce((sum, one) => sum + one.count, 0);
+      consider?.(term, count, term.lookup!.kind);
+      return { sources: all.map(({ source }) => source), count, term: term.types.map(({ name }) => name).join(',') };
+    }),
+  );
+}
+
+function planMembers(term: Term, group: Buffer, { membersOf, consider }: Asking): Maybe<IndexPlan | undefined> {
+  return chain(membersOf(group), (ids) => {
+    const count = ids && ids.length / UUID_BYTES;
+    consider?.(term, count, ids ? 'members' : 'the members of the group cannot be gone through');
+    return ids && { sources: [{ ids }], count: count!, term: term.types[0]!.name };
+  });
+}
+
+function planChain(
+  term: Term,
+  links: Chain,
+  inChain: NonNullable<Asking['inChain']>,
+  { consider }: Asking,
+): Maybe<IndexPlan> {
+  return chain(inChain(links), (ids) => {
+    const count = ids.length / UUID_BYTES;
+    consider?.(term, count, 'chain');
+    return { sources: [{ ids }], count, term: term.types[0]!.name };
   });
 }
 

@@ -1,5 +1,5 @@
 import type { KeyRange } from '../../../store/contract.js';
-import type { Index, IndexSet } from '../../model/index-set.js';
+import { type Index, type IndexSet, OBJECT_CLASS_OID } from '../../model/index-set.js';
 import { cutNorm, EQUALITY, equalityPrefix, gramPrefix, PRESENCE_PREFIX, prefixEnd } from '../../model/tables.js';
 import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
@@ -58,8 +58,9 @@ function addBest(parts: readonly CompiledFilter[], indexes: IndexSet, found: Fou
   return usable.length > 0 && addRanges(usable[0]!, indexes, found);
 }
 
-function addTerm({ lookup, types }: Term, indexes: IndexSet, found: Found): boolean {
+function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, found: Found): boolean {
   if (!lookup || types.length === 0) return false;
+  if (chain && !addClass(chain.among, indexes, found)) return false;
   for (const type of types) {
     const index = indexes.of(type);
     if (!index?.ready) return false;
@@ -67,6 +68,14 @@ function addTerm({ lookup, types }: Term, indexes: IndexSet, found: Found): bool
     if (!ranges) return false;
     found.set(index, [...(found.get(index) ?? []), ...ranges]);
   }
+  return true;
+}
+
+/** All entries of a class. */
+function addClass(norm: Buffer | undefined, indexes: IndexSet, found: Found): boolean {
+  const index = indexes.list.find(({ type }) => type.oid === OBJECT_CLASS_OID);
+  if (!index?.ready || !norm) return false;
+  found.set(index, [...(found.get(index) ?? []), startingWith(equalityPrefix(norm))]);
   return true;
 }
 

@@ -2,6 +2,7 @@ import type { Maybe } from '../../../store/contract.js';
 import { chain, fold } from '../../../store/maybe.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { type Asking, type IndexPlan, planIndexes } from './index-plan.js';
+import { keyRanges } from './key-ranges.js';
 import type { Source } from './sources.js';
 
 /** An index plan that later pages find again: it is of one part of the filter, named by its number. */
@@ -22,7 +23,9 @@ export function planPages(filter: CompiledFilter, asking: Asking): Maybe<PagePla
   const all = fold([...parts.keys()], undefined as unknown, (_, part) => {
     if (best && best.count <= 1) return;
     return chain(planIndexes(parts[part]!, { ...asking, ranges: 'kept' }), (plan) => {
-      if (plan && (!best || plan.count < best.count)) best = { ...plan, part };
+      // Ids that no index holds have no place among ranges of keys.
+      const isKept = plan && (isByIds(plan.sources) || keyRanges(parts[part]!, asking.indexes));
+      if (isKept && (!best || plan.count < best.count)) best = { ...plan, part };
       return asking.pause?.();
     });
   });

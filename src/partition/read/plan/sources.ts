@@ -1,3 +1,4 @@
+import { batchesOf } from '../../../store/batches.js';
 import type { KeyRange, Maybe, Reader } from '../../../store/contract.js';
 import { chain, fold, isPromise } from '../../../store/maybe.js';
 import type { RecentCounts } from '../../model/recent-counts.js';
@@ -99,32 +100,31 @@ class ListCount {
   }
 
   #countRun(prefixes: readonly Buffer[]): Maybe<unknown> {
-    const counts = prefixes.map((prefix) => this.#countOne(prefix));
-    return counts.some(isPromise) ? Promise.all(counts) : undefined;
+    return chain(this.#reader.postingsMany(this.#source.table, prefixes, SHORT_LIST), (lists) => {
+      const counts = lists.map((ids, i) => this.#countOne(prefixes[i]!, ids));
+      return counts.some(isPromise) ? Promise.all(counts) : undefined;
+    });
   }
 
-  #countOne(prefix: Buffer): Maybe<void> {
-    const { table } = this.#source;
-    const counted = (count: number): void => {
-      this.#count += count;
-      this.#ids = undefined;
-    };
-    if (!this.#ids) return chain(this.#reader.postingCount(table, prefix, POSTING_CAP), counted);
-    return chain(this.#reader.postings(table, prefix, SHORT_LIST), (ids) => {
-      const found = ids.length / UUID_BYTES;
-      if (found >= SHORT_LIST || this.#count + found > MOST_IDS)
-        return chain(this.#reader.postingCount(table, prefix, POSTING_CAP), counted);
+  /** `ids` are the list's first ones. */
+  #countOne(prefix: Buffer, ids: Buffer): Maybe<void> {
+    const found = ids.length / UUID_BYTES;
+    if (found < SHORT_LIST) {
       this.#count += found;
+      if (this.#count > MOST_IDS) this.#ids = undefined;
       this.#ids?.push(ids);
+      return;
+    }
+    this.#ids = undefined;
+    return chain(this.#reader.postingCount(this.#source.table, prefix, POSTING_CAP), (count) => {
+      this.#count += count;
     });
   }
 }
 
 /** The ids of several lists behind `after`, each list's in rising order, at most `limit` a list. */
 function idsOfLists({ table, prefixes }: Lists, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
-  const lists = prefixes.map((prefix) => reader.postings(table, prefix, limit, after));
-  if (!lists.some(isPromise)) return Buffer.concat(lists as Buffer[]);
-  return Promise.all(lists).then((all) => Buffer.concat(all));
+  return chain(reader.postingsMany(table, prefixes, limit, after), (lists) => Buffer.concat(lists));
 }
 
 /** The entryUUIDs at the end of index keys. */
@@ -166,16 +166,7 @@ async function* prefixBatches(
 
 async function* rangeBatches(source: Extract<Source, { range: KeyRange }>, reader: Reader): AsyncGenerator<Buffer> {
   const scan = reader.scan(source.table, source.range, { keysOnly: true });
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) return;
-      yield idsOf(batch.keys);
-    }
-  } finally {
-    scan.close();
-  }
+  for await (const { keys } of batchesOf(scan)) yield idsOf(keys);
 }
 
 /** Sorts 16-byte ids and drops repeated ones. */

@@ -2,7 +2,9 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { isPromise } from '../../../store/maybe.js';
 import { attributeValues } from '../../model/entry-cells.js';
+import type { Node } from '../../model/node.js';
 import { MASTER_TABLE } from '../../model/tables.js';
+import type { Viewer } from '../../model/viewer.js';
 import {
   type Context,
   deepestEntry,
@@ -12,7 +14,8 @@ import {
   requireEntry,
   specialClass,
 } from '../../tree/locate.js';
-import { type Node, ROOT, suffixAt } from '../../tree/nodes.js';
+import { ROOT, suffixAt } from '../../tree/nodes.js';
+import { isSeen, Unseen } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
@@ -25,6 +28,7 @@ const MAX_ALIASES = 16;
  */
 export async function followPath(
   context: SearchContext,
+  viewer: Viewer,
   dn: Dn,
   manageDsaIT: boolean,
   followed: number,
@@ -39,13 +43,27 @@ export async function followPath(
     const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
     const target = row && aliasTarget(context, row);
     if (!target) continue;
+    if (!(await isSeen(viewer, node, () => row))) throw new Unseen(node);
     const from = top - i;
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
     const next = context.schema.parseDn([...rest, target].join(','));
-    if (from > 0) return followPath(context, next, manageDsaIT, followed + 1);
-    return orAliasProblem(node, followPath(context, next, manageDsaIT, followed + 1));
+    if (from > 0) return followPath(context, viewer, next, manageDsaIT, followed + 1);
+    return orAliasProblem(node, followSeen(context, viewer, next, manageDsaIT, followed + 1));
   }
   return requireEntry(context, context.store, dn, manageDsaIT);
+}
+
+/** `followPath`, to an entry that is there for the viewer. */
+async function followSeen(
+  context: SearchContext,
+  viewer: Viewer,
+  dn: Dn,
+  manageDsaIT: boolean,
+  followed: number,
+): Promise<Located> {
+  const found = await followPath(context, viewer, dn, manageDsaIT, followed);
+  if (await isSeen(viewer, found.node, () => found.row)) return found;
+  throw new Unseen(found.node);
 }
 
 /** From the suffix's entry down to the node. */
@@ -95,7 +113,7 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const alias of places.below('alias', area.node, area.scope === 'one')) {
       run.looked++;
-      const target = await targetOf(run.context, alias);
+      const target = await targetOf(run.context, run.params.viewer, alias);
       if (target && !areas.hold(target, scope)) areas.add({ node: target, scope });
       if (areas.length > MAX_AREAS)
         throw new LdapError('adminLimitExceeded', `the search leads through more than ${MAX_AREAS} aliases`);
@@ -105,13 +123,13 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
   }
 }
 
-/** Undefined when the alias or the entry that it names is gone. */
-async function targetOf(context: SearchContext, alias: Node): Promise<Node | undefined> {
+/** Undefined when the alias or the entry that it names is gone, or not there for the viewer. */
+async function targetOf(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
   const row = await context.store.get(MASTER_TABLE.name, alias.id);
-  const text = row && aliasTarget(context, row);
+  const text = row && (await isSeen(viewer, alias, () => row)) && aliasTarget(context, row);
   if (!text) return undefined;
   try {
-    return (await followPath(context, context.schema.parseDn(text), true, 1)).node;
+    return (await followSeen(context, viewer, context.schema.parseDn(text), true, 1)).node;
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;
@@ -128,7 +146,10 @@ export async function giveReferences(run: SearchRun, places: Places): Promise<vo
     for (const node of places.below('referral', area.node, area.scope === 'one')) {
       if (areas.coverBefore(i, node.id, node.parent!)) continue;
       const row = await run.reader.get(MASTER_TABLE.name, node.id);
-      const urls = row ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope)) : [];
+      const isThere = row && (await isSeen(run.params.viewer, node, () => row));
+      const urls = isThere
+        ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
+        : [];
       const done = urls.length > 0 ? run.giveReference(urls) : run.lookUp();
       if (isPromise(done)) await done;
     }

@@ -2,9 +2,12 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Scope } from '../../../ldap/ldap-types.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
+import type { Node } from '../../model/node.js';
 import { MASTER_TABLE } from '../../model/tables.js';
+import { isWhole } from '../../model/wide.js';
 import { findEntry, requireEntry, withScope } from '../../tree/locate.js';
-import { type Node, ROOT } from '../../tree/nodes.js';
+import { ROOT } from '../../tree/nodes.js';
+import { isSeen, Unseen } from '../../tree/sight.js';
 import type { Places, Specials } from '../../tree/specials.js';
 import type { SearchParams } from '../search-params.js';
 import { followPath } from './aliases.js';
@@ -29,8 +32,27 @@ export function resolveBase(
   if (params.base.rdns.length === 0) return { node: ROOT };
   const found = findBase(context, params);
   if (isPromise(found))
-    return found.then((base) => plainBase(base, places) ?? resolveSlowly(context, params, specials));
-  return plainBase(found, places) ?? resolveSlowly(context, params, specials);
+    return found.then(
+      (base) => seenBase(context, params, plainBase(base, places)) ?? resolveSlowly(context, params, specials),
+    );
+  return seenBase(context, params, plainBase(found, places)) ?? resolveSlowly(context, params, specials);
+}
+
+/** Throws where the base is not there for who asks. */
+function seenBase(context: SearchContext, { viewer }: SearchParams, base: Base): Maybe<Base>;
+function seenBase(context: SearchContext, params: SearchParams, base: Base | undefined): Maybe<Base> | undefined;
+function seenBase(
+  context: SearchContext,
+  { viewer, ofUrl }: SearchParams,
+  base: Base | undefined,
+): Maybe<Base> | undefined {
+  if (!base || !viewer.sightOf || ofUrl) return base;
+  // Of a split row `row` is the head alone.
+  const row = () => (base.row && isWhole(base.row) ? base.row : context.store.get(MASTER_TABLE.name, base.node.id));
+  return chain(isSeen(viewer, base.node, row), (seen) => {
+    if (!seen) throw new Unseen(base.node);
+    return base;
+  });
 }
 
 function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<Base | undefined> {
@@ -46,8 +68,11 @@ function plainBase(base: Base | undefined, places: Places | undefined): Base | u
 async function resolveSlowly(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
   const finding = params.deref === 'finding' || params.deref === 'always';
   try {
-    if (finding && specials.aliases) return await followPath(context, params.base, params.manageDsaIT, 0);
-    return await requireEntry(context, context.store, params.base, params.manageDsaIT);
+    const found =
+      finding && specials.aliases
+        ? await followPath(context, params.viewer, params.base, params.manageDsaIT, 0)
+        : await requireEntry(context, context.store, params.base, params.manageDsaIT);
+    return await seenBase(context, params, found);
   } catch (error) {
     throw scopedReferral(error, params.scope);
   }

@@ -1,8 +1,9 @@
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { chain } from '../../../store/maybe.js';
-import { childCount } from '../../tree/master-row.js';
-import type { Hit } from '../sink.js';
-import type { Sight } from '../viewer/viewer.js';
+import type { Sight } from '../../model/viewer.js';
+import type { SearchParams } from '../search-params.js';
+import type { Hit, MembersRow } from '../sink.js';
+import type { SearchContext } from './search-context.js';
+import { countVisible, hasVisible } from './visible-children.js';
 
 /** An entry that a search has found. */
 export class Found implements Hit {
@@ -10,21 +11,50 @@ export class Found implements Hit {
   readonly row: Buffer;
   readonly dn: Buffer;
   readonly sight: Sight | undefined;
-  readonly #reader: Reader;
+  readonly #context: SearchContext;
+  readonly #params: SearchParams;
 
-  constructor(reader: Reader, id: Buffer, row: Buffer, dn: Buffer, sight: Sight | undefined) {
-    this.#reader = reader;
+  constructor(
+    context: SearchContext,
+    params: SearchParams,
+    id: Buffer,
+    row: Buffer,
+    dn: Buffer,
+    sight: Sight | undefined,
+  ) {
+    this.#context = context;
+    this.#params = params;
     this.id = id;
     this.row = row;
     this.dn = dn;
     this.sight = sight;
   }
 
+  get #reader(): Reader {
+    return this.#context.store;
+  }
+
   hasSubordinates(): Maybe<boolean> {
-    return chain(childCount(this.#reader, this.row), (n) => n > 0);
+    return hasVisible(this.#context, this.#reader, this.#params.viewer, this);
   }
 
   numSubordinates(): Maybe<number> {
-    return childCount(this.#reader, this.row);
+    return countVisible(this.#context, this.#reader, this.#params.viewer, this);
+  }
+
+  async memberOf(): Promise<Buffer[]> {
+    const { schema, membershipsOf } = this.#context;
+    const member = { id: Buffer.from(this.id), dn: schema.parseDnBytes(this.dn) };
+    const groups = await membershipsOf(member, this.#params.viewer, 'read');
+    return Array.from(groups.values(), ({ dn }) => dn);
+  }
+
+  async withMembers(most: number): Promise<MembersRow> {
+    const { schema, withMembers } = this.#context;
+    const { row, sight } = this;
+    const { viewer, manageDsaIT } = this.#params;
+    const mayRead = !sight || sight.all || sight.allows('read', schema.requireDescription('member'));
+    if (manageDsaIT || !mayRead) return { row, more: false };
+    return withMembers(row, viewer, this.#params, most);
   }
 }

@@ -1,3 +1,4 @@
+import { batchesOf } from '../../../store/batches.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
@@ -51,12 +52,8 @@ export function lostRow(id: Buffer, why: string): Error {
 async function rowsByCounters(reader: Reader): Promise<number> {
   const scan = reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID));
   let rows = 0;
-  try {
-    for (let batch = await scan.next(); batch; batch = await scan.next())
-      for (const row of batch.rows) rows += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
-  } finally {
-    scan.close();
-  }
+  for await (const batch of batchesOf(scan))
+    for (const row of batch.rows) rows += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
   return rows;
 }
 

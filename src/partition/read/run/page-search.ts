@@ -1,10 +1,11 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
+import { keysOf } from '../../../store/batches.js';
 import type { Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { hashBytes } from '../../model/hash.js';
 import { Implied, implyType } from '../../model/implied.js';
 import { draftWithLarge } from '../../model/large-draft.js';
-import { keyAfter, UUID_BYTES } from '../../model/tables.js';
+import { UUID_BYTES } from '../../model/tables.js';
 import type { Candidate } from '../filter/compiled-filter.js';
 import { planIndexes } from '../plan/index-plan.js';
 import { holdsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
@@ -99,6 +100,11 @@ function behind(ids: Buffer, limit: number, after: Buffer | undefined): Buffer {
   return ids.subarray(low * UUID_BYTES, (low + limit) * UUID_BYTES);
 }
 
+/** Whether some of the ids, rising, are behind the one. */
+function isBehind(ids: Buffer, id: Buffer): boolean {
+  return ids.length > 0 && Buffer.compare(ids.subarray(-UUID_BYTES), id) > 0;
+}
+
 /** Lists that are asked together where answers take a journey. */
 const TOGETHER = 64;
 const LEAST_READ = 8;
@@ -136,7 +142,7 @@ async function byLists(run: SearchRun, sources: readonly Source[], from: Buffer 
       if (isPromise(pause)) await pause;
     }
     after = frontier;
-    lists = lists.filter((list) => !list.ended);
+    lists = frontier ? lists.filter((list, i) => !list.ended || isBehind(read[i]!, frontier)) : [];
   }
 }
 
@@ -155,8 +161,8 @@ async function byKeys(run: SearchRun, part: number, from: Buffer | undefined): P
     const after = n === resumed && from ? from.subarray(6) : undefined;
     for (const range of tables[n]!.ranges) {
       if (after && range.to && Buffer.compare(range.to, after) <= 0) continue;
-      const start = after && Buffer.compare(after, range.from) >= 0 ? keyAfter(after) : range.from;
-      await lookThrough(run, tables[n]!.index.table, { from: start, to: range.to });
+      const behind = after && Buffer.compare(after, range.from) >= 0 ? after : undefined;
+      await lookThrough(run, tables[n]!.index.table, range, behind);
       if (run.ended) break;
     }
   }
@@ -192,13 +198,13 @@ function needValues({ needs }: SearchRun, tables: readonly IndexRanges[]): void 
 }
 
 /** As many keys as the page wants and one more, then more and more of them, as not each may bring an entry. */
-async function lookThrough(run: SearchRun, table: string, { from, to }: Range): Promise<void> {
+async function lookThrough(run: SearchRun, table: string, range: Range, behind: Buffer | undefined): Promise<void> {
   let most = Math.min(run.params.pageSize! - run.entries + 1, BATCH);
-  for (let start = from; !run.ended; most = Math.min(2 * most, BATCH)) {
-    const keys = await firstKeys(run.reader, table, { from: start, to }, most);
+  for (let after = behind; !run.ended; most = Math.min(2 * most, BATCH)) {
+    const keys = await keysOf(run.reader.scan(table, range, { after, limit: most, keysOnly: true }));
     await fetchKeys(run, keys);
     if (keys.length < most) return;
-    start = keyAfter(keys.at(-1)!);
+    after = keys.at(-1);
   }
 }
 
@@ -209,21 +215,6 @@ async function fetchKeys(run: SearchRun, keys: readonly Buffer[]): Promise<void>
     const done = run.fetch(ids[i]!, 'r', keys[i]!);
     const pause = isPromise(done) ? done : i % LOOK_ENTRIES === 0 ? run.lookUp() : undefined;
     if (isPromise(pause)) await pause;
-  }
-}
-
-async function firstKeys(reader: Reader, table: string, range: Range, limit: number): Promise<Buffer[]> {
-  const scan = reader.scan(table, range, { keysOnly: true, limit });
-  const keys: Buffer[] = [];
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) return keys;
-      keys.push(...batch.keys);
-    }
-  } finally {
-    scan.close();
   }
 }
 

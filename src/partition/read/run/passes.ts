@@ -2,7 +2,8 @@ import type { Batch, KeyRange, Maybe, Scan, Snapshot, Store, StoreFilter } from 
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
 import { compileFilter, type RowTest } from '../../../store/row-filter.js';
-import { keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
+import { keyAfter } from '../../../store/tables.js';
+import { MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
 import type { Asker } from '../search-params.js';
 import { TOGETHER } from './area.js';
 import { requireAllRows } from './lost-rows.js';
@@ -351,7 +352,7 @@ class Pass {
       met = again === undefined ? undefined : met - again;
       await rest.room;
     }
-    const start = rest?.from ?? (until === 'end' ? undefined : keyAfter(until!));
+    const start = rest?.from ?? (until === 'end' ? undefined : until);
     if (start) {
       const found = await scanRange(run, { from: start, to }, filter, kind, rest?.room && AFTER_WAIT);
       containers.push(...found.containers);

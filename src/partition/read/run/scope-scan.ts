@@ -1,12 +1,15 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
+import { batchesOf } from '../../../store/batches.js';
 import type { Batch, KeyRange, ScanOptions, StoreFilter } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter, cellValue } from '../../../store/row.js';
-import { childrenRange, keyAfter, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
-import { isWithin, type Node, nodeTreeKey } from '../../tree/nodes.js';
+import { keyAfter } from '../../../store/tables.js';
+import type { Node } from '../../model/node.js';
+import { childrenRange, MASTER_TABLE, Q, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { isWithin, nodeTreeKey } from '../../tree/nodes.js';
 import { HAS_CHILDREN, mayBeTrue, type Translated } from '../filter/store-filter.js';
 import type { Area } from './area.js';
-import type { PlanKind } from './page.js';
+import { type PlanKind, WAY_BYTES, wayTo } from './page.js';
 import { AFTER_WAIT, LOOK_ENTRIES, type SearchRun } from './search-run.js';
 
 /** Looks at the tree rows of a range and gives the ids of those that have children. */
@@ -17,7 +20,7 @@ export type RangeScan = (range: KeyRange, filter: StoreFilter | undefined, kind:
  * `first` scans the first range.
  */
 export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', first: RangeScan): Promise<void> {
-  const translated = mayBeTrue(run.filter);
+  const translated = translatedOf(run);
   if (translated === 'none') return;
   if (kind === 't') {
     await first({}, asFilter(translated), 't');
@@ -36,22 +39,33 @@ export async function scanArea(run: SearchRun, area: Area, kind: 's' | 't', firs
   await descend(run, pending, wide);
 }
 
-/** Goes on behind the key `last`, where a page ended. */
-export async function resumeArea(run: SearchRun, area: Area, kind: 's' | 't', last: Buffer): Promise<void> {
-  const translated = mayBeTrue(run.filter);
+/** Goes on behind the key of the page that ended (`Resume`). */
+export async function resumeArea(run: SearchRun, area: Area, kind: 's' | 't', key: Buffer): Promise<void> {
+  const translated = translatedOf(run);
   if (translated === 'none') return;
   if (kind === 't') {
-    await scanRange(run, { from: keyAfter(last) }, asFilter(translated), 't');
+    await scanRange(run, { from: keyAfter(key) }, asFilter(translated), 't');
     return;
   }
+  const last = key.subarray(WAY_BYTES);
   if (area.scope === 'one') {
     const { to } = childrenRange(area.node.id);
     await scanRange(run, { from: keyAfter(last), to }, asFilter(translated), 's');
     return;
   }
   const wide = orContainer(translated);
-  const pending = last.length > 0 ? await resumed(run, area.node, wide, last) : [area.node.id];
+  const pending =
+    key.length > 0 ? await resumed(run, area.node, wide, key.subarray(0, WAY_BYTES), last) : [area.node.id];
   await descend(run, pending, wide);
+}
+
+/**
+ * What runs where the rows are. Who does not see all entries is held to `lookLimit` by those that it sees, whether they
+ * match or not: each is looked at here.
+ */
+function translatedOf({ filter, params }: SearchRun): Translated {
+  const counts = params.viewer.sightOf !== undefined && params.lookLimit !== Number.POSITIVE_INFINITY;
+  return counts ? 'all' : mayBeTrue(filter);
 }
 
 /** Rows that have children are looked at too, to go down into them. */
@@ -79,14 +93,27 @@ const NO_KEY = Buffer.alloc(0);
 
 /**
  * Goes on behind the tree key `last`: finishes its parent's children and gives what is then still to be descended into.
+ * That follows from the path to the parent. Where it is no longer the one marked by `way`, entries would be left out.
  */
-async function resumed(run: SearchRun, base: Node, wide: StoreFilter | undefined, last: Buffer): Promise<Buffer[]> {
+async function resumed(
+  run: SearchRun,
+  base: Node,
+  wide: StoreFilter | undefined,
+  way: Buffer,
+  last: Buffer,
+): Promise<Buffer[]> {
   const found = run.context.nodes.byId(Buffer.from(last.subarray(0, UUID_BYTES)));
   const parent = isPromise(found) ? await found : found;
   if (!parent || !isWithin(parent, base)) {
     throw new LdapError(
       'unwillingToPerform',
       'the entry below which this paged search would go on is gone; start the search again',
+    );
+  }
+  if (!wayTo(parent, base).equals(way)) {
+    throw new LdapError(
+      'unwillingToPerform',
+      'an entry above the place where this paged search would go on was moved or renamed; start the search again',
     );
   }
   const chain: Node[] = [];
@@ -108,18 +135,12 @@ async function resumed(run: SearchRun, base: Node, wide: StoreFilter | undefined
 async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> {
   const ids: Buffer[] = [];
   const scan = run.reader.scan(TREE_TABLE.name, range, { filter: HAS_CHILDREN });
-  try {
-    for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
-      if (!batch) return ids;
-      for (const row of batch.rows) ids.push(Buffer.from(idOf(row!)));
-      const pause = run.breathe();
-      if (isPromise(pause)) await pause;
-    }
-  } finally {
-    scan.close();
+  for await (const batch of batchesOf(scan)) {
+    for (const row of batch.rows) ids.push(Buffer.from(idOf(row!)));
+    const pause = run.breathe();
+    if (isPromise(pause)) await pause;
   }
+  return ids;
 }
 
 /** The id of the entry of a tree row. */
@@ -198,7 +219,7 @@ async function scanPart(
       if (rest) {
         // A scan may be at its end because of its limit.
         const isLast = given + batch.keys.length === options.limit;
-        const until = batch.until && isLast ? batch.keys.at(-1)! : batch.until;
+        const until = batch.until && isLast ? keyAfter(batch.keys.at(-1)!) : batch.until;
         const again = await looksAgain(run, rest, until, range.to, options.filter !== undefined);
         return { met: again === undefined ? undefined : met - again, rest };
       }
@@ -226,8 +247,8 @@ export async function looksAgain(
   isFiltered: boolean,
 ): Promise<number | undefined> {
   let again: number | undefined = left;
-  if (isFiltered && until) {
-    const end = until === 'end' ? to : keyAfter(until);
+  if (isFiltered && until && !run.context.store.supports.spread) {
+    const end = until === 'end' ? to : until;
     again = await run.reader.count(TREE_TABLE.name, { from, to: end }, Number.MAX_SAFE_INTEGER);
   } else if (isFiltered) again = undefined;
   run.looked -= again ?? left;

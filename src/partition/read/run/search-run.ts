@@ -4,25 +4,35 @@ import { chain, isPromise } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import { isReplaced, largeCellsOf, readAllLarge } from '../../model/large.js';
 import { LongWork, leaveLong } from '../../model/long-work.js';
+import type { Node } from '../../model/node.js';
+import { seenRow } from '../../model/seen-row.js';
 import { MASTER_TABLE } from '../../model/tables.js';
+import type { Sight } from '../../model/viewer.js';
 import { isWhole } from '../../model/wide.js';
-import { isSameVersion } from '../../model/wide-read.js';
-import { childCount, dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
-import type { Node } from '../../tree/nodes.js';
+import { isSameVersion, wideOf } from '../../model/wide-read.js';
+import { dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
 import type { Places } from '../../tree/specials.js';
-import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../filter/compiled-filter.js';
+import {
+  type Candidate,
+  type CompiledFilter,
+  emptyCandidate,
+  evaluate,
+  type Needs,
+  TRUE,
+  UNDEFINED,
+} from '../filter/compiled-filter.js';
 import { IdSet } from '../plan/id-set.js';
 import type { Asking } from '../plan/index-plan.js';
-import type { SearchParams, SearchPlan } from '../search-params.js';
+import { requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
-import { seenRow } from '../viewer/seen-row.js';
-import type { Sight } from '../viewer/viewer.js';
 import { Areas } from './area.js';
+import type { Chains } from './chains.js';
 import { Found } from './hit.js';
 import { lostRow, requireDeleted } from './lost-rows.js';
-import { formatResume, type PlanKind, type Resume } from './page.js';
+import { formatResume, type PlanKind, type Resume, wayTo } from './page.js';
 import type { Prepared, SearchContext } from './search-context.js';
 import { firstTurn, Turns } from './turns.js';
+import { countVisible } from './visible-children.js';
 import { partForFilter, returnsWide } from './wide-part.js';
 
 /** Between two looks at the clock: one may cost a filter of thousands of terms a millisecond. */
@@ -33,6 +43,13 @@ export const AFTER_WAIT = 16;
 
 /** Candidates of an index that take some milliseconds. */
 const MANY = 256;
+
+function lookedEnough(): LdapError {
+  return new LdapError(
+    'adminLimitExceeded',
+    'the search looked at more entries than it may, without an index that helps; ask for less, or have an index added',
+  );
+}
 
 /** Searches with many candidates that are under way in this thread. */
 let manyHere = 0;
@@ -48,6 +65,7 @@ export class SearchRun {
   readonly places: Places | undefined;
   readonly #sink: SearchSink;
   readonly needs: Needs;
+  readonly #chains: Chains | undefined;
   #reader: Reader;
   readonly areas: Areas;
   /** Which of `areas` is searched; what lies in one before it was looked at there. */
@@ -65,26 +83,24 @@ export class SearchRun {
   plan: SearchPlan = 'index';
   entries = 0;
   looked = 0;
+  /** An index could serve the search, whatever it holds. */
+  indexed = false;
+  /** Entries that lie in an area and are there for the viewer. */
+  #seen = 0;
   #resume: Buffer | undefined;
   /** The entry given last. */
   #last: Resume | undefined;
+  #lastParent: Node | undefined;
   #referred = false;
   #given: IdSet | undefined;
   readonly #turns: Turns;
-  readonly #candidate: Candidate = {
-    row: EMPTY,
-    dn: EMPTY,
-    hasSubordinates: false,
-    numSubordinates: 0,
-    sight: undefined,
-    large: undefined,
-  };
+  readonly #candidate = emptyCandidate();
 
   constructor(
     context: SearchContext,
     params: SearchParams,
     sink: SearchSink,
-    { filter, needs, places, base }: Prepared,
+    { filter, needs, chains, places, base }: Prepared,
   ) {
     this.context = context;
     this.params = params;
@@ -92,6 +108,7 @@ export class SearchRun {
     this.#sink = sink;
     this.filter = filter;
     this.needs = needs;
+    this.#chains = chains;
     this.places = places;
     this.#reader = context.store;
     this.areas = new Areas({ node: base.node, row: base.row, scope: params.scope });
@@ -162,7 +179,9 @@ export class SearchRun {
 
   /** What its index plans are made with. */
   asking(ranges?: Asking['ranges']): Asking {
-    return { ranges, indexes: this.context.shared.indexes, reader: this.#reader, pause: () => this.lookUp() };
+    const { shared, membersOf } = this.context;
+    const inChain = this.#chains?.idsIn;
+    return { ranges, indexes: shared.indexes, reader: this.#reader, membersOf, inChain, pause: () => this.lookUp() };
   }
 
   /** Hands out a continuation reference. */
@@ -224,6 +243,9 @@ export class SearchRun {
   /** As `consider`, but of a split row the head alone has come. */
   considerHead(id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
     if (isWhole(head)) return this.consider(id, head, kind, key);
+    const { looksInto } = this.params.viewer;
+    if (looksInto && wideOf(this.context, head).some(({ description }) => looksInto.has(description.type)))
+      return this.#considerWhole(id, head, kind, key);
     const lacking = returnsWide(this.context, head, this.params.selects);
     return chain(partForFilter(this.context, this.#reader, id, head, this.filter), (part) =>
       part ? this.consider(id, part, kind, key, lacking) : this.#considerWhole(id, head, kind, key),
@@ -259,8 +281,11 @@ export class SearchRun {
     if (!this.areas.isOf(this.area, id, parent)) return;
     if (this.hides && isOfClass(this.context, row, this.hides.aliases, this.hides.referrals)) return;
     const { sightOf } = this.params.viewer;
-    const sight = sightOf?.({ id, dn: dnOf(row, parent), row });
-    if (sightOf && !sight) return;
+    const sight = sightOf?.({ id, parent, row });
+    if (sightOf) {
+      if (!sight) return;
+      if (!this.indexed && ++this.#seen > this.params.lookLimit) throw lookedEnough();
+    }
     const candidate = this.#candidate;
     candidate.row = seenRow(this.context.descriptions, row, sight, 'search');
     candidate.sight = sight;
@@ -269,7 +294,10 @@ export class SearchRun {
     if (needs.subordinates || largeCellsOf(this.context.descriptions, candidate.row, needs.values).length > 0)
       return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
     candidate.large = undefined;
-    if (evaluate(this.filter, candidate) !== TRUE || this.counts?.(candidate, key) === false) return;
+    const met = evaluate(this.filter, candidate);
+    if (met === UNDEFINED && (needs.groups || needs.chains.length > 0))
+      return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
+    if (met !== TRUE || this.counts?.(candidate, key) === false) return;
     return lacking ? this.#giveWhole(id, row, parent, kind, key, sight) : this.#give(id, row, parent, kind, key, sight);
   }
 
@@ -316,10 +344,29 @@ export class SearchRun {
   async #complete(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Promise<void> {
     const cells = largeCellsOf(this.context.descriptions, candidate.row, this.needs.values);
     candidate.large = await readAllLarge(this.#reader, MASTER_TABLE.name, id, candidate.row, cells);
-    const count = this.needs.subordinates ? childCount(this.#reader, row) : 0;
+    const count = this.needs.subordinates
+      ? countVisible(this.context, this.#reader, this.params.viewer, { id, row })
+      : 0;
     candidate.numSubordinates = isPromise(count) ? await count : count;
     candidate.hasSubordinates = candidate.numSubordinates > 0;
     candidate.dn = dnOf(row, parent);
+    if (this.needs.chains.length > 0 && evaluate(this.filter, candidate) === UNDEFINED)
+      candidate.isIn = await this.#chains!.testOf(this.needs.chains, id);
+    if (this.needs.groups && evaluate(this.filter, candidate) === UNDEFINED)
+      await this.#findGroups(candidate, id, row, parent);
+  }
+
+  /** Those that have the entry as a value, where these decide and the viewer sees them; else all. */
+  async #findGroups(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Promise<void> {
+    const { context, needs } = this;
+    const { viewer } = this.params;
+    if (!viewer.sightOf && needs.named.length > 0) {
+      const direct = context.directGroups({ id, row, parent }, needs.named);
+      candidate.someGroups = isPromise(direct) ? await direct : direct;
+      if (evaluate(this.filter, candidate) !== UNDEFINED) return;
+    }
+    const dn = context.schema.parseDnBytes(candidate.dn);
+    candidate.groups = new Set((await context.membershipsOf({ id, dn }, viewer, 'search')).keys());
   }
 
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, sight: Sight | undefined): Maybe<void> {
@@ -333,10 +380,12 @@ export class SearchRun {
       return;
     }
     this.entries++;
-    if (params.pageSize !== undefined)
+    if (params.pageSize !== undefined) {
       this.#last = { area: this.area, kind, key: Buffer.concat([this.resumeHead, key]) };
+      this.#lastParent = parent;
+    }
     const seen = seenRow(this.context.descriptions, row, sight, 'read');
-    return this.#sink.entry(new Found(this.context.store, id, seen, dnOf(row, parent), sight));
+    return this.#sink.entry(new Found(this.context, params, id, seen, dnOf(row, parent), sight));
   }
 
   /** Where a scan does not read one state, an entry that is moved meanwhile is met again at its new place. */
@@ -348,7 +397,10 @@ export class SearchRun {
 
   /** The page is full and one more entry is known to follow: goes on behind the last one given. */
   #endPage(): void {
-    this.#resume = formatResume(this.#last ?? { area: 0, kind: 'b', key: Buffer.alloc(0) });
+    const last = this.#last ?? { area: 0, kind: 'b', key: EMPTY };
+    const isBelow = last.kind === 's' && last.key.length > 0;
+    const key = isBelow ? Buffer.concat([wayTo(this.#lastParent!, this.areas.at(last.area).node), last.key]) : last.key;
+    this.#resume = formatResume({ ...last, key });
   }
 
   /** Between candidates: as `breathe`, but that it does nothing before the turn is over. */
@@ -365,14 +417,8 @@ export class SearchRun {
   /** Throws what ends the search before its end. */
   checkLimits(): void {
     const { params } = this;
-    if (params.signal?.aborted) throw new LdapError('canceled', 'the search was ended');
-    if (this.looked > params.lookLimit) {
-      throw new LdapError(
-        'adminLimitExceeded',
-        `the search looked at ${this.looked} entries without an index that helps; ask for less, or have an index added`,
-      );
-    }
-    if (performance.now() > params.deadline)
-      throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
+    // Of who does not see all of them those are counted that it sees: what others are looked at tells of them.
+    if (this.looked > params.lookLimit && !params.viewer.sightOf) throw lookedEnough();
+    requireTime(params);
   }
 }

@@ -11,6 +11,7 @@ import type { SearchSink } from '../sink.js';
 import { followAliases, giveReferences } from './aliases.js';
 import { type Area, type Base, choosePlan, isFew, wholeTable } from './area.js';
 import { BaseGone, requireBase, resolveBase, searchBase } from './base.js';
+import { Chains } from './chains.js';
 import { searchIndex } from './index-search.js';
 import { parseResume, type Resume } from './page.js';
 import { searchPage } from './page-search.js';
@@ -100,10 +101,11 @@ function prepareWith(
   early: boolean,
   told: PlanTold | undefined,
 ): Maybe<Prepared> {
-  const { filter, needs } = context.compiler.compile(params.filter, params.viewer);
+  const { filter, needs } = context.compiler.compile(params.filter, params.viewer, params.ofUrl);
+  const chains = needs.chains.length > 0 ? new Chains(context.inChain, params) : undefined;
   const isAsked = told !== undefined || (early && params.scope !== 'base' && !params.pageSize);
-  const plan = isAsked ? askEarly(context, filter, told) : undefined;
-  const whole = (places: Places | undefined, base: Base): Prepared => ({ places, filter, needs, base, plan });
+  const plan = isAsked ? askEarly(context, filter, chains, told) : undefined;
+  const whole = (places: Places | undefined, base: Base): Prepared => ({ places, filter, needs, chains, base, plan });
   if (asksForPlaces(params, specials))
     return chain(placesOf(context, specials), (places) =>
       chain(resolveBase(context, params, specials, places), (base) => whole(places, base)),
@@ -126,9 +128,11 @@ function placesOf(context: SearchContext, specials: Specials): Maybe<Places> {
 function askEarly(
   context: SearchContext,
   filter: CompiledFilter,
+  chains: Chains | undefined,
   told: PlanTold | undefined,
 ): Prepared['plan'] | undefined {
-  const asking = { indexes: context.shared.indexes, reader: context.store, consider: told?.consider };
+  const { shared, store: reader, membersOf } = context;
+  const asking = { indexes: shared.indexes, reader, membersOf, inChain: chains?.idsIn, consider: told?.consider };
   const plan = planIndexes(filter, asking);
   if (told) return awaitedLater(tellPlan(filter, plan, told));
   return isPromise(plan) ? awaitedLater(plan) : undefined;
@@ -189,14 +193,20 @@ function searchArea(
   switch (resume?.kind) {
     case 's':
     case 't':
-      return run.withSnapshot(async () => resumeArea(run, area, resume.kind as 's' | 't', resume.key));
+      return run.withSnapshot(async () => {
+        run.indexed =
+          run.params.viewer.sightOf !== undefined && (await planPages(run.filter, run.asking())) !== undefined;
+        await resumeArea(run, area, resume.kind as 's' | 't', resume.key);
+      });
     case 'i':
     case 'r':
+      run.indexed = true;
       return run.withSnapshot(async () => searchPage(run, undefined, resume));
   }
   if (run.params.pageSize !== undefined)
     return chain(planPages(run.filter, run.asking()), (plan) => searchFirstPage(run, area, plan));
   return chain(early ?? planIndexes(run.filter, run.asking()), (plan) => {
+    run.indexed = plan !== undefined;
     // A handful of candidates is read within one turn, which is one state of the store already.
     if (plan && isFew(plan.count)) return searchIndex(run, plan);
     return searchLong(run, area, plan);
@@ -204,6 +214,7 @@ function searchArea(
 }
 
 async function searchFirstPage(run: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
+  run.indexed = plan !== undefined;
   const chosen = await choosePlan(run.reader, area, plan);
   if (chosen === 'scope') return scan(run, area);
   return run.withSnapshot(async () => searchPage(run, plan, undefined));

@@ -89,10 +89,12 @@ function addNames(filter: CompiledFilter, types: ReadonlySet<AttributeType>, nam
 }
 
 function addName(
-  { types: asked, exact, lookup }: Term,
+  { types: asked, exact, lookup, chain: links }: Term,
   types: ReadonlySet<AttributeType>,
   names: Map<string, Buffer>,
 ): boolean {
+  if (links?.by === 'chain') return true;
+  if (links?.type.subtypes.some((type) => types.has(type))) return false;
   if (asked.length > 0 && !asked.some((type) => types.has(type))) return true;
   if (!exact || (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf')) return false;
   for (const type of asked) {

@@ -3,6 +3,7 @@ import type { Breach } from '../../model/directory.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
 import { readShared } from '../../tree/shared.js';
 import type { WriteContext } from '../../write/context.js';
+import { checkAccountStates } from './account-states.js';
 import { checkHistory } from './deleted-rows.js';
 import { checkEntries } from './entries.js';
 import { checkIndexRows } from './index-table.js';
@@ -11,6 +12,7 @@ import { checkSettings } from './stored-values.js';
 import { type Finding, type OnPasswords, type Report, Survey } from './survey.js';
 import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
+import { checkUnique } from './unique-values.js';
 
 /** More breaches than that are no writes that go on meanwhile. */
 const PASSING = 10_000;
@@ -85,6 +87,8 @@ export async function survey(
     await pass.part('tree rows', checkTreeRows);
     await pass.part('index rows', checkIndexRows);
     await pass.part('history', checkHistory);
+    await pass.part('account states', checkAccountStates);
+    await pass.part('unique values', checkUnique);
     await pass.tellLeftOut();
     return pass.breaches;
   } finally {

@@ -7,7 +7,8 @@ import type { Index, IndexSet } from '../../model/index-set.js';
 import { isDamage } from '../../model/store-errors.js';
 import { MASTER, MASTER_TABLE, PURGE_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { sharedGuard } from '../../tree/shared.js';
+import type { ValueRules } from '../../model/value-rules.js';
+import { type SharedRow, sharedGuard } from '../../tree/shared.js';
 import type { WriteContext } from '../../write/context.js';
 import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';
@@ -44,6 +45,7 @@ export class Survey {
   /** One state, where the engine offers it. */
   readonly reader: Reader;
   readonly indexes: IndexSet;
+  readonly values: ValueRules;
   /** Normalized DNs as latin-1 text, in the order of the settings. */
   readonly suffixNorms: ReadonlySet<string>;
   readonly ids = new IdTable();
@@ -78,13 +80,14 @@ export class Survey {
   constructor(
     context: WriteContext,
     reader: Reader,
-    shared: { readonly indexes: IndexSet; readonly suffixNorms: ReadonlySet<string> },
+    shared: SharedRow,
     report: Report,
     onProgress?: (done: number, table?: string) => void,
   ) {
     this.context = context;
     this.reader = reader;
     this.indexes = shared.indexes;
+    this.values = shared.values;
     this.suffixNorms = shared.suffixNorms;
     this.#report = report;
     this.#onProgress = onProgress;
@@ -130,7 +133,7 @@ export class Survey {
     const guard: Guard = version
       ? { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }
       : { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version };
-    return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this.indexes.bytes, moved)];
+    return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, moved)];
   }
 
   /** Does one part of the work. Damage that ends it is told, and the other parts go on. */

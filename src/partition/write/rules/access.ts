@@ -1,4 +1,17 @@
-import type { Rule } from '../context.js';
+import type { AttributeDescription } from '../../../schema/schema-types.js';
+import type { Maybe } from '../../../store/contract.js';
+import { chain } from '../../../store/maybe.js';
+import { EMPTY } from '../../../store/row.js';
+import { StoreError } from '../../../store/store-error.js';
+import type { Access, AttributeChange, MetEntry } from '../../model/directory.js';
+import type { Draft } from '../../model/draft.js';
+import { looseRow } from '../../model/entry-cells.js';
+import type { Node } from '../../model/node.js';
+import { MASTER_TABLE, upRdnOf } from '../../model/tables.js';
+import { ROOT } from '../../tree/nodes.js';
+import { Unseen } from '../../tree/sight.js';
+import { type Change, changedTypes } from '../change.js';
+import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 
 /**
  * Whoever writes may do it: by what the request says, and by the entry that it is done to. Actors without access may do
@@ -11,13 +24,84 @@ export const ACCESS: Rule = {
     return asked.actor.access?.asked(asked);
   },
 
-  missing(_, asked, error) {
-    return asked.actor.access?.missing(asked, error);
+  found(context, asked, target) {
+    const { access } = asked.actor;
+    if (access?.version === undefined) return undefined;
+    return chain(met(context, access, target), (entry) => {
+      requireSeen(access, entry);
+      return access.found(asked, entry);
+    });
   },
 
-  found(_, asked, { node, stored }) {
-    const { access } = asked.actor;
-    if (!access) return undefined;
-    return access.found(asked, { id: node.id, dn: node.dn, attributes: stored?.draft.attributes });
+  change(context, change) {
+    const { access } = change.actor;
+    if (access?.version === undefined) return undefined;
+    if (change.op === 'add') return refusedAs(access.added(askedOf(change), addedEntry(change)));
+    return change.op === 'rename' ? moved(context, access, change) : undefined;
   },
 };
+
+function refusedAs(refuse: ReturnType<Access['found']>): Verdict {
+  return refuse && { refuse };
+}
+
+/** Throws where the entry is not there for who writes. */
+export function requireSeen({ viewer }: Access, { node, row }: MetEntry): void {
+  if (node === ROOT || !viewer.sightOf) return;
+  if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new Unseen(node);
+}
+
+/** The entry with its row, as far as rights look into it. */
+function met(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<MetEntry> {
+  if (node === ROOT) return { node, row: EMPTY };
+  const isKnown = stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ rest }) => !rest));
+  return isKnown ? { node, row: stored.row } : read(context, node);
+}
+
+function read(context: WriteContext, node: Node): Maybe<MetEntry> {
+  return chain(context.store.get(MASTER_TABLE.name, node.id), (row) => {
+    if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
+    return { node, row };
+  });
+}
+
+/** What a change was asked as: of an add the attributes that it was given and its name. */
+function askedOf({ op, actor, after, place }: Change): Parameters<Access['added']>[0] {
+  const changes = (after?.attributes ?? []).map(({ description }) => ({ how: 'add', description }) as const);
+  return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
+}
+
+function addedEntry({ after, place }: Change): MetEntry {
+  return { node: place.to!, row: looseRow(after!) };
+}
+
+function moved(context: WriteContext, access: Access, change: Change): Maybe<Verdict> {
+  const { before, place } = change;
+  const { from, to } = place as { from: Node; to: Node };
+  const entry = met(context, access, { node: from, stored: before });
+  const superior = from.parent!.id.equals(to.parent!.id) ? undefined : read(context, to.parent!);
+  return chain(entry, (e) =>
+    chain(superior, (s) => {
+      const renamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
+      return refusedAs(access.moved({ entry: e, renamed, superior: s, changes: rdnChanges(change) }));
+    }),
+  );
+}
+
+/** What the change of the name changes in the attributes. */
+function rdnChanges(change: Change): AttributeChange[] {
+  const changes: AttributeChange[] = [];
+  for (const type of changedTypes(change)) {
+    for (const { description } of change.after!.ofType(type))
+      if (hasMore(change.after!, change.before!.draft, description)) changes.push({ how: 'add', description });
+    for (const { description } of change.before!.draft.ofType(type))
+      if (hasMore(change.before!.draft, change.after!, description)) changes.push({ how: 'delete', description });
+  }
+  return changes;
+}
+
+/** Whether one has values of the description that the other has not. */
+function hasMore(one: Draft, other: Draft, description: AttributeDescription): boolean {
+  const known = other.get(description)?.values ?? [];
+  return one.get(description)?.values.some(({ bytes }) => !known.some((value) => value.bytes.equals(bytes))) ?? false;
+}

@@ -1,4 +1,3 @@
-import type { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import type { Asked } from '../../model/directory.js';
@@ -15,21 +14,13 @@ export function refuseAsked(context: WriteContext, asked: Asked): void {
 }
 
 /** The same when the entry is there. */
-export function refuseFound(context: WriteContext, asked: Asked, target: Target): void {
+export async function refuseFound(context: WriteContext, asked: Asked, target: Target): Promise<void> {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
-    const refusal = rules[i]!.found?.(context, asked, target);
+    const verdict = rules[i]!.found?.(context, asked, target);
+    const refusal = isPromise(verdict) ? await verdict : verdict;
     if (refusal) throw refusal;
   }
-}
-
-/** The error that the rules let be told. */
-export function missingError(context: WriteContext, asked: Asked, error: LdapError): LdapError {
-  for (const rule of context.rules) {
-    const other = rule.missing?.(context, asked, error);
-    if (other) return other;
-  }
-  return error;
 }
 
 /** Runs the rules in their order; gives the steps that they add, and throws what the first one says that refuses. */

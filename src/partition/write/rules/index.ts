@@ -1,12 +1,26 @@
 import type { Rule } from '../context.js';
 import { ACCESS } from './access.js';
+import { ACCOUNT_STATE } from './account-state.js';
+import { GROUPS } from './groups.js';
 import { NAMES } from './names.js';
+import { NUMBERS } from './numbers.js';
 import { SCHEMA } from './schema.js';
 import { SECRETS } from './secrets.js';
 import { SERVER_KEPT } from './server-kept.js';
+import { UNIQUE } from './unique.js';
 
 /**
- * The rules of every directory. Who may not write learns nothing of the others; what the server keeps is made of what
- * they leave.
+ * The rules of every directory. Who may not write learns nothing of the others; what the server keeps and counts is
+ * made of what they leave.
  */
-export const RULES: readonly Rule[] = [ACCESS, SECRETS, NAMES, SCHEMA, SERVER_KEPT];
+export const RULES: readonly Rule[] = [
+  ACCESS,
+  SECRETS,
+  NAMES,
+  NUMBERS,
+  SCHEMA,
+  SERVER_KEPT,
+  UNIQUE,
+  GROUPS,
+  ACCOUNT_STATE,
+];

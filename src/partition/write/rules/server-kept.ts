@@ -16,8 +16,10 @@ import type { Rule, WriteContext } from '../context.js';
 export const SERVER_KEPT: Rule = {
   name: 'server-kept attributes',
 
-  asked(_, { op, actor, types, rdn }) {
-    for (const { type } of types) {
+  asked(_, { op, actor, changes, rdn }) {
+    for (const {
+      description: { type },
+    } of changes) {
       if (isKept(type, actor)) return kept(type.name, 'be written');
       if (op === 'modify' && type.oid === ENTRY_UUID_OID)
         return new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');

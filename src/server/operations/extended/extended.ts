@@ -4,6 +4,7 @@ import { ExtendedOid } from '../../../protocol/oids.js';
 import type { Context } from '../../request/context.js';
 import type { Maybe } from '../../words/maybe.js';
 import type { Outcome } from '../../words/outcome.js';
+import { applicationPasswords } from './application-passwords.js';
 import { cancel } from './cancel.js';
 import { passwordModify } from './password-modify.js';
 import { startTls } from './start-tls.js';
@@ -18,6 +19,8 @@ export function extended(context: Context, request: ExtendedRequest): Maybe<Outc
       return startTls(context, request);
     case ExtendedOid.passwordModify:
       return passwordModify(context, request);
+    case ExtendedOid.applicationPasswords:
+      return applicationPasswords(context, request);
     case ExtendedOid.cancel:
       return cancel(context, request);
     default:

@@ -142,7 +142,7 @@ export async function changeRow(
       put: [...change.come, ...free.put],
       timestamp: ticket,
     };
-    do changed = await cluster.swap(table, mutation);
+    do changed = await cluster.swap(table.handle, mutation);
     while (!changed && (await readLock(cluster, { table, key }))?.equals(lock));
   });
   return changed;

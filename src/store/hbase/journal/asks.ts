@@ -223,10 +223,8 @@ export class Asks {
   }
 
   #mutate(key: Buffer, pages: readonly Buffer[]): Promise<boolean> {
-    const { client, journal } = this.#cluster;
     const put = pages.map((value, n) => ({ family: JOURNAL.ask, qualifier: pageName(this.#me, n), value }));
     // False after a lost answer, too, says that the holder is not alive, whether it was told before or not.
-    const guards = [IS_ALIVE];
-    return client.mutate(journal, { key, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
+    return this.#cluster.swap(this.#cluster.journal, { key, guards: [IS_ALIVE], put, timestamp: FOREVER });
   }
 }

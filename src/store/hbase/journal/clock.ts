@@ -52,6 +52,8 @@ export interface Pace {
   readonly idleLook: number;
   /** A row that is freed again within so long keeps its lock cell; left alone for so long, it loses it. */
   readonly vacant: number;
+  /** What a front end that died has sent arrives within so long or not at all. */
+  readonly late: number;
   /** Who closes a store waits no longer for an HBase that answers nothing. */
   readonly silence: number;
 }
@@ -70,5 +72,6 @@ export const PACE: Pace = {
   idle: 10_000,
   idleLook: 2_000,
   vacant: 3_600_000,
+  late: 10_000,
   silence: 1_000,
 };

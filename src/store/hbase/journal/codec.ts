@@ -127,9 +127,7 @@ export interface Appended {
   readonly row: Buffer;
 }
 
-/** 2 has followers, 3 `since` of additions; a record is written in the first that has what it has. */
 const FORMAT = 3;
-const WITH_FOLLOWERS = 2;
 
 /** A record's bytes, one part after another. */
 export interface EncodedRecord {
@@ -140,8 +138,7 @@ export interface EncodedRecord {
 /** Long values are referred to instead of copied. */
 export function encodeRecord(record: PlanRecord): EncodedRecord {
   const out = new Writer();
-  const format = formatOf(record);
-  out.number(format);
+  out.number(FORMAT);
   out.long(record.plan);
   out.long(record.ticket);
   writeChanges(out, record.rows);
@@ -153,13 +150,8 @@ export function encodeRecord(record: PlanRecord): EncodedRecord {
       .number(put ? 1 : 0),
   );
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
-  if (format >= WITH_FOLLOWERS) writeChanges(out, record.followers);
+  writeChanges(out, record.followers);
   return out.end();
-}
-
-function formatOf({ shared, followers }: PlanRecord): number {
-  if (shared.length > 0) return FORMAT;
-  return followers.length > 0 ? WITH_FOLLOWERS : 1;
 }
 
 function writeChanges(out: Writer, changes: readonly RowChange[]): void {
@@ -172,25 +164,20 @@ function writeChanges(out: Writer, changes: readonly RowChange[]): void {
   });
 }
 
-/** `format` for one of a later version; `corrupt` when it is cut. */
+/** `format` for one of another version; `corrupt` when it is cut. */
 export function decodeRecord(bytes: Buffer): PlanRecord {
   const from = new Reader(bytes);
   const format = from.number();
-  if (format > FORMAT)
-    throw new StoreError('format', `a journal record has format ${format}; this version reads up to ${FORMAT}`);
+  if (format !== FORMAT)
+    throw new StoreError('format', `a journal record has format ${format}; this version reads ${FORMAT}`);
   return {
     plan: from.long(),
     ticket: from.long(),
     rows: readChanges(from),
-    shared: from.list(() => ({
-      table: from.text(),
-      key: from.bytes(),
-      add: from.bytes(),
-      since: format >= FORMAT ? from.long() : 0n,
-    })),
+    shared: from.list(() => ({ table: from.text(), key: from.bytes(), add: from.bytes(), since: from.long() })),
     blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.number() === 1 })),
     appends: from.list(() => ({ table: from.text(), key: from.bytes(), row: from.bytes() })),
-    followers: format >= WITH_FOLLOWERS ? readChanges(from) : [],
+    followers: readChanges(from),
   };
 }
 

@@ -63,11 +63,14 @@ function isFollower(step: RowStep): boolean {
   return step.follows === true && !step.deleteRow && !step.add?.length;
 }
 
-/** Who changes rows of a table otherwise than by loading it holds its gate shared. */
+/**
+ * Who changes rows of a table otherwise than by loading it holds its gate shared; so does who guards some: rows that a
+ * batch has put may be taken away again.
+ */
 function gates(cluster: Cluster, groups: Iterable<Group>, open: readonly string[]): Group[] {
   const names = new Set<string>();
   for (const { kind, table } of groups)
-    if ((kind === 'exclusive' || kind === 'follower') && !open.includes(table.spec.name)) names.add(table.spec.name);
+    if (kind !== 'blind' && !open.includes(table.spec.name)) names.add(table.spec.name);
   return [...names].map((name) => gate(cluster, name, 'shared'));
 }
 

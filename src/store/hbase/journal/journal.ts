@@ -1,5 +1,5 @@
 import type { Plan } from '../../contract.js';
-import { StoreError } from '../../store-error.js';
+import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
 import { runPlan } from './run.js';
@@ -13,8 +13,6 @@ import { Fenced } from './writer.js';
 export interface JournalOptions extends SessionOptions {
   /** A number that changes whenever HBase answers. */
   readonly answers: () => number;
-  /** What a front end that died has sent arrives within so long or not at all, ms. */
-  readonly lateMs?: number;
 }
 
 /** Plans that were decided are waited for so many leases. */
@@ -52,8 +50,7 @@ export class Journal {
     this.#options = options;
     const { clock, pace, failpoint } = options;
     this.#tickets = new Tickets(cluster, clock);
-    const isOwn = (id: Buffer): boolean => this.#isOwn(id);
-    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace.lease, options.lateMs ?? 0, isOwn, failpoint);
+    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace, (id) => this.#isOwn(id), failpoint);
   }
 
   /** A number above all that were drawn before. */
@@ -95,7 +92,7 @@ export class Journal {
       try {
         await session.open();
       } catch (error) {
-        if (error instanceof StoreError && error.applied === 'unknown' && tries < SESSIONS) continue;
+        if (mayBeDone(error) && tries < SESSIONS) continue;
         throw error;
       }
       this.#session = session;

@@ -1,8 +1,12 @@
+import { batchesOf } from '../../batches.js';
 import { cellValue, EMPTY } from '../../row.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 import { parseLock, type RowLock, sharedLock } from './codec.js';
 import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
+
+/** Rows whose locks are given back or taken away at a time. */
+export const TOGETHER = 200;
 
 const STATES = { columns: [{ family: JOURNAL.state, qualifier: STATE.state }] };
 
@@ -45,7 +49,7 @@ export async function removeHolders(
   const left = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGone(writer)) : [];
   const rest = lock.kind === 'shared' ? sharedLock(left, lock.counted) : undefined;
   const change: Omit<RowMutation, 'key'> = rest ? { put: [{ ...table.lock, value: rest }] } : { delete: [table.lock] };
-  return cluster.swap(table, { key, guards: [{ op: 'equals', ...table.lock, value: found }], ...change });
+  return cluster.swap(table.handle, { key, guards: [{ op: 'equals', ...table.lock, value: found }], ...change });
 }
 
 /** Which of the writers are dead: without a journal row, or drained. Nothing that they decided is left to do. */
@@ -75,19 +79,15 @@ async function eachLock(
 ): Promise<void> {
   await unlessDropped(cluster, name, async (table) => {
     const scan = cluster.client.scan(table.handle, {}, table.locks);
-    try {
-      for (let batch = await scan.next(); batch; batch = await scan.next()) {
-        const locks: Conflict[] = [];
-        const vacant: LockedRow[] = [];
-        for (const [i, key] of batch.keys.entries()) {
-          const found = lockIn(table, batch.rows[i]!);
-          if (found) locks.push({ row: { table, key }, found });
-          else vacant.push({ table, key });
-        }
-        await work(locks, vacant);
+    for await (const batch of batchesOf(scan)) {
+      const locks: Conflict[] = [];
+      const vacant: LockedRow[] = [];
+      for (const [i, key] of batch.keys.entries()) {
+        const found = lockIn(table, batch.rows[i]!);
+        if (found) locks.push({ row: { table, key }, found });
+        else vacant.push({ table, key });
       }
-    } finally {
-      scan.close();
+      await work(locks, vacant);
     }
   });
 }
@@ -107,7 +107,7 @@ export function freeing({ table }: LockedRow, stays: boolean): Required<Pick<Row
 export async function removeVacant(cluster: Cluster, { table, key }: LockedRow): Promise<void> {
   const guards = [{ op: 'equals', ...table.lock, value: VACANT }] as const;
   await unlessDropped(cluster, table.spec.name, async () => {
-    await cluster.swap(table, { key, guards, delete: [table.lock] });
+    await cluster.swap(table.handle, { key, guards, delete: [table.lock] });
   });
 }
 

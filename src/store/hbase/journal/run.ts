@@ -3,6 +3,7 @@ import { awaitedLater } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { cellKey } from '../../tables.js';
+import { GATES } from '../cluster.js';
 import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
 import type { WantedRow } from './asks.js';
@@ -132,12 +133,18 @@ class PlanRun {
     return this.#session.options.failpoint?.(point);
   }
 
-  /** What stands in the way of shared rows. */
+  /** What stands in the way of shared rows. Gates come first: what a batch has put is not looked at before it ended. */
   async #holdShared(): Promise<readonly Conflict[]> {
+    const isGate = ({ table }: Group) => table.spec.name === GATES;
+    const conflicts = await this.#hold(this.#groups.filter(isGate));
+    return conflicts.length > 0 ? conflicts : this.#hold(this.#groups.filter((group) => !isGate(group)));
+  }
+
+  async #hold(groups: readonly Group[]): Promise<readonly Conflict[]> {
     const { shared } = this.#session;
     const conflicts: Conflict[] = [];
     const work: Promise<unknown>[] = [];
-    for (const { id, table, key, kind } of this.#groups) {
+    for (const { id, table, key, kind } of groups) {
       const held = shared.held(id);
       if (kind === 'shared') {
         const holding = shared.hold(table, key, id);
@@ -173,7 +180,7 @@ class PlanRun {
     const { table, key } = row;
     for (;;) {
       const put = [{ ...table.lock, value: this.#lock }];
-      if (await cluster.swap(table, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
+      if (await cluster.swap(table.handle, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
       const found = await readLock(cluster, row);
       if (found) return found.equals(this.#lock) ? undefined : { row, found };
     }

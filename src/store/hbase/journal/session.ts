@@ -6,7 +6,16 @@ import type { Clock, Pace, Stop } from './clock.js';
 import { exclusiveLock, parseLock } from './codec.js';
 import { rowId } from './groups.js';
 import { LocalLocks } from './local-locks.js';
-import { type Conflict, freeing, holdersOf, type LockedRow, readLock, removeDead, removeHolders } from './locks.js';
+import {
+  type Conflict,
+  freeing,
+  holdersOf,
+  type LockedRow,
+  readLock,
+  removeDead,
+  removeHolders,
+  TOGETHER,
+} from './locks.js';
 import { type SharedRow, SharedRows } from './shared.js';
 import type { Tickets } from './tickets.js';
 import { Turn, Turns } from './turns.js';
@@ -23,8 +32,6 @@ export interface SessionOptions {
 
 /** Shared rows that are held at the most, about: each is in memory, with its lock in HBase. */
 const MOST_SHARED = 10_000;
-/** So many are given back at a time. */
-const TOGETHER = 200;
 
 /** A decided plan whose counters are not all folded yet. */
 interface Unfolded {
@@ -264,7 +271,7 @@ export class Session {
   /** Takes a plan's lock off a row that it does not change. */
   async unlock(row: LockedRow, plan: bigint): Promise<void> {
     const { table, key } = row;
-    await this.cluster.swap(table, {
+    await this.cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, plan) }],
       ...freeing(row, this.vacant.stays(row)),

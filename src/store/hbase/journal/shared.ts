@@ -1,7 +1,7 @@
 import type { Increment } from '../../contract.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import { editRow } from '../../row-edit.js';
-import { StoreError } from '../../store-error.js';
+import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
@@ -221,8 +221,7 @@ export class SharedRows {
     try {
       return await this.#cluster.client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
-      const isLost = error instanceof StoreError && error.applied === 'unknown' && this.#clock.now() < end;
-      if (!isLost) throw error;
+      if (!mayBeDone(error) || this.#clock.now() >= end) throw error;
       await this.#clock.sleep(this.#pace.look);
       return undefined;
     }
@@ -299,7 +298,7 @@ export class SharedRows {
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const value = leave ? withoutHolder(row.lock, me.writer, ticket) : withHolder(row.lock, me, ticket);
     const change = value ? { put: [{ ...table.lock, value }], delete: [] } : freeing(row, this.#vacant.stays(row));
-    const done = await this.#cluster.swap(table, {
+    const done = await this.#cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
       put: [...counters, ...change.put],

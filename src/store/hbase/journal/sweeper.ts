@@ -1,8 +1,11 @@
+import { batchesOf, keysOf } from '../../batches.js';
+import type { Guard } from '../../contract.js';
 import { cellValue, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
+import { keyAfter } from '../../tables.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
-import type { Clock, Stop } from './clock.js';
+import type { Clock, Pace, Stop } from './clock.js';
 import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { rowId } from './groups.js';
 import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
@@ -39,7 +42,7 @@ interface Watched {
  *
  * `swept`: its beat stood still for a lease, and it decides nothing more. `drained`: what it had decided is done and
  * its batches are taken back, so its locks are dead. Then its locks are taken away, and its row. Whoever sees a writer
- * that is swept goes on with it. Batches are taken back twice, `lateMs` apart: a server that stood still writes rows
+ * that is swept goes on with it. Batches are taken back twice, `Pace.late` apart: a server that stood still writes rows
  * that it was sent before within that time, or never. The locks, for which all tables are looked at, are left to the
  * one who drained it, and to the others when that has not ended after a lease.
  */
@@ -47,8 +50,7 @@ export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
-  readonly #leaseMs: number;
-  readonly #lateMs: number;
+  readonly #pace: Pick<Pace, 'lease' | 'late'>;
   readonly #failpoint: Failpoint | undefined;
   readonly #isOwn: (id: Buffer) => boolean;
   #watched = new Map<string, Watched>();
@@ -60,22 +62,20 @@ export class Sweeper {
     cluster: Cluster,
     tickets: Tickets,
     clock: Clock,
-    leaseMs: number,
-    lateMs: number,
+    pace: Pick<Pace, 'lease' | 'late'>,
     isOwn: (id: Buffer) => boolean,
     failpoint?: Failpoint,
   ) {
     this.#cluster = cluster;
     this.#tickets = tickets;
     this.#clock = clock;
-    this.#leaseMs = leaseMs;
-    this.#lateMs = lateMs;
+    this.#pace = pace;
     this.#isOwn = isOwn;
     this.#failpoint = failpoint;
   }
 
   start(): void {
-    this.#stopLooks = this.#clock.every(this.#leaseMs / 4, () => {
+    this.#stopLooks = this.#clock.every(this.#pace.lease / 4, () => {
       // A look that failed says nothing about the writers: their time begins anew.
       this.look().catch(() => this.#watched.clear());
     });
@@ -99,13 +99,9 @@ export class Sweeper {
     const seen = new Map<string, Watched>();
     const drained: Buffer[] = [];
     const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
-    try {
-      for (let batch = await scan.next(); batch; batch = await scan.next())
-        for (const [i, id] of batch.keys.entries())
-          if (await this.#see(id, batch.rows[i]!, seen)) drained.push(Buffer.from(id));
-    } finally {
-      scan.close();
-    }
+    for await (const batch of batchesOf(scan))
+      for (const [i, id] of batch.keys.entries())
+        if (await this.#see(id, batch.rows[i]!, seen)) drained.push(Buffer.from(id));
     this.#watched = seen;
     await unlessFailed(() => this.clear(drained));
   }
@@ -122,8 +118,8 @@ export class Sweeper {
     const shown = Buffer.concat([beat, state]);
     const same = before?.shown.equals(shown) ? before : { shown, since: now, takenBack: before?.takenBack };
     seen.set(name, same);
-    if (same.takenBack !== undefined && now - same.takenBack < this.#lateMs) return false;
-    const isStill = now - same.since >= this.#leaseMs;
+    if (same.takenBack !== undefined && now - same.takenBack < this.#pace.late) return false;
+    const isStill = now - same.since >= this.#pace.lease;
     if (state.equals(DRAINED)) return isStill;
     if (!state.equals(SWEPT) && !isStill) return false;
     return unlessFailed(async () => {
@@ -133,15 +129,14 @@ export class Sweeper {
   }
 
   /** From here on the writer decides nothing more; false when it has shown that it is alive. */
-  #fence(key: Buffer, beat: Buffer): Promise<boolean> {
-    const { client, journal } = this.#cluster;
-    return client.mutate(journal, {
-      key,
-      guards: [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }],
-      put: [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }],
-      timestamp: FOREVER,
-      repeatable: true,
-    });
+  #fence(id: Buffer, beat: Buffer): Promise<boolean> {
+    return this.#note(id, { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }, SWEPT);
+  }
+
+  /** Writes the state of a writer; false where the guard did not hold when it was tried last. */
+  #note(id: Buffer, guard: Guard, state: Buffer): Promise<boolean> {
+    const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: state }];
+    return this.#cluster.swap(this.#cluster.journal, { key: id, guards: [guard], put, timestamp: FOREVER });
   }
 
   /**
@@ -149,11 +144,8 @@ export class Sweeper {
    * have done so, as a request of its own may have taken a lock since; false where a look goes on with it.
    */
   async sweep(id: Buffer): Promise<boolean> {
-    const { client, journal } = this.#cluster;
-    const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }];
-    const guards = [IS_ALIVE];
     // False: it was swept already, by others or by an attempt whose answer was lost.
-    await client.mutate(journal, { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true });
+    await this.#note(id, IS_ALIVE, SWEPT);
     return (await this.#drain(id)) !== 'later';
   }
 
@@ -182,18 +174,16 @@ export class Sweeper {
     await this.#fold(id, records);
     await this.#failpoint?.('sweep folded');
     if (hasBatch && !this.#isOver(began, watched)) return 'later';
-    const guards = [{ op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const];
-    const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: DRAINED }];
-    const change = { key: id, guards, put, timestamp: FOREVER, repeatable: true, doubtIsFalse: true };
+    const isSwept = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const;
     // Where an answer was lost a look clears the writer after a lease.
-    return (await client.mutate(journal, change)) ? 'now' : 'others';
+    return (await this.#note(id, isSwept, DRAINED)) ? 'now' : 'others';
   }
 
   /** Whether no row of a batch can arrive that a scan which began at `began` has not seen. */
   #isOver(began: number, watched: Watched | undefined): boolean {
     if (!watched) return false;
     watched.takenBack ??= this.#clock.now();
-    return began - watched.takenBack >= this.#lateMs;
+    return began - watched.takenBack >= this.#pace.late;
   }
 
   /** Takes the locks of drained writers away, wherever they are, and their journal rows. True when there were any. */
@@ -239,7 +229,7 @@ export class Sweeper {
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const others = lock.holders.filter((holder) => holder !== mine);
     const rest = sharedLock(others, ticket ?? lock.counted);
-    return this.#cluster.swap(table, {
+    return this.#cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: found }],
       put: rest ? [...counters, { ...table.lock, value: rest }] : counters,
@@ -251,13 +241,7 @@ export class Sweeper {
   async #remove(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const to = Buffer.concat([id, Buffer.alloc(ID_BYTES + 5, 0xff)]);
-    const pieces: Buffer[] = [];
-    const scan = client.scan(journal, { from: Buffer.concat([id, Buffer.alloc(1)]), to }, { keysOnly: true });
-    try {
-      for (let batch = await scan.next(); batch; batch = await scan.next()) pieces.push(...batch.keys);
-    } finally {
-      scan.close();
-    }
+    const pieces = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
     await client.putMany(
       journal,
       [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
@@ -268,23 +252,19 @@ export class Sweeper {
 /** Takes away pieces of records that arrived when their writer's row was gone. */
 export async function removeOrphans({ client, journal }: Cluster): Promise<void> {
   const scan = client.scan(journal, {}, { keysOnly: true });
-  try {
-    for (let batch = await scan.next(); batch; batch = await scan.next()) {
-      const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
-      // Looked for after its pieces were seen: a writer that is not there then will never be.
-      const writers = await client.getMany(
-        journal,
-        pieces.map((key) => key.subarray(0, ID_BYTES)),
-        { families: [JOURNAL.state] },
-      );
-      const orphans = pieces.filter((_, i) => !writers[i]);
-      await client.putMany(
-        journal,
-        orphans.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
-      );
-    }
-  } finally {
-    scan.close();
+  for await (const batch of batchesOf(scan)) {
+    const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
+    // Looked for after its pieces were seen: a writer that is not there then will never be.
+    const writers = await client.getMany(
+      journal,
+      pieces.map((key) => key.subarray(0, ID_BYTES)),
+      { families: [JOURNAL.state] },
+    );
+    const orphans = pieces.filter((_, i) => !writers[i]);
+    await client.putMany(
+      journal,
+      orphans.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+    );
   }
 }
 

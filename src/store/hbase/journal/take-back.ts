@@ -1,3 +1,4 @@
+import { batchesOf } from '../../batches.js';
 import { unpackRow } from '../../row.js';
 import { type Cluster, unlessDropped } from '../cluster.js';
 import { KEY_ONLY } from '../rpc/requests.js';
@@ -13,16 +14,12 @@ export async function takeBack(cluster: Cluster, ticket: bigint, tables: readonl
     await unlessDropped(cluster, name, async ({ handle, lock }) => {
       const families = handle.families.map((_, number) => number).filter((number) => number !== lock.family);
       const scan = cluster.client.scan(handle, {}, { families, filter: KEY_ONLY, timestamp: ticket });
-      try {
-        for (let batch = await scan.next(); batch; batch = await scan.next()) {
-          const gone = batch.keys.map((key, i): RowMutation => {
-            const names = unpackRow(batch.rows[i]!).map(({ family, qualifier }) => ({ family, qualifier }));
-            return { key, delete: names, timestamp: ticket };
-          });
-          await cluster.client.putMany(handle, gone);
-        }
-      } finally {
-        scan.close();
+      for await (const batch of batchesOf(scan)) {
+        const gone = batch.keys.map((key, i): RowMutation => {
+          const names = unpackRow(batch.rows[i]!).map(({ family, qualifier }) => ({ family, qualifier }));
+          return { key, delete: names, timestamp: ticket };
+        });
+        await cluster.client.putMany(handle, gone);
       }
     });
   }

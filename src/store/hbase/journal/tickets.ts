@@ -1,5 +1,5 @@
 import { cellCounter, counterBytes, EMPTY } from '../../row.js';
-import { StoreError } from '../../store-error.js';
+import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock } from './clock.js';
 
@@ -109,7 +109,7 @@ export class Tickets {
     try {
       return (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
     } catch (error) {
-      if (!(error instanceof StoreError && error.applied === 'unknown')) throw error;
+      if (!mayBeDone(error)) throw error;
       try {
         return (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
       } catch (again) {

@@ -52,7 +52,8 @@ export class Turn {
       ? new StoreError('unavailable', 'the store did not answer while a plan was applied', { applied: 'unknown' })
       : new StoreError(
           'unavailable',
-          'other front ends hold rows of a plan for too long, or the store does not answer',
+          'other front ends hold rows of a plan for too long (one that died, until the others give it up: try again), ' +
+            'or the store does not answer',
         );
   }
 

@@ -1,3 +1,4 @@
+import { batchesOf } from '../../batches.js';
 import { cellValue } from '../../row.js';
 import type { Cluster } from '../cluster.js';
 import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
@@ -41,18 +42,14 @@ export class Unfinished {
 export async function leastFloor(cluster: Cluster, given: bigint, isOwn: (id: Buffer) => boolean): Promise<bigint> {
   let least = given;
   const scan = cluster.client.scan(cluster.journal, {}, { families: [JOURNAL.state] });
-  try {
-    for (let batch = await scan.next(); batch; batch = await scan.next()) {
-      for (const [i, id] of batch.keys.entries()) {
-        const row = batch.rows[i]!;
-        if (isOwn(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
-        if (cellValue(row, JOURNAL.state, STATE.state)?.equals(DRAINED)) continue;
-        const floor = cellValue(row, JOURNAL.state, STATE.floor)?.readBigInt64BE() ?? 0n;
-        if (floor < least) least = floor;
-      }
+  for await (const batch of batchesOf(scan)) {
+    for (const [i, id] of batch.keys.entries()) {
+      const row = batch.rows[i]!;
+      if (isOwn(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
+      if (cellValue(row, JOURNAL.state, STATE.state)?.equals(DRAINED)) continue;
+      const floor = cellValue(row, JOURNAL.state, STATE.floor)?.readBigInt64BE() ?? 0n;
+      if (floor < least) least = floor;
     }
-  } finally {
-    scan.close();
   }
   return least;
 }

@@ -1,12 +1,10 @@
 import type { Cluster } from '../cluster.js';
 import type { Clock } from './clock.js';
 import { rowId } from './groups.js';
-import { type LockedRow, removeVacant } from './locks.js';
+import { type LockedRow, removeVacant, TOGETHER } from './locks.js';
 
 /** Rows that are remembered at the most. */
 const MOST_ROWS = 1024;
-/** So many cells are taken away at a time. */
-const TOGETHER = 200;
 
 interface Freed {
   readonly row: LockedRow;

@@ -1,6 +1,6 @@
 import type { Cell, CellName } from '../../contract.js';
 import { counterBytes, unpackRow } from '../../row.js';
-import { StoreError } from '../../store-error.js';
+import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { parsePage } from './asks.js';
 import type { Clock, Stop } from './clock.js';
@@ -165,13 +165,19 @@ export class Writer {
 
   /**
    * Says that rows of a batch are about to be written into the tables, all with this ticket. Unless a plan of the batch
-   * is decided, whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`.
+   * is decided, whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`, or with
+   * `unavailable`: where it may have been written, the writer is abandoned, and goes with the batch.
    */
   async announce(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
     await this.alive();
     const batch = batchName(ticket);
     const value = Buffer.from(JSON.stringify(tables));
-    if (await this.#write([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
+    try {
+      if (await this.#write([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
+    } catch (error) {
+      if (mayBeDone(error)) this.abandon();
+      throw error;
+    }
     this.abandon();
     throw new Fenced();
   }

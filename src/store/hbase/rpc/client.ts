@@ -1,7 +1,7 @@
 import type { Increment, KeyRange } from '../../contract.js';
 import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
-import { StoreError } from '../../store-error.js';
+import { mayBeDone, StoreError } from '../../store-error.js';
 import { CellCursor, putEnd, TableCodec } from './cells.js';
 import { type Bounded, Deadlines } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';
@@ -185,7 +185,7 @@ export class HBaseClient {
       };
       const fail = (error: unknown): void => {
         // What may have been done is the more to be known.
-        if (!failed || (error instanceof StoreError && error.applied === 'unknown')) failed = { error };
+        if (!failed || mayBeDone(error)) failed = { error };
         done();
       };
       for (const [i, part] of parts.entries()) {

@@ -1,5 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net';
-import { Failure } from './failure.js';
+import { Failure, UNREACHED } from './failure.js';
 import { FrameSplitter } from './frames.js';
 import { Reader } from './protobuf.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
@@ -41,7 +41,8 @@ export class Connection {
   #out: Buffer[] = [];
   #outBytes = 0;
   #flushing = false;
-  #heard = performance.now();
+  /** Monotonic ms of the last bytes that came; 0: none did. */
+  #heard = 0;
   #timer: NodeJS.Timeout | undefined;
   #closed: Failure | undefined;
 
@@ -64,7 +65,7 @@ export class Connection {
     const port = Number(address.slice(colon + 1));
     if (!host || !(port > 0 && port < 65_536)) {
       const message = `${server}: '${address.slice(0, 300)}' is no host:port`;
-      return Promise.reject(new Failure(message, { undone: true, serverGone: true, moved: true }));
+      return Promise.reject(new Failure(message, UNREACHED));
     }
     return new Promise((resolve, reject) => {
       const socket = connect({ host, port, noDelay: true, keepAlive: true });
@@ -81,7 +82,7 @@ export class Connection {
       const fail = (cause: Error) => {
         leave();
         socket.destroy();
-        reject(new Failure(`${server}: ${cause.message}`, { undone: true, serverGone: true, moved: true }, { cause }));
+        reject(new Failure(`${server}: ${cause.message}`, UNREACHED, { cause }));
       };
       const connectMs = Math.min(CONNECT_MS, rpcTimeoutMs);
       endAfter(isIP(host) ? connectMs : rpcTimeoutMs);
@@ -111,8 +112,8 @@ export class Connection {
     this.#onClose = onClose;
     this.#frames = new FrameSplitter((frame) => this.#receive(frame));
     socket.on('data', (bytes: Buffer) => this.#data(bytes));
-    socket.on('error', (cause) => this.#fail(new Failure(`${server}: ${cause.message}`, LOST, { cause })));
-    socket.on('close', () => this.#fail(new Failure(`${server}: connection closed`, LOST)));
+    socket.on('error', (cause) => this.#fail(this.#ended(cause.message, cause)));
+    socket.on('close', () => this.#fail(this.#ended('connection closed')));
   }
 
   get closed(): boolean {
@@ -124,7 +125,10 @@ export class Connection {
    * when no answer came in `timeoutMs`, or the connection was lost after sending: it may have been done.
    */
   call(method: string, message: Buffer, cells: readonly Buffer[], timeoutMs: number): Promise<Answer> {
-    if (this.#closed) return Promise.reject(new Failure(this.#closed.message, { ...LOST, undone: true }));
+    if (this.#closed) {
+      const { message, traits } = this.#closed;
+      return Promise.reject(new Failure(message, { ...UNREACHED, mute: traits.mute === true }));
+    }
     return new Promise((resolve, reject) => {
       this.#lastId = (this.#lastId + 1) & 0x7fff_ffff;
       const now = performance.now();
@@ -209,6 +213,11 @@ export class Connection {
     }
     if (silent) this.#fail(new Failure(`${this.server}: connection is silent`, LOST));
     else if (this.#calls.size === 0) this.#stopTimer();
+  }
+
+  /** The network or the server has ended it. */
+  #ended(why: string, cause?: Error): Failure {
+    return new Failure(`${this.server}: ${why}`, { ...LOST, mute: this.#heard === 0 }, { cause });
   }
 
   #stopTimer(): void {

@@ -9,6 +9,8 @@ export interface FailureTraits {
   readonly moved?: boolean;
   /** The server (or the way to it) is gone: everything thought to be there must be looked up. */
   readonly serverGone?: boolean;
+  /** The connection was closed before the server had said anything on it. */
+  readonly mute?: boolean;
   /** Too much for the server: it wants a longer pause and fewer calls at once. */
   readonly overloaded?: boolean;
   /** The scanner is lost; the scan goes on with a new one. */
@@ -31,13 +33,19 @@ export class Failure extends Error {
     this.exception = options.exception;
   }
 
-  /** The same failure of a question that had to be asked before: nothing of what was wanted was done. */
-  static before(what: string, cause: Failure): Failure {
+  /**
+   * The same failure of a question that had to be asked before: nothing of what was wanted was done. `advice` follows
+   * its message.
+   */
+  static before(what: string, cause: Failure, advice = ''): Failure {
     const traits = { undone: true, final: cause.traits.final === true };
     const options = cause.exception === undefined ? { cause } : { cause, exception: cause.exception };
-    return new Failure(`${what}: ${cause.message}`, traits, options);
+    return new Failure(`${what}: ${cause.message}${advice}`, traits, options);
   }
 }
+
+/** Nobody can be reached at the server's address. */
+export const UNREACHED: FailureTraits = { undone: true, serverGone: true, moved: true };
 
 const ELSEWHERE: FailureTraits = { undone: true, moved: true };
 const BUSY: FailureTraits = { undone: true, overloaded: true };

@@ -3,6 +3,9 @@ import { StoreError } from '../../store-error.js';
 /** Longest frame taken, bytes. Servers answer with at most 100 MB of cells (`hbase.server.scanner.max.result.size`). */
 export const MAX_FRAME = 256 * 1024 * 1024;
 
+/** How an HTTP server begins its answer, read as the length of a frame. */
+const HTTP = Buffer.from('HTTP').readUInt32BE();
+
 /** Cuts a stream of bytes into frames: length u32, then so many bytes. Memory is held only for bytes that came. */
 export class FrameSplitter {
   readonly #onFrame: (frame: Buffer) => void;
@@ -25,6 +28,7 @@ export class FrameSplitter {
     this.#need = 4;
     while (all.length - at >= 4) {
       const length = all.readUInt32BE(at);
+      if (length === HTTP) throw new StoreError('corrupt', "it speaks HTTP: this is another port than HBase's RPC");
       if (length > MAX_FRAME) throw new StoreError('corrupt', `frame of ${length} bytes; ${MAX_FRAME} is the most`);
       if (all.length - at - 4 < length) {
         this.#need = 4 + length;

@@ -84,8 +84,15 @@ export class Masters {
         failure = asFailure(e);
       }
     }
-    throw Failure.before('masters', failure!);
+    throw Failure.before('masters', failure!, adviceOn(failure!));
   }
+}
+
+/** What may be wrong with the address of a master that cannot be asked. */
+function adviceOn({ cause, traits }: Failure): string {
+  if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED')
+    return "; is HBase's master running there?";
+  return traits.mute ? "; is this the port of an HBase master? ZooKeeper's is another" : '';
 }
 
 /** ServerName: host_name 1, port 2, start_code 3. */

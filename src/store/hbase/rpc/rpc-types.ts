@@ -61,8 +61,10 @@ export interface RowBatch {
   readonly keys: Buffer[];
   /** Packed rows, `rows[i]` of `keys[i]`; empty under `keysOnly`. */
   readonly rows: Buffer[];
-  /** Rows that the servers looked at for this batch, where a filter is given; else the rows that came. */
+  /** Rows that the servers looked at for this batch: those that came, and those that the filter dropped. */
   readonly scanned: number;
+  /** The key before which they have looked at every row, or that the scan is at its end; not of a reversed one. */
+  readonly until: Buffer | 'end' | undefined;
 }
 
 /** A running scan. `next` may give an empty batch (the servers end a request in time) and `undefined` at the end. */

@@ -1,4 +1,5 @@
 import type { KeyRange } from '../../contract.js';
+import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import { Failure } from './failure.js';
 import { PartialRow } from './partial-row.js';
@@ -162,18 +163,35 @@ export class RegionScan implements HBaseScan {
   /** The rows of an answer; undefined when there are none and the caller need not hear of it. */
   #take(region: Region, answer: Answer): RowBatch | undefined {
     const head = readScanResponse(answer.message);
-    const batch = { keys: [], rows: [], scanned: head.scanned ?? 0 } as Mutable<RowBatch>;
+    const batch = { keys: [], rows: [], scanned: 0, until: undefined } as Mutable<RowBatch>;
     const cells = new CellCursor(answer.cells);
     for (let i = 0; i < head.counts.length; i++)
       this.#addResult(batch, cells, head.counts[i]!, head.partial[i] === true);
     if (!head.moreInRegion || !head.more) this.#partial.end(batch, this.#options.keysOnly === true);
     const last = batch.keys[batch.keys.length - 1];
     if (last) this.#position = { key: last, inclusive: false };
-    else if (head.cursor && !this.#partial.open) this.#position = { key: head.cursor, inclusive: true };
+    if (head.cursor && !this.#partial.open && this.#isBehind(head.cursor, last))
+      this.#position = { key: head.cursor, inclusive: true };
     this.#left -= batch.keys.length;
     this.#advance(region, head);
-    if (head.scanned === undefined) batch.scanned = batch.keys.length;
+    batch.scanned = batch.keys.length + head.filtered;
+    batch.until = this.#until();
     return batch.keys.length > 0 || head.heartbeat || batch.scanned > 0 ? batch : undefined;
+  }
+
+  /** Whether the scan comes to `key` after the row `last`. */
+  #isBehind(key: Buffer, last: Buffer | undefined): boolean {
+    if (!last) return true;
+    const d = Buffer.compare(key, last);
+    return this.#options.reverse ? d < 0 : d > 0;
+  }
+
+  /** The key before which all rows were looked at. */
+  #until(): RowBatch['until'] {
+    if (this.#options.reverse) return undefined;
+    if (this.#done && this.#left > 0) return 'end';
+    const { key, inclusive } = this.#position;
+    return key && !inclusive ? keyAfter(key) : key;
   }
 
   #addResult(batch: RowBatch, cells: CellCursor, count: number, partial: boolean): void {

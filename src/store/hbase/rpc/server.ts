@@ -1,6 +1,6 @@
 import { Connection } from './connection.js';
 import { withinTime } from './deadlines.js';
-import { Failure } from './failure.js';
+import { Failure, UNREACHED } from './failure.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 
@@ -141,11 +141,11 @@ export class Server {
 
   #noConnection(ms: number): Failure {
     const message = `${this.name}: no connection within ${Math.round(ms)} ms`;
-    return new Failure(message, { undone: true, serverGone: true, moved: true });
+    return new Failure(message, UNREACHED);
   }
 
   #lost(): Failure {
-    return new Failure(`${this.name}: the connection was lost`, { undone: true, serverGone: true, moved: true });
+    return new Failure(`${this.name}: the connection was lost`, UNREACHED);
   }
 
   async #open(): Promise<Connection> {

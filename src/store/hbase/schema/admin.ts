@@ -60,8 +60,8 @@ export class TableAdmin {
   #servers: Promise<number> | undefined;
 
   /** `call` goes to the active master, for what the gateway cannot do. */
-  constructor({ rest }: Pick<HBaseSettings, 'rest'>, call: MasterCall) {
-    this.#gateway = rest === undefined ? undefined : new Gateway(rest);
+  constructor({ rest, isRestGuessed }: Pick<HBaseSettings, 'rest' | 'isRestGuessed'>, call: MasterCall) {
+    this.#gateway = rest === undefined ? undefined : new Gateway(rest, isRestGuessed);
     this.#call = call;
   }
 
@@ -138,7 +138,13 @@ export class TableAdmin {
   /** No error when it is not there. */
   async drop(name: string): Promise<void> {
     if (!this.#gateway) throw withoutGateway(`table ${name} is no longer used and can be dropped`, dropCommands(name));
-    await this.#gateway.drop(name);
+    try {
+      await this.#gateway.drop(name);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      const message = `${error.message}; HBase's shell drops the table, too:\n${dropCommands(name).join('\n')}`;
+      throw new StoreError(error.code, message, { cause: error });
+    }
   }
 }
 

@@ -36,12 +36,17 @@ type Failure = Error & { code?: number | string; body?: string };
 export class Gateway {
   readonly #client: ReturnType<typeof hbase>;
   readonly #address: string;
+  readonly #isGuessed: boolean;
 
-  /** `http://HOST:PORT[/PATH]` or https, whose certificate is verified. */
-  constructor(address: string) {
+  /**
+   * `http://HOST:PORT[/PATH]` or https, whose certificate is verified. `isGuessed`: nobody gave the address, which its
+   * errors say.
+   */
+  constructor(address: string, isGuessed: boolean) {
     const url = new URL(address);
     const secure = url.protocol === 'https:';
     this.#address = address;
+    this.#isGuessed = isGuessed;
     this.#client = hbase({
       protocol: secure ? 'https' : 'http',
       host: url.hostname.replace(/^\[|\]$/g, ''),
@@ -116,21 +121,39 @@ export class Gateway {
   #failure(what: string, error: Failure): StoreError {
     const gateway = `HBase's REST gateway ${this.#address}`;
     if (typeof error.code !== 'number') {
-      return new StoreError('unavailable', `${gateway} does not answer (${error.code ?? error.message})`, {
-        cause: error,
-      });
+      const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#otherAddress()}`;
+      return new StoreError('unavailable', message, { cause: error });
     }
     const reason = firstLine(error.body);
-    const message = `${gateway}: ${what}: ${error.code}${reason === '' ? '' : ` ${reason}`}`;
+    const namespace = NO_NAMESPACE.exec(reason)?.[1];
+    if (namespace !== undefined) return this.#noNamespace(namespace, error);
+    // What is no exception of HBase's may be said by another server.
+    const advice = EXCEPTION.test(reason) ? '' : `; ${this.#otherAddress()}`;
+    const message = `${gateway}: ${what}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
     const code = error.code === 401 || error.code === 403 ? 'permission' : 'unavailable';
     return new StoreError(code, message, { cause: error });
   }
+
+  #otherAddress(): string {
+    const guessed = this.#isGuessed ? "its address was guessed from the first master's: " : '';
+    return `${guessed}--hbase-rest (setting hbase.rest) gives another address`;
+  }
+
+  #noNamespace(name: string, cause: Failure): StoreError {
+    const shell = `create_namespace '${name}'`;
+    const message = `HBase has no namespace ${name}: give HBase's shell ${shell}, or curl -X POST ${this.#address}/namespaces/${name}`;
+    return new StoreError('unavailable', message, { cause });
+  }
 }
 
-/** The exception's own line, without Java's stack. */
+const EXCEPTION = /Exception/;
+const NO_NAMESPACE = /NamespaceNotFoundException: (\w+)$/;
+
+/** The exception's own line, without Java's stack, and without its name where that is told twice. */
 function firstLine(text: string | undefined): string {
   const lines = (text ?? '').split('\n').map((line) => line.trim());
-  return (lines.find((line) => /Exception/.test(line)) ?? lines[0] ?? '').slice(0, 300);
+  const line = lines.find((line) => EXCEPTION.test(line)) ?? lines[0] ?? '';
+  return line.slice(0, 300).replace(/\b(\S+Exception): \1:/, '$1:');
 }
 
 function body({ attributes, families }: TableDescriptor): object {

@@ -1,3 +1,4 @@
+import { batchesOf } from '../../batches.js';
 import type { Cell, Guard, TableSpec } from '../../contract.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
@@ -7,6 +8,7 @@ import type { RowMutation, TableHandle } from '../rpc/rpc-types.js';
 import type { HBaseSettings } from '../settings.js';
 import { TableAdmin } from './admin.js';
 import { describeInternal, describeTable, type InternalTable, internalHandle, tableHandle } from './descriptor.js';
+import { dropCommands } from './shell.js';
 
 /**
  * Which tables there are: one row a table, key = its name, cell `spec` = its spec as JSON, cell `state` while it is
@@ -71,9 +73,11 @@ export class TableRegistry {
     for (const table of all) await this.#admin.create(describeInternal(this.#settings, table), () => exists(table));
   }
 
-  /** Whether `ensure` has been here: what is asked before a store is opened that should be there. */
-  isThere(): Promise<boolean> {
-    return this.#exists(this.#catalog);
+  /** Throws `noTable` where `ensure` has not been here. */
+  async requireThere(): Promise<void> {
+    if (await this.#exists(this.#catalog)) return;
+    const where = `${this.#settings.namespace}:${this.#settings.prefix}`;
+    throw new StoreError('noTable', `there is no directory in the HBase tables ${where}*; "rowan init" makes one`);
   }
 
   /** As `Store.createTable`. Whatever the servers' clocks say, what was dropped before is there afterwards. */
@@ -186,15 +190,11 @@ export class TableRegistry {
   async #rows(): Promise<Listed[]> {
     const rows: Listed[] = [];
     const scan = this.#client.scan(this.#catalog, {});
-    try {
-      for (let batch = await scan.next(); batch; batch = await scan.next()) {
-        for (const [i, key] of batch.keys.entries()) {
-          const listed = readRow(key.toString(), batch.rows[i]!);
-          if (listed) rows.push(listed);
-        }
+    for await (const batch of batchesOf(scan)) {
+      for (const [i, key] of batch.keys.entries()) {
+        const listed = readRow(key.toString(), batch.rows[i]!);
+        if (listed) rows.push(listed);
       }
-    } finally {
-      scan.close();
     }
     return rows;
   }
@@ -204,8 +204,12 @@ export class TableRegistry {
     return (await this.#rows()).filter(({ state }) => !state).map(({ spec }) => spec);
   }
 
-  /** What is wrong with the HBase tables, by their names; undefined where no gateway may be asked. */
+  /**
+   * What is wrong with the HBase tables, by their names; undefined where no gateway may be asked. Throws `noTable`
+   * where there is no directory.
+   */
   async verify(internal: readonly InternalTable[]): Promise<Map<string, string[]> | undefined> {
+    await this.requireThere();
     const found = new Map<string, string[]>();
     const rows = await this.#rows();
     const descriptors = [
@@ -213,8 +217,8 @@ export class TableRegistry {
       ...rows.filter(({ state }) => !state).map(({ spec }) => describeTable(this.#settings, spec)),
     ];
     for (const listed of rows.filter(({ state }) => state)) {
-      const what = isDropping(listed) ? 'it is no longer used; dropping' : 'it is not used yet; making';
-      found.set(this.handle(listed.spec).name, [`${what} it is under way, or was broken off`]);
+      const { name } = this.handle(listed.spec);
+      found.set(name, [isDropping(listed) ? beingDropped(name) : BEING_MADE]);
     }
     for (const descriptor of descriptors) {
       const wrong = await this.#admin.verify(descriptor);
@@ -244,6 +248,16 @@ export class TableRegistry {
       throw error;
     }
   }
+}
+
+const BEING_MADE = 'it is not used yet; making it is under way, or was broken off';
+
+/** What `verify` says of a table that is listed as being dropped. */
+function beingDropped(name: string): string {
+  return (
+    'it is no longer used; dropping it is under way, or was broken off. That of an index is dropped within two minutes ' +
+    `by a server that reaches the gateway; without one give HBase's shell: ${dropCommands(name).join('; ')}`
+  );
 }
 
 function isDropping({ state }: Listed): boolean {

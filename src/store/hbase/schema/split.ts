@@ -39,11 +39,20 @@ export async function splitRegion(gateway: Gateway, call: MasterCall, table: str
     const regions = await gateway.regions(table);
     if (regions?.some(({ start }) => start.equals(key))) return;
     const region = regions?.find((one) => holds(one, key));
-    if (!region || asked) continue;
-    await call('SplitRegion', new Writer().message(1, regionInfo(table, region)).bytes(2, key).finish());
-    asked = true;
+    if (region && !asked) asked = await askSplit(call, table, region, key);
   }
   throw new StoreError('unavailable', `table ${table}: a region was not split in ${WAIT_MS / 1000} s`);
+}
+
+/** False where the region is still being opened: it is to be asked again. */
+async function askSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
+  try {
+    await call('SplitRegion', new Writer().message(1, regionInfo(table, region)).bytes(2, key).finish());
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError && /is not OPEN; state=OPENING/.test(error.message)) return false;
+    throw error;
+  }
 }
 
 /** RegionSpecifierType */

@@ -13,27 +13,46 @@ export function requireAbsent(table: LmdbTable, key: Buffer, transaction: Transa
   requireBeyond(table, key, true, transaction);
 }
 
+/** Two keys that stand beside each other, so that none lies between; undefined where there is no key on that side. */
+export interface Gap {
+  readonly before: Buffer | undefined;
+  readonly behind: Buffer | undefined;
+}
+
+/** As `requireAbsent`, and gives the gap in which the key would lie. */
+export function gapAt(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): Gap {
+  const lastKey = (isThere: boolean) => (isThere ? table.scanner.lastKey : undefined);
+  const behind = lastKey(requireBeside(table, { start: key, end: undefined }, key, transaction));
+  const before = lastKey(requireBeyond(table, key, true, transaction));
+  return { before, behind };
+}
+
+export function liesIn({ before, behind }: Gap, key: Buffer): boolean {
+  return (!before || Buffer.compare(before, key) < 0) && (!behind || Buffer.compare(key, behind) < 0);
+}
+
 /**
  * Before a range that begins at the key is read: what stands on its other side is sound, and lies there. That is the
- * row before the key (`reverse`), or the one behind it where the range goes to smaller keys.
+ * row before the key (`reverse`), or the one behind it where the range goes to smaller keys. False where no row is.
  */
 export function requireBeyond(
   table: LmdbTable,
   key: Buffer,
   reverse: boolean,
   transaction: Transaction | undefined,
-): void {
-  requireBeside(table, { start: key, exclusiveStart: true, end: undefined, reverse }, key, transaction);
+): boolean {
+  return requireBeside(table, { start: key, exclusiveStart: true, end: undefined, reverse }, key, transaction);
 }
 
-/** The first row of the range, which begins at the key, is on that side of it. */
-function requireBeside(table: LmdbTable, range: RowRange, key: Buffer, transaction: Transaction | undefined): void {
+/** The first row of the range, which begins at the key, is on that side of it. False where the range has none. */
+function requireBeside(table: LmdbTable, range: RowRange, key: Buffer, transaction: Transaction | undefined): boolean {
   const { reverse = false } = range;
   const side = reverse ? -1 : 1;
   const order = table.scanner.orderOfFirst(range, key, transaction);
   // None on this side: so the table's outermost row there is not beyond the key.
-  const isThere = order === undefined ? outermost(table, key, !reverse, transaction) * side <= 0 : order * side > 0;
-  if (!isThere) throw astray(table, key);
+  const stands = order === undefined ? outermost(table, key, !reverse, transaction) * side <= 0 : order * side > 0;
+  if (!stands) throw astray(table, key);
+  return order !== undefined;
 }
 
 /** How the key of the table's last row, or of its first, compares with the key; 0 where the table is empty. */

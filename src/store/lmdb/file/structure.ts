@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import type { TableSpec } from '../../contract.js';
 import { DATA_FILE } from './data-file.js';
 import { MAX_KEY, openRoot } from './environment.js';
 import { RECORD_BYTES } from './meta-layout.js';
@@ -202,15 +203,15 @@ class Structure implements Walk {
   #table(key: string, value: Buffer): void {
     if (!key.startsWith('table:')) return;
     const name = key.slice('table:'.length);
-    const id = idOf(value);
-    if (id === undefined) this.find(`database catalog: tells nothing that can be read of table ${name}`);
-    else if (!this.#hasAll(id)) this.find(`the list of databases: lacks a part of table ${name} (t${id})`);
-    else this.#tables.set(String(id), name);
+    const listed = listedOf(value);
+    if (listed === undefined) this.find(`database catalog: tells nothing that can be read of table ${name}`);
+    else if (!this.#hasAll(listed)) this.find(`the list of databases: lacks a part of table ${name} (t${listed.id})`);
+    else this.#tables.set(String(listed.id), name);
   }
 
-  #hasAll(id: number): boolean {
-    const more = ['long', 'blocks'].filter((part) => this.#databases.has(`t${id}:${part}`));
-    return this.#databases.has(`t${id}`) && more.length === 1;
+  #hasAll({ id, separate }: Listed): boolean {
+    const has = (part: string | number): boolean => this.#databases.has(`t${id}:${part}`);
+    return this.#databases.has(`t${id}`) && ['long', 'blocks'].filter(has).length === 1 && separate.every(has);
   }
 
   claim(page: number): string {
@@ -237,11 +238,19 @@ class Structure implements Walk {
   }
 }
 
-/** The number of a table, as the catalog tells it. */
-function idOf(value: Buffer): number | undefined {
+/** What the catalog tells of a table. */
+interface Listed {
+  readonly id: number;
+  /** Numbers of its families with databases of their own. */
+  readonly separate: readonly number[];
+}
+
+/** Undefined where it cannot be read. */
+function listedOf(value: Buffer): Listed | undefined {
   try {
-    const { id } = JSON.parse(value.toString()) as { id?: unknown };
-    return typeof id === 'number' ? id : undefined;
+    const { id, spec } = JSON.parse(value.toString()) as { id?: unknown; spec: TableSpec };
+    if (typeof id !== 'number') return undefined;
+    return { id, separate: [...spec.families.keys()].filter((family) => spec.families[family]!.separate) };
   } catch {
     return undefined;
   }

@@ -4,7 +4,7 @@ import { suffixOf } from '../../checks.js';
 import { EMPTY } from '../../row.js';
 import { damaged, type StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
-import { requireAbsent } from '../file/absent.js';
+import { type Gap, gapAt, liesIn, requireAbsent } from '../file/absent.js';
 import { getSound, type LmdbTable } from '../file/lmdb-table.js';
 import { roomIn } from '../file/pages.js';
 import { copyOf, viewOf } from '../file/read-buffer.js';
@@ -109,16 +109,32 @@ export class Lists {
 
   /** As `Reader.postings`. */
   postings(prefix: Buffer, limit: number, after: Buffer | undefined, into: Buffer | undefined): Buffer {
-    const n = suffixOf(this.#table.spec, after);
-    if (limit <= 0) return EMPTY;
+    suffixOf(this.#table.spec, after);
     const record = this.record(prefix);
-    if (!record) {
-      this.requireNone(prefix);
-      return EMPTY;
-    }
+    if (record) return this.#postingsIn(prefix, record, limit, after, into);
+    this.requireNone(prefix);
+    return EMPTY;
+  }
+
+  #postingsIn(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined, into?: Buffer): Buffer {
+    const n = this.suffix;
     const { length } = record;
+    if (limit <= 0) return EMPTY;
     if (!after && length % n === 0) return copyOf(record, Math.min(length, limit * n), into);
     return this.#some(prefix, record, limit, after, into);
+  }
+
+  /** As `Reader.postingsMany`, all from one state; an undefined prefix has no list. */
+  postingsMany(prefixes: readonly (Buffer | undefined)[], limit: number, after: Buffer | undefined): Buffer[] {
+    suffixOf(this.#table.spec, after);
+    let gap: Gap | undefined;
+    return prefixes.map((prefix) => {
+      if (!prefix || (gap && liesIn(gap, prefix))) return EMPTY;
+      const record = this.record(prefix);
+      if (record) return this.#postingsIn(prefix, record, limit, after);
+      gap = gapAt(this.#table, prefix, this.#transaction);
+      return EMPTY;
+    });
   }
 
   #some(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined, into: Buffer | undefined): Buffer {

@@ -209,6 +209,19 @@ export class LmdbReader implements Reader {
     }
   }
 
+  postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Buffer[] {
+    const table = this.env.table(name);
+    const lists = new Lists(table, this.#transaction);
+    const keys = prefixes.map((prefix) => (isKey(prefix, this.env.maxKey) ? prefix : undefined));
+    try {
+      const found = lists.postingsMany(keys, limit, after);
+      if (found.some((list) => list.length === 0)) this.env.recheck(table);
+      return found;
+    } catch (error) {
+      throw this.env.failure(error);
+    }
+  }
+
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
     const table = this.env.table(name);
     const prefixes = new Prefixes(table, this.env.maxKey, this.#transaction);

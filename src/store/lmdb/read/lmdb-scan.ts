@@ -2,7 +2,7 @@ import type { Transaction } from 'lmdb';
 import { checkScan } from '../../checks.js';
 import type { Batch, KeyRange, Scan, ScanOptions } from '../../contract.js';
 import { compileFilter } from '../../row-filter.js';
-import { MARK_ROW, noTable } from '../../tables.js';
+import { keyAfter, MARK_ROW, noTable } from '../../tables.js';
 import type { Environment } from '../file/environment.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { scanLists } from '../lists/list-scan.js';
@@ -37,6 +37,7 @@ export class LmdbScan implements Scan {
     this.#table = table;
     this.#range = range;
     this.#transaction = transaction;
+    this.#after = options.after;
     this.#left = options.limit ?? Number.POSITIVE_INFINITY;
     const test = options.filter && compileFilter(options.filter);
     const listed = table.spec.suffixBytes !== undefined;
@@ -68,7 +69,7 @@ export class LmdbScan implements Scan {
     const collector = this.#table.spec.suffixBytes === undefined ? this.#rows() : this.#listRows();
     this.#left -= collector.keys.length;
     if (!this.#after || this.#left <= 0) this.#done = true;
-    return { ...collector.batch(), until: this.#after ?? 'end' };
+    return { ...collector.batch(), until: this.#after ? keyAfter(this.#after) : 'end' };
   }
 
   #rows(): Collector {

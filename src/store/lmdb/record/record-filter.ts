@@ -1,7 +1,8 @@
+import { lowerBound, startsWith } from '../../../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from '../../contract.js';
 import { CELL_HEADER, EMPTY } from '../../row.js';
 import { compileFilter, type RowTest } from '../../row-filter.js';
-import { alternatives, unique } from '../../row-filter-any.js';
+import { alternatives, orParts, unique } from '../../row-filter-any.js';
 import { noteHoles, offsetBehind, putHoled, putSpelled, type RecordAt, UnknownWord, varint } from './decode.js';
 import { newRoom } from './room.js';
 import { IN_VALUE, NOWHERE, ONE_BYTE, type Word, type Words } from './words.js';
@@ -156,22 +157,14 @@ class AskedCells {
   readonly #patterns: readonly AnyColumn[];
 
   constructor(filter: StoreFilter) {
-    const parts = [...alternatives([filter])];
-    this.#patterns = parts.filter((part) => part.op === 'anyColumn');
-    const names = new Map<number, Buffer[]>();
-    for (const part of parts) {
-      if (part.op !== 'hasColumn' && part.op !== 'columnEquals') continue;
-      const list = names.get(part.family);
-      if (list) list.push(part.qualifier);
-      else names.set(part.family, [part.qualifier]);
-    }
-    for (const [family, list] of names) this.#names.set(family, unique(list));
+    for (const [family, names] of orParts([namesOnly(filter)]).names) this.#names.set(family, unique(names));
+    this.#patterns = [...alternatives([filter])].filter((part) => part.op === 'anyColumn');
   }
 
   /** Whether one may have a qualifier that begins with these bytes. */
   mayBegin(family: number, start: Buffer): boolean {
     const names = this.#names.get(family);
-    if (names && beginsWith(names[firstNotBelow(names, start)] ?? EMPTY, start)) return true;
+    if (names && startsWith(names[lowerBound(names, start)] ?? EMPTY, start)) return true;
     return this.#patterns.some((part) => part.family === family && mayMatch(part.match, start));
   }
 
@@ -188,19 +181,7 @@ function isBefore({ family: its, match }: AnyColumn, family: number, start: Buff
   if (its !== family) return its < family;
   if ('from' in match) return Buffer.compare(start, match.to) > 0;
   const head = headOf(match);
-  return Buffer.compare(start, head) > 0 && !beginsWith(start, head);
-}
-
-/** Index of the first of `sorted` that is not below the bytes; their number when all are. */
-function firstNotBelow(sorted: readonly Buffer[], bytes: Buffer): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (Buffer.compare(sorted[middle]!, bytes) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return Buffer.compare(start, head) > 0 && !startsWith(start, head);
 }
 
 function namesOnly(filter: StoreFilter): StoreFilter {
@@ -218,18 +199,14 @@ function mayMatch(match: QualifierMatch, start: Buffer): boolean {
   if ('from' in match) {
     // The names that begin so are those from `start` to the first one that does not.
     return (
-      Buffer.compare(match.to, start) > 0 && (Buffer.compare(match.from, start) <= 0 || beginsWith(match.from, start))
+      Buffer.compare(match.to, start) > 0 && (Buffer.compare(match.from, start) <= 0 || startsWith(match.from, start))
     );
   }
   const head = headOf(match);
-  return beginsWith(head, start) || beginsWith(start, head);
+  return startsWith(head, start) || startsWith(start, head);
 }
 
 /** What the qualifiers of a pattern begin with. */
 function headOf(match: Exclude<QualifierMatch, { readonly from: Buffer }>): Buffer {
   return 'any' in match && match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
-}
-
-function beginsWith(bytes: Buffer, start: Buffer): boolean {
-  return bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0;
 }

@@ -2,6 +2,7 @@ import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import type { RpcSettings, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { TableRegions } from '../../../hbase/regions.js';
 import { freshPrefix, type HBaseServer } from '../../../hbase/server.js';
+import { rpcSettings } from './settings.js';
 
 /**
  * The run's HBase as these tests use it: tables made through the REST gateway, regions moved about by the master's RPC.
@@ -17,17 +18,15 @@ export class Cluster {
   }
 
   client(changes: Partial<RpcSettings> = {}): HBaseClient {
-    const client = new HBaseClient({
-      masters: [this.server.master],
-      operationTimeoutMs: 30_000,
-      rpcTimeoutMs: 10_000,
-      scannerTimeoutMs: 60_000,
-      retryPauseMs: 20,
-      user: 'rowan',
-      maxInFlightPerServer: 64,
-      maxQueuedBytes: 64 * 1024 * 1024,
-      ...changes,
-    });
+    const client = new HBaseClient(
+      rpcSettings({
+        masters: [this.server.master],
+        user: 'rowan',
+        maxInFlightPerServer: 64,
+        maxQueuedBytes: 64 * 1024 * 1024,
+        ...changes,
+      }),
+    );
     this.#clients.push(client);
     return client;
   }

@@ -5,22 +5,16 @@ import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { Reader, Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
 import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { bytes, errorOf, random } from '../../suite/fixture.js';
+import { rpcSettings } from './settings.js';
 
 const TABLE = { name: 't', families: ['0'] };
 
 function settings(port: number, changes: Partial<RpcSettings> = {}): RpcSettings {
-  return {
-    masters: [`127.0.0.1:${port}`],
-    operationTimeoutMs: 1_500,
-    rpcTimeoutMs: 200,
-    scannerTimeoutMs: 60_000,
-    retryPauseMs: 20,
-    user: 'test',
-    maxInFlightPerServer: 8,
-    maxQueuedBytes: 1_000_000,
-    ...changes,
-  };
+  return rpcSettings({ masters: [`127.0.0.1:${port}`], operationTimeoutMs: 1_500, rpcTimeoutMs: 200, ...changes });
 }
+
+/** Bytes of an answer; undefined: none. */
+type Reply = Buffer | 'hang up' | undefined;
 
 interface Asked {
   readonly id: number;
@@ -33,7 +27,7 @@ class Stranger {
   readonly #sockets = new Set<Socket>();
   accepted = 0;
 
-  private constructor(answer: (asked: Asked) => Buffer | undefined) {
+  private constructor(answer: (asked: Asked) => Reply) {
     this.#server = createServer((socket) => {
       this.accepted++;
       this.#sockets.add(socket);
@@ -50,13 +44,14 @@ class Stranger {
         while (greeted && have.length >= 4 && have.length >= 4 + have.readUInt32BE(0)) {
           const reply = answer(header(have.subarray(4, 4 + have.readUInt32BE(0))));
           have = have.subarray(4 + have.readUInt32BE(0));
-          if (reply) socket.write(reply);
+          if (reply === 'hang up') socket.destroy();
+          else if (reply) socket.write(reply);
         }
       });
     });
   }
 
-  static async listen(answer: (asked: Asked) => Buffer | undefined): Promise<Stranger> {
+  static async listen(answer: (asked: Asked) => Reply): Promise<Stranger> {
     const stranger = new Stranger(answer);
     await new Promise<void>((resolve) => stranger.#server.listen(0, '127.0.0.1', resolve));
     return stranger;
@@ -109,7 +104,7 @@ describe('hbase/rpc against a server that is none', function () {
     stranger = undefined;
   });
 
-  async function unavailable(answer: (asked: Asked) => Buffer | undefined): Promise<string> {
+  async function unavailable(answer: (asked: Asked) => Reply): Promise<string> {
     stranger = await Stranger.listen(answer);
     client = new HBaseClient(settings(stranger.port));
     const error = await errorOf(client.get(TABLE, bytes('k')));
@@ -147,7 +142,17 @@ describe('hbase/rpc against a server that is none', function () {
   });
 
   it('that talks another protocol', async () => {
-    expect(await unavailable(() => bytes('HTTP/1.1 400 Bad Request\r\n\r\n'))).to.match(/frame of 1213486160 bytes/);
+    const message = await unavailable(() => bytes('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    expect(message).to.equal(
+      `masters: 127.0.0.1:${stranger!.port}: it speaks HTTP: this is another port than HBase's RPC`,
+    );
+  });
+
+  it('that hangs up without a word, as ZooKeeper does', async () => {
+    const asked = await unavailable(() => 'hang up');
+    expect(asked).to.match(
+      /^masters: 127\.0\.0\.1:\d+: connection closed; is this the port of an HBase master\? ZooKeeper's is another$/,
+    );
   });
 
   it('that says it knows no such service: does not ask again', async () => {
@@ -194,7 +199,7 @@ describe('hbase/rpc against a server that is none', function () {
     const error = await errorOf(client.get(TABLE, bytes('k')));
     unsubscribe('net.client.socket', count);
     expect(error).to.include({ code: 'unavailable', applied: 'no' });
-    expect(error?.message).to.match(/ECONNREFUSED/);
+    expect(error?.message).to.match(/^masters: .* ECONNREFUSED .*; is HBase's master running there\?$/);
     expect(attempts).to.be.greaterThan(1);
     expect(client.statistics.calls).to.deep.equal({});
   });

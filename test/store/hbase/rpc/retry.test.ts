@@ -3,19 +3,10 @@ import { expect } from 'chai';
 import { Connection } from '../../../../src/store/hbase/rpc/connection.js';
 import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
 import { Attempts, Pauses } from '../../../../src/store/hbase/rpc/retry.js';
-import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
+import { noStatistics, rpcSettings } from './settings.js';
 
 const PAUSE_MS = 200;
-const SETTINGS: RpcSettings = {
-  masters: ['127.0.0.1:1'],
-  operationTimeoutMs: 3_600_000,
-  rpcTimeoutMs: 10_000,
-  scannerTimeoutMs: 60_000,
-  retryPauseMs: PAUSE_MS,
-  user: 'test',
-  maxInFlightPerServer: 8,
-  maxQueuedBytes: 1_000_000,
-};
+const SETTINGS = rpcSettings({ operationTimeoutMs: 3_600_000, retryPauseMs: PAUSE_MS });
 
 /** Notes how long is waited instead of waiting. */
 class Noted extends Pauses {
@@ -61,10 +52,15 @@ describe('hbase/rpc retries', () => {
 
   it('leave nothing behind of connections that do not come about', async () => {
     const { signal } = new AbortController();
-    const statistics = { calls: {}, actions: 0, retries: 0, connects: 0, cellsReceived: 0 };
-    const counts = { ...statistics, bytesReceived: 0, bytesSent: 0 };
     for (let n = 0; n < 20; n++) {
-      const opening = Connection.open('127.0.0.1:1', 'ClientService', SETTINGS, counts, () => undefined, signal);
+      const opening = Connection.open(
+        '127.0.0.1:1',
+        'ClientService',
+        SETTINGS,
+        noStatistics(),
+        () => undefined,
+        signal,
+      );
       const error = await opening.catch((failure) => failure);
       expect(error).to.be.instanceOf(Failure);
     }

@@ -3,30 +3,14 @@ import { connect, createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
-import type { RpcStatistics } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { type Server, Servers } from '../../../../src/store/hbase/rpc/server.js';
+import { noStatistics, rpcSettings } from './settings.js';
 
 const NOTHING = Buffer.alloc(0);
 
-function statistics(): RpcStatistics {
-  return { calls: {}, actions: 0, retries: 0, connects: 0, cellsReceived: 0, bytesReceived: 0, bytesSent: 0 };
-}
-
 /** Those of a client whose operations have `operationTimeoutMs`. */
 function servers(operationTimeoutMs: number): Servers {
-  return new Servers(
-    {
-      masters: ['127.0.0.1:1'],
-      operationTimeoutMs,
-      rpcTimeoutMs: 10_000,
-      scannerTimeoutMs: 60_000,
-      retryPauseMs: 20,
-      user: 'test',
-      maxInFlightPerServer: 8,
-      maxQueuedBytes: 1_000_000,
-    },
-    statistics(),
-  );
+  return new Servers(rpcSettings({ operationTimeoutMs }), noStatistics());
 }
 
 /** Listens, and takes no connection: one that is made waits, the next ones do not come about. */

@@ -1,0 +1,98 @@
+import type { EntryReader } from '../partition/model/entry-reader.js';
+import { largeQualifiers } from '../partition/model/tables.js';
+import type { Viewed } from '../partition/model/viewer.js';
+import { UNRESTRICTED } from '../partition/model/viewer.js';
+import {
+  type CompiledFilter,
+  emptyCandidate,
+  evaluate,
+  FALSE,
+  TRUE,
+} from '../partition/read/filter/compiled-filter.js';
+import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
+import type { AttributeType } from '../schema/schema-types.js';
+import type { Asker, EntryTest } from './asker.js';
+import { NO_RIGHTS } from './right.js';
+import type { AccessRule } from './rule.js';
+
+/** Whether a rule holds for an entry at hand, as far as that depends on more than its place. */
+export type Condition = (entry: Viewed) => boolean;
+
+/** A rule with its filters compiled. */
+export interface CompiledRule {
+  readonly rule: AccessRule;
+  readonly filters: readonly CompiledFilter[] | undefined;
+}
+
+export function compileRule(compiler: FilterCompiler, rule: AccessRule): CompiledRule {
+  const filters = rule.to.filters?.map(({ filter }) => compiler.compile(filter, UNRESTRICTED).filter);
+  return { rule, filters };
+}
+
+/** Of a rule for who asks; undefined where it holds for all entries at its places. */
+export function conditionOf(
+  { rule, filters }: CompiledRule,
+  test: EntryTest | undefined,
+  asker: Asker,
+  reader: EntryReader,
+): Condition | undefined {
+  const matches = filters && filterCondition(filters, rule.deny !== NO_RIGHTS);
+  const points = test && testCondition(test, asker, reader);
+  if (!matches || !points) return matches ?? points;
+  return (entry) => points(entry) && matches(entry);
+}
+
+/**
+ * One of the filters is true. Of a denial it is enough that one is not false, or that the entry has values which are
+ * not looked into, being too long for its row.
+ */
+export function filterCondition(
+  filters: readonly CompiledFilter[],
+  denies: boolean,
+): (entry: Pick<Viewed, 'row'>) => boolean {
+  const candidate = emptyCandidate();
+  return ({ row }) => {
+    candidate.row = row;
+    if (!denies) return filters.some((filter) => evaluate(filter, candidate) === TRUE);
+    return largeQualifiers(row) !== undefined || filters.some((filter) => evaluate(filter, candidate) !== FALSE);
+  };
+}
+
+function testCondition(test: EntryTest, asker: Asker, reader: EntryReader): Condition {
+  const { user } = asker;
+  if (test.self) return ({ id }) => id.equals(user!.id);
+  if (test.attribute) {
+    const types = new Set(test.attribute.flatMap(({ subtypes }) => subtypes));
+    return ({ row }) => points(reader, row, types, user!.dn.norm);
+  }
+  if (test.all) {
+    const parts = test.all.map((part) => testCondition(part, asker, reader));
+    return (entry) => parts.every((part) => part(entry));
+  }
+  const inner = testCondition(test.not!, asker, reader);
+  return (entry) => !inner(entry);
+}
+
+/** Whether one of the attributes has the DN among its values. */
+function points(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeType>, norm: Buffer): boolean {
+  reader.read(row);
+  for (let i = 0; i < reader.count; i++) {
+    const { type } = reader.stored[i]!.description;
+    if (!types.has(type)) continue;
+    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]!; v++)
+      if (type.equality!.normalize(reader.value(v))?.equals(norm)) return true;
+  }
+  return false;
+}
+
+/** Types whose values the rule looks at in entries. */
+export function lookedInto({ rule, filters }: CompiledRule, into: Set<AttributeType>): void {
+  const visit = (filter: CompiledFilter): void => {
+    if (filter.kind === 'term') for (const type of filter.types) into.add(type);
+    else if (filter.kind === 'not') visit(filter.of);
+    else if (filter.kind !== 'undefined') filter.of.forEach(visit);
+  };
+  filters?.forEach(visit);
+  for (let who: typeof rule.who | undefined = rule.who; who; who = who.not)
+    for (const { subtypes } of who.attribute ?? []) for (const type of subtypes) into.add(type);
+}

@@ -1,0 +1,259 @@
+import { NO_RIGHTS, RIGHTS, type RightSet, rightSet } from '../right.js';
+import { type Aci, type AciPermission, AciSyntaxError, parseAci } from './aci-syntax.js';
+import { type FoundTarget, TargetReader } from './aci-target.js';
+import { BindReader, type Lean } from './aci-who.js';
+import { type AttributeBits, type Attributes, CHILDREN, ENTRY } from './attribute-bits.js';
+import type { Origin, RuleDraft } from './element.js';
+import { isSame, type Name, type Place, parentOf, ROOT_NAME } from './place.js';
+import type { Report } from './report.js';
+import type { AciValue } from './source.js';
+import { type PlainWho, plainWho, type WhoSet } from './who-set.js';
+import type { RuleWords } from './words.js';
+
+const WRITE = rightSet('add', 'delete', 'replace');
+const VIEW_OF_SECRET = rightSet('read', 'compare');
+const ON_ATTRIBUTES: Readonly<Record<string, RightSet>> = {
+  read: rightSet('read'),
+  search: rightSet('search'),
+  compare: rightSet('compare'),
+  write: WRITE,
+};
+const ON_ENTRY: Readonly<Record<string, RightSet>> = { delete: rightSet('remove'), proxy: rightSet('proxy') };
+const ALL = ['read', 'search', 'compare', 'write', 'add', 'delete'];
+/** An entry of which none of a few attributes may be read is not there: so many are asked for. */
+const MOST_ASKED = 20;
+const MAX_TEXT = 100;
+
+/** What a rule of one aci is made of. */
+interface Parts {
+  readonly kind: 'allow' | 'deny';
+  readonly whos: readonly PlainWho[];
+  readonly target: FoundTarget & { readonly place: Place };
+  readonly rights: readonly string[];
+  readonly origin: Origin;
+}
+
+interface ParsedAci {
+  readonly aci: Aci;
+  readonly entry: Name;
+  readonly origin: Origin;
+}
+
+/** Reads `aci` values. Their order means nothing, and what one denies no other gives, as with rules. */
+export class AciReader {
+  readonly #words: RuleWords;
+  readonly #bits: AttributeBits;
+  readonly #report: Report;
+  /** Where values stand that deny what cannot be read. */
+  readonly #lost: { entry: Name; line: number }[] = [];
+  /** What some may not read, by what denies it. */
+  #unread: Attributes = 0n;
+  count = 0;
+
+  constructor(words: RuleWords, bits: AttributeBits, report: Report) {
+    this.#words = words;
+    this.#bits = bits;
+    this.#report = report;
+  }
+
+  /** All that there are: who may see an entry hangs on what others deny. */
+  read(values: readonly AciValue[]): RuleDraft[] {
+    const found = values.flatMap((value) => this.#parsed(value));
+    for (const { aci, entry } of found)
+      for (const { kind, rights } of aci.permissions)
+        if (kind === 'deny' && rights.some((right) => right === 'read' || right === 'all'))
+          this.#unread |= new TargetReader(this.#words, this.#bits).read(aci.targets, entry, 'more').attributes ?? 0n;
+    const denied = this.#lost.map((value) => this.#deniedAll(value));
+    return [
+      ...found.flatMap(({ aci, entry, origin }) =>
+        aci.permissions.flatMap((permission) => this.#permission(aci, permission, entry, origin)),
+      ),
+      ...denied,
+    ];
+  }
+
+  #parsed({ line, text, dn }: AciValue): ParsedAci[] {
+    const entry = dn === '' ? ROOT_NAME : this.#words.name(dn);
+    if ('why' in entry) {
+      this.#report.left(line, `it stands at no entry that can be here: ${entry.why}`);
+      return [];
+    }
+    try {
+      const aci = parseAci(text);
+      this.count++;
+      return [{ aci, entry, origin: { line, text: `aci "${aci.name}"`.slice(0, MAX_TEXT) } }];
+    } catch (error) {
+      if (!(error instanceof AciSyntaxError)) throw error;
+      const denies = /\bdeny\b/i.test(text);
+      if (denies) this.#lost.push({ entry, line });
+      const all = denies ? '; since it denies something, all is denied there' : '';
+      this.#report.left(line, `it cannot be read: ${error.message}${all}`);
+      return [];
+    }
+  }
+
+  #deniedAll({ entry, line }: { entry: Name; line: number }): RuleDraft {
+    return {
+      kind: 'deny',
+      place: { scope: 'subtree', name: entry },
+      filters: [],
+      attributes: this.#bits.everything,
+      who: {},
+      rights: rightSet(...RIGHTS),
+      origin: { line, text: 'an aci that denies something and cannot be read' },
+    };
+  }
+
+  #permission(aci: Aci, { kind, rights, bind }: AciPermission, entry: Name, origin: Origin): RuleDraft[] {
+    const lean: Lean = kind === 'allow' ? 'less' : 'more';
+    const reader = new BindReader(this.#words);
+    const whos = reader.read(bind, lean).flatMap((who) => this.#plain(who, lean, origin));
+    const target = new TargetReader(this.#words, this.#bits).read(aci.targets, entry, lean);
+    for (const why of [...reader.cannot, ...target.cannot])
+      this.#report.left(origin.line, lean === 'less' ? why : `${why}; it denies more for that`);
+    const { place } = target;
+    if (!place || whos.length === 0) return [];
+    const named = rights.flatMap((right) => (right === 'all' ? ALL : [right]));
+    const parts = { kind, whos, target: { ...target, place }, rights: named, origin };
+    for (const right of named)
+      if (!(right in ON_ATTRIBUTES || right in ON_ENTRY || right === 'add'))
+        this.#report.left(origin.line, `no rule has the right '${right}'`);
+    return [...this.#attributes(parts), ...this.#seen(parts), ...this.#entry(parts), ...this.#made(parts)];
+  }
+
+  #plain(who: WhoSet, lean: Lean, { line }: Origin): PlainWho[] {
+    const plain = plainWho(who);
+    if (plain) return [plain];
+    this.#report.left(line, `a rule has one 'not' alone${lean === 'more' ? '; it denies more for that' : ''}`);
+    if (lean === 'less') return [];
+    return [plainWho({ ...who, nots: [] })!];
+  }
+
+  #drafts(
+    { kind, whos, target, origin }: Parts,
+    attributes: Attributes,
+    rights: RightSet,
+    more: Partial<RuleDraft> = {},
+  ) {
+    if (attributes === 0n || rights === NO_RIGHTS) return [];
+    const place: Place =
+      target.place.scope === 'children' ? { ...target.place, scope: childScope(kind) } : target.place;
+    if (target.place.scope === 'children') this.#tellBelow(kind, origin);
+    const { filters } = target;
+    return whos.map((who) => ({ kind, who, place, filters, attributes, rights, origin, ...more }));
+  }
+
+  #tellBelow(kind: string, { line }: Origin): void {
+    const why = kind === 'allow' ? 'one level below it alone' : 'the entry itself, too';
+    this.#report.less(line, `no rule is about all below an entry without the entry: this ${kind}s for ${why}`);
+  }
+
+  #attributes(parts: Parts): RuleDraft[] {
+    const { kind, target, rights, origin } = parts;
+    const set = rights.reduce((sum, right) => sum | (ON_ATTRIBUTES[right] ?? NO_RIGHTS), NO_RIGHTS);
+    if (set === NO_RIGHTS) return [];
+    if (kind === 'deny') return this.#denied(parts, set);
+    if (target.attributes === undefined) {
+      this.#report.left(origin.line, "it names no attributes ('targetattr'), and is about the entry alone");
+      return [];
+    }
+    const secrets = target.attributes & this.#bits.secret;
+    const unnamed = secrets & ~target.named;
+    const password = unnamed & this.#bits.sum(this.#bits.password ? [this.#bits.password] : []);
+    if (unnamed && set & (VIEW_OF_SECRET | WRITE)) this.#tellSecrets(unnamed, origin);
+    const plain = this.#printable(parts, target.attributes & this.#bits.plain);
+    const except = target.except & plain;
+    if (except) this.#report.less(origin.line, 'what it leaves out no other line gives those whom it is for');
+    return [
+      ...this.#drafts(parts, plain, set),
+      ...this.#drafts(parts, secrets & target.named, set & ~rightSet('search')),
+      ...this.#drafts(parts, password, set & WRITE),
+      ...this.#drafts(parts, except, set, { kind: 'deny' }),
+    ];
+  }
+
+  #tellSecrets(unnamed: Attributes, { line }: Origin): void {
+    const names = this.#bits.typesIn(unnamed).map(({ name }) => name);
+    this.#report.secrets(line, `nothing is given to be seen of secrets that it does not name: ${names.join(', ')}`);
+  }
+
+  #printable({ origin }: Parts, attributes: Attributes): Attributes {
+    if (this.#bits.words(attributes)) return attributes;
+    this.#report.left(origin.line, 'no short list of attributes says what it is about');
+    return 0n;
+  }
+
+  #denied(parts: Parts, set: RightSet): RuleDraft[] {
+    const { plain, secret } = this.#bits;
+    const given = parts.target.attributes ?? plain | secret;
+    const isWide = this.#bits.words(given) !== undefined && !parts.target.except;
+    if (!isWide) this.#report.less(parts.origin.line, 'it denies more attributes, since no short list says which');
+    return this.#drafts(parts, isWide ? given : plain | secret, set);
+  }
+
+  /** An entry is seen where something of it may be read. */
+  #seen(parts: Parts): RuleDraft[] {
+    const { kind, target, rights, origin } = parts;
+    if (!rights.includes('read')) return [];
+    const { user } = this.#bits;
+    const attributes = target.attributes ?? (kind === 'deny' ? this.#bits.plain : 0n);
+    const see = rightSet('see');
+    const named = attributes & this.#bits.named('objectClass')!;
+    if (kind === 'deny') {
+      if (!named) return [];
+      if ((attributes & user) !== user)
+        this.#report.less(origin.line, "whoever may not read 'objectClass' does not see the entry either");
+      return this.#drafts(parts, ENTRY, see);
+    }
+    if (named) return this.#drafts(parts, ENTRY, see);
+    const types = this.#bits.typesIn(attributes & this.#bits.plain & ~this.#unread);
+    if (types.length === 0) return [];
+    if (types.length > MOST_ASKED) {
+      this.#report.left(origin.line, "it is not told that the entry is seen: name 'objectClass', too");
+      return [];
+    }
+    const present = types.map(({ name }) => `(${name}=*)`);
+    const any = present.length === 1 ? present[0]! : `(|${present.join('')})`;
+    return this.#drafts(parts, ENTRY, see, { filters: [...target.filters, any] });
+  }
+
+  #entry(parts: Parts): RuleDraft[] {
+    const { kind, target, rights } = parts;
+    let set = rights.reduce((sum, right) => sum | (ON_ENTRY[right] ?? NO_RIGHTS), NO_RIGHTS);
+    const { user } = this.#bits;
+    const writesAll = rights.includes('write') && ((target.attributes ?? 0n) & user) === user && !target.except;
+    if (kind === 'allow' && writesAll) set |= rightSet('rename');
+    return this.#drafts(parts, ENTRY, set);
+  }
+
+  /** Who may make an entry may make it below the parent. */
+  #made(parts: Parts): RuleDraft[] {
+    const { kind, target, rights, origin } = parts;
+    if (!rights.includes('add')) return [];
+    const { scope, name } = target.place;
+    const create = rightSet('create');
+    if (kind === 'deny') {
+      if (target.filters.length > 0)
+        this.#report.less(origin.line, 'it denies to make what its filter leaves out, too');
+      const parent = parentOf(name);
+      const above: Place[] = parent && parent.rdns.length > 0 ? [{ scope: 'base', name: parent }] : [];
+      if (above.length > 0 && !isSame(name, ROOT_NAME))
+        this.#report.less(origin.line, 'it denies to make anything beside the entry, too');
+      const places: Place[] = [
+        ...above,
+        { scope: scope === 'one' ? 'base' : scope === 'base' ? 'base' : 'subtree', name },
+      ];
+      return places.flatMap((place) => this.#drafts(parts, CHILDREN, create, { place, filters: [] }));
+    }
+    if (target.filters.length > 0 || scope === 'base') {
+      this.#report.left(origin.line, 'who may make an entry is told of its parent, whatever the entry is');
+      return [];
+    }
+    const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', name };
+    return this.#drafts(parts, CHILDREN, create, { place });
+  }
+}
+
+function childScope(kind: string): Place['scope'] {
+  return kind === 'allow' ? 'one' : 'subtree';
+}

@@ -1,0 +1,96 @@
+import type { Schema } from '../../schema/schema.js';
+import { AciReader } from './aci-rules.js';
+import { AttributeBits } from './attribute-bits.js';
+import type { RuleDraft } from './element.js';
+import { FirstMatch } from './first-match.js';
+import type { LogicalLine } from './logical-lines.js';
+import { EVERYWHERE, type Place } from './place.js';
+import { type Remark, Report } from './report.js';
+import { elementLists } from './slapd-elements.js';
+import { type SlapdStep, StepReader } from './slapd-steps.js';
+import { WhatReader } from './slapd-what.js';
+import { WhoReader } from './slapd-who.js';
+import { readSource, type SlapdDatabase } from './source.js';
+import { structureLists, TWO_ENTRIES } from './structure.js';
+import { RuleWords } from './words.js';
+import { writeRules } from './write-rules.js';
+
+/** Rules made of another server's. */
+export interface Translation {
+  /** A file as `parseRules` reads it. */
+  readonly yaml: string;
+  /** What is to be told of the source, by line. */
+  readonly remarks: readonly Remark[];
+  /** Lines that were read: `access` and `aci`. */
+  readonly read: number;
+}
+
+/** Steps, or pairs of them, that are worked out at most. */
+const MAX_STEPS = 2000;
+
+/**
+ * Rules for OpenLDAP's `access` lines (slapd.conf, or cn=config in LDIF) and for `aci` values (in LDIF). The rules give
+ * nothing that the source did not, but where a remark says `differs` (docs/from-slapd-acls.md).
+ */
+export function translate(text: string, schema: Schema): Translation {
+  const report = new Report();
+  const source = readSource(text, report);
+  const words = new RuleWords(schema);
+  const bits = new AttributeBits(schema);
+  const who = new WhoReader(words, report);
+  const everything = { place: EVERYWHERE, filters: [], attributes: bits.everything };
+  const steps = new StepReader(new WhatReader(words, bits, report), who, everything, report);
+  const drafts = slapdDrafts(source.databases, steps, words, bits, report);
+  const acis = new AciReader(words, bits, report);
+  const more = acis.read(source.acis);
+  const remarks = report.remarks();
+  const yaml = writeRules([...drafts, ...more], remarks, bits, HEAD);
+  return { yaml, remarks, read: steps.count + acis.count };
+}
+
+const HEAD = `Rules made from another server's access lines (rowan access from-slapd).
+Read them, run "rowan access diff" and "rowan access test", and then "rowan access apply".`;
+
+function slapdDrafts(
+  databases: readonly SlapdDatabase[],
+  reader: StepReader,
+  words: RuleWords,
+  bits: AttributeBits,
+  report: Report,
+): RuleDraft[] {
+  const steps = databasesInOrder(databases, words, report).flatMap(({ access, within }) => reader.read(access, within));
+  if (steps.length > MAX_STEPS) {
+    report.left(1, `${steps.length} steps are too many; at most ${MAX_STEPS} are worked out: part the file`);
+    return [];
+  }
+  return [
+    ...elementLists(steps, bits, report).map((list) => new FirstMatch(list, bits, report)),
+    ...structure(steps, report).map((list) => new FirstMatch(list, bits, report, TWO_ENTRIES)),
+  ].flatMap(({ drafts }) => drafts);
+}
+
+function structure(steps: readonly SlapdStep[], report: Report) {
+  const lists = structureLists(steps);
+  if (lists.every((list) => list.length <= MAX_STEPS)) return lists;
+  report.left(1, 'who may make, remove, rename and move entries is too much to be worked out: part the file');
+  return [];
+}
+
+interface Placed {
+  readonly access: readonly LogicalLine[];
+  readonly within: readonly Place[];
+}
+
+/** The deepest first: slapd asks the database whose suffix is the longest. */
+function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords, report: Report): Placed[] {
+  if (databases.length === 1) return [{ access: databases[0]!.access, within: [EVERYWHERE] }];
+  const placed = databases.flatMap(({ suffixes, access }) =>
+    suffixes.flatMap((suffix) => {
+      const name = words.name(suffix);
+      if (!('why' in name)) return [{ access, within: [{ scope: 'subtree', name }] as const, depth: name.rdns.length }];
+      report.left(access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${name.why}`);
+      return [];
+    }),
+  );
+  return placed.sort((a, b) => b.depth - a.depth);
+}

@@ -1,0 +1,70 @@
+import type { Dn } from '../../schema/schema-types.js';
+
+/** A DN by its RDNs, leftmost first. */
+export interface Name {
+  readonly rdns: readonly { readonly text: string; readonly norm: string }[];
+}
+
+/** Which entries: `children` is all below a name, without itself. Everything is the subtree of the root. */
+export interface Place {
+  readonly scope: 'base' | 'one' | 'subtree' | 'children';
+  readonly name: Name;
+}
+
+export const ROOT_NAME: Name = { rdns: [] };
+export const EVERYWHERE: Place = { scope: 'subtree', name: ROOT_NAME };
+
+export function nameOf(dn: Dn): Name {
+  return { rdns: dn.rdns.map(({ text, norm }) => ({ text, norm: norm.toString('latin1') })) };
+}
+
+export function textOf(name: Name): string {
+  return name.rdns.map(({ text }) => text).join(',');
+}
+
+/** Undefined: the root has none. */
+export function parentOf({ rdns }: Name): Name | undefined {
+  return rdns.length === 0 ? undefined : { rdns: rdns.slice(1) };
+}
+
+export function isSame(a: Name, b: Name): boolean {
+  return a.rdns.length === b.rdns.length && isWithin(a, b);
+}
+
+/** Whether a name is another, or lies below it. */
+export function isWithin(name: Name, above: Name): boolean {
+  const from = name.rdns.length - above.rdns.length;
+  return from >= 0 && above.rdns.every(({ norm }, i) => norm === name.rdns[from + i]!.norm);
+}
+
+/** Whether an entry of the name is there. */
+export function holds({ scope, name: above }: Place, name: Name): boolean {
+  const depth = name.rdns.length - above.rdns.length;
+  if (!isWithin(name, above)) return false;
+  if (scope === 'subtree') return true;
+  return scope === 'base' ? depth === 0 : scope === 'one' ? depth === 1 : depth > 0;
+}
+
+/** What is in both: undefined where nothing can be. */
+export function placeInBoth(a: Place, b: Place): Place | undefined {
+  if (a.scope === 'base') return holds(b, a.name) ? a : undefined;
+  if (b.scope === 'base') return holds(a, b.name) ? b : undefined;
+  if (a.scope === 'one') return oneWithin(a, b);
+  if (b.scope === 'one') return oneWithin(b, a);
+  if (isSame(a.name, b.name)) return a.scope === 'children' ? a : b;
+  if (isWithin(a.name, b.name)) return a;
+  return isWithin(b.name, a.name) ? b : undefined;
+}
+
+function oneWithin(one: Place, other: Place): Place | undefined {
+  if (other.scope === 'one') return isSame(one.name, other.name) ? one : undefined;
+  if (isWithin(one.name, other.name)) return one;
+  const parent = parentOf(other.name);
+  const isChild = other.scope === 'subtree' && parent && isSame(parent, one.name);
+  return isChild ? { scope: 'base', name: other.name } : undefined;
+}
+
+export function placeContains(outer: Place, inner: Place): boolean {
+  const both = placeInBoth(outer, inner);
+  return both !== undefined && both.scope === inner.scope && isSame(both.name, inner.name);
+}

@@ -1,0 +1,41 @@
+import type { AttributeBits, Attributes } from './attribute-bits.js';
+import { type Place, placeContains, placeInBoth } from './place.js';
+
+/** What a line is about: entries at a place that all the filters match, and of these the attributes. */
+export interface Region {
+  readonly place: Place;
+  /** Texts, each in parentheses. */
+  readonly filters: readonly string[];
+  readonly attributes: Attributes;
+}
+
+export function negated(filter: string): string {
+  return filter.startsWith('(!') ? filter.slice(2, -1) : `(!${filter})`;
+}
+
+/** Undefined where nothing can be in both. */
+export function regionInBoth(a: Region, b: Region): Region | undefined {
+  const attributes = a.attributes & b.attributes;
+  if (!attributes) return undefined;
+  const place = placeInBoth(a.place, b.place);
+  if (!place || a.filters.some((filter) => b.filters.includes(negated(filter)))) return undefined;
+  return { place, filters: [...new Set([...a.filters, ...b.filters])], attributes };
+}
+
+export function regionContains(outer: Region, inner: Region): boolean {
+  return (
+    (inner.attributes & ~outer.attributes) === 0n &&
+    placeContains(outer.place, inner.place) &&
+    outer.filters.every((filter) => inner.filters.includes(filter))
+  );
+}
+
+/** A region without another; undefined where a rule cannot say it. */
+export function regionWithout(region: Region, without: Region, bits: AttributeBits): Region | undefined {
+  if (!placeContains(without.place, region.place)) return undefined;
+  const more = without.filters.filter((filter) => !region.filters.includes(filter));
+  const attributes = region.attributes & ~without.attributes;
+  if (attributes === 0n)
+    return more.length === 1 ? { ...region, filters: [...region.filters, negated(more[0]!)] } : undefined;
+  return more.length === 0 && bits.words(attributes) ? { ...region, attributes } : undefined;
+}

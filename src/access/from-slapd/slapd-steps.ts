@@ -1,0 +1,156 @@
+import type { Attributes } from './attribute-bits.js';
+import type { Origin } from './element.js';
+import type { LogicalLine } from './logical-lines.js';
+import { type Place, placeInBoth } from './place.js';
+import type { Region } from './region.js';
+import type { Report } from './report.js';
+import { PRIVILEGES, parseClause, type SlapdBy, type SlapdClause, SlapdSyntaxError } from './slapd-syntax.js';
+import type { WhatReader } from './slapd-what.js';
+import type { WhoReader } from './slapd-who.js';
+import { areApart, EVERYBODY, type WhoSet, whoWithout } from './who-set.js';
+
+/** A step of a list in which the first that holds decides, with slapd's privileges. */
+export interface SlapdStep {
+  readonly region: Region;
+  readonly named: Attributes;
+  readonly who: WhoSet;
+  readonly privileges: number;
+  readonly unsure: string | undefined;
+  /** The line's region that it is of; steps of one with `sureWho` hold for whom they say, wherever that is. */
+  readonly of: object;
+  readonly sureWho: boolean;
+  readonly origin: Origin;
+}
+
+const READ = PRIVILEGES.d | PRIVILEGES.x | PRIVILEGES.c | PRIVILEGES.s | PRIVILEGES.r;
+const MAX_TEXT = 100;
+
+/** What the lines of one database come to, at its entries alone where that is told. */
+export class StepReader {
+  readonly #what: WhatReader;
+  readonly #who: WhoReader;
+  readonly #report: Report;
+  readonly #everything: Region;
+  /** Lines that could be read. */
+  readonly #lines = new Set<number>();
+
+  constructor(what: WhatReader, who: WhoReader, everything: Region, report: Report) {
+    this.#what = what;
+    this.#who = who;
+    this.#everything = everything;
+    this.#report = report;
+  }
+
+  /** Of lines that could be read. */
+  get count(): number {
+    return this.#lines.size;
+  }
+
+  read(lines: readonly LogicalLine[], within: readonly Place[]): SlapdStep[] {
+    const clauses = lines.map((line) => this.#clause(line));
+    const steps = clauses.flatMap((clause, i) => {
+      const isCarried = clauses.slice(0, i).some((before) => !before || before.by.some(isCarrying));
+      return clause ? this.#steps(clause, isCarried) : [this.#unread(lines[i]!)];
+    });
+    if (lines.length === 0) steps.push(this.#toAll(READ, { line: 1, text: 'no lines: all may read' }));
+    return within.flatMap((place) => [
+      ...steps.flatMap((step) => clipped(step, place)),
+      { ...this.#toAll(0, { line: lines.at(-1)?.line ?? 1, text: 'the end' }), region: { ...this.#everything, place } },
+    ]);
+  }
+
+  #toAll(privileges: number, origin: Origin): SlapdStep {
+    const region = this.#everything;
+    return { region, named: 0n, who: EVERYBODY, privileges, unsure: undefined, of: origin, sureWho: true, origin };
+  }
+
+  #clause(line: LogicalLine): SlapdClause | undefined {
+    try {
+      const clause = parseClause(line);
+      this.#lines.add(line.line);
+      return clause;
+    } catch (error) {
+      if (!(error instanceof SlapdSyntaxError)) throw error;
+      this.#report.left(line.line, `it cannot be read: ${error.message}`);
+      return undefined;
+    }
+  }
+
+  /** What it says is unknown, so that nothing behind it can be sure. */
+  #unread({ line, text }: LogicalLine): SlapdStep {
+    return { ...this.#toAll(0, { line, text }), unsure: 'it cannot be read' };
+  }
+
+  /** `isCarried`: lines before it may leave privileges that it adds to. */
+  #steps({ line, what, by }: SlapdClause, isCarried: boolean): SlapdStep[] {
+    const regions = this.#what.read(what, line);
+    if (regions.length === 0) return [];
+    const passed: { who: WhoSet; unsure: string | undefined }[] = [];
+    const steps: SlapdStep[] = [];
+    let carried = isCarried;
+    const push = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
+      const held = passed.find(({ who, unsure }) => unsure !== undefined && !areApart(who, given));
+      let who: WhoSet | undefined = given;
+      for (const one of passed) if (who && one.unsure === undefined) who = whoWithout(who, one.who);
+      if (!who) return;
+      for (const of of regions) {
+        const { named, unsure, ...region } = of;
+        const unsureWho = why ?? held?.unsure;
+        const origin = { line, text };
+        steps.push({
+          region,
+          named,
+          who,
+          privileges,
+          unsure: unsure ?? unsureWho,
+          of,
+          sureWho: unsureWho === undefined,
+          origin,
+        });
+      }
+    };
+    for (const one of by) {
+      const { who, unsure } = this.#who.read(one.who, line);
+      const text = shortened(`to ${what.text} by ${one.text}`);
+      if (who && one.control === 'break') passed.push({ who, unsure });
+      else if (who && one.control === 'stop') push(who, this.#privileges(one, carried, line), unsure, text);
+      if (one.control !== 'stop') carried ||= isCarrying(one);
+    }
+    push(EVERYBODY, 0, undefined, shortened(`to ${what.text} by * none`));
+    this.#tellLeft(regions, steps);
+    return steps;
+  }
+
+  #privileges({ text, access }: SlapdBy, carried: boolean, line: number): number {
+    const { how, privileges, ownValues } = access;
+    if (privileges & PRIVILEGES.x && privileges <= (PRIVILEGES.d | PRIVILEGES.x))
+      this.#report.said(line, `'${text}': binding needs no right here, so this gives nothing`);
+    if (ownValues && privileges > 0) {
+      this.#report.left(line, `'${text}': no rule is about the values alone that are the DN of who asks`);
+      return 0;
+    }
+    if (how !== '=' && carried && (how === '-' || privileges > 0 || access.how === '+'))
+      this.#report.less(line, `'${text}': what lines before it leave to be added to is not added`);
+    return how === '-' ? 0 : privileges;
+  }
+
+  #tellLeft(regions: readonly { readonly unsure: string | undefined }[], steps: readonly SlapdStep[]): void {
+    const line = steps[0]?.origin.line;
+    for (const { unsure } of regions) if (unsure !== undefined && line !== undefined) this.#report.left(line, unsure);
+    for (const { unsure, origin } of steps) if (unsure !== undefined) this.#report.left(origin.line, unsure);
+  }
+}
+
+/** It leaves privileges to what comes behind it. */
+function isCarrying({ control, access }: SlapdBy): boolean {
+  return control !== 'stop' && access.how !== '-' && access.privileges > 0;
+}
+
+function clipped(step: SlapdStep, place: Place): SlapdStep[] {
+  const both = placeInBoth(step.region.place, place);
+  return both ? [{ ...step, region: { ...step.region, place: both } }] : [];
+}
+
+function shortened(text: string): string {
+  return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`;
+}

@@ -1,0 +1,145 @@
+import type { LogicalLine } from './logical-lines.js';
+import { words } from './source.js';
+
+/** `access to WHAT by WHO ACCESS CONTROL …` as it is written (slapd.access). */
+export interface SlapdClause {
+  readonly line: number;
+  readonly what: SlapdWhat;
+  readonly by: readonly SlapdBy[];
+}
+
+export interface SlapdWhat {
+  /** For people. */
+  readonly text: string;
+  readonly dn?: Styled;
+  readonly filter?: string;
+  readonly attrs?: readonly string[];
+  /** Values are told from one another. */
+  readonly values: boolean;
+}
+
+export interface Styled {
+  readonly style: string;
+  readonly pattern: string;
+}
+
+export interface SlapdBy {
+  readonly text: string;
+  readonly who: readonly SlapdWho[];
+  /** Without one nothing changes. */
+  readonly access: SlapdAccess;
+  readonly control: 'stop' | 'continue' | 'break';
+}
+
+/** `dn.subtree,expand=…`, `group/groupOfNames/member.exact=…`, `users`. */
+export interface SlapdWho {
+  readonly text: string;
+  readonly key: string;
+  /** Of a group: object class and attribute. */
+  readonly parts: readonly string[];
+  readonly style: string;
+  readonly value: string | undefined;
+}
+
+export interface SlapdAccess {
+  readonly how: '=' | '+' | '-';
+  readonly privileges: number;
+  /** Only for values that are the DN of who asks. */
+  readonly ownValues: boolean;
+}
+
+/** What slapd's levels are made of. */
+export const PRIVILEGES = { d: 1, x: 2, c: 4, s: 8, r: 16, a: 32, z: 64, m: 128 } as const;
+
+const LETTERS: Readonly<Record<string, number>> = { ...PRIVILEGES, w: PRIVILEGES.a | PRIVILEGES.z, '0': 0 };
+
+const READ = 31;
+const LEVELS: Readonly<Record<string, number>> = {
+  none: 0,
+  disclose: 1,
+  auth: 3,
+  compare: 7,
+  search: 15,
+  read: READ,
+  add: READ | PRIVILEGES.a,
+  delete: READ | PRIVILEGES.z,
+  write: READ | PRIVILEGES.a | PRIVILEGES.z,
+  manage: 255,
+};
+
+const ACCESS = /^(realself|self)?(none|disclose|auth|compare|search|read|write|add|delete|manage|[=+-][mwrscdxaz0]*)$/i;
+const UNCHANGED: SlapdAccess = { how: '+', privileges: 0, ownValues: false };
+
+/** A line that is not as slapd writes it; the message says what is wrong. */
+export class SlapdSyntaxError extends Error {
+  override readonly name = 'SlapdSyntaxError';
+}
+
+export function parseClause({ line, text }: LogicalLine): SlapdClause {
+  const [to, ...rest] = words(text);
+  if (to?.toLowerCase() !== 'to') throw new SlapdSyntaxError("it does not begin by 'to'");
+  const parts: string[][] = [[]];
+  for (const word of rest) {
+    if (word.toLowerCase() === 'by') parts.push([]);
+    else parts.at(-1)!.push(word);
+  }
+  const [what, ...by] = parts;
+  return { line, what: parseWhat(what!), by: by.map(parseBy) };
+}
+
+function parseWhat(given: readonly string[]): SlapdWhat {
+  const what: { -readonly [K in keyof SlapdWhat]: SlapdWhat[K] } = { text: given.join(' '), values: false };
+  if (given.length === 0) throw new SlapdSyntaxError("it does not say what it is about behind 'to'");
+  for (const word of given) {
+    if (word === '*') continue;
+    const [, key = '', style = '', value = ''] = /^([a-z]+)((?:[./][^=]*)?)=(.*)$/is.exec(word) ?? [];
+    switch (key.toLowerCase()) {
+      case 'dn':
+        what.dn = { style: style.slice(1).toLowerCase() || 'base', pattern: value };
+        break;
+      case 'filter':
+        what.filter = value;
+        break;
+      case 'attr':
+      case 'attrs':
+        what.attrs = value.split(',').map((one) => one.trim());
+        break;
+      case 'val':
+      case 'value':
+        what.values = true;
+        break;
+      default:
+        throw new SlapdSyntaxError(`'${word}' behind 'to' is unknown`);
+    }
+  }
+  return what;
+}
+
+function parseBy(given: readonly string[]): SlapdBy {
+  const who: SlapdWho[] = [];
+  let access = UNCHANGED;
+  let control: SlapdBy['control'] = 'stop';
+  for (const word of given) {
+    const found = ACCESS.exec(word);
+    if (found) access = accessOf(found[2]!.toLowerCase(), found[1] !== undefined);
+    else if (/^(?:stop|continue|break)$/i.test(word)) control = word.toLowerCase() as SlapdBy['control'];
+    else who.push(parseWho(word));
+  }
+  if (who.length === 0) throw new SlapdSyntaxError("a 'by' does not say who");
+  return { text: given.join(' '), who, access, control };
+}
+
+function accessOf(text: string, ownValues: boolean): SlapdAccess {
+  const level = LEVELS[text];
+  if (level !== undefined) return { how: '=', privileges: level, ownValues };
+  let privileges = 0;
+  for (const letter of text.slice(1)) privileges |= LETTERS[letter]!;
+  return { how: text[0] as SlapdAccess['how'], privileges, ownValues };
+}
+
+function parseWho(word: string): SlapdWho {
+  const [, left = word, value] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
+  const [path = '', ...style] = left.split('.');
+  const [key = '', ...parts] = path.split('/');
+  return { text: word, key: key.toLowerCase(), parts, style: style.join('.').toLowerCase(), value };
+}

@@ -1,0 +1,148 @@
+import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } from './attribute-bits.js';
+import { EVERYWHERE, type Name, type Place } from './place.js';
+import type { Region } from './region.js';
+import type { Report } from './report.js';
+import type { SlapdWhat, Styled } from './slapd-syntax.js';
+import type { RuleWords } from './words.js';
+
+/** A part of what a clause is about. */
+export interface SlapdRegion extends Region {
+  /** Attributes that the clause calls by their names. */
+  readonly named: Attributes;
+  /** The region is more than what the clause is about, and why. */
+  readonly unsure: string | undefined;
+}
+
+interface Found {
+  readonly place: Place;
+  readonly unsure?: string;
+}
+
+const SCOPES: Readonly<Record<string, Place['scope']>> = {
+  base: 'base',
+  exact: 'base',
+  baseobject: 'base',
+  one: 'one',
+  onelevel: 'one',
+  sub: 'subtree',
+  subtree: 'subtree',
+  children: 'children',
+};
+
+/** RDNs without a sign that means something to a regular expression. */
+const LITERAL = /^[\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*$/;
+
+/** `^uid=[^,]+,SUFFIX$` and the like: what stands ahead of the suffix, and the suffix. */
+const SIMPLE_REGEX =
+  /^(\^?)(\(\.[+*],\)\?|(?:\.[+*]|\(\.[+*]\)),|(?:[\w-]+=)?(?:\[\^,\][+*]|\(\[\^,\][+*]\)),)?(.*)\$+$/;
+const ANY_ABOVE = /^(?:\.[+*]|\(\.[+*]\)),$/;
+const ONE_ABOVE = /^(?:\[\^,\][+*]|\(\[\^,\][+*]\)),$/;
+
+/** Reads what a clause is about: none where it is about nothing that rules are for. */
+export class WhatReader {
+  readonly #words: RuleWords;
+  readonly #bits: AttributeBits;
+  readonly #report: Report;
+
+  constructor(words: RuleWords, bits: AttributeBits, report: Report) {
+    this.#words = words;
+    this.#bits = bits;
+    this.#report = report;
+  }
+
+  read(what: SlapdWhat, line: number): SlapdRegion[] {
+    const found = what.dn ? this.#place(what.dn, line) : { place: EVERYWHERE };
+    if (!found) return [];
+    const { place } = found;
+    const why: string[] = found.unsure === undefined ? [] : [found.unsure];
+    const filter = what.filter === undefined ? undefined : this.#words.filter(what.filter);
+    const filters = typeof filter === 'string' ? [filter] : [];
+    if (typeof filter === 'object') why.push(`no rule can have its filter: ${filter.why}`);
+    if (what.values) why.push('rules do not tell values from one another');
+    const { sure, named, unsure, reason } = this.#attributes(what.attrs, line);
+    const regions: SlapdRegion[] = [];
+    const all = why.length > 0 ? why.join('; ') : undefined;
+    if (unsure) regions.push({ place, filters, attributes: unsure, named: NO_ATTRIBUTES, unsure: all ?? reason });
+    if (sure) regions.push({ place, filters, attributes: sure, named, unsure: all });
+    return regions;
+  }
+
+  #place({ style, pattern }: Styled, line: number): Found | undefined {
+    if (pattern === '*') return { place: EVERYWHERE };
+    if (style === 'regex') return this.#regex(pattern);
+    const scope = SCOPES[style];
+    if (!scope) return { place: EVERYWHERE, unsure: `no rule can say 'dn.${style}'` };
+    const name = this.#words.name(pattern);
+    if ('why' in name) {
+      this.#report.left(line, `it is about no entry that can be here: ${name.why}`);
+      return undefined;
+    }
+    if (this.#isOwn(name, scope)) {
+      this.#report.said(line, 'this is about an entry of the server itself, which is not for rules');
+      return undefined;
+    }
+    if (name.rdns.length > 0) return { place: { scope, name } };
+    return scope === 'one'
+      ? { place: EVERYWHERE, unsure: 'no rule can say what is one below the root' }
+      : { place: EVERYWHERE };
+  }
+
+  /** The root DSE and cn=Subschema are anybody's to read; there is no cn=config. */
+  #isOwn({ rdns }: Name, scope: Place['scope']): boolean {
+    if (rdns.length === 0) return scope === 'base';
+    return /^cn=(?:subschema|config)$/i.test(rdns.at(-1)!.text);
+  }
+
+  #regex(pattern: string): Found {
+    if (/^\^?\.\*\$*$/.test(pattern)) return { place: EVERYWHERE };
+    const unsure = `no rule can say the regular expression ${pattern}`;
+    const [, start, ahead = '', suffix = ''] = SIMPLE_REGEX.exec(pattern) ?? [];
+    const name = LITERAL.test(suffix) ? this.#words.name(suffix) : undefined;
+    if (!name || 'why' in name) return { place: EVERYWHERE, unsure };
+    if (ANY_ABOVE.test(ahead)) return { place: { scope: 'children', name } };
+    if (start !== '^') return { place: EVERYWHERE, unsure };
+    if (ahead === '') return { place: { scope: 'base', name } };
+    if (ahead.endsWith('?')) return { place: { scope: 'subtree', name } };
+    return { place: { scope: 'one', name }, ...(ONE_ABOVE.test(ahead) ? {} : { unsure }) };
+  }
+
+  #attributes(attrs: readonly string[] | undefined, line: number) {
+    const found = { sure: NO_ATTRIBUTES, named: NO_ATTRIBUTES, unsure: NO_ATTRIBUTES, reason: '' };
+    if (!attrs) return { ...found, sure: this.#bits.everything };
+    for (const attr of attrs) {
+      const bits = this.#wordBits(attr);
+      if (bits !== undefined) {
+        found.sure |= bits;
+        if (/^\w/.test(attr)) found.named |= bits;
+        continue;
+      }
+      const type = attr.includes(';') ? this.#bits.named(attr.split(';', 1)[0]!) : undefined;
+      if (type !== undefined) found.reason = `'${attr}': rules made here do not tell options from one another`;
+      else if (!/^[@!]/.test(attr)) {
+        this.#report.left(line, `attribute '${attr}' is not in the schema`);
+        continue;
+      } else found.reason = `object class '${attr.slice(1)}' is not in the schema`;
+      found.unsure |= type ?? this.#bits.plain | this.#bits.secret;
+    }
+    if (found.unsure) this.#report.left(line, found.reason);
+    return { ...found, unsure: found.unsure & ~found.sure };
+  }
+
+  #wordBits(attr: string): Attributes | undefined {
+    const { user, operational, secret } = this.#bits;
+    switch (attr.toLowerCase()) {
+      case 'entry':
+        return ENTRY;
+      case 'children':
+        return CHILDREN;
+      case '*':
+        return user | secret;
+      case '+':
+        return operational;
+    }
+    if (attr.startsWith('@')) return this.#bits.ofClass(attr.slice(1));
+    const without = attr.startsWith('!') ? this.#bits.ofClass(attr.slice(1)) : undefined;
+    if (without !== undefined) return (user | operational | secret) & ~without;
+    return attr.startsWith('!') ? undefined : this.#bits.named(attr);
+  }
+}

@@ -1,0 +1,190 @@
+import type { Report } from './report.js';
+import type { SlapdWho } from './slapd-syntax.js';
+import { ANONYMOUS, EVERYBODY, USERS, type WhoSet, whoInBoth } from './who-set.js';
+import type { RuleWords } from './words.js';
+
+export interface FoundWho {
+  /** Undefined: nobody. */
+  readonly who: WhoSet | undefined;
+  /** `who` is more than those who are meant, and why. */
+  readonly unsure?: string;
+}
+
+const NOBODY: FoundWho = { who: undefined };
+const NESTED = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
+const MEMBERS = ['member', 'uniquemember', 'memberurl'];
+/** What slapd takes a socket of its machine for. */
+const LOCAL_STRENGTH = 71;
+const MOST_STRENGTH = 256;
+
+/** Reads of whom a `by` is. */
+export class WhoReader {
+  readonly #words: RuleWords;
+  readonly #report: Report;
+
+  constructor(words: RuleWords, report: Report) {
+    this.#words = words;
+    this.#report = report;
+  }
+
+  /** All the parts hold. */
+  read(parts: readonly SlapdWho[], line: number): FoundWho {
+    let found: FoundWho = { who: EVERYBODY };
+    for (const part of parts) {
+      const next = this.#part(part, line);
+      if (!found.who || !next.who) return NOBODY;
+      const both = whoInBoth(found.who, next.who);
+      const why = [found.unsure, next.unsure, both === 'unknown' ? 'a rule names one of each kind alone' : undefined];
+      const unsure = why.filter((one) => one !== undefined).join('; ');
+      found = { who: both === 'unknown' ? found.who : both, ...(unsure && { unsure }) };
+    }
+    return found;
+  }
+
+  #part(part: SlapdWho, line: number): FoundWho {
+    const { key, style, value = '' } = part;
+    switch (key) {
+      case '*':
+        return { who: EVERYBODY };
+      case 'anonymous':
+        return { who: ANONYMOUS };
+      case 'users':
+        return { who: USERS };
+      case 'self':
+        return style === '' ? { who: { self: true, nots: [] } } : cannot(part, USERS);
+      case 'dn':
+        return this.#dn(part, line);
+      case 'dnattr': {
+        const attribute = this.#words.pointing(value);
+        if (typeof attribute === 'string') return { who: { attribute: [attribute], nots: [] } };
+        return { who: USERS, unsure: `'${part.text}': ${attribute.why}` };
+      }
+      case 'group':
+        return this.#group(part, line);
+      case 'peername':
+        return this.#peer(part);
+      case 'ssf':
+      case 'tls_ssf':
+        return this.#strength(part, line);
+      case 'realself':
+      case 'realusers':
+      case 'realdn':
+      case 'realdnattr':
+        return cannot(part, USERS);
+      default:
+        return cannot(part, EVERYBODY);
+    }
+  }
+
+  #dn(part: SlapdWho, line: number): FoundWho {
+    const { style, value = '' } = part;
+    if (style === 'regex') return this.#regex(part);
+    if (value === '*') return { who: USERS };
+    if (value.includes('$')) return cannot(part, USERS);
+    const name = this.#words.name(value);
+    if ('why' in name) {
+      this.#report.left(line, `'${part.text}' is nobody who can be here: ${name.why}`);
+      return NOBODY;
+    }
+    if (/^cn=auth$/i.test(name.rdns.at(-1)?.text ?? '')) {
+      this.#report.said(line, `nobody is '${value}' here; the administrator is above rules`);
+      return NOBODY;
+    }
+    switch (style) {
+      case '':
+      case 'exact':
+      case 'base':
+      case 'baseobject':
+        return { who: name.rdns.length === 0 ? ANONYMOUS : { dn: [name], nots: [] } };
+      case 'sub':
+      case 'subtree':
+        return { who: name.rdns.length === 0 ? EVERYBODY : { subtree: [name], nots: [] } };
+      case 'children':
+        return { who: name.rdns.length === 0 ? USERS : below(name) };
+      case 'one':
+      case 'onelevel':
+        return cannot(part, name.rdns.length === 0 ? USERS : below(name));
+      default:
+        return cannot(part, USERS);
+    }
+  }
+
+  #regex(part: SlapdWho): FoundWho {
+    const { value = '' } = part;
+    if (/^\^?\.\*\$*$/.test(value)) return { who: EVERYBODY };
+    if (/^\^?\.\+\$*$/.test(value)) return { who: USERS };
+    const [, ahead, suffix = ''] =
+      /^(\^\(\.[+*],\)\?|\^?\.[+*],)([\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*)\$+$/.exec(value) ?? [];
+    const name = ahead === undefined ? undefined : this.#words.name(suffix);
+    if (!name || 'why' in name) return cannot(part, mayBeAnonymous(value) ? EVERYBODY : USERS);
+    return { who: ahead!.endsWith('?') ? { subtree: [name], nots: [] } : below(name) };
+  }
+
+  #group(part: SlapdWho, line: number): FoundWho {
+    const { parts, style, value = '' } = part;
+    const name = ['', 'exact', 'base'].includes(style) ? this.#words.name(value) : undefined;
+    if (!name) return cannot(part, USERS);
+    if ('why' in name) return { who: USERS, unsure: `'${part.text}': ${name.why}` };
+    const [, attribute = 'member'] = parts;
+    if (!MEMBERS.includes(attribute.toLowerCase())) return cannot(part, USERS);
+    this.#report.differs(line, `'${part.text}': ${NESTED}`);
+    return { who: { group: [name], nots: [] } };
+  }
+
+  #peer(part: SlapdWho): FoundWho {
+    const { style, value = '' } = part;
+    if (style !== 'ip' && style !== 'ipv6') return cannot(part, EVERYBODY);
+    const [, address = '', mask, port] = /^([^%{]*)(?:%([^{]*))?(\{\d+\})?$/.exec(value) ?? [];
+    const bits = mask === undefined ? undefined : prefixOf(mask);
+    if (bits === 'none' || port !== undefined) return cannot(part, EVERYBODY);
+    if (bits !== undefined && hasHostBits(address, bits)) return cannot(part, EVERYBODY);
+    const network = this.#words.network(bits === undefined ? address : `${address}/${bits}`);
+    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : cannot(part, EVERYBODY);
+  }
+
+  #strength(part: SlapdWho, line: number): FoundWho {
+    const bits = Number(part.value);
+    if (!Number.isInteger(bits) || bits < 0 || bits > MOST_STRENGTH) return cannot(part, EVERYBODY);
+    if (bits === 0) return { who: EVERYBODY };
+    if (bits > LOCAL_STRENGTH || part.key === 'tls_ssf')
+      this.#report.differs(line, `'${part.text}': a socket of this machine counts as ${MOST_STRENGTH} bits here`);
+    return { who: { strength: bits, nots: [] } };
+  }
+}
+
+function below(name: NonNullable<WhoSet['dn']>[number]): WhoSet {
+  return { subtree: [name], nots: [{ dn: [name], nots: [] }] };
+}
+
+function cannot({ text }: SlapdWho, who: WhoSet): FoundWho {
+  return { who, unsure: `no rule can say '${text}'` };
+}
+
+/** Of a regular expression, which may fit the empty DN. */
+function mayBeAnonymous(pattern: string): boolean {
+  try {
+    return !pattern.includes('=') || new RegExp(pattern).test('');
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return true;
+  }
+}
+
+/** `255.255.0.0` as the number of its bits. */
+function prefixOf(mask: string): number | 'none' {
+  if (/^\d{1,3}$/.test(mask)) return Number(mask);
+  const parts = mask.split('.').map(Number);
+  if (parts.length !== 4 || parts.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return 'none';
+  const bits = parts.map((part) => part.toString(2).padStart(8, '0')).join('');
+  return /^1*0*$/.test(bits) ? bits.replace(/0+$/, '').length : 'none';
+}
+
+/** slapd compares the masked address with the whole of the other. */
+function hasHostBits(address: string, prefix: number): boolean {
+  if (address.includes(':')) return false;
+  const bits = address
+    .split('.')
+    .map((part) => Number(part).toString(2).padStart(8, '0'))
+    .join('');
+  return bits.slice(prefix).includes('1');
+}

@@ -1,0 +1,160 @@
+import { type LogicalLine, logicalLines } from './logical-lines.js';
+import type { Report } from './report.js';
+
+/** `access to …` lines of one slapd database, in their order. */
+export interface SlapdDatabase {
+  /** Texts of the DNs; empty: not told, so that the lines are about everything. */
+  readonly suffixes: readonly string[];
+  /** Each from `to` on. */
+  readonly access: readonly LogicalLine[];
+}
+
+/** An `aci` value, and the entry at which it stands. */
+export interface AciValue extends LogicalLine {
+  readonly dn: string;
+}
+
+export interface Source {
+  readonly databases: readonly SlapdDatabase[];
+  readonly acis: readonly AciValue[];
+}
+
+interface Section {
+  readonly kind: 'global' | 'data' | 'own';
+  readonly suffixes: string[];
+  readonly access: LogicalLine[];
+}
+
+/** Databases of slapd's own, which Rowan has none of. */
+const OWN = /^(?:\{-?\d+\})?(?:config|monitor)$/i;
+const FRONTEND = /^(?:\{-?\d+\})?frontend$/i;
+
+/** Finds the access lines of a slapd.conf, of a cn=config in LDIF, or the `aci` values of a directory in LDIF. */
+export function readSource(text: string, report: Report): Source {
+  const isLdif = /^dn::? */im.test(text);
+  const lines = logicalLines(text, isLdif);
+  return isLdif ? readLdif(lines, report) : { databases: readConf(lines, report), acis: [] };
+}
+
+function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[] {
+  const sections: Section[] = [{ kind: 'global', suffixes: [], access: [] }];
+  for (const { line, text } of lines) {
+    const [, word = '', rest = ''] = /^(\S+)\s*(.*)$/s.exec(text) ?? [];
+    const section = sections.at(-1)!;
+    switch (word.toLowerCase()) {
+      case 'database':
+        sections.push({ kind: kindOf(rest), suffixes: [], access: [] });
+        break;
+      case 'suffix':
+        section.suffixes.push(...words(rest));
+        break;
+      case 'access':
+        section.access.push({ line, text: rest });
+        break;
+      case 'to':
+        section.access.push({ line, text });
+        break;
+      case 'olcaccess:':
+        section.access.push({ line, text: withoutNumber(rest) });
+        break;
+      case 'include':
+        if (/\.schema"?$/.test(rest)) report.said(line, `schema is given by --schema-folders, not by ${rest}`);
+        else report.left(line, `the file ${rest} is not read; give its lines in one file with these`);
+    }
+  }
+  return databasesOf(sections, report);
+}
+
+function kindOf(name: string): Section['kind'] {
+  return OWN.test(name) ? 'own' : FRONTEND.test(name) ? 'global' : 'data';
+}
+
+/** Words of a line, those in quotes as one. */
+export function words(text: string): string[] {
+  const found: string[] = [];
+  let word = '';
+  let quoted = false;
+  let begun = false;
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i]!;
+    if (char === '"') {
+      quoted = !quoted;
+      begun = true;
+    } else if (char === '\\' && i + 1 < text.length) {
+      word += text[++i]!;
+      begun = true;
+    } else if (!quoted && /\s/.test(char)) {
+      if (begun) found.push(word);
+      word = '';
+      begun = false;
+    } else {
+      word += char;
+      begun = true;
+    }
+  }
+  if (begun) found.push(word);
+  return found;
+}
+
+function withoutNumber(text: string): string {
+  return text.replace(/^\{-?\d+\}\s*/, '');
+}
+
+/** Lines of the frontend and of no database come after those of each database. */
+function databasesOf(sections: readonly Section[], report: Report): SlapdDatabase[] {
+  const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
+  for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
+    report.said(line, 'this is about cn=config or cn=monitor, which are not for rules');
+  const data = sections.filter(({ kind }) => kind === 'data');
+  if (data.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
+  const found = data.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
+  const read = found.some(({ access }) => access.length > 0);
+  return read ? found : [];
+}
+
+interface Value {
+  readonly line: number;
+  readonly name: string;
+  readonly value: string;
+}
+
+function readLdif(lines: readonly LogicalLine[], report: Report): Source {
+  const sections: Section[] = [];
+  const acis: AciValue[] = [];
+  for (const record of recordsOf(lines, report)) {
+    const of = (name: string) => record.filter((one) => one.name === name);
+    const dn = of('dn')[0]?.value ?? '';
+    for (const { line, value } of of('aci')) acis.push({ line, text: value, dn });
+    const access = of('olcaccess');
+    if (of('olcdatabase').length === 0 && access.length === 0) continue;
+    const name = of('olcdatabase')[0]?.value ?? /^olcDatabase=([^,]+)/i.exec(dn)?.[1] ?? '';
+    sections.push({
+      kind: kindOf(name),
+      suffixes: of('olcsuffix').map(({ value }) => value),
+      access: inOrder(access).map(({ line, value }) => ({ line, text: withoutNumber(value) })),
+    });
+  }
+  return { databases: databasesOf(sections, report), acis };
+}
+
+/** By the numbers in braces, where all have one. */
+function inOrder(values: readonly Value[]): readonly Value[] {
+  const numbers = new Map(values.map((one) => [one, Number(/^\{(-?\d+)\}/.exec(one.value)?.[1] ?? Number.NaN)]));
+  if ([...numbers.values()].some(Number.isNaN)) return values;
+  return [...values].sort((a, b) => numbers.get(a)! - numbers.get(b)!);
+}
+
+function recordsOf(lines: readonly LogicalLine[], report: Report): Value[][] {
+  const records: Value[][] = [[]];
+  for (const { line, text } of lines) {
+    if (text === '') records.push([]);
+    const parts = /^([\w.;-]+):(:?)[ \t]*(.*)$/s.exec(text);
+    if (!parts) continue;
+    const name = parts[1]!.toLowerCase();
+    if (name === 'dn' && records.at(-1)!.some((one) => one.name === 'dn')) records.push([]);
+    const value = parts[2] === '' ? parts[3]! : Buffer.from(parts[3]!, 'base64').toString('utf8');
+    if (value.includes('\u{fffd}')) report.left(line, `the value of ${name} is not UTF-8`);
+    else records.at(-1)!.push({ line, name, value });
+  }
+  return records;
+}

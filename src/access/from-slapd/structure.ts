@@ -1,0 +1,117 @@
+import { type RightSet, rightSet } from '../right.js';
+import { CHILDREN, ENTRY } from './attribute-bits.js';
+import type { Element } from './element.js';
+import { type Place, parentOf, placeInBoth } from './place.js';
+import { elementsOf } from './slapd-elements.js';
+import type { SlapdStep } from './slapd-steps.js';
+import { PRIVILEGES } from './slapd-syntax.js';
+import { tidied, type WhoSet, whoInBoth } from './who-set.js';
+
+const { a, z } = PRIVILEGES;
+const WRITE = a | z;
+
+/** What is told where a rule cannot say what slapd asks of two entries. */
+export const TWO_ENTRIES =
+  'it gives less of making, removing, renaming and moving: slapd asks of the entry and its parent, a rule of one of them';
+
+/** What privileges on `children` of the parent and on `entry` come to together. */
+type Together = (below: number, entry: number) => RightSet;
+
+const AT_ENTRY: Together = (below, entry) =>
+  (below & z && entry & z ? rightSet('remove') : 0) |
+  ((below & WRITE) === WRITE && (entry & WRITE) === WRITE ? rightSet('rename') : 0) |
+  (below & z && (entry & WRITE) === WRITE ? rightSet('move-out') : 0);
+const AT_PARENT: Together = (below, entry) => (below & a && entry & a ? rightSet('create') : 0);
+
+/** A place seen from the parent or from the entry below; inexact: more than that. */
+interface Seen {
+  readonly place: Place;
+  readonly exact: boolean;
+}
+
+type Stepped = Element & SlapdStep;
+
+/**
+ * slapd asks for privileges on `children` of the parent and on `entry` of what is made, removed or renamed: pairs of
+ * steps, in their order, are a list in which the first pair that holds decides.
+ */
+export function structureLists(steps: readonly SlapdStep[]): Element[][] {
+  const below = elementsOf(steps, CHILDREN, () => 0);
+  const entry = elementsOf(steps, ENTRY, () => 0);
+  const atEntry = below.flatMap((parent) =>
+    entry.flatMap((own) => {
+      const { place, exact } = belowOf(parent.region.place);
+      const both = placeInBoth(place, own.region.place);
+      if (!both) return [];
+      const sure = exact && parent.region.filters.length === 0;
+      const region = { place: both, filters: own.region.filters, attributes: ENTRY };
+      return pair(own, parent, region, AT_ENTRY(parent.privileges, own.privileges), sure);
+    }),
+  );
+  const atParent = below.flatMap((parent) =>
+    entry.flatMap((own) =>
+      aboveOf(own.region.place).flatMap(({ place, exact }) => {
+        const both = placeInBoth(place, parent.region.place);
+        if (!both) return [];
+        const sure = exact && own.region.filters.length === 0;
+        const region = { place: both, filters: parent.region.filters, attributes: CHILDREN };
+        return pair(parent, own, region, AT_PARENT(parent.privileges, own.privileges), sure);
+      }),
+    ),
+  );
+  return [atEntry, atParent];
+}
+
+/** One step asked of the entry that a rule looks at, and one of the other entry. */
+function pair(here: Stepped, there: Stepped, region: Element['region'], rights: RightSet, sure: boolean): Element[] {
+  if (here.who.self && there.who.self) return [];
+  const other = elsewhere(there.who);
+  const firstThere = there.first && elsewhere(there.first).who;
+  const who = whoInBoth(here.who, other.who);
+  const first = here.first && firstThere && whoInBoth(here.first, firstThere);
+  if (!who || !first) return [];
+  const unsure = here.unsure ?? there.unsure ?? (sure && other.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
+  const { origin } = rights !== 0 && there.origin.line > here.origin.line ? there : here;
+  return [
+    {
+      region,
+      who: who === 'unknown' ? here.who : who,
+      first: first === 'unknown' ? here.first : first,
+      rights,
+      unsure,
+      origin,
+    },
+  ];
+}
+
+/** Who asks, as far as that does not hang on the other entry. */
+function elsewhere(who: WhoSet): { who: WhoSet; exact: boolean } {
+  const { self, attribute, ...rest } = who;
+  const hangs = self !== undefined || attribute !== undefined;
+  const nots = rest.nots.filter((not) => !hangsOnEntry(not));
+  const exact = !hangs && nots.length === rest.nots.length;
+  if (exact) return { who, exact };
+  return { who: tidied({ ...rest, ...(hangs && { users: true as const }), nots }), exact };
+}
+
+function hangsOnEntry({ self, attribute, nots }: WhoSet): boolean {
+  return self !== undefined || attribute !== undefined || nots.some(hangsOnEntry);
+}
+
+/** Entries whose parent is in the place. */
+function belowOf({ scope, name }: Place): Seen {
+  if (name.rdns.length === 0) return { place: { scope: 'subtree', name }, exact: scope === 'subtree' };
+  if (scope === 'base') return { place: { scope: 'one', name }, exact: true };
+  return { place: { scope: 'children', name }, exact: scope === 'subtree' };
+}
+
+/** Entries below which there is something in the place. The administrator makes those below the root. */
+function aboveOf({ scope, name }: Place): Seen[] {
+  if (scope === 'one') return [{ place: { scope: 'base', name }, exact: true }];
+  const parent = parentOf(name);
+  const above: Seen[] =
+    parent && parent.rdns.length > 0 ? [{ place: { scope: 'base', name: parent }, exact: false }] : [];
+  if (scope === 'base') return above;
+  const within: Seen = { place: { scope: 'subtree', name }, exact: true };
+  return scope === 'children' ? [within] : [within, ...above];
+}

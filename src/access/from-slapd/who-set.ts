@@ -1,0 +1,206 @@
+import { isSame, isWithin, type Name, textOf } from './place.js';
+
+/**
+ * Who asks, as a rule's `who` with any number of `not`. Lists hold where one of them does. What can be nobody at all is
+ * `undefined` wherever one is worked out.
+ */
+export interface WhoSet {
+  readonly users?: true;
+  readonly anonymous?: true;
+  readonly self?: true;
+  readonly dn?: readonly Name[];
+  readonly subtree?: readonly Name[];
+  readonly group?: readonly Name[];
+  readonly attribute?: readonly string[];
+  readonly network?: readonly string[];
+  readonly strength?: number;
+  readonly mechanism?: readonly string[];
+  readonly nots: readonly WhoSet[];
+}
+
+type Draft = { -readonly [K in keyof WhoSet]: WhoSet[K] };
+
+export const EVERYBODY: WhoSet = { nots: [] };
+export const USERS: WhoSet = { users: true, nots: [] };
+export const ANONYMOUS: WhoSet = { anonymous: true, nots: [] };
+
+/** Keys that hold for nobody who has not bound. */
+const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
+const KEYS = ['anonymous', ...OF_USERS, 'network', 'strength'] as const;
+type Key = (typeof KEYS)[number];
+
+function keysOf(who: WhoSet): Key[] {
+  return KEYS.filter((key) => who[key] !== undefined);
+}
+
+function isUser(who: WhoSet): boolean {
+  return OF_USERS.some((key) => who[key] !== undefined);
+}
+
+/** Whether one key of `outer` holds for everybody in `who`, by the keys of it. */
+function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
+  switch (key) {
+    case 'users':
+      return isUser(who);
+    case 'anonymous':
+    case 'self':
+      return who[key] === true;
+    case 'dn':
+      return who.dn?.every((one) => outer.dn!.some((other) => isSame(one, other))) ?? false;
+    case 'subtree':
+      return [who.dn, who.subtree].some((names) =>
+        names?.every((one) => outer.subtree!.some((above) => isWithin(one, above))),
+      );
+    case 'group':
+      return who.group?.every((one) => outer.group!.some((other) => isSame(one, other))) ?? false;
+    case 'strength':
+      return who.strength !== undefined && who.strength >= outer.strength!;
+    default:
+      return who[key]?.every((one) => outer[key]!.includes(one)) ?? false;
+  }
+}
+
+/** Whether all of `inner` is in `outer`, as far as can be told. */
+export function whoContains(outer: WhoSet, inner: WhoSet): boolean {
+  return keysOf(outer).every((key) => implies(inner, outer, key)) && outer.nots.every((not) => areApart(inner, not));
+}
+
+/** Whether nobody is in both, as far as can be told. */
+export function areApart(a: WhoSet, b: WhoSet): boolean {
+  if ((a.anonymous && isUser(b)) || (b.anonymous && isUser(a))) return true;
+  if (namesApart(a, b)) return true;
+  return a.nots.some((not) => whoContains(not, b)) || b.nots.some((not) => whoContains(not, a)) || notsMeet(a, b);
+}
+
+/** Whether a `not` of one holds for everybody who is in both. */
+function notsMeet(a: WhoSet, b: WhoSet): boolean {
+  return [...a.nots, ...b.nots].some(
+    (not) => not.nots.length === 0 && keysOf(not).every((key) => implies(a, not, key) || implies(b, not, key)),
+  );
+}
+
+function namesApart(a: WhoSet, b: WhoSet): boolean {
+  if (a.dn && b.dn && !a.dn.some((one) => b.dn!.some((other) => isSame(one, other)))) return true;
+  const outside = (dns?: readonly Name[], trees?: readonly Name[]) =>
+    dns && trees && !dns.some((one) => trees.some((above) => isWithin(one, above)));
+  if (outside(a.dn, b.subtree) || outside(b.dn, a.subtree)) return true;
+  const related = (one: Name) => b.subtree!.some((other) => isWithin(one, other) || isWithin(other, one));
+  return Boolean(a.subtree && b.subtree && !a.subtree.some(related));
+}
+
+/** Makes a `who` as plain as it can be; undefined where it is nobody. */
+function tidy(given: WhoSet): WhoSet | undefined {
+  const who: Draft = { ...given };
+  if (who.anonymous && isUser(who)) return undefined;
+  if (who.dn && who.subtree) {
+    who.dn = who.dn.filter((one) => who.subtree!.some((above) => isWithin(one, above)));
+    delete who.subtree;
+  }
+  if (isUser(who) && (who.users ?? false) && keysOf(who).some((key) => key !== 'users' && isUserKey(key)))
+    delete who.users;
+  const nots: WhoSet[] = [];
+  for (const not of given.nots) {
+    const positive: WhoSet = { ...who, nots: [] };
+    const left = withoutImplied(not, positive);
+    if (keysOf(left).length === 0 && left.nots.length === 0) return undefined;
+    if (areApart(positive, left)) continue;
+    const twice = keysOf(left).length === 0 && left.nots.length === 1 ? left.nots[0]! : undefined;
+    const both = twice ? whoInBoth(positive, twice) : 'unknown';
+    if (!both) return undefined;
+    // Who has more keys now: what was kept of the others is worked out again.
+    if (both !== 'unknown') return tidy({ ...both, nots: [...both.nots, ...given.nots.filter((one) => one !== not)] });
+    if (isOnly(left, 'users')) who.anonymous = true;
+    else if (isOnly(left, 'anonymous')) {
+      if (!isUser(who)) who.users = true;
+    } else if (who.dn && (isOnly(left, 'dn') || isOnly(left, 'subtree'))) {
+      who.dn = who.dn.filter((one) => !whoContains(left, { dn: [one], nots: [] }));
+    } else if (!nots.some((other) => whoContains(other, left))) nots.push(left);
+  }
+  if (who.anonymous && isUser(who)) return undefined;
+  if (who.dn?.length === 0) return undefined;
+  return { ...who, nots };
+}
+
+function isUserKey(key: Key): boolean {
+  return (OF_USERS as readonly Key[]).includes(key);
+}
+
+function isOnly(who: WhoSet, key: Key): boolean {
+  const keys = keysOf(who);
+  return who.nots.length === 0 && keys.length === 1 && keys[0] === key;
+}
+
+/** A `not` without the keys that hold anyway. */
+function withoutImplied(not: WhoSet, positive: WhoSet): WhoSet {
+  const left: Draft = { ...not };
+  for (const key of keysOf(not)) if (implies(positive, not, key)) delete left[key];
+  return left;
+}
+
+/** Undefined: nobody. `unknown`: there may be some, and no `who` says which. */
+export function whoInBoth(a: WhoSet, b: WhoSet): WhoSet | undefined | 'unknown' {
+  if (areApart(a, b)) return undefined;
+  if (whoContains(a, b)) return b;
+  if (whoContains(b, a)) return a;
+  const both: Draft = { ...a, ...b, nots: [...a.nots, ...b.nots] };
+  if (a.strength !== undefined && b.strength !== undefined) both.strength = Math.max(a.strength, b.strength);
+  if (a.dn && b.dn) both.dn = a.dn.filter((one) => b.dn!.some((other) => isSame(one, other)));
+  if (a.subtree && b.subtree) both.subtree = deeper(a.subtree, b.subtree);
+  for (const key of ['group', 'attribute', 'network', 'mechanism'] as const) {
+    if (!a[key] || !b[key]) continue;
+    if (implies(a, b, key)) Object.assign(both, { [key]: a[key] });
+    else if (!implies(b, a, key)) return 'unknown';
+  }
+  return tidy(both);
+}
+
+function deeper(a: readonly Name[], b: readonly Name[]): Name[] {
+  return a.flatMap((one) => b.flatMap((other) => (isWithin(one, other) ? [one] : isWithin(other, one) ? [other] : [])));
+}
+
+/** Those of one who are not in the other; undefined: nobody. */
+export function whoWithout(who: WhoSet, not: WhoSet): WhoSet | undefined {
+  return tidy({ ...who, nots: [...who.nots, not] });
+}
+
+/** Of somebody who is there, in fewer words. */
+export function tidied(who: WhoSet): WhoSet {
+  return tidy(who) ?? who;
+}
+
+/** `who` as a rule has it. */
+export type PlainWho = { readonly [key: string]: unknown };
+
+/** Undefined where a rule cannot say it: it has one `not`. */
+export function plainWho(who: WhoSet): PlainWho | undefined {
+  const plain: { [key: string]: unknown } = {};
+  for (const key of keysOf(who)) plain[key] = plainValue(who[key]!);
+  const nots = merged(who.nots);
+  if (nots.length === 0) return plain;
+  const not = nots.length === 1 ? plainWho(nots[0]!) : undefined;
+  return not && { ...plain, not };
+}
+
+function plainValue(value: true | number | readonly (Name | string)[]): unknown {
+  if (value === true || typeof value === 'number') return value;
+  const texts = [...new Set(value.map((one) => (typeof one === 'string' ? one : textOf(one))))];
+  return texts.length === 1 ? texts[0] : texts;
+}
+
+/** Of several `not` of one and the same key one with all their values. */
+function merged(nots: readonly WhoSet[]): WhoSet[] {
+  const found: WhoSet[] = [];
+  for (const not of nots) {
+    const keys = keysOf(not);
+    const at = found.findIndex((other) => keys.length === 1 && isOnly(not, keys[0]!) && isOnly(other, keys[0]!));
+    if (at < 0) found.push(not);
+    else found[at] = union(found[at]!, not, keys[0]!);
+  }
+  return found;
+}
+
+function union(a: WhoSet, b: WhoSet, key: Key): WhoSet {
+  if (key === 'strength') return { strength: Math.min(a.strength!, b.strength!), nots: [] };
+  const [one, other] = [a[key], b[key]];
+  return Array.isArray(one) && Array.isArray(other) ? { [key]: [...one, ...other], nots: [] } : a;
+}

@@ -1,0 +1,190 @@
+import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar, visit } from 'yaml';
+import { didYouMean, shown } from '../schema/suggest.js';
+
+/** Something that is wrong in a file of rules. */
+export interface RuleFault {
+  /** Of the file, from 1. */
+  readonly line: number;
+  /** What is wrong, and what to do. */
+  readonly message: string;
+}
+
+/** A key of a map with its value, which is there. */
+export interface Field {
+  readonly key: string;
+  readonly line: number;
+  readonly value: Node;
+}
+
+export type Fields = ReadonlyMap<string, Field>;
+
+/** One text of a file. */
+export interface MarkedText {
+  readonly text: string;
+  readonly line: number;
+}
+
+const NOTHING: Fields = new Map();
+const MAX_BYTES = 1024 * 1024;
+
+/** What YAML says of `[*]` and `[@person]` is of little help to who does not know YAML. */
+const QUOTES: Readonly<Record<string, string>> = {
+  BAD_ALIAS: '; put "*" into quotes',
+  BAD_SCALAR_START: '; put "@class" into quotes',
+};
+
+/** A YAML file that is read node by node. What is wrong is gathered, with its line. */
+export class MarkedYaml {
+  readonly faults: RuleFault[] = [];
+  /** Undefined where the text is no YAML, or empty. */
+  readonly root: Node | undefined;
+  /** What the faults are about: goes ahead of each. */
+  subject = '';
+  readonly #lines = new LineCounter();
+
+  constructor(text: string) {
+    const document = this.#parse(text);
+    if (document && this.faults.length === 0 && document.contents && !isNothing(document.contents))
+      this.root = document.contents;
+  }
+
+  #parse(text: string): Document.Parsed | undefined {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > MAX_BYTES) {
+      this.fault(1, `the file has ${bytes} bytes; at most ${MAX_BYTES} are read`);
+      return undefined;
+    }
+    const document = this.#parsed(text);
+    if (!document) {
+      this.fault(1, 'the file is nested too deep');
+      return undefined;
+    }
+    for (const { pos, message, code } of document.errors)
+      this.fault(this.#lineAt(pos[0]), `this is not YAML: ${message}${QUOTES[code] ?? ''}`);
+    if (this.faults.length > 0) return undefined;
+    visit(document, {
+      Alias: (_, node) => this.fault(this.line(node), 'anchors and aliases (&x, *x) are not read; write it out'),
+    });
+    return document;
+  }
+
+  /** Undefined where the package has no stack left, which it throws or tells. */
+  #parsed(text: string): Document.Parsed | undefined {
+    try {
+      // Keys that are there twice are told by `fields`: the package takes a time that grows with their square.
+      const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });
+      return document.errors.some(({ code }) => code === 'RESOURCE_EXHAUSTION') ? undefined : document;
+    } catch (error) {
+      if (error instanceof RangeError) return undefined;
+      throw error;
+    }
+  }
+
+  #lineAt(offset: number): number {
+    return this.#lines.linePos(offset).line;
+  }
+
+  line(node: Node): number {
+    return this.#lineAt(node.range?.[0] ?? 0);
+  }
+
+  fault(line: number, message: string): void {
+    this.faults.push({ line, message: this.subject === '' ? message : `${this.subject}: ${message}` });
+  }
+
+  /** In the order of the file. */
+  sortedFaults(): readonly RuleFault[] {
+    return this.faults.sort((a, b) => a.line - b.line);
+  }
+
+  /** The keys of a map, those that are known and have a value. */
+  fields(node: Node, what: string, known: readonly string[]): Fields {
+    if (!isMap(node)) {
+      this.fault(this.line(node), `${what} has to be made of keys: ${known.join(', ')}`);
+      return NOTHING;
+    }
+    const fields = new Map<string, Field>();
+    for (const { key, value } of node.items) {
+      const line = this.line(key as Node);
+      const name = isScalar(key) ? String(key.value) : '';
+      if (!known.includes(name)) this.#unknown(line, name, what, known);
+      else if (fields.has(name))
+        this.fault(line, `'${name}' is there already, in line ${fields.get(name)!.line}; keep one`);
+      else if (value === null || isNothing(value as Node))
+        this.fault(line, `'${name}' has no value; give it one, or take the key away`);
+      else fields.set(name, { key: name, line, value: value as Node });
+    }
+    return fields;
+  }
+
+  #unknown(line: number, name: string, what: string, known: readonly string[]): void {
+    const slip = didYouMean(name, known);
+    const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : slip || `; it has ${known.join(', ')}`;
+    this.fault(line, `${what} has no key '${shown(name)}'${remedy}`);
+  }
+
+  /** The items of a list. */
+  items({ key, line, value }: Field, mayBeEmpty = false): readonly Node[] {
+    if (!isSeq(value)) {
+      this.fault(line, `'${key}' has to be a list`);
+      return [];
+    }
+    if (value.items.length === 0 && !mayBeEmpty) this.#empty(line, key);
+    return value.items as Node[];
+  }
+
+  #empty(line: number, key: string): void {
+    this.fault(line, `the list of '${key}' is empty and holds for nothing; leave '${key}' away, or name something`);
+  }
+
+  /** One text, or a list of texts. */
+  texts({ key, line, value }: Field): MarkedText[] {
+    if (!isSeq(value)) return this.#texts(key, [value]);
+    if (value.items.length === 0) this.#empty(line, key);
+    return this.#texts(key, value.items as Node[]);
+  }
+
+  #texts(key: string, nodes: readonly Node[]): MarkedText[] {
+    const found: MarkedText[] = [];
+    for (const node of nodes) {
+      if (isText(node)) found.push({ text: node.value, line: this.line(node) });
+      else this.fault(this.line(node), `'${key}' has to be a text, or a list of texts`);
+    }
+    return found;
+  }
+
+  /** As `texts`. DNs in brackets without quotes are refused: YAML parts the list at their commas. */
+  dnTexts(field: Field): MarkedText[] {
+    const { key, line, value } = field;
+    if (isSeq(value) && value.flow && value.items.length > 1 && value.items.some((item) => isPlain(item as Node))) {
+      this.fault(line, `'${key}': DNs within [ ] go into quotes: a comma parts the list there`);
+      return [];
+    }
+    return this.texts(field);
+  }
+
+  text({ key, line, value }: Field): string | undefined {
+    if (isText(value) && value.value.trim() !== '') return value.value;
+    this.fault(line, `'${key}' has to be a text`);
+    return undefined;
+  }
+
+  whole({ key, line, value }: Field, min: number, max: number): number | undefined {
+    const number = isScalar(value) ? value.value : undefined;
+    if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) return number;
+    this.fault(line, `'${key}' has to be a whole number from ${min} to ${max}`);
+    return undefined;
+  }
+}
+
+function isNothing(node: Node): boolean {
+  return isScalar(node) && node.value === null;
+}
+
+function isText(node: Node): node is Scalar<string> {
+  return isScalar(node) && typeof node.value === 'string';
+}
+
+function isPlain(node: Node): boolean {
+  return isScalar(node) && node.type === 'PLAIN';
+}

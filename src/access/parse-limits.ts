@@ -1,0 +1,68 @@
+import type { Node } from 'yaml';
+import { isScalar } from 'yaml';
+import type { Field, Fields, MarkedYaml } from './marked-yaml.js';
+import type { WhoReader } from './parse-who.js';
+import type { LimitRule, Limits, Who } from './rule.js';
+
+/** Most that each may be; 0 is without limit, which there is none for requests in flight. */
+const MOST: Readonly<Record<Exclude<keyof Limits, 'timeSeconds'>, number>> = {
+  size: 2_147_483_647,
+  looked: 2_147_483_647,
+  page: 2_147_483_647,
+  inFlight: 1_000_000,
+};
+const MOST_SECONDS = 86_400;
+const KEYS = ['name', 'who', 'size', 'time', 'looked', 'page', 'inFlight'];
+const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Reads what somebody may ask for at most. */
+export class LimitsReader {
+  readonly #yaml: MarkedYaml;
+  readonly #who: WhoReader;
+
+  constructor(yaml: MarkedYaml, who: WhoReader) {
+    this.#yaml = yaml;
+    this.#who = who;
+  }
+
+  read(node: Node, name: string): LimitRule {
+    const fields = this.#yaml.fields(node, 'a limit', KEYS);
+    const line = this.#yaml.line(node);
+    const field = fields.get('who');
+    const who = this.#who.read(field, line);
+    const ofEntries = dependsOnEntry(who);
+    if (ofEntries) this.#yaml.fault(field!.line, `a limit is for requests, not for entries; take '${ofEntries}' away`);
+    return { name, line, who, limits: this.#limits(fields, line) };
+  }
+
+  #limits(fields: Fields, line: number): Limits {
+    const limits: { -readonly [K in keyof Limits]: Limits[K] } = {};
+    for (const key of Object.keys(MOST) as (keyof typeof MOST)[]) {
+      const field = fields.get(key);
+      if (field) limits[key] = this.#yaml.whole(field, key === 'inFlight' ? 1 : 0, MOST[key]) ?? 0;
+    }
+    const time = fields.get('time');
+    if (time) limits.timeSeconds = this.#seconds(time);
+    if (Object.keys(limits).length === 0)
+      this.#yaml.fault(line, 'it limits nothing; add size, time, looked, page or inFlight');
+    return limits;
+  }
+
+  #seconds({ line, value }: Field): number {
+    const given = isScalar(value) ? String(value.value) : '';
+    const match = /^(\d{1,9}) ?([smhd]?)$/.exec(given.trim());
+    const seconds = match ? Number(match[1]) * SECONDS[match[2]!]! : Number.NaN;
+    if (seconds <= MOST_SECONDS) return seconds;
+    this.#yaml.fault(
+      line,
+      `'time' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`,
+    );
+    return 0;
+  }
+}
+
+function dependsOnEntry({ self, attribute, not }: Who): string | undefined {
+  if (self) return 'self';
+  if (attribute) return 'attribute';
+  return not && dependsOnEntry(not);
+}

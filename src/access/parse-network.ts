@@ -1,0 +1,17 @@
+import { isIP } from 'node:net';
+import type { Network } from './rule.js';
+
+const FORMS = '10.1.2.3, 10.0.0.0/8, 2001:db8::1 or 2001:db8::/32';
+
+/** An address, or those that share its first bits; of a text that is none what is wrong with it. */
+export function parseNetwork(text: string): Network | string {
+  const [address = '', bits, ...more] = text.split('/');
+  const version = address.includes('%') ? 0 : isIP(address);
+  if (version === 0 || more.length > 0) return `'${text}' is no address and no network; write it like ${FORMS}`;
+  const family = version === 6 ? 'ipv6' : 'ipv4';
+  const most = version === 6 ? 128 : 32;
+  if (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= most))
+    return `'${text}': behind the '/' stands a number from 0 to ${most}`;
+  if (/^::ffff:/i.test(address)) return `'${text}' never comes: a client's IPv4 address is written like 10.0.0.0/8`;
+  return { text, address, prefix: bits === undefined ? most : Number(bits), family };
+}

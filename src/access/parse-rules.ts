@@ -1,0 +1,151 @@
+import { isMap, type Node } from 'yaml';
+import type { Schema } from '../schema/schema.js';
+import { didYouMean, shown } from '../schema/suggest.js';
+import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
+import { LimitsReader } from './parse-limits.js';
+import { PoliciesReader } from './parse-policies.js';
+import { EVERYTHING, TargetReader } from './parse-target.js';
+import { WhoReader } from './parse-who.js';
+import { NO_RIGHTS, type RightSet, rightSet, rightsIn } from './right.js';
+import { unfitting } from './right-fit.js';
+import { RIGHT_WORDS, rightsNamed } from './right-words.js';
+import type { AccessRule, AccessRules, AttributeSet } from './rule.js';
+
+export type { RuleFault } from './marked-yaml.js';
+
+export interface ParsedRules {
+  /** Undefined where there are faults. */
+  readonly rules: AccessRules | undefined;
+  /** In the order of the file. */
+  readonly faults: readonly RuleFault[];
+}
+
+const KEYS = ['rules', 'limits', 'passwordPolicies'];
+const RULE_KEYS = ['name', 'who', 'to', 'allow', 'deny'];
+const MAX_RULES = 10_000;
+const MAX_NAME = 200;
+
+/** Reads a file of access rules (docs/access.md). */
+export function parseRules(text: string, schema: Schema): ParsedRules {
+  const yaml = new MarkedYaml(text);
+  const rules = yaml.faults.length > 0 ? undefined : new RulesReader(yaml, schema).read();
+  return yaml.faults.length > 0 ? { rules: undefined, faults: yaml.sortedFaults() } : { rules, faults: [] };
+}
+
+class RulesReader {
+  readonly #yaml: MarkedYaml;
+  readonly #who: WhoReader;
+  readonly #target: TargetReader;
+  readonly #limits: LimitsReader;
+  readonly #policies: PoliciesReader;
+
+  constructor(yaml: MarkedYaml, schema: Schema) {
+    this.#yaml = yaml;
+    this.#who = new WhoReader(yaml, schema);
+    this.#target = new TargetReader(yaml, schema);
+    this.#limits = new LimitsReader(yaml, this.#who);
+    this.#policies = new PoliciesReader(yaml, schema, this.#target);
+  }
+
+  read(): AccessRules {
+    const { root } = this.#yaml;
+    const fields: Fields = root ? this.#yaml.fields(root, 'the file', KEYS) : new Map();
+    const rules = fields.get('rules');
+    if (!rules && this.#yaml.faults.length === 0) {
+      const remedy = "write 'rules:' and the rules below it, or 'rules: []' for nobody but the administrator";
+      this.#yaml.fault(1, `there are no rules; ${remedy}`);
+    }
+    return {
+      rules: this.#each(rules, 'rule', (node, name) => this.#rule(node, name)),
+      limits: this.#each(fields.get('limits'), 'limit', (node, name) => this.#limits.read(node, name)),
+      passwordPolicies: this.#each(fields.get('passwordPolicies'), 'password policy', (node, name) =>
+        this.#policies.read(node, name),
+      ),
+    };
+  }
+
+  /** Reads the items of a list, each of which has a name of its own. */
+  #each<T>(
+    field: Field | undefined,
+    what: 'rule' | 'limit' | 'password policy',
+    read: (node: Node, name: string) => T,
+  ): readonly T[] {
+    if (!field) return [];
+    const items = this.#yaml.items(field, what === 'rule');
+    if (items.length > MAX_RULES) {
+      this.#yaml.fault(field.line, `'${field.key}' has ${items.length} items; at most ${MAX_RULES} are taken`);
+      return [];
+    }
+    const lines = new Map<string, number>();
+    const found: T[] = [];
+    for (const [i, node] of items.entries()) {
+      this.#yaml.subject = `${what} ${i + 1}`;
+      found.push(read(node, this.#name(node, what, lines)));
+    }
+    this.#yaml.subject = '';
+    return found;
+  }
+
+  /** From now on faults are told under the name. */
+  #name(node: Node, what: string, lines: Map<string, number>): string {
+    const name = isMap(node) ? node.get('name', true) : undefined;
+    if (!isMap(node) || !name) {
+      if (isMap(node)) this.#yaml.fault(this.#yaml.line(node), "it has no name; add a 'name' that says what it is for");
+      return '';
+    }
+    const line = this.#yaml.line(name);
+    if (typeof name.value !== 'string' || !isName(name.value)) {
+      this.#yaml.fault(line, `'name' has to be a text of one line and at most ${MAX_NAME} characters`);
+      return '';
+    }
+    this.#yaml.subject = `${what} '${name.value}'`;
+    const before = lines.get(name.value);
+    if (before !== undefined)
+      this.#yaml.fault(line, `line ${before} has a ${what} of this name; give each a name of its own`);
+    else lines.set(name.value, line);
+    return name.value;
+  }
+
+  #rule(node: Node, name: string): AccessRule {
+    const fields = this.#yaml.fields(node, 'a rule', RULE_KEYS);
+    const line = this.#yaml.line(node);
+    const who = this.#who.read(fields.get('who'), line);
+    const target = fields.get('to');
+    const faults = this.#yaml.faults.length;
+    const to = target ? this.#target.read(target.value) : EVERYTHING;
+    const about = this.#yaml.faults.length === faults ? to.attributes : undefined;
+    const allow = this.#rights(fields.get('allow'), about);
+    const deny = this.#rights(fields.get('deny'), about);
+    if (!fields.has('allow') && !fields.has('deny'))
+      this.#yaml.fault(line, "it allows nothing and denies nothing; add 'allow' or 'deny'");
+    if (allow & deny) this.#bothWays(fields.get('deny')!, allow & deny);
+    return { name, line, who, to, allow, deny };
+  }
+
+  #bothWays({ line }: Field, both: RightSet): void {
+    const names = rightsIn(both).join(', ');
+    this.#yaml.fault(line, `'${names}' is both allowed and denied; deny wins, so take it out of one`);
+  }
+
+  /** What fits the attributes is told where these are without fault. */
+  #rights(field: Field | undefined, about: AttributeSet | undefined): RightSet {
+    if (!field) return NO_RIGHTS;
+    let set = NO_RIGHTS;
+    for (const { text, line } of this.#yaml.texts(field)) {
+      const rights = rightsNamed(text);
+      if (!rights) {
+        const remedy = didYouMean(text, RIGHT_WORDS) || `; there are ${RIGHT_WORDS.join(', ')}`;
+        this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
+        continue;
+      }
+      const why = about && unfitting(text, rights, about);
+      if (why !== undefined) this.#yaml.fault(line, why);
+      set |= rightSet(...rights);
+    }
+    return set;
+  }
+}
+
+function isName(text: string): boolean {
+  return text !== '' && text.trim() === text && text.length <= MAX_NAME && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text);
+}

@@ -1,0 +1,121 @@
+import type { Node } from 'yaml';
+import { parseFilter } from '../ldap/filter-text.js';
+import type { Filter } from '../ldap/ldap-types.js';
+import { isComputed } from '../partition/model/computed.js';
+import { DescriptionTable } from '../partition/model/descriptions.js';
+import { UNRESTRICTED } from '../partition/model/viewer.js';
+import { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
+import type { Schema } from '../schema/schema.js';
+import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
+import { didYouMean, shown } from '../schema/suggest.js';
+import { ALL_ATTRIBUTES } from './attribute-set.js';
+import type { Field, MarkedText, MarkedYaml } from './marked-yaml.js';
+import { attempt, readDns } from './parse-who.js';
+import type { AttributeSet, Target, TargetFilter } from './rule.js';
+
+const SCOPES = ['base', 'one', 'subtree'] as const;
+const KEYS: readonly string[] = [...SCOPES, 'filter', 'attributes'];
+
+export const EVERYTHING: Target = { attributes: ALL_ATTRIBUTES };
+
+/** Reads what of the directory a rule is about. */
+export class TargetReader {
+  readonly #yaml: MarkedYaml;
+  readonly #schema: Schema;
+  readonly #compiler: FilterCompiler;
+
+  constructor(yaml: MarkedYaml, schema: Schema) {
+    this.#yaml = yaml;
+    this.#schema = schema;
+    this.#compiler = new FilterCompiler(schema, new DescriptionTable(schema));
+  }
+
+  read(node: Node, keys = KEYS): Target {
+    const fields = this.#yaml.fields(node, 'to', keys);
+    const named = SCOPES.flatMap((scope) => {
+      const field = fields.get(scope);
+      return field ? [{ scope, field }] : [];
+    });
+    if (named.length > 1) {
+      const keys = named.map(({ scope }) => `'${scope}'`).join(' and ');
+      this.#yaml.fault(named[1]!.field.line, `'to' has at most one of base, one and subtree, not ${keys}`);
+    }
+    const filter = fields.get('filter');
+    const attributes = fields.get('attributes');
+    return {
+      ...(named[0] && { place: this.#place(named[0].scope, named[0].field) }),
+      ...(filter && { filters: this.#yaml.texts(filter).flatMap((text) => this.#filter(text)) }),
+      attributes: attributes ? this.#attributes(attributes) : ALL_ATTRIBUTES,
+    };
+  }
+
+  #place(scope: (typeof SCOPES)[number], field: Field): NonNullable<Target['place']> {
+    const bases = readDns(this.#yaml, this.#schema, field);
+    if (scope === 'base' && bases.some(({ rdns }) => rdns.length === 0))
+      this.#yaml.fault(field.line, 'this never applies: the root DSE is shown to everybody, whatever the rules');
+    return { scope, bases };
+  }
+
+  #filter({ text, line }: MarkedText): TargetFilter[] {
+    const filter = attempt(this.#yaml, line, () => parseFilter(text));
+    if (!filter) return [];
+    for (const item of itemsOf(filter)) {
+      const fault = attempt(this.#yaml, line, () => this.#itemFault(item));
+      if (fault !== undefined) this.#yaml.fault(line, `filter ${shown(text)}: ${fault}`);
+    }
+    return [{ text, filter }];
+  }
+
+  #itemFault(item: Filter): string | undefined {
+    if (item.type === 'extensible') {
+      if (item.dnAttributes) return "':dn:' is not for rules; say where by 'base', 'one' or 'subtree'";
+      if (item.attribute === undefined) return 'name the attribute ahead of the matching rule';
+      if (item.rule !== undefined && this.#schema.rule(item.rule)?.inChain)
+        return 'an in-chain match is worked out when it is asked for, and not for rules';
+    }
+    if ('attribute' in item && item.attribute !== undefined) {
+      const description = this.#schema.requireDescription(item.attribute);
+      if (isComputed(description.type))
+        return `attribute '${description.type.name}' is worked out when it is asked for, and not for rules`;
+    }
+    const { filter: compiled } = this.#compiler.compile(item, UNRESTRICTED);
+    return compiled.kind === 'undefined' ? `${compiled.why}: it is never true` : undefined;
+  }
+
+  #attributes(field: Field): AttributeSet {
+    const types = new Set<AttributeType>();
+    const descriptions: AttributeDescription[] = [];
+    const words = new Set<string>();
+    for (const { text, line } of this.#yaml.texts(field)) {
+      if (text === '*' || text === '+' || text === 'entry' || text === 'children') words.add(text);
+      else if (text.startsWith('@')) for (const type of this.#class(text.slice(1), line)) types.add(type);
+      else {
+        const description = attempt(this.#yaml, line, () => this.#schema.requireDescription(text));
+        if (description) descriptions.push(description);
+      }
+    }
+    return {
+      entry: words.has('entry'),
+      children: words.has('children'),
+      user: words.has('*'),
+      operational: words.has('+'),
+      types,
+      descriptions,
+    };
+  }
+
+  /** Those of a class that are no secrets. */
+  #class(name: string, line: number): readonly AttributeType[] {
+    const all = this.#schema.expandClass(name);
+    if (all) return all.filter(({ secret }) => !secret);
+    const names = [...this.#schema.objectClasses()].flatMap((one) => one.names);
+    this.#yaml.fault(line, `object class '${shown(name)}' is not in the schema${didYouMean(name, names)}`);
+    return [];
+  }
+}
+
+function* itemsOf(filter: Filter): Generator<Filter> {
+  if (filter.type === 'and' || filter.type === 'or') for (const part of filter.filters) yield* itemsOf(part);
+  else if (filter.type === 'not') yield* itemsOf(filter.filter);
+  else yield filter;
+}

@@ -1,0 +1,152 @@
+import type { Node } from 'yaml';
+import { isScalar } from 'yaml';
+import { LdapError } from '../ldap/ldap-error.js';
+import { isComputed } from '../partition/model/computed.js';
+import type { Schema } from '../schema/schema.js';
+import type { AttributeType, Dn } from '../schema/schema-types.js';
+import { shown } from '../schema/suggest.js';
+import { MECHANISMS } from './asker.js';
+import type { Field, Fields, MarkedText, MarkedYaml } from './marked-yaml.js';
+import { parseNetwork } from './parse-network.js';
+import type { Network, Who } from './rule.js';
+
+const KEYS = [
+  'anonymous',
+  'users',
+  'self',
+  'dn',
+  'subtree',
+  'group',
+  'attribute',
+  'network',
+  'strength',
+  'mechanism',
+  'not',
+] as const;
+
+/** Those that hold for nobody who has not bound. */
+const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
+const MAX_DEPTH = 8;
+/** Of the strongest cipher there is. */
+const MAX_STRENGTH = 256;
+const DN_SYNTAXES = ['1.3.6.1.4.1.1466.115.121.1.12', '1.3.6.1.4.1.1466.115.121.1.34'];
+
+/** Reads who asks. */
+export class WhoReader {
+  readonly #yaml: MarkedYaml;
+  readonly #schema: Schema;
+
+  constructor(yaml: MarkedYaml, schema: Schema) {
+    this.#yaml = yaml;
+    this.#schema = schema;
+  }
+
+  /** Of a rule or a limit that begins at the line. */
+  read(field: Field | undefined, line: number): Who {
+    if (field) return this.#read(field.value, 0);
+    this.#yaml.fault(line, "it does not say who; 'who: { users: true }' is whoever has bound, 'who: {}' everybody");
+    return {};
+  }
+
+  #read(node: Node, depth: number): Who {
+    const fields = this.#yaml.fields(node, depth === 0 ? 'who' : 'not', KEYS);
+    const who: { -readonly [K in keyof Who]: Who[K] } = {};
+    for (const key of ['anonymous', 'users', 'self'] as const) if (this.#isTrue(fields.get(key))) who[key] = true;
+    for (const key of ['dn', 'subtree', 'group'] as const) {
+      const field = fields.get(key);
+      if (field) who[key] = readDns(this.#yaml, this.#schema, field);
+    }
+    const attribute = fields.get('attribute');
+    if (attribute) who.attribute = this.#yaml.texts(attribute).flatMap((text) => this.#pointing(text));
+    const network = fields.get('network');
+    if (network) who.network = this.#yaml.texts(network).flatMap((text) => this.#network(text));
+    const strength = fields.get('strength');
+    if (strength) who.strength = this.#yaml.whole(strength, 1, MAX_STRENGTH) ?? 0;
+    const mechanism = fields.get('mechanism');
+    if (mechanism) who.mechanism = this.#yaml.texts(mechanism).flatMap((text) => this.#mechanism(text));
+    const not = fields.get('not');
+    if (not) who.not = this.#not(not, depth);
+    this.#checkIsSomebody(fields, who);
+    return who;
+  }
+
+  #isTrue(field: Field | undefined): boolean {
+    if (!field) return false;
+    const { key, line, value } = field;
+    if (isScalar(value) && value.value === true) return true;
+    this.#yaml.fault(line, `'${key}' takes only true; for the others write not: { ${key}: true }`);
+    return false;
+  }
+
+  #pointing({ text, line }: MarkedText): readonly AttributeType[] {
+    const description = attempt(this.#yaml, line, () => this.#schema.requireDescription(text));
+    if (!description) return [];
+    const { type, options, binary } = description;
+    const wrong = (why: string): readonly AttributeType[] => {
+      this.#yaml.fault(line, why);
+      return [];
+    };
+    if (options.length > 0 || binary) return wrong(`'attribute' names a type; write '${type.name}' for '${text}'`);
+    if (!DN_SYNTAXES.includes(type.syntax.oid) || !type.equality)
+      return wrong(`attribute '${type.name}' has no DNs for values; name one like manager or owner`);
+    if (isComputed(type))
+      return wrong(`attribute '${type.name}' is worked out when it is asked for; use self or subtree`);
+    return type.subtypes;
+  }
+
+  #network({ text, line }: MarkedText): Network[] {
+    const network = parseNetwork(text.trim());
+    if (typeof network !== 'string') return [network];
+    this.#yaml.fault(line, network);
+    return [];
+  }
+
+  #mechanism({ text, line }: MarkedText): string[] {
+    const name = text.toLowerCase();
+    if (!(MECHANISMS as readonly string[]).includes(name))
+      this.#yaml.fault(line, `nobody binds by mechanism '${text}'; there is ${MECHANISMS.join(', ')}`);
+    return [name];
+  }
+
+  #not({ line, value }: Field, depth: number): Who {
+    if (depth < MAX_DEPTH) return this.#read(value, depth + 1);
+    this.#yaml.fault(line, `'not' within 'not' goes at most ${MAX_DEPTH} deep`);
+    return {};
+  }
+
+  /** Nobody is what the keys exclude together. */
+  #checkIsSomebody(fields: Fields, { not }: Who): void {
+    const anonymous = fields.get('anonymous');
+    const other = anonymous && OF_USERS.find((key) => fields.has(key));
+    if (other) this.#never(anonymous.line, `who has not bound fits no '${other}'; take 'anonymous' or '${other}' away`);
+    const field = fields.get('not');
+    if (!not || !field) return;
+    if (Object.keys(not).length === 0) this.#never(field.line, `'not: {}' is nobody; say who not`);
+    for (const key of ['anonymous', 'users', 'self'] as const)
+      if (fields.has(key) && not[key] && Object.keys(not).length === 1)
+        this.#never(field.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
+  }
+
+  #never(line: number, why: string): void {
+    this.#yaml.fault(line, `this never applies: ${why}`);
+  }
+}
+
+/** The DNs of a key, those that are DNs. */
+export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonly Dn[] {
+  return yaml.dnTexts(field).flatMap(({ text, line }) => {
+    const dn = attempt(yaml, line, () => schema.parseDn(text), `'${shown(text)}': `);
+    return dn ? [dn] : [];
+  });
+}
+
+/** Undefined, and a fault, where what is named is none. */
+export function attempt<T>(yaml: MarkedYaml, line: number, work: () => T, ahead = ''): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof LdapError)) throw error;
+    yaml.fault(line, `${ahead}${error.message}`);
+    return undefined;
+  }
+}

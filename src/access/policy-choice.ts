@@ -1,0 +1,60 @@
+import { UNRESTRICTED } from '../partition/model/viewer.js';
+import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
+import type { Dn } from '../schema/schema-types.js';
+import { type InGroup, isAtOrBelow } from './asker.js';
+import { filterCondition } from './conditions.js';
+import type { PolicyRule } from './rule.js';
+
+/** A rule at one of its places. */
+export interface PlacedPolicy {
+  readonly rule: PolicyRule;
+  /** Undefined: everywhere. */
+  readonly subtree: Dn | undefined;
+}
+
+/**
+ * All that may be chosen, the first that fits first: one with a group comes before one with a filter, and that before
+ * one with neither; of those alike the deeper place, and of those alike again the first name.
+ */
+export function inOrder(rules: readonly PolicyRule[]): PlacedPolicy[] {
+  const placed = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
+  return placed.sort(
+    (a, b) => weight(b.rule) - weight(a.rule) || depth(b) - depth(a) || (a.rule.name < b.rule.name ? -1 : 1),
+  );
+}
+
+/** Of the rules that fit an account the heaviest holds. */
+export function weight({ groups, filters }: PolicyRule): number {
+  return (groups ? 2 : 0) + (filters ? 1 : 0);
+}
+
+function depth({ subtree }: PlacedPolicy): number {
+  return subtree?.rdns.length ?? -1;
+}
+
+interface Compiled extends PlacedPolicy {
+  readonly matches: ((entry: { readonly row: Buffer }) => boolean) | undefined;
+}
+
+/** Which of the password policies that rules name an account has. */
+export class PolicyChoice {
+  readonly rules: readonly PolicyRule[];
+  /** Some depend on who is in which group. */
+  readonly ofGroups: boolean;
+  readonly #order: readonly Compiled[];
+
+  constructor(rules: readonly PolicyRule[], compiler: FilterCompiler) {
+    this.rules = rules;
+    this.ofGroups = rules.some(({ groups }) => groups);
+    this.#order = inOrder(rules).map((placed) => {
+      const filters = placed.rule.filters?.map(({ filter }) => compiler.compile(filter, UNRESTRICTED).filter);
+      return { ...placed, matches: filters && filterCondition(filters, false) };
+    });
+  }
+
+  of(dn: Dn, entry: { readonly row: Buffer }, inGroup: InGroup): PolicyRule | undefined {
+    const fits = ({ rule: { groups }, subtree, matches }: Compiled): boolean =>
+      (!subtree || isAtOrBelow(dn, subtree)) && (!groups || groups.some(inGroup)) && (!matches || matches(entry));
+    return this.#order.find(fits)?.rule;
+  }
+}

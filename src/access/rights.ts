@@ -1,0 +1,361 @@
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Access, Asked, AttributeChange, MetEntry, Moved } from '../partition/model/directory.js';
+import type { EntryReader } from '../partition/model/entry-reader.js';
+import type { Node } from '../partition/model/node.js';
+import { normRdnOf } from '../partition/model/tables.js';
+import { UNRESTRICTED, type Viewed, type Viewer } from '../partition/model/viewer.js';
+import { ROOT } from '../partition/tree/nodes.js';
+import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
+import type { Asker, InGroup } from './asker.js';
+import { decide } from './asker.js';
+import { covers } from './attribute-set.js';
+import { type CompiledRule, type Condition, conditionOf, lookedInto } from './conditions.js';
+import type { Places, RuleSet } from './places.js';
+import {
+  NO_RIGHTS,
+  OF_ATTRIBUTE,
+  OF_CHILDREN,
+  OF_ENTRY,
+  type Right,
+  type RightSet,
+  rightSet,
+  rightsIn,
+} from './right.js';
+import type { AccessRule } from './rule.js';
+import { RuleSight } from './rule-sight.js';
+
+const VIEW = rightSet('see', 'read', 'search', 'compare');
+const MOVE = rightSet('rename', 'move-out');
+
+/** A rule that holds for who asks, and for which entries. */
+interface Held {
+  readonly rule: AccessRule;
+  /** Undefined: for all at its places. */
+  readonly condition: Condition | undefined;
+}
+
+/** What holds for one set of rules: those without condition, and those that each entry decides. */
+class Local {
+  readonly #always: readonly AccessRule[];
+  readonly #conditional: readonly Held[];
+  readonly #confidential: boolean;
+  /** By which of the conditional rules hold. */
+  readonly #sights = new Map<string, RuleSight>();
+  /** Where no entry is looked at. */
+  readonly constant: RuleSight | undefined;
+  /** Whether entries are there for who asks; undefined: each entry decides. */
+  readonly seen: boolean | undefined;
+
+  constructor(held: readonly Held[], confidential: boolean) {
+    this.#always = held.filter(({ condition }) => !condition).map(({ rule }) => rule);
+    this.#conditional = held.filter(({ condition }) => condition);
+    this.#confidential = confidential;
+    const always = new RuleSight(this.#always, confidential);
+    if (this.#conditional.length === 0) this.constant = always;
+    if (!this.#conditional.some(({ rule }) => decidesSight(rule))) this.seen = always.seen;
+  }
+
+  of(entry: Viewed): RuleSight {
+    return this.constant ?? this.#decide(entry);
+  }
+
+  /** The rules that hold for the entry. */
+  rules(entry: Viewed): AccessRule[] {
+    return [...this.#always, ...this.#conditional.filter(({ condition }) => condition!(entry)).map(({ rule }) => rule)];
+  }
+
+  #decide(entry: Viewed): RuleSight {
+    let key = '';
+    const conditional = this.#conditional;
+    for (let i = 0; i < conditional.length; i++) key += conditional[i]!.condition!(entry) ? '1' : '0';
+    let sight = this.#sights.get(key);
+    if (!sight) {
+      if (this.#sights.size >= MOST_SIGHTS) this.#sights.clear();
+      const more = conditional.filter((_, i) => key[i] === '1').map(({ rule }) => rule);
+      sight = new RuleSight([...this.#always, ...more], this.#confidential);
+      this.#sights.set(key, sight);
+    }
+    return sight;
+  }
+}
+
+const MOST_SIGHTS = 1024;
+
+/** Rules that hold for who asks, place by place. */
+class HeldRules {
+  readonly #places: Places;
+  readonly #held: ReadonlyMap<number, Held>;
+  readonly #confidential: boolean;
+  /** By number of the set. */
+  readonly #locals: (Local | undefined)[] = [];
+
+  constructor(places: Places, held: ReadonlyMap<number, Held>, confidential: boolean) {
+    this.#places = places;
+    this.#held = held;
+    this.#confidential = confidential;
+  }
+
+  at({ number, rules }: RuleSet): Local {
+    let local = this.#locals[number];
+    if (!local) {
+      const held = rules.map((rule) => this.#held.get(rule)).filter((one) => one !== undefined);
+      local = new Local(held, this.#confidential);
+      this.#locals[number] = local;
+    }
+    return local;
+  }
+
+  of(entry: Viewed): Local {
+    const place = this.#places.of(entry.parent);
+    if (place.named.size === 0) return this.at(place.children);
+    const rdn = (entry.normRdn ?? normRdnOf(entry.row)).toString('latin1');
+    return this.at(place.named.get(rdn) ?? place.children);
+  }
+
+  /** What may be done to an entry; of the root what may be done below it. */
+  met({ node, row }: MetEntry): RuleSight {
+    const { id, parent, normRdn } = node;
+    return this.#own(node).of({ id, parent: parent ?? ROOT, row, normRdn });
+  }
+
+  rules({ node, row }: MetEntry): AccessRule[] {
+    const { id, parent, normRdn } = node;
+    return this.#own(node).rules({ id, parent: parent ?? ROOT, row, normRdn });
+  }
+
+  /** The entry's own place: a new entry's node is not kept. */
+  #own(node: Node): Local {
+    if (node === ROOT) return this.at(this.#places.of(ROOT).own);
+    const place = this.#places.of(node.parent ?? ROOT);
+    const named = place.named.size > 0 ? place.named.get(node.normRdn.toString('latin1')) : undefined;
+    return this.at(named ?? place.children);
+  }
+
+  /** Undefined where the entry decides. */
+  constantAt(node: Node): RuleSight | undefined {
+    return this.#own(node).constant;
+  }
+
+  /** Undefined where the entry decides. */
+  sees(node: Node): boolean | undefined {
+    return this.#own(node).seen;
+  }
+
+  seesAllBelow(node: Node): boolean {
+    const { named, children } = this.#places.of(node);
+    return named.size === 0 && this.at(children).seen === true;
+  }
+}
+
+/** A right that a rule gives or takes, as `explain` tells it. */
+export interface RightReason {
+  readonly right: Right;
+  readonly given: boolean;
+  /** Names of the rules that give it, or of those that deny it. */
+  readonly rules: readonly string[];
+}
+
+/** What somebody may do, by the rules that hold for them. */
+export class Rights implements Access {
+  readonly version: number;
+  readonly viewer: Viewer;
+  readonly asker: Asker;
+  readonly #held: ReadonlyMap<number, Held>;
+  readonly #all: HeldRules;
+
+  constructor(
+    version: number,
+    compiled: readonly CompiledRule[],
+    places: Places,
+    reader: EntryReader,
+    asker: Asker,
+    inGroup: InGroup,
+  ) {
+    this.version = version;
+    this.asker = asker;
+    const held = new Map<number, Held>();
+    const viewing = new Map<number, Held>();
+    const looksInto = new Set<AttributeType>();
+    compiled.forEach((one, number) => {
+      const decided = decide(one.rule.who, asker, inGroup);
+      if (decided === false) return;
+      const condition = conditionOf(one, decided === true ? undefined : decided, asker, reader);
+      const rule = { rule: one.rule, condition };
+      held.set(number, rule);
+      if (affectsViewing(one.rule)) viewing.set(number, rule);
+      if (condition) lookedInto(one, looksInto);
+    });
+    this.#held = held;
+    this.#all = new HeldRules(places, held, asker.confidential);
+    this.viewer = viewerOf(new HeldRules(places, viewing, asker.confidential), [...viewing.values()], looksInto);
+  }
+
+  renew(): undefined {}
+
+  /** Whether some rule gives the right, whatever the entry is. */
+  mayEver(right: Right): boolean {
+    const bit = rightSet(right);
+    for (const { rule } of this.#held.values()) {
+      const { attributes } = rule.to;
+      if (!(rule.allow & bit)) continue;
+      if (attributes.entry && bit & OF_ENTRY) return true;
+      if (attributes.children && bit & OF_CHILDREN) return true;
+      if (bit & OF_ATTRIBUTE && isAboutAttributes(rule)) return true;
+    }
+    return false;
+  }
+
+  #mayEverOn(right: Right, description: AttributeDescription): boolean {
+    const bit = rightSet(right);
+    for (const { rule } of this.#held.values())
+      if (rule.allow & bit && covers(rule.to.attributes, description)) return true;
+    return false;
+  }
+
+  asked({ op, changes, rdn }: Asked): LdapError | undefined {
+    switch (op) {
+      case 'add':
+        if (!this.mayEver('create')) return this.nowhere('create');
+        break;
+      case 'delete':
+        return this.mayEver('remove') ? undefined : this.nowhere('remove');
+      case 'rename':
+        return this.mayEver('rename') || this.mayEver('move-out') ? undefined : this.nowhere('rename');
+      case 'restore':
+        return new LdapError('insufficientAccessRights', 'only the administrator may bring back deleted entries');
+      case 'modify':
+    }
+    const refused = changes.find(({ how, description }) => !this.#mayEverOn(how, description));
+    if (refused) return this.nowhere(refused.how, refused.description);
+    const names = op === 'add' ? (rdn?.avas ?? []) : [];
+    const unnamed = names.find(({ type }) => ![...this.#held.values()].some(({ rule }) => isAbout(rule, type)));
+    return unnamed && this.#nowhereText(`'add' on attribute '${unnamed.type.name}'`);
+  }
+
+  found({ op, changes }: Asked, entry: MetEntry): LdapError | undefined {
+    const sight = this.#all.met(entry);
+    switch (op) {
+      case 'add':
+        return sight.children & rightSet('create') ? undefined : this.missing('create', entry, 'below');
+      case 'delete':
+        return sight.entry & rightSet('remove') ? undefined : this.missing('remove', entry);
+      case 'rename':
+        return sight.entry & MOVE ? undefined : this.missing('rename', entry);
+      default:
+        return this.#changes(sight, changes, entry);
+    }
+  }
+
+  added({ changes }: Asked, entry: MetEntry): LdapError | undefined {
+    return this.#changes(this.#all.met(entry), changes, entry);
+  }
+
+  moved({ entry, renamed, superior, changes }: Moved): LdapError | undefined {
+    const sight = this.#all.met(entry);
+    if (renamed && !(sight.entry & rightSet('rename'))) return this.missing('rename', entry);
+    if (superior) {
+      if (!(sight.entry & rightSet('move-out'))) return this.missing('move-out', entry);
+      if (!(this.#all.met(superior).children & rightSet('move-in'))) return this.missing('move-in', superior, 'below');
+    }
+    return this.#changes(sight, changes, entry);
+  }
+
+  #changes(sight: RuleSight, changes: readonly AttributeChange[], entry: MetEntry): LdapError | undefined {
+    for (const { how, description } of changes)
+      if (!(sight.on(description) & rightSet(how))) return this.missing(how, entry, description);
+    return undefined;
+  }
+
+  /** What is allowed on an entry, its attributes, and below it. */
+  of(entry: MetEntry): RuleSight {
+    return this.#all.met(entry);
+  }
+
+  /** Each right on the entry and below it, or on an attribute, and the rules that decide. */
+  explain(entry: MetEntry, attribute: AttributeDescription | undefined): RightReason[] {
+    const sight = this.#all.met(entry);
+    const rules = this.#all.rules(entry);
+    const kinds: [RightSet, (rule: AccessRule) => boolean, RightSet][] = attribute
+      ? [[OF_ATTRIBUTE, ({ to }) => covers(to.attributes, attribute), sight.on(attribute)]]
+      : [
+          [OF_ENTRY, ({ to }) => to.attributes.entry, sight.entry],
+          [OF_CHILDREN, ({ to }) => to.attributes.children, sight.children],
+        ];
+    return kinds.flatMap(([of, isAboutIt, given]) => {
+      const about = rules.filter(isAboutIt);
+      return rightsIn(of).map((right) => reason(right, given, about));
+    });
+  }
+
+  /** What is said to who lacks a right on an entry that is there for them. */
+  missing(right: Right, { node }: Pick<MetEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
+    const where = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
+    if (on === 'below') return this.#lacks(`'${right}' below ${where}`);
+    return this.#lacks(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);
+  }
+
+  /** What is said to who lacks a right on every entry. */
+  nowhere(right: Right, description?: AttributeDescription): LdapError {
+    return this.#nowhereText(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
+  }
+
+  #nowhereText(what: string): LdapError {
+    return this.#lacks(`${what}, on any entry`);
+  }
+
+  #lacks(what: string): LdapError {
+    const remedy = this.asker.user ? '' : '; bind first';
+    return new LdapError('insufficientAccessRights', `this needs the right ${what}${remedy}`);
+  }
+}
+
+function reason(right: Right, given: RightSet, about: readonly AccessRule[]): RightReason {
+  const bit = rightSet(right);
+  const denied = about.filter(({ deny }) => deny & bit);
+  const allowed = about.filter(({ allow }) => allow & bit);
+  const rules = (denied.length > 0 ? denied : allowed).map(({ name }) => name);
+  return { right, given: (given & bit) !== NO_RIGHTS, rules };
+}
+
+function isAbout(rule: AccessRule, type: AttributeType): boolean {
+  return (
+    Boolean(rule.allow & rightSet('add')) &&
+    covers(rule.to.attributes, { type, options: [], binary: false, text: type.name })
+  );
+}
+
+function isAboutAttributes({ to: { attributes } }: AccessRule): boolean {
+  const { user, operational, types, descriptions } = attributes;
+  return user || operational || types.size > 0 || descriptions.length > 0;
+}
+
+function decidesSight({ allow, deny, to }: AccessRule): boolean {
+  return to.attributes.entry && ((allow | deny) & rightSet('see')) !== NO_RIGHTS;
+}
+
+/** Whether it says anything of what is seen, looked for, compared and read. */
+function affectsViewing(rule: AccessRule): boolean {
+  const rights = rule.allow | rule.deny;
+  const { descriptions, ...sets } = rule.to.attributes;
+  if (decidesSight(rule)) return true;
+  if (descriptions.some(({ type }) => type.secret) && rights & rightSet('read')) return true;
+  const others = sets.user || sets.operational || sets.types.size > 0 || descriptions.some(({ type }) => !type.secret);
+  return others && (rights & VIEW & OF_ATTRIBUTE) !== NO_RIGHTS;
+}
+
+/** Nobody's rows are gone through who sees all but secrets of every entry. */
+function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySet<AttributeType>): Viewer {
+  const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
+  const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));
+  const everywhere = isSame && !secrets ? held.constantAt(ROOT) : undefined;
+  if (everywhere?.all && everywhere.seen) return UNRESTRICTED;
+  return {
+    sightOf(entry) {
+      const sight = held.of(entry).of(entry);
+      return sight.seen ? sight : undefined;
+    },
+    sees: (node) => held.sees(node),
+    seesAllBelow: (node) => held.seesAllBelow(node),
+    ...(looksInto.size > 0 && { looksInto }),
+  };
+}

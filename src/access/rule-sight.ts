@@ -1,0 +1,74 @@
+import type { Sight, Use } from '../partition/model/viewer.js';
+import type { AttributeDescription } from '../schema/schema-types.js';
+import { covers, coversAll } from './attribute-set.js';
+import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type RightSet, rightSet } from './right.js';
+import type { AccessRule } from './rule.js';
+
+const SEE = rightSet('see');
+const BITS: Readonly<Record<Use, RightSet>> = {
+  search: rightSet('search'),
+  compare: rightSet('compare'),
+  read: rightSet('read'),
+};
+const USES = BITS.search | BITS.compare | BITS.read;
+
+/** What the rules that hold for an entry allow: grants add up, and what is denied is taken away. */
+export class RuleSight implements Sight {
+  readonly all: boolean;
+  /** On the entry itself, and on what is right below it. */
+  readonly entry: RightSet;
+  readonly children: RightSet;
+  readonly #rules: readonly AccessRule[];
+  readonly #confidential: boolean;
+  readonly #attributes = new Map<AttributeDescription, RightSet>();
+
+  /** `confidential`: nobody listens in where the values would go. */
+  constructor(rules: readonly AccessRule[], confidential: boolean) {
+    this.#rules = rules;
+    this.#confidential = confidential;
+    this.entry = sum(rules.filter(({ to }) => to.attributes.entry)) & OF_ENTRY;
+    this.children = sum(rules.filter(({ to }) => to.attributes.children)) & OF_CHILDREN;
+    const given = sum(rules.filter(({ to, deny }) => coversAll(to.attributes) && deny === NO_RIGHTS));
+    const denied = rules.some(({ deny }) => deny & USES);
+    this.all = (given & USES) === USES && !denied;
+  }
+
+  get seen(): boolean {
+    return (this.entry & SEE) !== NO_RIGHTS;
+  }
+
+  /** On an attribute. */
+  on(description: AttributeDescription): RightSet {
+    let rights = this.#attributes.get(description);
+    if (rights === undefined) {
+      rights = this.#on(description);
+      this.#attributes.set(description, rights);
+    }
+    return rights;
+  }
+
+  #on(description: AttributeDescription): RightSet {
+    const about = this.#rules.filter(({ to }) => covers(to.attributes, description));
+    const rights = sum(about) & OF_ATTRIBUTE;
+    if (!description.type.secret) return rights;
+    // Secrets are searched for by nobody, and go out where nobody listens in, or where a rule says how strong.
+    const goesOut =
+      this.#confidential || about.some(({ who, allow }) => who.strength !== undefined && allow & BITS.read);
+    return rights & ~BITS.search & (goesOut ? OF_ATTRIBUTE : ~BITS.read);
+  }
+
+  allows(use: Use, description: AttributeDescription): boolean {
+    return (this.on(description) & BITS[use]) !== NO_RIGHTS;
+  }
+}
+
+/** What several rules come to together. */
+export function sum(rules: readonly AccessRule[]): RightSet {
+  let allowed = NO_RIGHTS;
+  let denied = NO_RIGHTS;
+  for (const { allow, deny } of rules) {
+    allowed |= allow;
+    denied |= deny;
+  }
+  return allowed & ~denied;
+}

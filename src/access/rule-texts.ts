@@ -1,0 +1,30 @@
+import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml';
+
+const ORDER = ['name', 'who', 'policy', 'to', 'group', 'allow', 'deny'];
+
+/**
+ * Each rule, limit and password policy of a file by what it is and its name (`rule 'helpdesk'`), written one way
+ * however the file has it. Of a file without faults.
+ */
+export function ruleTexts(text: string): Map<string, string> {
+  const found = new Map<string, string>();
+  const { contents } = parseDocument(text);
+  if (!isMap(contents)) return found;
+  for (const [key, what] of [
+    ['rules', 'rule'],
+    ['limits', 'limit'],
+    ['passwordPolicies', 'password policy'],
+  ] as const) {
+    const list = contents.get(key);
+    if (!isSeq(list)) continue;
+    for (const item of list.items) if (isMap(item)) found.set(`${what} '${item.get('name')}'`, textOf(item));
+  }
+  return found;
+}
+
+function textOf(item: YAMLMap): string {
+  const { ...keys } = item.toJSON() as Record<string, unknown>;
+  const first = ORDER.filter((key) => key in keys).map((key) => [key, keys[key]]);
+  const others = Object.entries(keys).filter(([key]) => !ORDER.includes(key));
+  return stringify(Object.fromEntries([...first, ...others]), { lineWidth: 0 });
+}

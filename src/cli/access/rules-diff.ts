@@ -1,0 +1,28 @@
+import { diffLines } from 'diff';
+import { ruleTexts } from '../../access/rule-texts.js';
+import { counted } from '../exit.js';
+
+/** What another set of rules adds, removes and changes, rule by rule. Of texts without faults. */
+export function rulesDiff(before: string, after: string): string {
+  const [old, now] = [ruleTexts(before), ruleTexts(after)];
+  const added = [...now.keys()].filter((name) => !old.has(name));
+  const removed = [...old.keys()].filter((name) => !now.has(name));
+  const changed = [...now.keys()].filter((name) => old.has(name) && old.get(name) !== now.get(name));
+  const same = now.size - added.length - changed.length;
+  return [
+    ...added.map((name) => `added ${name}\n${marked('+', now.get(name)!)}`),
+    ...removed.map((name) => `removed ${name}\n${marked('-', old.get(name)!)}`),
+    ...changed.map((name) => `changed ${name}\n${lineDiff(old.get(name)!, now.get(name)!)}`),
+    `${added.length} added, ${removed.length} removed, ${changed.length} changed; ${counted(same, 'is', 'are')} the same\n`,
+  ].join('');
+}
+
+function lineDiff(before: string, after: string): string {
+  return diffLines(before, after)
+    .map(({ added, removed, value }) => marked(added ? '+' : removed ? '-' : ' ', value))
+    .join('');
+}
+
+function marked(mark: string, text: string): string {
+  return text.replaceAll(/^(?=.)/gm, `  ${mark} `);
+}

@@ -1,0 +1,78 @@
+import { isUtf8 } from 'node:buffer';
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { checkRules } from '../../access/check-rules.js';
+import { parseRules, type RuleFault } from '../../access/parse-rules.js';
+import { DEFAULT_PRESET, type Preset, presetText } from '../../access/presets.js';
+import type { AccessRules } from '../../access/rule.js';
+import type { Entry } from '../../partition/model/directory.js';
+import type { Schema } from '../../schema/index.js';
+import { policyOfEntry } from '../../server/passwords/account-policy.js';
+import type { OpenDirectory } from '../directory.js';
+import { CliError, counted } from '../exit.js';
+
+/** Rules as text, and where they come from. */
+export interface RulesText {
+  /** Goes ahead of a line's number in messages. */
+  readonly origin: string;
+  readonly text: string;
+}
+
+/** Rules that the directory has. */
+export interface RulesInForce extends RulesText {
+  /** 0: the directory was never given rules; those of a preset hold. */
+  readonly version: number;
+}
+
+export function readTextFile(file: string): RulesText {
+  const bytes = readFileSync(file);
+  if (!isUtf8(bytes)) throw new CliError(`${file} is not UTF-8`);
+  return { origin: basename(file), text: bytes.toString() };
+}
+
+export async function rulesInForce({ partition, schema }: OpenDirectory): Promise<RulesInForce> {
+  const version = partition.accessVersion;
+  return version > 0 ? rulesOfVersion(partition, version) : { version, ...rulesOfPreset(DEFAULT_PRESET, schema) };
+}
+
+export function rulesOfPreset(preset: Preset, schema: Schema): RulesText {
+  return { origin: `preset ${preset}`, text: presetText(preset, schema) };
+}
+
+export async function rulesOfVersion(partition: OpenDirectory['partition'], version: number): Promise<RulesInForce> {
+  const stored = await partition.accessRules(version);
+  if (!stored) throw new CliError(`there are no access rules of version ${version}; "rowan access history" lists them`);
+  return { version, origin: `version ${version}`, text: stored.text };
+}
+
+/** Throws all faults. */
+export function parsed({ origin, text }: RulesText, { schema }: Pick<OpenDirectory, 'schema'>): AccessRules {
+  const { rules, faults } = parseRules(text, schema);
+  if (!rules) throw new CliError(faultLines(origin, faults).join('\n'));
+  return rules;
+}
+
+function isPasswordPolicy(entry: Entry): boolean {
+  return policyOfEntry(entry) !== undefined;
+}
+
+/** As `parsed`, compared with what the directory holds; warnings are said. */
+export async function checked(given: RulesText, directory: OpenDirectory): Promise<AccessRules> {
+  const rules = parsed(given, directory);
+  const { faults, warnings } = await checkRules(rules, directory.partition, isPasswordPolicy);
+  for (const line of faultLines(given.origin, warnings)) process.stderr.write(`rowan: warning: ${line}\n`);
+  if (faults.length > 0) throw new CliError(faultLines(given.origin, faults).join('\n'));
+  return rules;
+}
+
+export function faultLines(origin: string, faults: readonly RuleFault[]): string[] {
+  return faults.map(({ line, message }) => `${origin}:${line}: ${message}`);
+}
+
+/** `12 rules, 1 limit, 2 password policies`. */
+export function sizeOf({ rules, limits, passwordPolicies }: AccessRules): string {
+  const sizes = [counted(rules.length, 'rule')];
+  if (limits.length > 0) sizes.push(counted(limits.length, 'limit'));
+  if (passwordPolicies.length > 0) sizes.push(counted(passwordPolicies.length, 'password policy', 'password policies'));
+  return sizes.join(', ');
+}

@@ -1,0 +1,236 @@
+import { isIP } from 'node:net';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { MECHANISMS, type Mechanism } from '../../access/asker.js';
+import { parseRules } from '../../access/parse-rules.js';
+import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
+import { RIGHT_WORDS, rightsNamed } from '../../access/right-words.js';
+import { disappointments, fits, misfit, readExpectations } from '../access/expectations.js';
+import { attributesTable, limitsText, rightsTable, wayText } from '../access/explained.js';
+import { ANONYMOUS, FULL_STRENGTH, RightAnswers, type Way } from '../access/right-answers.js';
+import { rulesDiff } from '../access/rules-diff.js';
+import {
+  checked,
+  faultLines,
+  parsed,
+  type RulesText,
+  readTextFile,
+  rulesInForce,
+  rulesOfPreset,
+  rulesOfVersion,
+  sizeOf,
+} from '../access/rules-file.js';
+import { askedAttribute, askedDn, type OpenDirectory, withDirectory } from '../directory.js';
+import { CliError, counted, UsageError } from '../exit.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { addFromSlapd } from './access-from-slapd.js';
+
+const EXAMPLES = `
+Examples:
+  Take the rules in force, change them, and put them in force at every server of the directory:
+    rowan access show --data data > access.yaml
+    rowan access diff access.yaml --data data
+    rowan access apply access.yaml --data data
+
+  Bring an earlier set back:
+    rowan access history --data data
+    rowan access apply --version 3 --data data
+
+  May somebody do something, and by which rule?
+    rowan access explain --as uid=ada,ou=people,dc=example,dc=com --to uid=bram,ou=people,dc=example,dc=com --data data
+
+  Keep the rules under test (docs/access.md):
+    rowan access test expectations.yaml --rules access.yaml --data data
+`;
+
+function parseVersion(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('a number that "rowan access history" shows is wanted.');
+  return Number(text);
+}
+
+function parseStrength(text: string): number {
+  if (!/^\d{1,3}$/.test(text) || Number(text) > FULL_STRENGTH)
+    throw new InvalidArgumentError(`a number of bits from 0 (no TLS) to ${FULL_STRENGTH} is wanted.`);
+  return Number(text);
+}
+
+function parseAddress(text: string): string {
+  if (isIP(text) === 0) throw new InvalidArgumentError('an IPv4 or IPv6 address is wanted.');
+  return text;
+}
+
+/** Of a command that changes nothing. */
+function reading<A extends readonly unknown[]>(
+  work: (directory: OpenDirectory, ...args: A) => Promise<void>,
+): (...args: [...A, Command]) => Promise<void> {
+  return (...args) => {
+    const command = args[args.length - 1] as Command;
+    return withDirectory(settingsOf(command), { readOnly: true }, (directory) =>
+      work(directory, ...(args.slice(0, -1) as unknown as A)),
+    );
+  };
+}
+
+function print(text: string): void {
+  process.stdout.write(text);
+}
+
+async function show(directory: OpenDirectory, { version }: { version?: number }): Promise<void> {
+  const rules =
+    version === undefined ? await rulesInForce(directory) : await rulesOfVersion(directory.partition, version);
+  if (rules.version === 0) print(`# The directory was given no rules: those of the preset ${DEFAULT_PRESET} hold.\n`);
+  print(rules.text.endsWith('\n') ? rules.text : `${rules.text}\n`);
+}
+
+interface Source {
+  readonly version?: number;
+  readonly preset?: Preset;
+}
+
+async function wanted(directory: OpenDirectory, file: string | undefined, source: Source): Promise<RulesText> {
+  const given = [file, source.version, source.preset].filter((one) => one !== undefined);
+  if (given.length !== 1) throw new UsageError('which rules? give a file, --version or --preset, one of them');
+  if (file !== undefined) return readTextFile(file);
+  if (source.version !== undefined) return rulesOfVersion(directory.partition, source.version);
+  return rulesOfPreset(source.preset!, directory.schema);
+}
+
+async function apply(directory: OpenDirectory, file: string | undefined, source: Source): Promise<void> {
+  const { partition, schema } = directory;
+  const next = await wanted(directory, file, source);
+  const rules = await checked(next, directory);
+  const before = await rulesInForce(directory);
+  if (before.version > 0 && before.text === next.text) {
+    print(`these rules are in force already, as version ${before.version}: ${sizeOf(rules)}\n`);
+    return;
+  }
+  const version = await partition.setAccess(next.text, partition.settings.adminDn, before.version);
+  const replaced = parseRules(before.text, schema).rules;
+  const size = replaced ? ` (${sizeOf(replaced)})` : '';
+  print(`in force as version ${version}: ${sizeOf(rules)}\nin place of ${before.origin}${size}\n`);
+}
+
+async function diff(directory: OpenDirectory, file: string): Promise<void> {
+  const next = readTextFile(file);
+  await checked(next, directory);
+  const before = await rulesInForce(directory);
+  parsed(before, directory);
+  print(`${before.origin} to ${next.origin}:\n${rulesDiff(before.text, next.text)}`);
+}
+
+async function history({ partition, schema }: OpenDirectory): Promise<void> {
+  const versions = await partition.accessHistory();
+  if (versions.length === 0) print(`the directory was given no rules: those of the preset ${DEFAULT_PRESET} hold\n`);
+  for (const { version, time, by, text } of versions) {
+    const { rules } = parseRules(text, schema);
+    const size = rules ? sizeOf(rules) : 'with faults under the schema of now';
+    print(`${version}  ${new Date(time).toISOString()}  ${size}  (by ${by || 'rowan init'})\n`);
+  }
+}
+
+async function test(directory: OpenDirectory, file: string, options: { rules?: string }): Promise<void> {
+  const table = readTextFile(file);
+  const { expectations, faults } = readExpectations(table.text, directory.schema);
+  if (faults.length > 0) throw new CliError(faultLines(table.origin, faults).join('\n'));
+  const rules =
+    options.rules === undefined
+      ? parsed(await rulesInForce(directory), directory)
+      : await checked(readTextFile(options.rules), directory);
+  const answers = new RightAnswers(directory, rules);
+  const failed: string[] = [];
+  let lines = 0;
+  for (const expected of expectations) {
+    const messages = await disappointments(expected, answers);
+    if (messages.length > 0) lines++;
+    failed.push(...messages.map((message) => `${table.origin}:${expected.line}: ${message}`));
+  }
+  print(`${counted(expectations.length, 'expectation')}, ${lines} not as expected\n`);
+  if (failed.length > 0) throw new CliError(failed.join('\n'));
+}
+
+interface Question {
+  readonly as: string;
+  readonly to: string;
+  readonly ip?: string;
+  readonly strength: number;
+  readonly mechanism: Mechanism;
+  readonly attribute?: string;
+  readonly right?: string;
+}
+
+async function explain(directory: OpenDirectory, question: Question): Promise<void> {
+  const { schema } = directory;
+  const as = question.as === ANONYMOUS ? ANONYMOUS : askedDn(schema, question.as);
+  const to = askedDn(schema, question.to);
+  const attribute = question.attribute === undefined ? undefined : askedAttribute(schema, question.attribute);
+  const asked = question.right === undefined ? undefined : rightsAsked(question.right, attribute !== undefined);
+  const way: Way = { ip: question.ip, strength: question.strength, mechanism: question.mechanism };
+  const answers = new RightAnswers(directory, parsed(await rulesInForce(directory), directory));
+  const { rights, limits } = await answers.entitled(as, way);
+  const all = await answers.answers(rights, to, attribute);
+  print(
+    `${as === ANONYMOUS ? as : as.text} (${wayText(way)})\non ${attribute ? `${attribute.text} of ` : ''}${to.text}\n\n`,
+  );
+  print(rightsTable(asked ? all.filter(({ right }) => asked.includes(right)) : all));
+  if (attribute || asked) return;
+  const attributes = attributesTable(await answers.onAttributes(rights, to));
+  if (attributes !== '') print(`\n${attributes}`);
+  if (Object.keys(limits).length > 0) print(`\nlimits: ${limitsText(limits)}\n`);
+}
+
+function rightsAsked(word: string, ofAttribute: boolean): readonly string[] {
+  const rights = rightsNamed(word);
+  if (!rights) throw new UsageError(`'${word}' is no right; there are ${RIGHT_WORDS.join(', ')}`);
+  const fitting = rights.filter((right) => fits(right, ofAttribute));
+  if (fitting.length === 0) throw new UsageError(`${misfit(word, ofAttribute)} (--attribute)`);
+  return fitting;
+}
+
+export function addAccess(program: Command): void {
+  const access = program
+    .command('access')
+    .description('show, change, explain and test who may do what')
+    .addHelpText('after', EXAMPLES);
+
+  directoryCommand(access, 'show', 'show the access rules in force')
+    .option('--version <number>', 'those of an earlier version', parseVersion)
+    .addHelpText('after', EXAMPLES)
+    .action(reading(show));
+
+  directoryCommand(access, 'apply', 'put access rules in force, in place of all that are')
+    .argument('[file]', 'YAML file of rules')
+    .option('--version <number>', 'those of an earlier version', parseVersion)
+    .addOption(new Option('--preset <name>', 'those of a preset').choices(Object.keys(PRESETS)))
+    .addHelpText('after', EXAMPLES)
+    .action((file: string | undefined, source: Source, command: Command) =>
+      withDirectory(settingsOf(command), {}, (directory) => apply(directory, file, source)),
+    );
+
+  directoryCommand(access, 'diff', 'show what a file of rules would change')
+    .argument('<file>', 'YAML file of rules')
+    .addHelpText('after', EXAMPLES)
+    .action(reading((directory, file: string, _options: object) => diff(directory, file)));
+
+  directoryCommand(access, 'history', 'list the versions of the access rules')
+    .addHelpText('after', EXAMPLES)
+    .action(reading((directory, _options: object) => history(directory)));
+
+  directoryCommand(access, 'explain', 'show what somebody may do with an entry, and by which rules')
+    .requiredOption('--as <dn>', `a user's DN, or "${ANONYMOUS}"`)
+    .requiredOption('--to <dn>', 'the entry')
+    .option('--attribute <name>', 'an attribute of the entry')
+    .option('--right <right>', 'this right alone')
+    .option('--ip <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
+    .option('--strength <bits>', 'of TLS; 0: without TLS', parseStrength, FULL_STRENGTH)
+    .addOption(new Option('--mechanism <name>', 'by which the user has bound').choices(MECHANISMS).default('simple'))
+    .addHelpText('after', EXAMPLES)
+    .action(reading(explain));
+
+  directoryCommand(access, 'test', 'compare a table of expectations with what the rules say')
+    .argument('<file>', 'YAML file of expectations')
+    .option('--rules <file>', 'these rules in place of those in force')
+    .addHelpText('after', EXAMPLES)
+    .action(reading(test));
+
+  addFromSlapd(access);
+}

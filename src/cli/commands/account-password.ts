@@ -1,0 +1,148 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Modification } from '../../ldap/ldap-types.js';
+import type { Target } from '../../partition/index.js';
+import type { Dn } from '../../schema/schema-types.js';
+import {
+  APPLICATION_PASSWORD,
+  type ApplicationPassword,
+  applicationPasswordsOf,
+  networksOf,
+  newApplicationPassword,
+} from '../../server/passwords/application-password.js';
+import { Credentials } from '../../server/passwords/credentials.js';
+import { readValue, SettingFault } from '../../server/settings/kinds.js';
+import { askedDn, type OpenDirectory } from '../directory.js';
+import { CliError } from '../exit.js';
+import { collect } from '../options.js';
+import { modify, onAccount } from './account-command.js';
+
+const EXAMPLES = `
+Examples:
+  A password for a mail program, good in the company's network for 90 days; it is shown once:
+    rowan account password add uid=ada,ou=people,dc=example,dc=com --name imap \\
+      --network 10.0.0.0/8 --expires 90d --data data
+
+  Which there are, and when each was used; one of them is revoked:
+    rowan account password list uid=ada,ou=people,dc=example,dc=com --data data
+    rowan account password remove uid=ada,ou=people,dc=example,dc=com --name imap --data data
+
+An application password binds as its entry, without a second factor, and changes no password. When it is removed, the
+sessions that have bound with it end before their next operation.
+`;
+
+const DAYS = {
+  kind: 'duration',
+  unit: 'seconds',
+  default: 0,
+  min: 1,
+  max: 100 * 366 * 86_400,
+  help: '',
+} as const;
+
+/** Seconds. */
+function lifetime(text: string): number {
+  try {
+    return readValue(DAYS, text, true, (path) => path) as number;
+  } catch (error) {
+    if (error instanceof SettingFault) throw new InvalidArgumentError(error.message);
+    throw error;
+  }
+}
+
+/** Changes those that the entry has when it is changed. */
+function change(
+  directory: OpenDirectory,
+  dn: Dn,
+  make: (present: readonly ApplicationPassword[]) => Modification,
+): Promise<void> {
+  const credentials = new Credentials(directory.partition.descriptions);
+  const changesOf = ({ row }: Target) => [make(applicationPasswordsOf(credentials.ofRow(row).applications))];
+  return modify(directory, dn, changesOf, true);
+}
+
+interface AddOptions {
+  readonly name: string;
+  readonly network?: readonly string[];
+  readonly usedBy?: string;
+  readonly expires?: number;
+}
+
+export function addAccountPassword(account: Command): void {
+  const password = account
+    .command('password')
+    .description('make, list and remove application passwords')
+    .addHelpText('after', EXAMPLES);
+
+  onAccount(
+    password,
+    'add <dn>',
+    'make an application password, and show it',
+    { examples: EXAMPLES },
+    async (directory, dn, _account, { options }) => {
+      const { name, network = [], usedBy, expires } = options as unknown as AddOptions;
+      const now = Date.now();
+      const limits = {
+        name,
+        networks: networksOf(network),
+        usedBy: usedBy === undefined ? undefined : askedDn(directory.schema, usedBy).text,
+        expires: expires === undefined ? undefined : now + expires * 1000,
+      };
+      let shown = '';
+      await change(directory, dn, (present) => {
+        const { value, clear } = newApplicationPassword(limits, present, now);
+        shown = clear;
+        return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
+      });
+      return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
+    },
+  )
+    .requiredOption('--name <name>', 'what it is for; what it is removed by')
+    .option('--network <network>', 'address or network that clients are in; may be repeated', collect)
+    .option('--used-by <dn>', 'good only on a connection that was bound as this entry before')
+    .option('--expires <time>', 'for how long it is good, such as 90d', lifetime);
+
+  onAccount(
+    password,
+    'list <dn>',
+    'list the application passwords of an entry',
+    { readOnly: true, examples: EXAMPLES },
+    async (_directory, dn, { own, state }) => {
+      const present = applicationPasswordsOf(own.applications);
+      if (present.length === 0) return `${dn.text} has no application passwords`;
+      return present.map((one) => described(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
+    },
+  );
+
+  onAccount(
+    password,
+    'remove <dn>',
+    'remove an application password; its sessions end',
+    { examples: EXAMPLES },
+    async (directory, dn, _account, { options }) => {
+      const { name } = options as unknown as { readonly name: string };
+      await change(directory, dn, (present) => {
+        const one = present.find((other) => other.name === name);
+        if (!one) throw new CliError(`${dn.text} has no application password '${name}'`);
+        return { operation: 'delete', attribute: { type: APPLICATION_PASSWORD, values: [Buffer.from(one.value)] } };
+      });
+      return `application password '${name}' of ${dn.text} is removed`;
+    },
+  ).requiredOption('--name <name>', 'which one');
+}
+
+function described(
+  { name, created, expires, networks, usedBy }: ApplicationPassword,
+  lastUse: number | undefined,
+): string {
+  const parts = [`made ${time(created)}`];
+  if (expires !== undefined) parts.push(`${expires > Date.now() ? 'expires' : 'expired'} ${time(expires)}`);
+  if (networks.length > 0) parts.push(`from ${networks.map(({ text }) => text).join(', ')}`);
+  if (usedBy !== undefined) parts.push(`used by ${usedBy}`);
+  parts.push(lastUse === undefined ? 'never used' : `last used ${time(lastUse)}, or within an hour of it`);
+  return `${name}: ${parts.join('; ')}`;
+}
+
+/** To the second, in UTC. */
+function time(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}

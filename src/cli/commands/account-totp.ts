@@ -1,0 +1,68 @@
+import type { Command } from 'commander';
+import type { Modification } from '../../ldap/ldap-types.js';
+import { newTotpSecret, totpUri } from '../../password/index.js';
+import { SecondFactor, TOTP_SECRET } from '../../server/passwords/second-factor.js';
+import { CliError } from '../exit.js';
+import { modify, onAccount } from './account-command.js';
+
+const EXAMPLES = `
+Examples:
+  A key under which the secrets are stored, once, for all front ends:
+    openssl rand 32 > totp.key && chmod 600 totp.key
+
+  A second factor for an entry; the URI goes into a program for codes, and is shown once:
+    rowan account totp enroll uid=ada,ou=people,dc=example,dc=com --passwords-totp-key totp.key --data data
+    rowan account totp remove uid=ada,ou=people,dc=example,dc=com --data data
+
+From then on a bind with the password is one with the code behind it, such as password123456. Application passwords
+bind without a code.
+`;
+
+function replace(values: readonly Buffer[]): Modification {
+  return { operation: 'replace', attribute: { type: TOTP_SECRET, values } };
+}
+
+interface EnrollOptions {
+  readonly issuer: string;
+  readonly replace?: boolean;
+}
+
+/** Errors of reading a stored secret are no matter of enrolling one. */
+const SILENT = { error: () => undefined };
+
+export function addAccountTotp(account: Command): void {
+  const totp = account
+    .command('totp')
+    .description('make and remove second factors: codes of six digits (RFC 6238)')
+    .addHelpText('after', EXAMPLES);
+
+  onAccount(
+    totp,
+    'enroll <dn>',
+    'make a second factor, and show it',
+    { examples: EXAMPLES, settings: ['passwords.totpKey'] },
+    async (directory, dn, { own }, { options, config }) => {
+      const { issuer, replace: instead } = options as unknown as EnrollOptions;
+      if (own.totp && !instead)
+        throw new CliError(`${dn.text} has a second factor; --replace puts another in its place`);
+      const secret = newTotpSecret();
+      const sealed = new SecondFactor(config.passwords.totpKey, SILENT).seal(secret);
+      await modify(directory, dn, [replace([sealed])], true);
+      return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
+    },
+  )
+    .option('--issuer <name>', 'whose it is, as the program for codes shows it', 'Rowan')
+    .option('--replace', 'in the place of the one that there is');
+
+  onAccount(
+    totp,
+    'remove <dn>',
+    'remove the second factor of an entry',
+    { examples: EXAMPLES },
+    async (directory, dn, { own }) => {
+      if (!own.totp) return `${dn.text} has no second factor`;
+      await modify(directory, dn, [replace([])], true);
+      return `the second factor of ${dn.text} is removed`;
+    },
+  );
+}

@@ -1,0 +1,114 @@
+import type { Command } from 'commander';
+import type { Modification } from '../../ldap/ldap-types.js';
+import { LOCKED_FOR_GOOD } from '../../server/passwords/account-lock.js';
+import { isLockedOut } from '../../server/passwords/standing.js';
+import { CliError } from '../exit.js';
+import { modify, onAccount } from './account-command.js';
+import { addAccountPassword } from './account-password.js';
+import { accountReport } from './account-report.js';
+import { addAccountTotp } from './account-totp.js';
+
+const EXAMPLES = `
+Examples:
+  Whether anybody can bind as an entry, and what prevents it:
+    rowan account show uid=ada,ou=people,dc=example,dc=com --data data
+
+  Let nobody bind with the passwords of an entry; sessions that are open end before their next operation:
+    rowan account lock uid=ada,ou=people,dc=example,dc=com --data data
+    rowan account unlock uid=ada,ou=people,dc=example,dc=com --data data
+
+  Have the password changed at the next bind, or let it expire now:
+    rowan account must-change uid=ada,ou=people,dc=example,dc=com --data data
+    rowan account expire uid=ada,ou=people,dc=example,dc=com --data data
+
+An account is locked by pwdAccountLockedTime, by nsAccountLock or loginDisabled with the value TRUE, and under a
+password policy by failed binds and by idleness. The policy that holds by default is the setting passwords.policy.
+`;
+
+function replace(type: string, ...values: string[]): Modification {
+  return { operation: 'replace', attribute: { type, values: values.map((value) => Buffer.from(value)) } };
+}
+
+export function addAccount(program: Command): void {
+  const account = program
+    .command('account')
+    .description(
+      'show, lock and unlock accounts, let passwords expire, and make application passwords and second factors',
+    )
+    .addHelpText('after', EXAMPLES);
+
+  onAccount(
+    account,
+    'show <dn>',
+    'show whether an entry can be bound as',
+    { readOnly: true, examples: EXAMPLES },
+    async (_directory, _dn, found) => accountReport(found, Date.now()),
+  );
+
+  onAccount(
+    account,
+    'lock <dn>',
+    'let nobody bind as the entry',
+    { examples: EXAMPLES },
+    async (directory, dn, { locks }) => {
+      if (locks.length > 0)
+        return `${dn.text} is locked already, by ${locks.map(({ description }) => description).join(', ')}`;
+      await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_FOR_GOOD)]);
+      return `${dn.text} is locked`;
+    },
+  );
+
+  onAccount(
+    account,
+    'unlock <dn>',
+    'take all locks of the entry away',
+    { examples: EXAMPLES },
+    async (directory, dn, found) => {
+      const { entry, locks, own, chosen, state } = found;
+      const now = Date.now();
+      const isClosed = state.lockedUntil > now || (chosen && isLockedOut(chosen.policy, own.account, state, now));
+      if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
+      if (locks.length > 0)
+        await modify(
+          directory,
+          dn,
+          locks.map(({ description }) => replace(description)),
+        );
+      await directory.partition.clearAccountState(entry.id);
+      return `${dn.text} is unlocked`;
+    },
+  );
+
+  onAccount(
+    account,
+    'expire <dn>',
+    'let the password of the entry expire now',
+    { examples: EXAMPLES },
+    async (directory, dn, found) => {
+      if (!found.chosen?.policy.maxAge)
+        throw new CliError(
+          `the passwords of ${dn.text} do not expire: ${found.chosen ? `${found.chosen.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
+        );
+      await modify(directory, dn, [replace('pwdChangedTime', LONG_AGO)], true);
+      return `the password of ${dn.text} has expired`;
+    },
+  );
+
+  onAccount(
+    account,
+    'must-change <dn>',
+    'ask for another password at the next bind',
+    { examples: EXAMPLES },
+    async (directory, dn, { own }) => {
+      if (own.account?.reset) return `the password of ${dn.text} has to be changed already`;
+      await modify(directory, dn, [replace('pwdReset', 'TRUE')]);
+      return `the password of ${dn.text} has to be changed`;
+    },
+  );
+
+  addAccountPassword(account);
+  addAccountTotp(account);
+}
+
+/** As pwdChangedTime: older than any password may be. */
+const LONG_AGO = '19700101000000Z';

@@ -1,0 +1,62 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { withDirectory } from '../directory.js';
+import { directoryCommand, settingsOf } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  An entry that is added with "uidNumber: auto" gets the next number:
+    rowan number set uidNumber 10000 59999 --data data
+    rowan number set gidNumber 10000 59999 --data data
+
+  rowan number show --data data
+  rowan number remove gidNumber --data data
+`;
+
+function parseNumber(text: string): number {
+  if (!/^(0|[1-9]\d{0,14})$/.test(text)) throw new InvalidArgumentError('a number from 0 on is wanted.');
+  return Number(text);
+}
+
+async function set(attribute: string, first: number, last: number, _options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
+    await partition.setNumbers(attribute, first, last);
+    process.stdout.write(`${attribute}: numbers from ${first} to ${last} are given out\n`);
+  });
+}
+
+async function show(_options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+    for (const { attribute, first, last, next } of await partition.numberRanges()) {
+      const left = next > BigInt(last) ? 'none is left' : `next ${next}`;
+      process.stdout.write(`${attribute.padEnd(20)} ${first} to ${last}, ${left}\n`);
+    }
+  });
+}
+
+async function remove(attribute: string, _options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
+    await partition.removeNumbers(attribute);
+    process.stdout.write(`${attribute}: no numbers are given out\n`);
+  });
+}
+
+export function addNumber(program: Command): void {
+  const number = program
+    .command('number')
+    .description('show and change which numbers are given out to "auto"')
+    .addHelpText('after', EXAMPLES);
+
+  directoryCommand(number, 'show', 'show the ranges of numbers').addHelpText('after', EXAMPLES).action(show);
+
+  directoryCommand(number, 'set', 'give out numbers of an attribute')
+    .argument('<attribute>', 'of the syntax Integer, with an index')
+    .argument('<first>', 'the first of them', parseNumber)
+    .argument('<last>', 'the last of them', parseNumber)
+    .addHelpText('after', EXAMPLES)
+    .action(set);
+
+  directoryCommand(number, 'remove', 'give out no more numbers of an attribute')
+    .argument('<attribute>')
+    .addHelpText('after', EXAMPLES)
+    .action(remove);
+}

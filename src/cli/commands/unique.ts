@@ -1,0 +1,93 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { withDirectory } from '../directory.js';
+import { CliError, counted, formatCount } from '../exit.js';
+import { directoryCommand, settingsOf } from '../options.js';
+import { startProgress } from '../progress.js';
+
+const EXAMPLES = `
+Examples:
+  No two entries have one uid:
+    rowan unique add uid --data data
+
+  No two people have one mail address, be it in mail or in mailAlternateAddress:
+    rowan unique add mail mailAlternateAddress --subtree ou=people,dc=example,dc=com \\
+      --filter '(objectClass=inetOrgPerson)' --data data
+
+  rowan unique show --data data
+  rowan unique remove 1 --data data
+
+Servers may run meanwhile. A command that was killed goes on when it is given again.
+`;
+
+function parseNumber(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('a number that "rowan unique show" shows is wanted.');
+  return Number(text);
+}
+
+interface Scope {
+  readonly subtree?: string;
+  readonly filter?: string;
+}
+
+async function add(attributes: string[], { subtree, filter }: Scope, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
+    const number = await partition.addUnique({ attributes, subtree, filter });
+    const progress = startProgress('unique', 'entries');
+    let [read, conflicts] = [0, 0];
+    await partition.finishUnique({
+      onProgress(done) {
+        read = done;
+        progress.update(done);
+      },
+      onConflict(conflict) {
+        if (conflict.number !== number) return;
+        conflicts++;
+        const owners = conflict.dns.length > 0 ? conflict.dns : ['more entries than can be listed'];
+        process.stdout.write(`'${conflict.value}' is the value of\n${owners.map((dn) => `  ${dn}\n`).join('')}`);
+      },
+    });
+    progress.finish();
+    if (conflicts > 0)
+      throw new CliError(
+        `${counted(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
+      );
+    process.stdout.write(`constraint ${number} is in force (${formatCount(read)} entries read)\n`);
+  });
+}
+
+async function show(_options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+    for (const { record, text } of partition.uniqueConstraints()) {
+      const state = record.ready ? 'in force' : 'not in force';
+      process.stdout.write(`${String(record.number).padEnd(4)} ${state.padEnd(13)} ${text}\n`);
+    }
+  });
+}
+
+async function remove(number: number, _options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
+    await partition.removeUnique(number);
+    process.stdout.write(`constraint ${number} is removed\n`);
+  });
+}
+
+export function addUnique(program: Command): void {
+  const unique = program
+    .command('unique')
+    .description('show and change which values no two entries may have')
+    .addHelpText('after', EXAMPLES);
+
+  directoryCommand(unique, 'show', 'show the uniqueness constraints').addHelpText('after', EXAMPLES).action(show);
+
+  directoryCommand(unique, 'add <attributes...>', 'no two entries have one value, in whichever of these attributes')
+    .option('--subtree <dn>', 'of entries at or below this one (default: of all)')
+    .option('--filter <filter>', 'of entries that match (default: of all)')
+    .addHelpText('after', EXAMPLES)
+    .action(add);
+
+  directoryCommand(unique, 'remove', 'remove a constraint')
+    .argument('<number>', 'as "rowan unique show" shows it', parseNumber)
+    .addHelpText('after', EXAMPLES)
+    .action(remove);
+}

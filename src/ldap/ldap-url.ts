@@ -1,0 +1,46 @@
+import type { Scope } from './ldap-types.js';
+
+/** An LDAP URL (RFC 4516), its parts percent-decoded. */
+export interface LdapUrl {
+  /** With port; '' where none is named. */
+  readonly host: string;
+  readonly dn: string;
+  readonly attributes: readonly string[];
+  readonly scope: Exclude<Scope, 'subordinate'>;
+  readonly filter: string;
+  /** Without those that may be ignored. */
+  readonly criticalExtensions: readonly string[];
+}
+
+const URL = /^ldaps?:\/\/([^/?]*)(?:\/([^?]*)(?:\?([^?]*)(?:\?([^?]*)(?:\?([^?]*)(?:\?([^?]*))?)?)?)?)?$/i;
+const SCOPES: ReadonlySet<string> = new Set(['base', 'one', 'sub']);
+
+/** Undefined for a text that is none. DN and filter are not looked into. */
+export function parseLdapUrl(text: string): LdapUrl | undefined {
+  const parts = URL.exec(text)?.slice(1).map(decoded);
+  if (!parts || parts.includes(undefined)) return undefined;
+  const [host, dn, attributes, scope, filter, extensions] = parts as string[];
+  const named = scope!.toLowerCase() || 'base';
+  if (!SCOPES.has(named)) return undefined;
+  return {
+    host: host!,
+    dn: dn!,
+    attributes: listed(attributes!),
+    scope: named as LdapUrl['scope'],
+    filter: filter! || '(objectClass=*)',
+    criticalExtensions: listed(extensions!).filter((name) => name.startsWith('!')),
+  };
+}
+
+function decoded(part = ''): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch (error) {
+    if (error instanceof URIError) return undefined;
+    throw error;
+  }
+}
+
+function listed(text: string): string[] {
+  return text === '' ? [] : text.split(',');
+}

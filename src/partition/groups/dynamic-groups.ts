@@ -1,0 +1,213 @@
+import { parseFilter } from '../../ldap/filter-text.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Filter, Scope } from '../../ldap/ldap-types.js';
+import { parseLdapUrl } from '../../ldap/ldap-url.js';
+import { utf8Bytes } from '../../ldap/text.js';
+import type { AttributeType, Dn } from '../../schema/schema-types.js';
+import type { Maybe } from '../../store/contract.js';
+import { chain } from '../../store/maybe.js';
+import { attributeValues } from '../model/entry-cells.js';
+import { groupTypes } from '../model/group-rows.js';
+import { OBJECT_CLASS_OID } from '../model/index-set.js';
+import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
+import { seenRow } from '../model/seen-row.js';
+import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
+import type { Viewer } from '../model/viewer.js';
+import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../read/filter/compiled-filter.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { countVisible } from '../read/run/visible-children.js';
+import { parentIdOffset } from '../tree/master-row.js';
+import { suffixAt } from '../tree/nodes.js';
+import type { Naming } from './namers.js';
+import { shortRow } from './short-row.js';
+
+const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
+/** Ids that are read in one go. */
+const BATCH = 256;
+/** Characters of URLs. Where there are more, each who asks reads them anew. */
+const MOST_KEPT = 4 * 1024 * 1024;
+
+/** Filters are compiled for whoever asks: what may be searched for is seen from each candidate. */
+const SOMEBODY: Viewer = { sightOf: () => undefined };
+
+/** Whom a memberURL finds. */
+export interface MemberUrl {
+  /** The attribute that it stands in. */
+  readonly type: AttributeType;
+  readonly base: Dn;
+  readonly scope: Scope;
+  /** The filter, and the same compiled. */
+  readonly asked: Filter;
+  readonly filter: CompiledFilter;
+  readonly needs: Needs;
+}
+
+interface DynamicGroup {
+  readonly id: Buffer;
+  readonly urls: readonly MemberUrl[];
+  /** Characters of its URLs. */
+  readonly size: number;
+}
+
+/** The groups of a version, by the directory that they are of. */
+const kept = new WeakMap<SearchContext, { readonly version: bigint; readonly groups: readonly DynamicGroup[] }>();
+
+/**
+ * The dynamic groups whose URLs find the entry, in the directory as it is since `version`: as far as the viewer could
+ * find it by them.
+ */
+export async function dynamicGroupsOf(
+  context: SearchContext,
+  version: bigint,
+  member: { readonly id: Buffer; readonly dn: Dn },
+  viewer: Viewer,
+): Promise<Naming[]> {
+  const tested = new Tested(context, member, viewer);
+  const known = kept.get(context);
+  if (known?.version === version) return finding(known.groups, tested);
+  const groups: DynamicGroup[] = [];
+  let size = 0;
+  const read = async function* () {
+    for await (const group of readGroups(context)) {
+      size += group.size;
+      if (size <= MOST_KEPT) groups.push(group);
+      yield group;
+    }
+  };
+  const found = await finding(read(), tested);
+  if (size <= MOST_KEPT) kept.set(context, { version, groups });
+  return found;
+}
+
+async function finding(
+  groups: Iterable<DynamicGroup> | AsyncIterable<DynamicGroup>,
+  tested: Tested,
+): Promise<Naming[]> {
+  const found: Naming[] = [];
+  for await (const { id: ids, urls } of groups) {
+    for (const url of urls) if (await tested.isFoundBy(url)) found.push({ type: url.type, ids });
+  }
+  return found;
+}
+
+async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup> {
+  for await (const id of dynamicGroupIds(context)) {
+    const group = await readGroup(context, id);
+    if (group) yield group;
+  }
+}
+
+/** Whether there is any dynamic group. */
+export function someDynamicGroup({ schema, store }: SearchContext): Maybe<boolean> {
+  const { dynamic } = groupTypes(schema);
+  if (!dynamic) return false;
+  return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
+}
+
+/** Ids of all dynamic groups. */
+export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncGenerator<Buffer> {
+  const { dynamic } = groupTypes(schema);
+  if (!dynamic) return;
+  const prefix = equalityPrefix(dynamic);
+  for (let after: Buffer | undefined; ; ) {
+    const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, BATCH, after);
+    for (let at = 0; at < ids.length; at += UUID_BYTES) yield Buffer.from(ids.subarray(at, at + UUID_BYTES));
+    if (ids.length < BATCH * UUID_BYTES) return;
+    after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
+  }
+}
+
+async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGroup | undefined> {
+  const types = groupTypes(context.schema).urls;
+  const row = await shortRow(context, id, types);
+  if (!row) return undefined;
+  const { urls, size } = urlsIn(context, row);
+  return { id, urls, size };
+}
+
+/** The URLs of a row, and how many characters they have. */
+export function urlsIn(context: SearchContext, row: Buffer): { readonly urls: MemberUrl[]; readonly size: number } {
+  const urls: MemberUrl[] = [];
+  let size = 0;
+  for (const type of groupTypes(context.schema).urls) {
+    for (const text of attributeValues(context, row, type.name)) {
+      const url = compiled(context, type, text.toString());
+      size += text.length;
+      if (url) urls.push(url);
+    }
+  }
+  return { urls, size };
+}
+
+/** Undefined for one that names no member here: it cannot be read, is of another host, or asks for an extension. */
+function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
+  const url = parseLdapUrl(text);
+  if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;
+  try {
+    const base = context.schema.parseDn(url.dn);
+    const asked = parseFilter(url.filter);
+    return { type, base, scope: url.scope, asked, ...context.compiler.compile(asked, SOMEBODY) };
+  } catch (error) {
+    if (error instanceof LdapError) return undefined;
+    throw error;
+  }
+}
+
+/** An entry that URLs may find, as a viewer sees it. Its row is read when the first of them asks for it. */
+export class Tested {
+  readonly #context: SearchContext;
+  readonly #id: Buffer;
+  readonly #dn: Dn;
+  readonly #viewer: Viewer;
+  #candidate: Promise<Candidate | undefined> | undefined;
+
+  constructor(context: SearchContext, { id, dn }: { readonly id: Buffer; readonly dn: Dn }, viewer: Viewer) {
+    this.#context = context;
+    this.#id = id;
+    this.#dn = dn;
+    this.#viewer = viewer;
+  }
+
+  async isFoundBy(url: MemberUrl): Promise<boolean> {
+    if (!isInScope(this.#dn, url, this.#context.shared.suffixes)) return false;
+    return untilStill(async (again) => {
+      if (again) this.#candidate = undefined;
+      this.#candidate ??= this.#read();
+      const candidate = await this.#candidate;
+      return candidate !== undefined && this.#matches(candidate, url);
+    });
+  }
+
+  async #read(): Promise<Candidate | undefined> {
+    const { store, nodes, descriptions } = this.#context;
+    const { sightOf } = this.#viewer;
+    const row = await store.get(MASTER_TABLE.name, this.#id);
+    const parent = row && (await nodes.byIdAt(row, parentIdOffset(row)));
+    if (!parent) return undefined;
+    const sight = sightOf?.({ id: this.#id, parent, row });
+    if (sightOf && !sight) return undefined;
+    const seen = seenRow(descriptions, row, sight, 'search');
+    const dn = utf8Bytes(this.#dn.text);
+    return { row: seen, dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
+  }
+
+  async #matches(candidate: Candidate, { filter, needs }: MemberUrl): Promise<boolean> {
+    const { store, descriptions } = this.#context;
+    const { row } = candidate;
+    const count = needs.subordinates
+      ? await countVisible(this.#context, store, this.#viewer, { id: this.#id, row })
+      : 0;
+    const cells = largeCellsOf(descriptions, row, needs.values);
+    const large = cells.length > 0 ? await readAllLarge(store, MASTER_TABLE.name, this.#id, row, cells) : undefined;
+    return evaluate(filter, { ...candidate, numSubordinates: count, hasSubordinates: count > 0, large }) === TRUE;
+  }
+}
+
+function isInScope(dn: Dn, { base, scope }: Pick<MemberUrl, 'base' | 'scope'>, suffixes: readonly Dn[]): boolean {
+  const below = base.rdns.length === 0 ? dn.rdns.length : suffixAt(dn, [base]);
+  if (below < 0) return false;
+  if (scope === 'sub') return true;
+  if (scope === 'base') return below === 0;
+  // Right below the root are the suffixes.
+  return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : below === 1;
+}

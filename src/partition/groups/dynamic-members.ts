@@ -1,0 +1,149 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import { nextCell, packSorted, valueStart } from '../../store/row.js';
+import { INDEX_BYTES } from '../model/descriptions.js';
+import { attributeValues, valueQualifier } from '../model/entry-cells.js';
+import { groupTypes } from '../model/group-rows.js';
+import { MASTER } from '../model/tables.js';
+import type { Viewer } from '../model/viewer.js';
+import { IdSet } from '../read/plan/id-set.js';
+import { search } from '../read/run/search.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { EVERYTHING, type Until } from '../read/search-params.js';
+import type { MembersRow } from '../read/sink.js';
+import { type MemberUrl, Tested, urlsIn } from './dynamic-groups.js';
+import { entryNamed } from './names.js';
+
+const NOTHING = { takes: () => false };
+
+/** Whether a URL of a dynamic group, whose row it is, finds the entry of this name (`Dn.norm`). */
+export async function findsMember(context: SearchContext, row: Buffer, name: Buffer, viewer: Viewer): Promise<boolean> {
+  const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
+  if (!member) return false;
+  const tested = new Tested(context, member, viewer);
+  for (const url of urlsIn(context, row).urls) if (await tested.isFoundBy(url)) return true;
+  return false;
+}
+
+/**
+ * The row of a dynamic group as if the members that its URLs find, as far as the viewer could find them by these, stood
+ * behind those that it names; `most` members at most.
+ */
+export async function withMembers(
+  context: SearchContext,
+  row: Buffer,
+  viewer: Viewer,
+  until: Until,
+  most: number,
+): Promise<MembersRow> {
+  const stored = storedMembers(context, row);
+  const room = most - stored.norms.size;
+  if (room < 0 || !isDynamic(context, row)) return { row, more: false };
+  const found = new FoundMembers(context, stored.norms, room);
+  for (const url of urlsIn(context, row).urls) await found.add(url, viewer, until);
+  const cells = found.dns.slice(0, room).map((value, n) => {
+    return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.next + n), value };
+  });
+  const more = found.dns.length > room;
+  return { row: Buffer.concat([row.subarray(0, stored.end), packSorted(cells), row.subarray(stored.end)]), more };
+}
+
+function isDynamic(context: SearchContext, row: Buffer): boolean {
+  const { dynamic } = groupTypes(context.schema);
+  const { type } = context.schema.requireDescription('objectClass');
+  return attributeValues(context, row, type.name).some(
+    (name) => dynamic && type.equality!.normalize(name)?.equals(dynamic),
+  );
+}
+
+/** Members that stand in a row. */
+interface StoredMembers {
+  /** The attribute's name there, or as it is to be. */
+  readonly text: string;
+  /** `Dn.norm` as Latin-1. */
+  readonly norms: ReadonlySet<string>;
+  /** Index of the next value, and where its cell goes. */
+  readonly next: number;
+  readonly end: number;
+}
+
+function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): StoredMembers {
+  const member = schema.requireDescription('member');
+  const norms = new Set<string>();
+  let text: string | undefined;
+  let next = 0;
+  let end = 0;
+  for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; ) {
+    const after = nextCell(row, at);
+    const stored = row[at] === MASTER.upAttributes ? descriptions.ofCell(row, at) : undefined;
+    if (stored?.description === member) {
+      const start = valueStart(row, at);
+      text = stored.name;
+      next = row.readUInt32BE(start - INDEX_BYTES) + 1;
+      norms.add(member.type.equality!.normalize(row.subarray(start, after))!.toString('latin1'));
+    }
+    if (text === undefined || stored?.description === member) end = after;
+    at = after;
+  }
+  return { text: text ?? member.text, norms, next, end };
+}
+
+/** Entries that URLs find, each once, and one more than there is room for. */
+class FoundMembers {
+  readonly dns: Buffer[] = [];
+  readonly #context: SearchContext;
+  readonly #stored: ReadonlySet<string>;
+  readonly #room: number;
+  readonly #ids = new IdSet();
+
+  constructor(context: SearchContext, stored: ReadonlySet<string>, room: number) {
+    this.#context = context;
+    this.#stored = stored;
+    this.#room = room;
+  }
+
+  /** A base that is not there holds nobody. */
+  async add(url: MemberUrl, viewer: Viewer, until: Until): Promise<void> {
+    try {
+      await this.#search(url, viewer, until);
+    } catch (error) {
+      if (!(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
+    }
+  }
+
+  async #search({ base, scope, asked }: MemberUrl, viewer: Viewer, { deadline, signal }: Until): Promise<void> {
+    const params = {
+      ...EVERYTHING,
+      ofUrl: true,
+      viewer,
+      deadline,
+      signal,
+      base,
+      scope,
+      filter: asked,
+      selects: NOTHING,
+    };
+    for (let resume: Buffer | undefined; this.dns.length <= this.#room; ) {
+      const pageSize = Math.min(this.#room - this.dns.length + 1, 0x7fffffff);
+      const outcome = await search(
+        this.#context,
+        { ...params, pageSize, resume },
+        {
+          entry: ({ id, dn }) => this.#take(id, dn),
+          reference: () => undefined,
+        },
+      );
+      resume = outcome.resume;
+      if (!resume) return;
+    }
+  }
+
+  #take(id: Buffer, dn: Buffer): void {
+    if (!this.#ids.add(id, 0)) return;
+    const isStored = this.#stored.size > 0 && this.#stored.has(this.#normOf(dn));
+    if (!isStored) this.dns.push(Buffer.from(dn));
+  }
+
+  #normOf(dn: Buffer): string {
+    return this.#context.schema.parseDnBytes(dn).norm.toString('latin1');
+  }
+}

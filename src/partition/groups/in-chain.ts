@@ -1,0 +1,71 @@
+import type { AttributeType } from '../../schema/schema-types.js';
+import type { Maybe } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import { EMPTY } from '../../store/row.js';
+import { isComputed } from '../model/computed.js';
+import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
+import { isHidden, type Viewer } from '../model/viewer.js';
+import type { Chain } from '../read/filter/compiled-filter.js';
+import { sortIds } from '../read/plan/sources.js';
+import type { WalkBounds } from '../read/run/chains.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { requireTime } from '../read/search-params.js';
+import { dynamicGroupsOf, someDynamicGroup } from './dynamic-groups.js';
+import { walkGroups } from './memberships.js';
+import { idsNaming, type Naming, namersIn } from './namers.js';
+import { entryNamed } from './names.js';
+import { groupsVersion } from './version.js';
+import { Walk } from './walk.js';
+
+/** Ids, rising, of the entries of a chain, as far as the viewer may search for what leads from one to the next. */
+export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
+  if (links.by === 'chain') return byValues(context, links, viewer, bounds);
+  const known = someDynamicGroup(context);
+  const find = (there: boolean) => (there ? byUrls(context, links, viewer, bounds) : EMPTY);
+  return isPromise(known) ? known.then(find) : find(known);
+}
+
+/**
+ * Those whose values of an attribute lead to a name: they have it among them, or name one of these, and so on. Of an
+ * attribute that names members they are the groups of the entry, whatever makes it a member: those whose memberOf
+ * would have it.
+ */
+async function byValues(
+  context: SearchContext,
+  { type, ends }: Chain,
+  viewer: Viewer,
+  bounds: WalkBounds,
+): Promise<Buffer> {
+  const walk = new Walk(context, viewer, 'search', bounds);
+  if (groupTypes(context.schema).members.includes(type)) {
+    for (const end of ends) await walkGroups(context, walk, end, await entryNamed(context, end), viewer, true);
+    return idsOf(walk);
+  }
+  const types = type.subtypes.filter((one) => !isHidden(one) && !isComputed(one) && namesEntries(one));
+  const namers = await namersIn(context, types, true);
+  for (let step = ends.map((end) => end.toString('latin1')); step.length > 0; )
+    step = await walk.take(await idsNaming(context, namers, step, bounds));
+  return idsOf(walk);
+}
+
+function namesEntries({ equality }: AttributeType): boolean {
+  return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
+}
+
+/** Dynamic groups that have one of the names as a member. */
+async function byUrls(context: SearchContext, { ends }: Chain, viewer: Viewer, bounds: WalkBounds): Promise<Buffer> {
+  const walk = new Walk(context, viewer, 'search', bounds);
+  const version = await groupsVersion(context);
+  const found: Naming[] = [];
+  for (const end of ends) {
+    requireTime(bounds);
+    const member = await entryNamed(context, end);
+    if (member) found.push(...(await dynamicGroupsOf(context, version, member, viewer)));
+  }
+  await walk.take(found);
+  return idsOf(walk);
+}
+
+function idsOf({ met }: Walk): Buffer {
+  return sortIds(Buffer.concat(Array.from(met.values(), ({ node }) => node.id)));
+}

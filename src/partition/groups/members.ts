@@ -1,0 +1,83 @@
+import type { Dn } from '../../schema/schema-types.js';
+import { isPromise } from '../../store/maybe.js';
+import { attributeValues } from '../model/entry-cells.js';
+import { groupTypes } from '../model/group-rows.js';
+import { MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
+import { IdSet } from '../read/plan/id-set.js';
+import { sortIds } from '../read/plan/sources.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { Turns } from '../read/run/turns.js';
+import { findEntry } from '../tree/locate.js';
+import { dynamicGroupIds } from './dynamic-groups.js';
+import { ALL, withoutUid } from './namers.js';
+import { dnOfName } from './names.js';
+
+/** More members are not gone through to find candidates. */
+const MOST_MEMBERS = 200_000;
+
+/**
+ * Ids, rising, of all entries that may be in the group of this name (`Dn.norm`), by the values of the group and of
+ * those in it. Undefined where these are not all: there are too many, one of the groups is dynamic, or an attribute
+ * that names members has no index.
+ */
+export async function membersOf(context: SearchContext, group: Buffer): Promise<Buffer | undefined> {
+  const { store, shared, schema } = context;
+  const groups = new IdSet();
+  for (const type of groupTypes(schema).members) {
+    const index = shared.indexes.of(type);
+    if (!index?.ready) return undefined;
+    const ids = await store.postings(index.table, PRESENCE_PREFIX, ALL);
+    for (let at = 0; at < ids.length; at += UUID_BYTES) groups.add(ids, at);
+  }
+  const dynamic = new IdSet();
+  for await (const id of dynamicGroupIds(context)) dynamic.add(id, 0);
+  return new Descent(context, groups, dynamic).from(dnOfName(group));
+}
+
+/** The way from a group down to its members. */
+class Descent {
+  readonly #context: SearchContext;
+  readonly #groups: IdSet;
+  readonly #dynamic: IdSet;
+  readonly #turns = new Turns();
+  readonly #met = new IdSet();
+  readonly #ids: Buffer[] = [];
+
+  constructor(context: SearchContext, groups: IdSet, dynamic: IdSet) {
+    this.#context = context;
+    this.#groups = groups;
+    this.#dynamic = dynamic;
+  }
+
+  async from(group: Dn): Promise<Buffer | undefined> {
+    const top = await this.#idOf(group);
+    const step = top ? [top] : [];
+    for (let id = step.pop(); id; id = step.pop()) {
+      if (this.#dynamic.has(id, 0)) return undefined;
+      for (const member of await this.#membersOf(id)) {
+        const pause = this.#turns.pass();
+        if (isPromise(pause)) await pause;
+        const found = await this.#idOf(member);
+        if (!found || !this.#met.add(found, 0)) continue;
+        if (this.#ids.push(found) > MOST_MEMBERS) return undefined;
+        if (this.#groups.has(found, 0) || this.#dynamic.has(found, 0)) step.push(found);
+      }
+    }
+    return sortIds(Buffer.concat(this.#ids));
+  }
+
+  async #idOf(dn: Dn): Promise<Buffer | undefined> {
+    const found = findEntry(this.#context, this.#context.store, dn, 'getHead');
+    return (isPromise(found) ? await found : found)?.node.id;
+  }
+
+  /** DNs of the members that the group's values name. */
+  async #membersOf(id: Buffer): Promise<Dn[]> {
+    const { schema, store } = this.#context;
+    const row = await store.get(MASTER_TABLE.name, id);
+    if (!row) return [];
+    return groupTypes(schema).members.flatMap((type) =>
+      attributeValues(this.#context, row, type.name).map((value) => schema.parseDnBytes(withoutUid(type, value))),
+    );
+  }
+}

@@ -1,0 +1,73 @@
+import type { Dn } from '../../schema/schema-types.js';
+import type { Maybe } from '../../store/contract.js';
+import { chain, isPromise } from '../../store/maybe.js';
+import type { Node } from '../model/node.js';
+import { MASTER_TABLE, normRdnOf } from '../model/tables.js';
+import { MAX_NORM } from '../model/thresholds.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { type Context, findEntry } from '../tree/locate.js';
+import { parentIdOffset } from '../tree/master-row.js';
+import { ReadNode, ROOT } from '../tree/nodes.js';
+
+/** An entry that was found, and its name. */
+export interface Named {
+  /** `Dn.norm`, as Latin-1. */
+  readonly name: string;
+  readonly node: Node;
+  /** As given, UTF-8. */
+  readonly dn: Buffer;
+}
+
+const names = new WeakMap<Node, string>();
+
+/** `Dn.norm` of a node, as Latin-1. */
+function nameOf(context: Pick<Context, 'schema'>, node: Node): string {
+  const known = names.get(node);
+  if (known !== undefined) return known;
+  const made = makeName(context, node);
+  names.set(node, made);
+  return made;
+}
+
+/** The same, worked out anew. */
+export function makeName(context: Pick<Context, 'schema'>, node: Node): string {
+  const { normRdn, parent } = node;
+  // It was cut.
+  if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');
+  const own = normRdn.toString('latin1');
+  return parent === ROOT ? own : `${own},${nameOf(context, parent!)}`;
+}
+
+/** The entry of this entryUUID; undefined when it is gone. */
+export function namedOfId(context: SearchContext, id: Buffer): Maybe<Named | undefined> {
+  return chain(context.store.getHead(MASTER_TABLE.name, id, true), (row) => {
+    if (!row) return undefined;
+    return chain(context.nodes.byIdAt(row, parentIdOffset(row)), (parent) => {
+      if (!parent) return undefined;
+      const node = new ReadNode(id, row, parent, normRdnOf(row));
+      return {
+        name: makeName(context, node),
+        node,
+        get dn() {
+          return node.dn;
+        },
+      };
+    });
+  });
+}
+
+/** A DN by which an entry can be looked up, and nothing else. In a name `,` stands between RDNs only. */
+export function dnOfName(norm: Buffer): Dn {
+  const rdns = norm
+    .toString('latin1')
+    .split(',')
+    .map((rdn) => ({ avas: [], text: '', norm: Buffer.from(rdn, 'latin1') }));
+  return { rdns, text: '', norm };
+}
+
+/** The entry of this name (`Dn.norm`). */
+export async function entryNamed(context: SearchContext, name: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
+  const found = findEntry(context, context.store, dnOfName(name), 'getHead');
+  const node = (isPromise(found) ? await found : found)?.node;
+  return node && { id: Buffer.from(node.id), dn: context.schema.parseDnBytes(node.dn) };
+}

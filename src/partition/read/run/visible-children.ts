@@ -1,0 +1,64 @@
+import { batchesOf } from '../../../store/batches.js';
+import type { Maybe, Reader } from '../../../store/contract.js';
+import { chain, isPromise } from '../../../store/maybe.js';
+import { cellValue } from '../../../store/row.js';
+import { childrenRange, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
+import type { Viewer } from '../../model/viewer.js';
+import { childCount } from '../../tree/master-row.js';
+import type { SearchContext } from './search-context.js';
+import { Turns } from './turns.js';
+
+/**
+ * How many entries right below an entry are there for the viewer. Where it does not see all of them each is looked at,
+ * until there are `enough`.
+ */
+export function countVisible(
+  context: SearchContext,
+  reader: Reader,
+  viewer: Viewer,
+  entry: { readonly id: Buffer; readonly row: Buffer },
+  enough = Number.POSITIVE_INFINITY,
+): Maybe<number> {
+  if (!viewer.sightOf) return childCount(reader, entry.row);
+  const count = childCount(reader, entry.row);
+  if (isPromise(count) || count > 0) return countSeen(context, reader, viewer, entry.id, count, enough);
+  return count;
+}
+
+async function countSeen(
+  context: SearchContext,
+  reader: Reader,
+  viewer: Viewer,
+  id: Buffer,
+  count: Maybe<number>,
+  enough: number,
+): Promise<number> {
+  const all = await count;
+  const found = context.nodes.byId(Buffer.from(id));
+  const node = isPromise(found) ? await found : found;
+  if (all === 0 || !node) return 0;
+  if (viewer.seesAllBelow?.(node)) return all;
+  const turns = new Turns();
+  const scan = reader.scan(TREE_TABLE.name, childrenRange(node.id));
+  let seen = 0;
+  for await (const batch of batchesOf(scan)) {
+    const ids = batch.rows.map((row) => Buffer.from(cellValue(row!, TREE.treeInfo, Q.id)!));
+    const rows = await reader.getMany(MASTER_TABLE.name, ids);
+    for (let i = 0; i < ids.length; i++) {
+      const row = rows[i];
+      if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++seen >= enough) return seen;
+    }
+    await turns.pass();
+  }
+  return seen;
+}
+
+/** Whether there is any: as `countVisible`. */
+export function hasVisible(
+  context: SearchContext,
+  reader: Reader,
+  viewer: Viewer,
+  entry: { readonly id: Buffer; readonly row: Buffer },
+): Maybe<boolean> {
+  return chain(countVisible(context, reader, viewer, entry, 1), (n) => n > 0);
+}

@@ -1,0 +1,68 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Maybe, Reader } from '../../store/contract.js';
+import { chain, isPromise } from '../../store/maybe.js';
+import type { Node } from '../model/node.js';
+import { MASTER_TABLE } from '../model/tables.js';
+import type { Viewer } from '../model/viewer.js';
+import { type Context, findEntry } from './locate.js';
+import { ROOT } from './nodes.js';
+
+/** Whether an entry is there for a viewer; `row` gives its master row, where that has to be looked at. */
+export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
+  if (!sightOf || node === ROOT) return true;
+  const known = sees?.(node);
+  if (known !== undefined) return known;
+  return chain(
+    row(),
+    (r) => r !== undefined && sightOf({ id: node.id, parent: node.parent ?? ROOT, row: r }) !== undefined,
+  );
+}
+
+/** `isSeen`, of an entry whose row has to be read. */
+export function isNodeSeen(reader: Reader, viewer: Viewer, node: Node): Maybe<boolean> {
+  return isSeen(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
+}
+
+/** An entry is not there for a viewer; `seenError` makes it what is said where it is not there at all. */
+export class Unseen extends LdapError {
+  readonly node: Node;
+
+  constructor(node: Node) {
+    super('noSuchObject', NO_ENTRY);
+    this.node = node;
+  }
+}
+
+/**
+ * The error of a name that leads nowhere, as the viewer may be told it: it names entries alone that are there for it.
+ */
+export async function seenError(context: Context, reader: Reader, viewer: Viewer, error: unknown): Promise<unknown> {
+  if (!viewer.sightOf || !(error instanceof LdapError)) return error;
+  if (error instanceof Unseen) return unseenError(context, reader, viewer, error.node);
+  const { result, message, matchedDN } = error;
+  const told = matchedDN && (await nearestSeen(context, reader, viewer, matchedDN));
+  // What else is said of an entry that is not there would tell it from one that is not seen.
+  if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: told, cause: error });
+  if (told === matchedDN) return error;
+  if (result === 'referral') return new LdapError('noSuchObject', NO_ENTRY, { matchedDN: told, cause: error });
+  return new LdapError(result, message, { matchedDN: told, cause: error });
+}
+
+/** What is said of an entry that is not there, or not there for who asks. */
+const NO_ENTRY = 'there is no entry with this name';
+
+async function unseenError(context: Context, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
+  const matchedDN = node.parent ? await nearestSeen(context, reader, viewer, node.parent.dn.toString()) : '';
+  return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
+}
+
+/** The entry of the name, or the nearest above it, that is there for the viewer; '' where there is none. */
+async function nearestSeen(context: Context, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
+  const found = findEntry(context, reader, context.schema.parseDn(dn));
+  let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
+  for (; node && node !== ROOT; node = node.parent) {
+    const seen = isNodeSeen(reader, viewer, node);
+    if (isPromise(seen) ? await seen : seen) return node.dn.toString();
+  }
+  return '';
+}

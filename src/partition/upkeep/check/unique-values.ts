@@ -1,0 +1,216 @@
+import type { PlanStep } from '../../../store/contract.js';
+import { cellValue } from '../../../store/row.js';
+import { isReplaced } from '../../model/large.js';
+import { implyingDraft } from '../../model/large-draft.js';
+import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
+import {
+  LATIN1,
+  type Owners,
+  ownersKey,
+  ownersOf,
+  ownersRange,
+  ownersSteps,
+  severalRange,
+  severalStep,
+  UNIQUE_TABLE,
+  uniqueKeyParts,
+  uniqueValues,
+} from '../../model/unique-rows.js';
+import { uuidText } from '../../model/uuid.js';
+import type { Unique } from '../../model/value-rules.js';
+import { isInScope, standingOf } from '../../write/unique-scope.js';
+import { rowProblem } from './row-problem.js';
+import { type Survey, shown } from './survey.js';
+
+/**
+ * The rows of each uniqueness constraint say whose values are, and no two entries in the scope of one that is in force
+ * have one. Of one that is not, rows may be missing.
+ */
+export async function checkUnique(survey: Survey): Promise<void> {
+  for (const unique of survey.values.unique) {
+    const pass = new UniquePass(survey, unique);
+    await pass.owners();
+    await pass.several();
+    if (unique.record.ready) await pass.missing();
+  }
+}
+
+type Rows = readonly (Buffer | undefined)[];
+
+class UniquePass {
+  readonly #survey: Survey;
+  readonly #unique: Unique;
+
+  constructor(survey: Survey, unique: Unique) {
+    this.#survey = survey;
+    this.#unique = unique;
+  }
+
+  /** Every owner has the value, and of several one at most is in the scope. */
+  async owners(): Promise<void> {
+    const isWhole = this.#survey.isWhole(MASTER_TABLE.name);
+    if (!isWhole) this.#survey.leaveOut('unique values of no entry', MASTER_TABLE.name);
+    await this.#each(ownersRange(this.#unique), async (norm, row) => {
+      const owners = await this.#readable(norm, row);
+      if (!owners || owners.many) return;
+      const wrong = isWhole ? await this.#wrong(norm, owners) : [];
+      if (wrong.length > 0) return this.#tooMany(norm, owners, wrong);
+      if (owners.ids.length < 2) return;
+      const several = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
+      if (!several)
+        await this.#report(norm, "it is several entries', and no row says so; repair puts it", [
+          ...this.#still(norm, owners),
+          severalStep(this.#unique, norm, true),
+        ]);
+      if (this.#unique.record.ready) await this.#conflict(norm, owners);
+    });
+  }
+
+  /** A value that is listed as several entries' is. */
+  async several(): Promise<void> {
+    await this.#each(severalRange(this.#unique), async (norm) => {
+      const row = await this.#survey.get(UNIQUE_TABLE.name, ownersKey(this.#unique, norm));
+      if (row && problemOf(row)) return;
+      const owners = ownersOf(row);
+      if (owners.many || owners.ids.length > 1) return;
+      await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
+        ...this.#still(norm, owners),
+        severalStep(this.#unique, norm, false),
+      ]);
+    });
+  }
+
+  /** Every entry is the owner of its values. */
+  async missing(): Promise<void> {
+    const survey = this.#survey;
+    await survey.each(MASTER_TABLE.name, false, async (ids, rows) => {
+      const wanted: { readonly id: Buffer; readonly row: Buffer; readonly norm: Buffer }[] = [];
+      for (const [i, id] of ids.entries()) {
+        if (id.length !== UUID_BYTES || survey.unreadable.has(LATIN1(id))) continue;
+        for (const norm of (await this.#valuesOf(id, rows[i]!)).values()) wanted.push({ id, row: rows[i]!, norm });
+      }
+      const keys = wanted.map(({ norm }) => ownersKey(this.#unique, norm));
+      const found = await survey.getMany(UNIQUE_TABLE.name, keys);
+      for (const [i, { id, row, norm }] of wanted.entries()) {
+        if (found[i] && problemOf(found[i])) continue;
+        const owners = ownersOf(found[i]);
+        if (owners.many || owners.ids.includes(LATIN1(id))) continue;
+        await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
+          ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
+          ...ownersSteps(this.#unique, norm, owners, [...owners.ids, LATIN1(id)]),
+        ]);
+      }
+    });
+  }
+
+  async #each(
+    { from, to }: { readonly from: Buffer; readonly to: Buffer },
+    look: (norm: Buffer, row: Buffer) => Promise<void>,
+  ): Promise<void> {
+    await this.#survey.each(UNIQUE_TABLE.name, false, async (keys, rows) => {
+      for (const [i, key] of keys.entries()) {
+        if (key.compare(from) < 0 || key.compare(to) >= 0) continue;
+        await look(Buffer.from(uniqueKeyParts(key).value!), rows[i]!);
+      }
+    });
+  }
+
+  /** Undefined where the row cannot be read, which is told. */
+  async #readable(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
+    const problem = problemOf(row);
+    if (!problem) return ownersOf(row);
+    await this.#report(norm, `${problem}; repair makes the row anew`, [
+      { table: UNIQUE_TABLE.name, key: ownersKey(this.#unique, norm), deleteRow: true },
+    ]);
+    return undefined;
+  }
+
+  /** Owners that do not have the value, with their rows. */
+  async #wrong(norm: Buffer, { ids }: Owners): Promise<{ readonly id: Buffer; readonly row: Buffer | undefined }[]> {
+    const keys = ids.map((id) => Buffer.from(id, 'latin1'));
+    const rows: Rows = await this.#survey.getMany(MASTER_TABLE.name, keys);
+    const wrong: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
+    for (const [i, id] of keys.entries()) {
+      const row = rows[i];
+      if (this.#survey.unreadable.has(LATIN1(id))) continue;
+      if (!row || !(await this.#valuesOf(id, row)).has(LATIN1(norm))) wrong.push({ id, row });
+    }
+    return wrong;
+  }
+
+  async #tooMany(
+    norm: Buffer,
+    owners: Owners,
+    wrong: readonly { readonly id: Buffer; readonly row: Buffer | undefined }[],
+  ): Promise<void> {
+    const survey = this.#survey;
+    const gone = new Set(wrong.map(({ id }) => LATIN1(id)));
+    const names = wrong.map(({ id }) => uuidText(id)).join(', ');
+    await this.#report(norm, `it is said to be that of ${names}, where it is not; repair takes that back`, [
+      ...wrong.flatMap(({ id, row }) =>
+        survey.guards(id, row && cellValue(row, MASTER.treeInfo, Q.version)).slice(0, 1),
+      ),
+      ...ownersSteps(
+        this.#unique,
+        norm,
+        owners,
+        owners.ids.filter((id) => !gone.has(id)),
+      ),
+    ]);
+  }
+
+  async #conflict(norm: Buffer, { ids }: Owners): Promise<void> {
+    const { reader, context } = this.#survey;
+    const inScope: string[] = [];
+    for (const text of ids) {
+      const id = Buffer.from(text, 'latin1');
+      const { path } = await standingOf(reader, id, { id: NOBODY, to: undefined });
+      if (isInScope(this.#unique, path, context.shared.suffixes)) inScope.push(uuidText(id));
+    }
+    if (inScope.length > 1)
+      await this.#report(norm, `entries ${inScope.join(', ')} have it; change all but one of them`);
+  }
+
+  #still(norm: Buffer, { bytes }: Owners): PlanStep[] {
+    const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], many: false }, []);
+    const { table, key, guards } = step!;
+    return [{ table, key, guards: guards! }];
+  }
+
+  async #valuesOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
+    const { context, reader } = this.#survey;
+    try {
+      const draft = await implyingDraft(
+        { store: reader, descriptions: context.descriptions },
+        MASTER_TABLE.name,
+        id,
+        row,
+      );
+      const { filter } = this.#unique;
+      return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
+    } catch (error) {
+      // It was changed while it was read.
+      if (isReplaced(error)) return new Map();
+      throw error;
+    }
+  }
+
+  #report(norm: Buffer, what: string, fix?: readonly PlanStep[]): Promise<void> {
+    const { record, text } = this.#unique;
+    const where = `constraint ${record.number}, ${shown(norm)}`;
+    return this.#survey.report('unique', where, `a value that is to be unique (${text}): ${what}`, fix);
+  }
+}
+
+const NOBODY = Buffer.alloc(0);
+
+function problemOf(row: Buffer): string | undefined {
+  const problem = rowProblem(row);
+  if (problem) return problem;
+  try {
+    ownersOf(row);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

@@ -1,0 +1,101 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import { integerOf } from '../../schema/number.js';
+import type { AttributeType } from '../../schema/schema-types.js';
+import { batchesOf } from '../../store/batches.js';
+import { noNumbersStep, readNumbers, takeStep } from '../model/number-rows.js';
+import { equalityPrefix, prefixEnd, UUID_BYTES } from '../model/tables.js';
+import { textBytes } from '../model/texts.js';
+import type { NumberRange } from '../model/value-rules.js';
+import type { WriteContext } from '../write/context.js';
+import { freshly } from '../write/freshly.js';
+
+const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
+
+/** Numbers that are given out, and how far that is. */
+export interface GivenRange {
+  readonly attribute: string;
+  readonly first: number;
+  readonly last: number;
+  /** The first that no process has taken; above `last`: none is left. */
+  readonly next: bigint;
+}
+
+export async function givenRanges({ shared, store }: WriteContext): Promise<GivenRange[]> {
+  const found: GivenRange[] = [];
+  for (const range of shared.values.numbers) {
+    const { next } = await readNumbers(store, range);
+    found.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
+  }
+  return found;
+}
+
+/**
+ * Has numbers of an attribute given out, in place of those that were: from behind the highest one of the range that an
+ * entry has.
+ */
+export async function setNumbers(context: WriteContext, attribute: string, first: number, last: number): Promise<void> {
+  const { type } = context.schema.requireDescription(attribute);
+  await freshly(context, async () => {
+    checkNumbers(context, type, first, last);
+    const { records, numbers } = context.shared.values;
+    const before = numbers.find((range) => range.type === type);
+    const number = records.last + 1;
+    const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
+    await context.shared.setValues(
+      { ...records, last: number, numbers: [...others, { number, attribute: type.oid, first, last }] },
+      before ? [noNumbersStep(before)] : [],
+    );
+  });
+  await moveOn(context, type);
+}
+
+export async function removeNumbers(context: WriteContext, attribute: string): Promise<void> {
+  const { type } = context.schema.requireDescription(attribute);
+  await freshly(context, async () => {
+    const { records, numbers } = context.shared.values;
+    const before = numbers.find((range) => range.type === type);
+    if (!before) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
+    const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
+    await context.shared.setValues({ ...records, numbers: others }, [noNumbersStep(before)]);
+  });
+}
+
+function checkNumbers({ shared }: WriteContext, type: AttributeType, first: number, last: number): void {
+  const refuse = (why: string): never => {
+    throw new LdapError('unwillingToPerform', `numbers of '${type.name}' cannot be given out: ${why}`);
+  };
+  if (type.syntax.oid !== INTEGER_SYNTAX || !type.equality) refuse('it is not of the syntax Integer');
+  if (type.noUserModification) refuse('the server itself sets it');
+  if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || first < 0 || first > last)
+    refuse(`${first} to ${last} is no range of numbers from 0 on`);
+  if (!shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
+}
+
+/** Behind the highest number that an entry has. Where this breaks off numbers in use are passed one by one. */
+async function moveOn(context: WriteContext, type: AttributeType): Promise<void> {
+  await freshly(context, async () => {
+    const { shared, store } = context;
+    const range = shared.values.numbers.find((one) => one.type === type);
+    const highest = range && (await highestIn(context, range));
+    if (!range || highest === undefined) return;
+    const { next } = await readNumbers(store, range);
+    if (highest < next) return;
+    await store.commit({ steps: [shared.guardStep(false), takeStep(range, next, highest + 1n)], decisive: 0 });
+  });
+}
+
+/** The highest number of the range that an entry has. */
+async function highestIn({ shared, store }: WriteContext, range: NumberRange): Promise<bigint | undefined> {
+  const prefix = (number: bigint) => equalityPrefix(range.type.equality!.normalize(textBytes(String(number)))!);
+  const bounds = { from: prefix(range.first), to: prefixEnd(prefix(range.last)) };
+  let highest: bigint | undefined;
+  const scan = store.scan(shared.indexes.of(range.type)!.table, bounds, { keysOnly: true });
+  for await (const batch of batchesOf(scan)) {
+    for (const key of batch.keys) {
+      const number = integerOf(key.subarray(1, key.length - UUID_BYTES - 1));
+      if (highest === undefined || number > highest) highest = number;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return highest;
+}

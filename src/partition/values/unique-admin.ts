@@ -1,0 +1,143 @@
+import { formatFilter, parseFilter } from '../../ldap/filter-text.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Filter } from '../../ldap/ldap-types.js';
+import type { Schema } from '../../schema/schema.js';
+import type { AttributeType } from '../../schema/schema-types.js';
+import { keysOf } from '../../store/batches.js';
+import { isComputed } from '../model/computed.js';
+import { UNIQUE_TABLE, uniqueKeyParts, uniqueRange } from '../model/unique-rows.js';
+import { filterAttributes, type UniqueRecord } from '../model/value-rules.js';
+import { suffixAt } from '../tree/nodes.js';
+import type { WriteContext } from '../write/context.js';
+import { freshly } from '../write/freshly.js';
+
+/** A uniqueness constraint as it is asked for. */
+export interface UniqueGiven {
+  /** Names of attributes. */
+  readonly attributes: readonly string[];
+  /** A DN. */
+  readonly subtree?: string | undefined;
+  readonly filter?: string | undefined;
+}
+
+/**
+ * Lists a constraint: from now on every writer keeps its rows. `finishUnique` then makes those of what was there
+ * before, and puts it in force. One that is listed and not yet in force stays as it is. Resolves with its number.
+ */
+export async function addUnique(context: WriteContext, given: UniqueGiven): Promise<number> {
+  const wanted = checked(context, given);
+  await context.store.createTable(UNIQUE_TABLE);
+  return freshly(context, async () => {
+    const { records } = context.shared.values;
+    const known = records.unique.find((record) => isSame(record, wanted));
+    if (known?.ready)
+      throw new LdapError('entryAlreadyExists', `this constraint is in force already, as number ${known.number}`);
+    if (known) return known.number;
+    const number = records.last + 1;
+    const unique = [...records.unique, { number, ...wanted, ready: false }];
+    await context.shared.setValues({ ...records, last: number, unique });
+    return number;
+  });
+}
+
+/** Takes a constraint away; its rows go. */
+export async function removeUnique(context: WriteContext, number: number): Promise<void> {
+  await freshly(context, async () => {
+    const { records } = context.shared.values;
+    const unique = records.unique.filter((record) => record.number !== number);
+    if (unique.length === records.unique.length)
+      throw new LdapError('noSuchObject', `there is no uniqueness constraint of number ${number}`);
+    await context.shared.setValues({ ...records, unique });
+  });
+  await sweepUnique(context);
+}
+
+/** Rows that are removed together. */
+const SWEPT = 500;
+
+/** Removes rows of constraints that are not listed any more: whoever took one away may have died. */
+export async function sweepUnique(context: WriteContext): Promise<void> {
+  if (!(await context.store.tables()).some(({ name }) => name === UNIQUE_TABLE.name)) return;
+  let from: Buffer | undefined;
+  for (;;) {
+    const keys = await keysOf(context.store.scan(UNIQUE_TABLE.name, { from }, { keysOnly: true, limit: SWEPT }));
+    if (keys.length === 0) return;
+    const { number } = uniqueKeyParts(keys[0]!);
+    const { to } = uniqueRange(number);
+    const own = keys.filter((key) => uniqueKeyParts(key).number === number);
+    const isListed = context.shared.values.records.unique.some((record) => record.number === number);
+    if (!isListed) await removeRows(context, number, own);
+    else from = to;
+    if (isListed && !to) return;
+  }
+}
+
+/** Under the guard that the list is as known: a number that is not in it comes never again. */
+async function removeRows(context: WriteContext, number: number, keys: readonly Buffer[]): Promise<void> {
+  await freshly(context, async () => {
+    const { shared, store } = context;
+    if (shared.values.records.unique.some((record) => record.number === number)) return;
+    const gone = keys.map((key) => ({ table: UNIQUE_TABLE.name, key, deleteRow: true }));
+    await store.commit({ steps: [shared.guardStep(false), ...gone], decisive: 0 });
+  });
+}
+
+function isSame(record: UniqueRecord, wanted: Wanted): boolean {
+  const { number, ready, ...known } = record;
+  return JSON.stringify(known) === JSON.stringify(wanted);
+}
+
+type Wanted = Omit<UniqueRecord, 'number' | 'ready'>;
+
+/** The constraint, if it is one that can be kept. */
+function checked({ schema, shared }: WriteContext, { attributes, subtree, filter }: UniqueGiven): Wanted {
+  if (attributes.length === 0) throw new LdapError('unwillingToPerform', 'a uniqueness constraint needs an attribute');
+  const types = new Set(attributes.map((name) => uniqueType(schema, name)));
+  const dn = subtree === undefined ? undefined : schema.parseDn(subtree);
+  if (dn && suffixAt(dn, shared.suffixes) < 0)
+    throw new LdapError('noSuchObject', `'${subtree}' lies below no suffix of this directory`);
+  const parsed = filter === undefined ? undefined : parseFilter(filter);
+  if (parsed) checkFilter(schema, parsed);
+  return {
+    attributes: [...types].map(({ oid }) => oid),
+    ...(dn && { subtree: dn.text }),
+    ...(parsed && { filter: formatFilter(parsed) }),
+  };
+}
+
+/** The attribute, if its values can be told apart by a row. */
+function uniqueType(schema: Schema, attribute: string): AttributeType {
+  const { type, options } = schema.requireDescription(attribute);
+  const refuse = (why: string): never => {
+    throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot be kept unique: ${why}`);
+  };
+  if (options.length > 0) refuse('a constraint is of an attribute with all its options; leave them out');
+  if (type.secret) refuse('they are secret');
+  if (type.noUserModification) refuse('the server itself sets them');
+  if (!type.equality || type.equality.test) refuse('it has no equality rule whose values can be looked up');
+  return type;
+}
+
+/** A filter that says by the entry's own attributes which entries are meant. */
+function checkFilter(schema: Schema, filter: Filter): void {
+  for (const name of filterAttributes(filter)) {
+    const { type } = schema.requireDescription(name);
+    const refuse = (why: string): never => {
+      throw new LdapError('unwillingToPerform', `a constraint's filter cannot ask for '${type.name}': ${why}`);
+    };
+    if (type.secret) refuse('its values are secret');
+    if (isComputed(type)) refuse('it is not stored with the entry');
+    if (type.noUserModification) refuse('the server itself sets it');
+  }
+  refuseUnnamed(filter);
+}
+
+function refuseUnnamed(filter: Filter): void {
+  if (filter.type === 'and' || filter.type === 'or') for (const one of filter.filters) refuseUnnamed(one);
+  if (filter.type === 'not') refuseUnnamed(filter.filter);
+  if (filter.type !== 'extensible' || (filter.attribute !== undefined && !filter.dnAttributes)) return;
+  throw new LdapError(
+    'unwillingToPerform',
+    "each term of a constraint's filter names an attribute, and none asks the DN",
+  );
+}

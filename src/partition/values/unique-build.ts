@@ -1,0 +1,234 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import { batchesOf } from '../../store/batches.js';
+import type { PlanStep } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
+import { keyAfter } from '../../store/tables.js';
+import { untilStill } from '../model/large.js';
+import { implyingDraft } from '../model/large-draft.js';
+import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
+import {
+  doneStep,
+  LATIN1,
+  type Owners,
+  ownersKey,
+  ownersOf,
+  ownersSteps,
+  readUniqueState,
+  severalRange,
+  togetherStep,
+  UNIQUE_TABLE,
+  type UniqueState,
+  uniqueKeyParts,
+  uniqueValues,
+} from '../model/unique-rows.js';
+import type { Unique } from '../model/value-rules.js';
+import type { WriteContext } from '../write/context.js';
+import { freshly } from '../write/freshly.js';
+import { mergeSteps } from '../write/merge-steps.js';
+import { isInScope, standingOf } from '../write/unique-scope.js';
+import { sweepUnique } from './unique-admin.js';
+
+/** Entries whose rows are written in one plan. */
+const ENTRIES = 256;
+/** Times a chunk is made again before its entries are taken one by one. */
+const CHUNK_TRIES = 3;
+const ENTRY_TRIES = 1000;
+
+/** A value that several entries in the scope of a constraint have: it is not put in force. */
+export interface Conflict {
+  /** Number of the constraint. */
+  readonly number: number;
+  /** In its normal form. */
+  readonly value: string;
+  /** Of two or more entries; empty: they are too many to be known. */
+  readonly dns: readonly string[];
+}
+
+export interface UniqueTold {
+  onConflict?(conflict: Conflict): void;
+  /** Entries read so far. */
+  onProgress?(done: number): void;
+}
+
+/**
+ * Makes the rows of constraints that are not in force, and puts those in force of which no value is several entries';
+ * tells the conflicts of the others. Writers keep the rows of what they write from the moment that a constraint is
+ * listed, so only entries from before are gone through, in the order of their keys, each on condition that it is still
+ * what was read. Remembers where it is: whoever calls it next goes on there. Several at once do the same work twice and
+ * no harm.
+ */
+export async function finishUnique(context: WriteContext, told: UniqueTold = {}): Promise<void> {
+  const fresh = context.shared.refresh();
+  if (isPromise(fresh)) await fresh;
+  await sweepUnique(context);
+  const progress = { done: 0, tell: told.onProgress };
+  for (const { record } of context.shared.values.unique) {
+    if (record.ready || !(await makeRows(context, record.number, progress))) continue;
+    await putInForce(context, record.number, told.onConflict);
+  }
+}
+
+interface Progress {
+  done: number;
+  readonly tell: UniqueTold['onProgress'];
+}
+
+/** The constraint as it is listed now; undefined: it was taken away. */
+function listed(context: WriteContext, number: number): Unique | undefined {
+  return context.shared.values.unique.find(({ record }) => record.number === number);
+}
+
+/** Whether the constraint is still listed, and every entry from before has its rows. */
+async function makeRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
+  const unique = listed(context, number);
+  if (!unique) return false;
+  const { done: at } = await readUniqueState(context.store, unique);
+  const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
+  for await (const batch of batchesOf(scan)) {
+    for (let from = 0; from < batch.keys.length; from += ENTRIES) {
+      const keys = batch.keys.slice(from, from + ENTRIES);
+      const rows = batch.rows.slice(from, from + ENTRIES);
+      if (!(await makeChunk(context, number, keys, rows))) return false;
+      progress.done += keys.length;
+      progress.tell?.(progress.done);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  return true;
+}
+
+/** Makes the rows of some entries; those that changed meanwhile are read again. False: the constraint is gone. */
+async function makeChunk(
+  context: WriteContext,
+  number: number,
+  keys: readonly Buffer[],
+  found: readonly (Buffer | undefined)[],
+): Promise<boolean> {
+  let rows = found;
+  for (let tries = 1; ; tries++) {
+    const unique = listed(context, number);
+    if (!unique) return false;
+    try {
+      await commitChunk(context, unique, keys, rows);
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      if (tries === ENTRY_TRIES)
+        throw new LdapError('busy', 'an entry keeps changing while it is looked at; try again', { cause: error });
+    }
+    const fresh = context.shared.refresh();
+    if (isPromise(fresh)) await fresh;
+    rows = await context.store.getMany(MASTER_TABLE.name, keys);
+    if (keys.length === 1 || tries < CHUNK_TRIES) continue;
+    for (const [i, key] of keys.entries()) if (!(await makeChunk(context, number, [key], [rows[i]]))) return false;
+    return true;
+  }
+}
+
+async function commitChunk(
+  context: WriteContext,
+  unique: Unique,
+  keys: readonly Buffer[],
+  rows: readonly (Buffer | undefined)[],
+): Promise<void> {
+  const steps: PlanStep[] = [context.shared.guardStep(false), doneStep(unique, keys.at(-1)!)];
+  const come = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
+  for (const [i, id] of keys.entries()) {
+    const entry = await valuesOf(context, unique, id, rows[i]);
+    if (entry.values.size === 0) continue;
+    steps.push(entry.guard!);
+    for (const [name, norm] of entry.values) {
+      const known = come.get(name);
+      if (known) known.ids.push(LATIN1(id));
+      else come.set(name, { norm, ids: [LATIN1(id)] });
+    }
+  }
+  const all = [...come.values()];
+  const owners = await context.store.getMany(
+    UNIQUE_TABLE.name,
+    all.map(({ norm }) => ownersKey(unique, norm)),
+  );
+  for (const [i, { norm, ids }] of all.entries()) steps.push(...joined(unique, norm, ownersOf(owners[i]), ids));
+  await context.store.commit({ steps: mergeSteps(steps), decisive: 0 });
+}
+
+function joined(unique: Unique, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
+  const more = ids.filter((id) => !owners.ids.includes(id));
+  return more.length === 0 || owners.many ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
+}
+
+/** Values of an entry under a constraint, and the guard that it still is what was read. */
+export async function valuesOf(
+  context: WriteContext,
+  unique: Unique,
+  id: Buffer,
+  row: Buffer | undefined,
+): Promise<{ readonly values: ReadonlyMap<string, Buffer>; readonly guard: PlanStep | undefined }> {
+  return untilStill(async (again) => {
+    const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
+    if (!now) return { values: new Map(), guard: undefined };
+    const draft = await implyingDraft(context, MASTER_TABLE.name, id, now);
+    const fits = !unique.filter || context.fits(unique.filter, draft);
+    const value = cellValue(now, MASTER.treeInfo, Q.version);
+    if (!value) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);
+    const isSame = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value } as const;
+    return {
+      values: fits ? uniqueValues(unique, draft) : new Map<string, Buffer>(),
+      guard: { table: MASTER_TABLE.name, key: id, guards: [isSame] },
+    };
+  });
+}
+
+/** Puts the constraint in force, if nothing is in its way; what comes in its way meanwhile is seen, too. */
+async function putInForce(context: WriteContext, number: number, onConflict: UniqueTold['onConflict']): Promise<void> {
+  await freshly(context, async () => {
+    const unique = listed(context, number);
+    if (!unique || unique.record.ready) return;
+    const before = await readUniqueState(context.store, unique);
+    // What was decided before is to be seen wholly.
+    await context.store.quiet?.();
+    const found: Conflict[] = [];
+    for await (const conflict of conflictsOf(context, unique)) found.push(conflict);
+    for (const conflict of found) onConflict?.(conflict);
+    if (found.length === 0) await setReady(context, unique, before);
+  });
+}
+
+async function setReady(context: WriteContext, { record }: Unique, { together }: UniqueState): Promise<void> {
+  const { shared } = context;
+  const { records } = shared.values;
+  const unique = records.unique.map((one) => (one.number === record.number ? { ...one, ready: true } : one));
+  const still = togetherStep(listed(context, record.number)!, together);
+  await shared.setValues({ ...records, unique }, [still]);
+}
+
+/** Values that several entries in the scope have. */
+export async function* conflictsOf(context: WriteContext, unique: Unique): AsyncGenerator<Conflict> {
+  const scan = context.store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
+  for await (const batch of batchesOf(scan)) {
+    for (const key of batch.keys) {
+      const conflict = await conflictOf(context, unique, uniqueKeyParts(key).value!);
+      if (conflict) yield conflict;
+    }
+  }
+}
+
+async function conflictOf(context: WriteContext, unique: Unique, norm: Buffer): Promise<Conflict | undefined> {
+  const { number } = unique.record;
+  const value = norm.toString();
+  const { ids, many } = ownersOf(await context.store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
+  if (many) return { number, value, dns: [] };
+  const dns: string[] = [];
+  for (const text of ids) {
+    const id = Buffer.from(text, 'latin1');
+    const { path } = await standingOf(context.store, id, { id: NOBODY, to: undefined });
+    if (!isInScope(unique, path, context.shared.suffixes)) continue;
+    const node = await context.nodes.byId(id);
+    if (node) dns.push(node.dn.toString());
+  }
+  return dns.length > 1 ? { number, value, dns: dns.sort() } : undefined;
+}
+
+const NOBODY = Buffer.alloc(0);

@@ -1,0 +1,78 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../store/contract.js';
+import { chain } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
+import {
+  type AccountState,
+  NO_STATE,
+  nobodysStep,
+  type StoredState,
+  stateOfRow,
+  stateStep,
+} from '../model/account-state.js';
+import { MASTER, MASTER_TABLE, normRdnOf, Q, STATE_TABLE } from '../model/tables.js';
+import { MAX_TRIES } from '../model/thresholds.js';
+import type { WriteContext } from './context.js';
+
+/** What binds have left behind about the account of an entry; undefined: nothing. */
+export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe<StoredState | undefined> {
+  if (!hasStates) return undefined;
+  return chain(store.get(STATE_TABLE.name, id), (row) => row && stateOfRow(row));
+}
+
+/** The state as it shall be, or undefined where it stays as it is. Called again where others were faster. */
+export type StateEdit = (state: AccountState | undefined) => AccountState | undefined;
+
+/**
+ * Changes the state of an account, exactly, whoever else does so: no change of the entry. An entry that has gone has
+ * none. Changes of one account that are made in this process take turns.
+ */
+export async function changeState(context: WriteContext, id: Buffer, edit: StateEdit): Promise<void> {
+  const line = `state ${id.toString('latin1')}`;
+  await context.lines.enter(line);
+  try {
+    for (let tries = 1; !(await tryChange(context, id, edit)); tries++) {
+      if (tries === MAX_TRIES) throw new LdapError('busy', 'others keep binding to this account; try again');
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(tries, 20)));
+      context.store.renewReads?.();
+    }
+  } finally {
+    context.lines.leave(line);
+  }
+}
+
+async function tryChange(context: WriteContext, id: Buffer, edit: StateEdit): Promise<boolean> {
+  const { store } = context;
+  const [stored, head] = await Promise.all([readState(context, id), store.getHead(MASTER_TABLE.name, id, true)]);
+  const state = edit(stored?.state);
+  if (!state || !head) return true;
+  const isThere = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.normRdn, value: normRdnOf(head) } as const;
+  const entry = { table: MASTER_TABLE.name, key: id, guards: [isThere] };
+  try {
+    await store.commit({ steps: [stateStep(id, state, stored?.version ?? 0n), entry], decisive: 0 });
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'guard') return false;
+    throw error;
+  }
+}
+
+/** Forgets failures, their lock and grace logins. An account that was idle for too long counts as used now. */
+export async function clearState(context: WriteContext, id: Buffer): Promise<void> {
+  await changeState(context, id, (state = NO_STATE) => ({ ...cleared(state), since: Date.now() }));
+}
+
+/** Takes as long as a change of somebody's state. */
+export async function changeNobodysState({ store, hasStates }: WriteContext): Promise<void> {
+  if (hasStates) await store.commit({ steps: [nobodysStep()], decisive: 0 });
+}
+
+export function isClear({ failures, lockedUntil, graceUses, since }: AccountState): boolean {
+  return failures.length === 0 && lockedUntil === 0 && graceUses.length === 0 && since === 0;
+}
+
+/** What is left when the password was changed or the account unlocked. */
+export function cleared(state: AccountState): AccountState {
+  const { lastSuccess, uses, totpStep } = state;
+  return { ...NO_STATE, lastSuccess, uses, totpStep };
+}

@@ -1,0 +1,87 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Store } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
+import { readNumbers, takeStep } from '../model/number-rows.js';
+import type { NumberRange } from '../model/value-rules.js';
+import type { SharedState } from '../tree/shared.js';
+
+/** Numbers taken at a time where a commit costs round trips: those that are left when a process ends are gaps. */
+const BLOCK = 100n;
+
+/** Where ranges are, and their rows. */
+export interface Numbered {
+  readonly store: Store;
+  readonly shared: SharedState;
+}
+
+/** Numbers of one range that this process has taken and not yet given. */
+class Pool {
+  next = 0n;
+  until = 0n;
+  waiting = 0;
+  filling: Promise<void> | undefined;
+}
+
+/** The numbers that this process gives out: each was taken from its range by a plan, and is given once. */
+export class NumberPools {
+  /** By number of the range. */
+  readonly #pools = new Map<number, Pool>();
+
+  /** The next number. `StoreError` `guard` where the range is not in force any more. */
+  async take(context: Numbered, range: NumberRange): Promise<bigint> {
+    const pool = this.#poolOf(context, range);
+    pool.waiting++;
+    try {
+      while (pool.next >= pool.until) {
+        pool.filling ??= fill(context, range, pool).finally(() => {
+          pool.filling = undefined;
+        });
+        await pool.filling;
+      }
+      return pool.next++;
+    } finally {
+      pool.waiting--;
+    }
+  }
+
+  #poolOf({ shared }: Numbered, { record }: NumberRange): Pool {
+    const known = this.#pools.get(record.number);
+    if (known) return known;
+    const numbers = new Set(shared.values.numbers.map((range) => range.record.number));
+    for (const number of this.#pools.keys()) if (!numbers.has(number)) this.#pools.delete(number);
+    const pool = new Pool();
+    this.#pools.set(record.number, pool);
+    return pool;
+  }
+}
+
+/** Takes as many as are waited for, or a block. */
+async function fill(context: Numbered, range: NumberRange, pool: Pool): Promise<void> {
+  const { shared, store } = context;
+  for (;;) {
+    const { next } = await readNumbers(store, range);
+    if (next > range.last) throw exhausted(range);
+    const wanted = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waiting, 1));
+    const until = next + wanted > range.last ? range.last + 1n : next + wanted;
+    try {
+      await store.commit({ steps: [shared.guardStep(false), takeStep(range, next, until)], decisive: 0 });
+      [pool.next, pool.until] = [next, until];
+      return;
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+    }
+    store.renewReads?.();
+    const fresh = shared.refresh();
+    if (isPromise(fresh)) await fresh;
+    if (!shared.values.numbers.some(({ record }) => record.number === range.record.number))
+      throw new StoreError('guard', 'other numbers are given out now');
+  }
+}
+
+function exhausted({ type, first, last }: NumberRange): LdapError {
+  return new LdapError(
+    'unwillingToPerform',
+    `all numbers for '${type.name}' from ${first} to ${last} are given out; the administrator gives it others by "rowan number set"`,
+  );
+}

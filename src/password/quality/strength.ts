@@ -1,0 +1,36 @@
+import { ZxcvbnFactory } from '@zxcvbn-ts/core';
+import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common';
+
+/** What is behind this is not looked at: the time grows with the square of the length. */
+const LOOKED_AT = 100;
+
+const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: LOOKED_AT });
+
+/** What makes a password easy to guess, by the estimator's name for it. */
+const REASONS: Readonly<Record<string, string>> = {
+  straightRow: 'it is a row of keys',
+  keyPattern: 'it is a pattern on the keyboard',
+  simpleRepeat: 'it repeats a letter',
+  extendedRepeat: 'it repeats the same letters',
+  sequences: 'it is a sequence such as abc or 6543',
+  recentYears: 'it is a year',
+  dates: 'it is a date',
+  topTen: 'it is one of the ten most used',
+  topHundred: 'it is one of the hundred most used',
+  common: 'it is used by many',
+  similarToCommon: 'it is like one that is used by many',
+  wordByItself: 'it is a single word',
+  namesByThemselves: 'it is a name',
+  commonNames: 'it is a name',
+  userInputs: 'it is made of names of its entry',
+};
+
+/** What is to be changed in a password of which less than `least` (0 to 4) is to be said; undefined: nothing. */
+export function weakness(clear: string, names: readonly string[], least: number): string | undefined {
+  const words = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
+  const { score, feedback } = estimator.check(clear, words);
+  if (score >= least) return undefined;
+  const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
+  const why = reason === undefined ? '' : `: ${reason}`;
+  return `the password is too easy to guess (${score} of 4, ${least} are needed)${why}; add words that do not belong together`;
+}

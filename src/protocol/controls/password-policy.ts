@@ -1,0 +1,39 @@
+import { writeSequence } from '../asn1.js';
+import { MAX_INT } from '../reader.js';
+import { context, contextConstructed } from '../tags.js';
+
+/** Errors of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is OpenLDAP's). */
+export const PasswordPolicyError = {
+  passwordExpired: 0,
+  accountLocked: 1,
+  changeAfterReset: 2,
+  passwordModNotAllowed: 3,
+  mustSupplyOldPassword: 4,
+  insufficientPasswordQuality: 5,
+  passwordTooShort: 6,
+  passwordTooYoung: 7,
+  passwordInHistory: 8,
+  passwordTooLong: 9,
+} as const;
+
+export type PasswordPolicyErrorName = keyof typeof PasswordPolicyError;
+
+/** What the response control tells: one warning at most, one error at most. */
+export interface PasswordPolicyTold {
+  /** Seconds until the password expires. */
+  readonly expiresIn?: number | undefined;
+  /** Grace logins that are left. */
+  readonly grace?: number | undefined;
+  readonly error?: PasswordPolicyErrorName | undefined;
+}
+
+export function encodePasswordPolicy({ expiresIn, grace, error }: PasswordPolicyTold): Buffer {
+  return writeSequence((writer) => {
+    if (expiresIn !== undefined || grace !== undefined) {
+      const warning = writer.begin(contextConstructed(0));
+      writer.integer(expiresIn === undefined ? context(1) : context(0), Math.min(expiresIn ?? grace!, MAX_INT));
+      writer.end(warning);
+    }
+    if (error !== undefined) writer.integer(context(1), PasswordPolicyError[error]);
+  });
+}

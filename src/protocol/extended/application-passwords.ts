@@ -1,0 +1,102 @@
+import { isUtf8 } from 'node:buffer';
+import { LdapError } from '../../ldap/ldap-error.js';
+import { expectEnd, readInteger, readSequence, readTagged, writeSequence } from '../asn1.js';
+import { encodeOptional } from '../encode.js';
+import { context, ENUMERATED, SEQUENCE } from '../tags.js';
+
+const ACTIONS = ['add', 'list', 'remove'] as const;
+
+/** What may be said of an application password. Times are in the form of generalizedTime. */
+export interface ApplicationPasswordFields {
+  readonly name: string;
+  /** Separated by spaces. */
+  readonly networks?: string | undefined;
+  /** DN of who a connection was bound as before. */
+  readonly usedBy?: string | undefined;
+  readonly expires?: string | undefined;
+}
+
+/** requestValue of the operation on application passwords (docs/server.md). */
+export type ApplicationPasswordsRequest = {
+  /** DN; the bound user's when absent. */
+  readonly entry?: string | undefined;
+} & (
+  | ({ readonly action: 'add' } & ApplicationPasswordFields)
+  | { readonly action: 'list' }
+  | { readonly action: 'remove'; readonly name: string }
+);
+
+/** One of a list. */
+export interface ListedApplicationPassword extends ApplicationPasswordFields {
+  readonly created: string;
+  readonly lastUse?: string | undefined;
+}
+
+const MAX_VALUE = 64 * 1024;
+const what = 'application passwords';
+
+/** Throws LdapError `protocolError`. */
+export function decodeApplicationPasswords(value: Buffer | undefined): ApplicationPasswordsRequest {
+  const elements = readSequence(value, what, MAX_VALUE);
+  const action = ACTIONS[readInteger(elements[0], what, 0, ACTIONS.length - 1)]!;
+  const fields: (string | undefined)[] = [];
+  let taken = 1;
+  for (let tag = 0; tag < 5; tag++) {
+    const field = readTagged(elements[taken], tag);
+    if (field !== undefined) taken++;
+    fields.push(field && textOf(field));
+  }
+  expectEnd(elements, taken, what);
+  const [entry, name, networks, usedBy, expires] = fields;
+  if (action !== 'add' && (networks ?? usedBy ?? expires) !== undefined)
+    throw new LdapError('protocolError', `${what}: ${action} takes neither networks nor usedBy nor expires`);
+  if (action === 'list') {
+    if (name !== undefined) throw new LdapError('protocolError', `${what}: list takes no name`);
+    return { action, entry };
+  }
+  if (name === undefined) throw new LdapError('protocolError', `${what}: ${action} needs a name`);
+  return action === 'add' ? { action, entry, name, networks, usedBy, expires } : { action, entry, name };
+}
+
+function textOf(field: Buffer): string {
+  if (!isUtf8(field)) throw new LdapError('protocolError', `${what}: a field is not valid UTF-8`);
+  return field.toString();
+}
+
+export function encodeApplicationPasswords(request: ApplicationPasswordsRequest): Buffer {
+  return writeSequence((writer) => {
+    writer.integer(ENUMERATED, ACTIONS.indexOf(request.action));
+    encodeOptional(writer, context(0), request.entry);
+    if (request.action === 'list') return;
+    encodeOptional(writer, context(1), request.name);
+    if (request.action === 'remove') return;
+    encodeOptional(writer, context(2), request.networks);
+    encodeOptional(writer, context(3), request.usedBy);
+    encodeOptional(writer, context(4), request.expires);
+  });
+}
+
+/** responseValue of an add: the password, which is shown this once. */
+export function encodeAddedPassword(password: string): Buffer {
+  return writeSequence((writer) => writer.text(context(0), password));
+}
+
+export function decodeAddedPassword(value: Buffer | undefined): string {
+  const elements = readSequence(value, what, MAX_VALUE);
+  const password = readTagged(elements[0], 0);
+  expectEnd(elements, 1, what);
+  if (!password) throw new LdapError('protocolError', `${what}: the password is missing`);
+  return password.toString();
+}
+
+/** responseValue of a list. */
+export function encodeListedPasswords(listed: readonly ListedApplicationPassword[]): Buffer {
+  return writeSequence((writer) => {
+    for (const { name, networks, usedBy, expires, created, lastUse } of listed) {
+      const one = writer.begin(SEQUENCE);
+      const fields = [name, networks, usedBy, expires, created, lastUse];
+      for (const [i, field] of fields.entries()) encodeOptional(writer, context(i + 1), field);
+      writer.end(one);
+    }
+  });
+}

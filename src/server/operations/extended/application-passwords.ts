@@ -1,0 +1,131 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
+import { generalizedTime } from '../../../partition/model/csn.js';
+import type { KeptChanges, Target } from '../../../partition/model/directory.js';
+import {
+  type ApplicationPasswordFields,
+  decodeApplicationPasswords,
+  encodeAddedPassword,
+  encodeListedPasswords,
+} from '../../../protocol/extended/application-passwords.js';
+import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { Dn } from '../../../schema/schema-types.js';
+import { generalizedTimeMs } from '../../../schema/time.js';
+import {
+  APPLICATION_PASSWORD,
+  type ApplicationLimits,
+  type ApplicationPassword,
+  applicationPasswordsOf,
+  networksOf,
+  newApplicationPassword,
+} from '../../passwords/application-password.js';
+import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
+import type { Context } from '../../request/context.js';
+import { requireNoReset, requireOwnPassword, tellingPolicy } from '../../request/password-policy.js';
+import { requireHeld } from '../../request/validity.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
+
+/**
+ * Application passwords (docs/server.md): users make, list and remove those of their own entry as far as they may
+ * replace its password, the administrator anybody's.
+ */
+export function applicationPasswords(context: Context, request: ExtendedRequest): Promise<Outcome> {
+  const asked = decodeApplicationPasswords(request.value);
+  const { services, session } = context;
+  return tellingPolicy(context, async () => {
+    requireBound(session, 'have application passwords');
+    requireConfidential(context);
+    requireOwnPassword(session.identity);
+    requireNoReset(session.identity);
+    const own = services.schema.parseDn(session.dn);
+    const dn = asked.entry === undefined ? own : services.schema.parseDn(asked.entry);
+    if (session.isAdmin && dn.norm.equals(own.norm))
+      throw new LdapError('unwillingToPerform', 'the administrator has no application passwords; name an entry');
+    if (!dn.norm.equals(own.norm)) requireAdmin(session, 'see and change application passwords of others');
+    switch (asked.action) {
+      case 'add':
+        return { ...SUCCESS, value: encodeAddedPassword(await add(context, dn, asked)) };
+      case 'list':
+        return { ...SUCCESS, value: encodeListedPasswords(await list(context, dn)) };
+      case 'remove':
+        await remove(context, dn, asked.name);
+        return SUCCESS;
+    }
+  });
+}
+
+async function add(context: Context, dn: Dn, asked: ApplicationPasswordFields): Promise<string> {
+  const limits = limitsOf(context, asked);
+  let shown = '';
+  await change(context, dn, (present) => {
+    const { value, clear } = newApplicationPassword(limits, present, Date.now());
+    shown = clear;
+    return { operation: 'add', attribute: attributeOf(value) };
+  });
+  return shown;
+}
+
+function limitsOf({ services }: Context, asked: ApplicationPasswordFields): ApplicationLimits {
+  const { name, networks = '', usedBy, expires } = asked;
+  const until = expires === undefined ? undefined : generalizedTimeMs(Buffer.from(expires));
+  if (expires !== undefined && until === undefined)
+    throw new LdapError('constraintViolation', 'expires is no time; write it like 20301231235959Z');
+  const words = networks.split(' ').filter((word) => word !== '');
+  const by = usedBy === undefined ? undefined : services.schema.parseDn(usedBy).text;
+  return { name, networks: networksOf(words), usedBy: by, expires: until };
+}
+
+function attributeOf(value: Buffer): PartialAttribute {
+  return { type: APPLICATION_PASSWORD, values: [value] };
+}
+
+async function remove(context: Context, dn: Dn, name: string): Promise<void> {
+  await change(context, dn, (present) => {
+    const one = present.find((other) => other.name === name);
+    if (!one) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
+    return { operation: 'delete', attribute: attributeOf(Buffer.from(one.value)) };
+  });
+}
+
+/** Changes those that each attempt finds. */
+async function change(
+  context: Context,
+  dn: Dn,
+  make: (present: readonly ApplicationPassword[]) => Modification,
+): Promise<void> {
+  const { services, session } = context;
+  const asked = session.identity;
+  await requireRight(context, dn);
+  const changesOf = async ({ id, row }: Target): Promise<KeptChanges> => {
+    const own = services.credentials.ofRow(row);
+    await requireHeld(services, session, asked, { id, own });
+    return { asked: [], kept: [make(applicationPasswordsOf(own.applications))] };
+  };
+  await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
+}
+
+/** Who may replace the password may have others beside it. */
+async function requireRight(context: Context, dn: Dn): Promise<void> {
+  const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
+  await context.services.partition.requireAllowed(dn, [replace], actorOf(context));
+}
+
+async function list(context: Context, dn: Dn): Promise<Parameters<typeof encodeListedPasswords>[0]> {
+  const { partition, credentials } = context.services;
+  await requireRight(context, dn);
+  const found = await partition.findRow(dn);
+  if (!found) throw new LdapError('noSuchObject', 'there is no entry with this name');
+  const { applications } = credentials.ofRow(found.row);
+  const uses = (await partition.accountState(found.id))?.uses ?? [];
+  return applicationPasswordsOf(applications).map(({ id, name, networks, usedBy, expires, created }) => {
+    const lastUse = uses.find((use) => use.id === id)?.time;
+    return {
+      name,
+      networks: networks.length === 0 ? undefined : networks.map(({ text }) => text).join(' '),
+      usedBy,
+      expires: expires === undefined ? undefined : generalizedTime(expires),
+      created: generalizedTime(created),
+      lastUse: lastUse === undefined ? undefined : generalizedTime(lastUse),
+    };
+  });
+}

@@ -1,0 +1,76 @@
+import { pathToFileURL } from 'node:url';
+import type { Logger } from 'pino';
+import { LdapError } from '../../ldap/ldap-error.js';
+import {
+  BreachedListFault,
+  isBreached,
+  JudgingFault,
+  judge,
+  requireBreachedList,
+  type Source,
+} from '../../password/index.js';
+import type { Config } from '../settings/index.js';
+import type { AccountPolicy } from './account-policy.js';
+
+/** Whose password it is to be. */
+interface About {
+  readonly names: readonly string[];
+  readonly dn: string;
+}
+
+const NOBODY: Source = { network: '', identity: '' };
+
+/** What speaks against a new password beside its length, the names in it and the passwords before it. */
+export class Quality {
+  /** Path of the list of breached passwords. */
+  readonly #breached: string | undefined;
+  /** URL of the operator's own module. */
+  readonly #check: string | undefined;
+  readonly #log: Pick<Logger, 'error'>;
+
+  constructor({ passwords }: Config, log: Pick<Logger, 'error'>) {
+    this.#breached = passwords.breached;
+    this.#check = passwords.check === undefined ? undefined : pathToFileURL(passwords.check).href;
+    this.#log = log;
+  }
+
+  /** Throws where what the settings name cannot be used. */
+  async require(): Promise<void> {
+    try {
+      if (this.#breached !== undefined) await requireBreachedList(this.#breached);
+      if (this.#check !== undefined)
+        await judge.reason({ clear: '', names: [], dn: '', score: 0, check: this.#check }, NOBODY);
+    } catch (error) {
+      if (error instanceof BreachedListFault) throw new LdapError('other', `passwords.breached: ${error.message}`);
+      if (error instanceof JudgingFault) throw new LdapError('other', `passwords.check: ${error.message}`);
+      throw error;
+    }
+  }
+
+  /** What is to be changed in the password; undefined: nothing. What cannot be told is refused with `unavailable`. */
+  async reason(policy: AccountPolicy, clear: Buffer, about: About, source: Source): Promise<string | undefined> {
+    try {
+      return await this.#reason(policy, clear, about, source);
+    } catch (error) {
+      if (!(error instanceof BreachedListFault || error instanceof JudgingFault)) throw error;
+      this.#log.error({ reason: error.message }, 'new passwords cannot be judged, and are refused');
+      throw new LdapError('unavailable', 'the password cannot be judged now; the log of the server says why', {
+        cause: error,
+      });
+    }
+  }
+
+  async #reason(
+    { checkQuality, minScore }: AccountPolicy,
+    clear: Buffer,
+    { names, dn }: About,
+    source: Source,
+  ): Promise<string | undefined> {
+    const isChecked = checkQuality > 0;
+    if (isChecked && this.#breached !== undefined && (await isBreached(this.#breached, clear)))
+      return 'the password is known from breaches of others; choose one that you use nowhere else';
+    const check = isChecked ? this.#check : undefined;
+    if (minScore === 0 && check === undefined) return undefined;
+    return judge.reason({ clear: clear.toString(), names, dn, score: minScore, check }, source);
+  }
+}

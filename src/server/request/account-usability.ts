@@ -1,0 +1,32 @@
+import { rightSet } from '../../access/right.js';
+import type { Hit } from '../../partition/read/sink.js';
+import { encodeAccountUsability } from '../../protocol/controls/account-usability.js';
+import { encodeControls } from '../../protocol/encode.js';
+import { ControlOid } from '../../protocol/oids.js';
+import { Writer } from '../../protocol/writer.js';
+import { usabilityOf } from '../passwords/usability.js';
+import { isOwn, requestRights } from './access.js';
+import type { Context } from './context.js';
+
+const MANAGE = rightSet('manage');
+
+/**
+ * The control of each entry with a password that tells whether one can bind as it: of their own to users, of others to
+ * who has the right `manage` on the entry. Undefined where it tells nothing.
+ */
+export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer | undefined> {
+  const { partition, credentials, policies, schema } = context.services;
+  const rights = requestRights(context)?.rights;
+  return async ({ id, dn }) => {
+    const found = await partition.findRow(schema.parseDn(dn.toString()));
+    if (!found?.id.equals(id)) return undefined;
+    if (rights && !isOwn(context.session.identity, id) && !(rights.of(found).entry & MANAGE)) return undefined;
+    const own = credentials.ofRow(found.row);
+    if (own.passwords.length === 0) return undefined;
+    const policy = await policies.of(id, own);
+    const value = encodeAccountUsability(usabilityOf(own, policy, await partition.accountState(id), Date.now()));
+    const writer = new Writer();
+    encodeControls(writer, [{ oid: ControlOid.accountUsability, critical: false, value }]);
+    return Buffer.from(writer.take());
+  };
+}

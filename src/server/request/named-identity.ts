@@ -1,0 +1,28 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import { EVERYTHING } from '../../partition/index.js';
+import type { Dn } from '../../schema/schema-types.js';
+import { viewerOf } from './access.js';
+import type { Context } from './context.js';
+
+/** Whom a request names: `dn:` and a DN, `u:` and a uid, or a DN alone. */
+export async function namedIdentity(context: Context, identity: string): Promise<Dn> {
+  const { schema } = context.services;
+  if (/^u:/i.test(identity)) return findUser(context, identity.slice(2));
+  return schema.parseDn(identity.replace(/^dn:/i, ''));
+}
+
+async function findUser(context: Context, uid: string): Promise<Dn> {
+  const { partition, schema } = context.services;
+  const viewer = viewerOf(context);
+  const found: string[] = [];
+  for (const base of partition.suffixes) {
+    const filter = { type: 'equal', attribute: 'uid', value: Buffer.from(uid) } as const;
+    const params = { ...EVERYTHING, viewer, base, scope: 'sub', filter, pageSize: 2 } as const;
+    await partition.search(
+      { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000 },
+      { entry: (hit) => void found.push(hit.dn.toString()), reference: () => undefined },
+    );
+  }
+  if (found.length !== 1) throw new LdapError('noSuchObject', `'u:${uid}' does not name exactly one entry by its uid`);
+  return schema.parseDn(found[0]!);
+}

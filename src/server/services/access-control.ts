@@ -1,0 +1,76 @@
+import type { Logger } from 'pino';
+import { CompiledAccess } from '../../access/compiled-access.js';
+import { parseRules } from '../../access/parse-rules.js';
+import { DEFAULT_PRESET, PRESETS } from '../../access/presets.js';
+import type { AccessRules } from '../../access/rule.js';
+import type { Partition } from '../../partition/index.js';
+import type { Maybe } from '../words/maybe.js';
+
+/** Nobody but the administrator may do anything: where the rules of the directory cannot be read. */
+const CLOSED: AccessRules = { rules: [], limits: [], passwordPolicies: [] };
+
+/** The access rules of the directory, compiled once for each version of them. */
+export class AccessControl {
+  readonly #partition: Partition;
+  readonly #log: Pick<Logger, 'error'>;
+  #compiled: CompiledAccess | undefined;
+  /** Those that it was compiled for, as the shared row had them last. */
+  #suffixes: Partition['suffixes'] = [];
+  #compiling: { readonly version: number; readonly made: Promise<CompiledAccess> } | undefined;
+
+  constructor(partition: Partition, log: Pick<Logger, 'error'>) {
+    this.#partition = partition;
+    this.#log = log;
+  }
+
+  /** Those in force, as far as the shared row that was read last says. */
+  current(): Maybe<CompiledAccess> {
+    const { accessVersion: version, suffixes } = this.#partition;
+    if (this.#compiled?.version === version && this.#isFor(suffixes)) return this.#compiled;
+    if (version === 0) return this.#take(this.#compile(0, PRESETS[DEFAULT_PRESET]));
+    if (this.#compiling?.version !== version) this.#compiling = { version, made: this.#load(version) };
+    return this.#compiling.made;
+  }
+
+  /** Another shared row mostly has the same suffixes. */
+  #isFor(suffixes: Partition['suffixes']): boolean {
+    const known = this.#suffixes;
+    if (known === suffixes) return true;
+    if (known.length !== suffixes.length || suffixes.some(({ norm }, i) => !norm.equals(known[i]!.norm))) return false;
+    this.#suffixes = suffixes;
+    return true;
+  }
+
+  async #load(version: number): Promise<CompiledAccess> {
+    try {
+      const stored = await this.#partition.accessRules(version);
+      const compiled = this.#compile(version, stored?.text);
+      return this.#partition.accessVersion === version ? this.#take(compiled) : compiled;
+    } finally {
+      if (this.#compiling?.version === version) this.#compiling = undefined;
+    }
+  }
+
+  #take(compiled: CompiledAccess): CompiledAccess {
+    this.#compiled = compiled;
+    this.#suffixes = this.#partition.suffixes;
+    return compiled;
+  }
+
+  #compile(version: number, text: string | undefined): CompiledAccess {
+    const { compiler, reader } = this.#partition.context;
+    const ground = { suffixes: this.#partition.suffixes, compiler, reader };
+    return new CompiledAccess(version, this.#rules(version, text), ground);
+  }
+
+  #rules(version: number, text: string | undefined): AccessRules {
+    const { rules, faults } = parseRules(text ?? '', this.#partition.schema);
+    if (rules && text !== undefined) return rules;
+    const reason = faults.map(({ line, message }) => `line ${line}: ${message}`).join('; ') || 'they are not there';
+    this.#log.error(
+      { version, reason },
+      'the access rules cannot be read: nobody but the administrator may do anything',
+    );
+    return CLOSED;
+  }
+}

@@ -1,0 +1,24 @@
+import { expect } from 'chai';
+import { covers } from '../../src/access/attribute-set.js';
+import { Schema } from '../../src/schema/index.js';
+
+describe('attributes of a rule', () => {
+  const schema = Schema.load();
+  const set = (...names: string[]) => ({
+    entry: false,
+    children: false,
+    user: true,
+    operational: true,
+    types: new Set(names.map((name) => schema.attribute(name)!)),
+    descriptions: names.map((name) => schema.requireDescription(name)),
+  });
+
+  it('are secrets where these are named, but for those that the server alone writes', () => {
+    const secrets = [...schema.attributes()].filter(({ secret }) => secret).map(({ name }) => name);
+    const all = set('cn', ...secrets);
+    const covered = secrets.filter((name) => covers(all, schema.requireDescription(name)));
+    expect(covered).to.have.members(['userPassword', 'authPassword']);
+    for (const name of secrets) expect(covers(set('cn'), schema.requireDescription(name)), name).to.equal(false);
+    expect(covers(all, schema.requireDescription('cn'))).to.equal(true);
+  });
+});

@@ -1,0 +1,161 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import {
+  ADA,
+  ADMIN,
+  type Ended,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  type RunningServer,
+  rowanDoes,
+  run,
+  Sandbox,
+  SUFFIX,
+} from '../cli/rowan.js';
+import { needs } from '../require.js';
+
+const BRAM = `uid=bram,${PEOPLE}`;
+const SHARED = 'testing123';
+const GROUP = `cn=vpn,ou=groups,${SUFFIX}`;
+
+/** `radiusd.conf` of a server that asks the directory as the `ldap` module does unless told otherwise. */
+function configuration(folder: string, port: number, ldap: URL): string {
+  return `
+prefix = /usr
+libdir = /usr/lib/freeradius
+raddbdir = ${folder}
+run_dir = ${folder}
+logdir = ${folder}
+pidfile = ${folder}/radiusd.pid
+security { allow_vulnerable_openssl = yes }
+modules {
+  pap { }
+  ldap {
+    server = '${ldap.hostname}'
+    port = ${ldap.port}
+    identity = '${ADMIN}'
+    password = '${PASSWORD}'
+    base_dn = '${SUFFIX}'
+    user_dn = "LDAP-UserDn"
+    user {
+      base_dn = "\${..base_dn}"
+      filter = "(uid=%{%{Stripped-User-Name}:-%{User-Name}})"
+    }
+    group {
+      base_dn = "\${..base_dn}"
+      filter = '(objectClass=posixGroup)'
+      membership_attribute = 'memberOf'
+    }
+    options { net_timeout = 10 }
+    pool {
+      start = 1
+      min = 1
+      max = 2
+      spare = 1
+    }
+  }
+}
+server default {
+  client here {
+    ipaddr = 127.0.0.1
+    secret = ${SHARED}
+  }
+  listen {
+    type = auth
+    ipaddr = 127.0.0.1
+    port = ${port}
+  }
+  authorize {
+    ldap
+    if ((ok || updated) && User-Password) {
+      update control { Auth-Type := ldap }
+    }
+    if (&LDAP-Group == "${GROUP}") {
+      update reply { Filter-Id := "vpn" }
+    }
+  }
+  authenticate {
+    Auth-Type LDAP {
+      ldap
+    }
+  }
+}
+`;
+}
+
+async function freePort(): Promise<number> {
+  const socket = createSocket('udp4').bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  const { port } = socket.address();
+  socket.close();
+  return port;
+}
+
+/** FreeRADIUS, whose users and groups are those of the directory. */
+describe('clients: FreeRADIUS', function () {
+  this.timeout(120_000);
+  const sandbox = new Sandbox();
+  let server: RunningServer;
+  let radius: ChildProcess;
+  let port: number;
+
+  before(async function () {
+    needs(this, 'freeradius');
+    await sandbox.initSample();
+    server = await sandbox.serve();
+    port = await freePort();
+    const folder = sandbox.path('radius');
+    mkdirSync(folder);
+    writeFileSync(`${folder}/radiusd.conf`, configuration(folder, port, new URL(server.url)));
+    radius = spawn('freeradius', ['-f', '-l', 'stdout', '-d', folder, '-D', '/usr/share/freeradius'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let told = '';
+    await new Promise<void>((resolve, reject) => {
+      radius.stdout!.on('data', (text) => {
+        told += text;
+        if (told.includes('Ready to process requests')) resolve();
+      });
+      radius.once('exit', () => reject(new Error(`freeradius ended: ${told}`)));
+    });
+  });
+  after(async () => {
+    if (radius) {
+      radius.kill();
+      await exited(radius);
+    }
+    await sandbox.remove();
+  });
+
+  async function answer(user: string, password: string): Promise<string> {
+    const input = `User-Name = "${user}"\nUser-Password = "${password}"\n`;
+    const { stdout, stderr }: Ended = await run(
+      'radclient',
+      ['-x', '-r', '1', '-t', '20', `127.0.0.1:${port}`, 'auth', SHARED],
+      { input },
+    );
+    return stdout + stderr;
+  }
+
+  it('lets in who binds, and no other', async () => {
+    await rowanDoes(['passwd', ADA, '--data', sandbox.data], { input: 'sesame\n' });
+    expect(await answer('ada', 'sesame')).to.include('Received Access-Accept');
+    expect(await answer('ada', 'wrong')).to.include('Received Access-Reject');
+    expect(await answer('nobody', 'sesame')).to.include('Received Access-Reject');
+    await rowanDoes(['account', 'lock', ADA, '--data', sandbox.data]);
+    expect(await answer('ada', 'sesame')).to.include('Received Access-Reject');
+    await rowanDoes(['account', 'unlock', ADA, '--data', sandbox.data]);
+  });
+
+  it('knows groups by memberOf, as it does unless told otherwise', async () => {
+    await rowanDoes(['passwd', BRAM, '--data', sandbox.data], { input: 'sesame\n' });
+    expect(await answer('ada', 'sesame')).to.match(/Access-Accept.*\n.*Filter-Id = "vpn"/);
+    expect(await answer('bram', 'sesame'))
+      .to.include('Access-Accept')
+      .and.to.not.include('Filter-Id');
+  });
+});

@@ -1,0 +1,131 @@
+import { expect } from 'chai';
+import { Partition } from '../../src/partition/index.js';
+import { type AccountState, NO_STATE } from '../../src/partition/model/account-state.js';
+import { CHANGES_TABLE, STATE_TABLE } from '../../src/partition/model/tables.js';
+import { newUuid } from '../../src/partition/model/uuid.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { scanAll } from '../store/suite/fixture.js';
+import { change, ENGINES, type Fixture, openFixture, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
+
+const ANN = `cn=ann,${SUFFIX}`;
+const LOCKED: AccountState = {
+  failures: [1_000, 2_000],
+  lockedUntil: Number.POSITIVE_INFINITY,
+  graceUses: [3_000],
+  lastSuccess: 4_000,
+  since: 5_000,
+  uses: [
+    { id: '0123456789abcdef', time: 6_000 },
+    { id: 'ffffffffffffffff', time: 7_000 },
+  ],
+  totpStep: 8_000,
+};
+
+for (const engine of ENGINES) {
+  describe(`account states (${engine})`, () => {
+    let fixture: Fixture;
+    let ann: Buffer;
+    const state = () => fixture.partition.accountState(ann);
+    const set = (to: AccountState) => fixture.partition.changeAccountState(ann, () => to);
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      ann = await fixture.person('ann', SUFFIX, { userPassword: '{SSHA}x' });
+    });
+    afterEach(async () => {
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
+    it('come back as they were put, and are no change of the entry', async () => {
+      const before = await fixture.read(ANN);
+      const records = await fixture.store.count(CHANGES_TABLE.name, {}, 1000);
+      expect(await state()).to.equal(undefined);
+      await set(LOCKED);
+      expect(await state()).to.deep.equal(LOCKED);
+      await set(NO_STATE);
+      expect(await state()).to.deep.equal(NO_STATE);
+      expect((await fixture.read(ANN)).row.equals(before.row)).to.equal(true);
+      expect(await fixture.store.count(CHANGES_TABLE.name, {}, 1000)).to.equal(records);
+    });
+
+    it('count each of many changes by several processes at once', async () => {
+      const other = await Partition.open(fixture.store, testSchema());
+      const one = (partition: Partition, n: number) =>
+        partition.changeAccountState(ann, (known = NO_STATE) => ({ ...known, failures: [...known.failures, n] }));
+      await Promise.all(Array.from({ length: 40 }, (_, n) => one(n % 2 ? other : fixture.partition, n)));
+      const { failures } = (await state())!;
+      expect([...failures].sort((a, b) => a - b)).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
+    });
+
+    it('go with their entry, and a restored one begins anew', async () => {
+      await set(LOCKED);
+      await fixture.delete(ANN);
+      expect(await fixture.store.get(STATE_TABLE.name, ann)).to.equal(undefined);
+      await set(LOCKED);
+      expect(await fixture.store.get(STATE_TABLE.name, ann), 'of an entry that has gone').to.equal(undefined);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await state()).to.equal(undefined);
+    });
+
+    it('forget failures when the password changes, or the lock of an administrator', async () => {
+      for (const [type, value] of [
+        ['userPassword', '{SSHA}y'],
+        ['pwdAccountLockedTime', '000001010000Z'],
+      ] as const) {
+        await set(LOCKED);
+        await fixture.modify(ANN, change('replace', 'description', `before ${type}`));
+        expect(await state()).to.deep.equal(LOCKED);
+        await fixture.modify(ANN, change('replace', type, value));
+        const { lastSuccess, uses, totpStep } = LOCKED;
+        expect(await state()).to.deep.equal({ ...NO_STATE, lastSuccess, uses, totpStep });
+      }
+      await set(LOCKED);
+      await fixture.partition.clearAccountState(ann);
+      const { since, ...rest } = (await state())!;
+      expect(rest).to.deep.include({ failures: [], lockedUntil: 0, graceUses: [], lastSuccess: LOCKED.lastSuccess });
+      expect(since, 'it counts as used').to.be.greaterThan(LOCKED.since);
+    });
+
+    it('of no entry, and those that cannot be read, are told and removed', async () => {
+      const lost = newUuid();
+      const put = [{ family: 0, qualifier: Buffer.from('failures'), value: Buffer.alloc(7) }];
+      const steps = [
+        { table: STATE_TABLE.name, key: lost, put: [{ ...put[0]!, value: Buffer.alloc(8) }] },
+        { table: STATE_TABLE.name, key: ann, put },
+      ];
+      await fixture.partition.changeNobodysState();
+      await fixture.store.commit({ steps, decisive: 0 });
+      const told = (await fixture.breaches()).map(({ invariant, where }) => `${invariant} ${where}`);
+      expect(told).to.have.members([`state ${uuidText(lost)}`, `state ${uuidText(ann)}`]);
+      expect(await fixture.partition.repair()).to.equal(2);
+      await fixture.expectClean();
+      expect((await scanAll(fixture.store, STATE_TABLE.name, {})).keys).to.have.length(1);
+    });
+
+    it('get their table in a directory of an older version when it is opened to write', async () => {
+      await fixture.store.dropTable(STATE_TABLE.name);
+      const reading = await Partition.open(fixture.store, testSchema(), { readOnly: true });
+      expect(await reading.accountState(ann)).to.equal(undefined);
+      expect(await reading.check(() => undefined)).to.equal(0);
+      expect((await fixture.store.tables()).map(({ name }) => name)).to.not.include(STATE_TABLE.name);
+      const writing = await Partition.open(fixture.store, testSchema());
+      await writing.changeAccountState(ann, () => LOCKED);
+      expect(await writing.accountState(ann)).to.deep.equal(LOCKED);
+    });
+  });
+}
+
+describe('account states', () => {
+  it('outlive the process (lmdb)', async function () {
+    if (!ENGINES.includes('lmdb')) this.skip();
+    const fixture = await openFixture('lmdb');
+    const ann = await fixture.person('ann', SUFFIX);
+    await fixture.partition.changeAccountState(ann, () => LOCKED);
+    await fixture.partition.close();
+    const store = await openLmdbStore(fixture.folder!, { readOnly: true });
+    const partition = await Partition.open(store, testSchema(), { readOnly: true });
+    expect(await partition.accountState(ann)).to.deep.equal(LOCKED);
+    await fixture.close();
+    await partition.close();
+  });
+});
