@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 import Mocha from 'mocha';
 
-const GRACE_MS = 10_000;
+const GRACE_MS = 60_000;
 const { Base, Spec } = Mocha.reporters;
 
 // Mocha would leave it unheard, and whoever waits for that promise waits until the test's time is over.

@@ -4,11 +4,16 @@
  *
  * FILE is a part of a test file's path (`cli`, `store/suite`); none means all. The files are run by several processes
  * (`test-lane.mjs`), each one file after another: those over HBase by one, which starts a single HBase for them, the
- * others by `--lanes` (2). What failed is told once more at the end, then the tests that `test/require.ts` left out
- * because a program is missing. The last line is `N passed, N failed`.
+ * others by `--lanes` (2).
  *
- * `--soak` runs the tests that take longer than one wants to wait, those of `test/rounds.ts`, at their full length,
- * `--times N` at N times that.
+ * When all files are done, a file that failed runs once more, alone. If it passes then, its tests count as passed, and
+ * its first failure is printed under `=== FLAKY ===`. More than three flaky files fail the run. `--bail` gives no second
+ * run.
+ *
+ * The end of the output lists the ten slowest files, the flaky files, the failures, and the tests that
+ * `test/require.ts` left out because a program is missing. The last line is `N passed, N failed`.
+ *
+ * `--soak` runs the tests of `test/rounds.ts` at their full length, `--times N` at N times that.
  */
 import { fork } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -18,6 +23,10 @@ import { parseArgs } from 'node:util';
 
 /** A file that takes longer blocks its process, and no time-out of mocha's is heard. */
 const FILE_MS = 20 * 60_000;
+/** The most files that may fail first and pass then. */
+const MOST_FLAKY = 3;
+/** How many files the list of the slowest ones has. */
+const SLOWEST = 10;
 const root = fileURLToPath(new URL('..', import.meta.url));
 const LANE = fileURLToPath(new URL('test-lane.mjs', import.meta.url));
 
@@ -83,18 +92,22 @@ function queues() {
 }
 
 const env = values.soak ? { ...process.env, ROWAN_SOAK: String(times) } : process.env;
-const total = { passed: 0, failed: 0, skipped: 0 };
-const failures = [];
+/** The last result of each task: `{ passed, failed, skipped, failures }`. */
+const results = new Map();
+/** The failures of the first run of each task that passed in its second. */
+const flaky = new Map();
+const seconds = new Map();
 const missing = new Map();
+/** What belongs to no file. */
+const others = { passed: 0, failed: 0, skipped: 0, failures: [] };
+
+const failure = (title, why) => `  1) ${title}:\n     ${why}\n`;
+const nameOf = ({ file, part }) => `${relative(folder, file)}${part === 'hbase' ? ', over HBase' : ''}`;
+const sum = (key) => [...results.values(), others].reduce((total, result) => total + result[key], 0);
 
 function failed(title, why) {
-  total.failed++;
-  failures.push(`  1) ${title}:\n     ${why}\n`);
-}
-
-function count(result) {
-  for (const name of Object.keys(total)) total[name] += result[name];
-  failures.push(...result.failures);
+  others.failed++;
+  others.failures.push(failure(title, why));
 }
 
 /** One process after another, until the queue is empty. */
@@ -110,15 +123,19 @@ class Lane {
     while (this.#queue.length > 0) await this.#process();
   }
 
-  /** Resolves when it has ended: all is done, or it died of a file. */
+  /** Resolves when the process has ended: the queue is empty, or a file has ended the process. */
   #process() {
     const child = fork(LANE, [], { env, stdio: 'inherit' });
     let task;
     let begun;
     let timer;
-    const next = () => {
+    const done = (result) => {
       clearTimeout(timer);
-      if (values.bail && total.failed > 0) this.#queue.length = 0;
+      results.set(task, result);
+      seconds.set(task, (Date.now() - begun) / 1000);
+    };
+    const next = () => {
+      if (values.bail && sum('failed') > 0) this.#queue.length = 0;
       task = this.#queue.shift();
       if (!task) return child.send(null);
       begun = Date.now();
@@ -127,47 +144,78 @@ class Lane {
       timer = setTimeout(() => child.kill('SIGKILL'), FILE_MS);
     };
     child.on('message', (result) => {
-      const name = relative(folder, task.file);
-      const seconds = Math.round((Date.now() - begun) / 1000);
+      done(result);
       if (result.output)
-        process.stdout.write(
-          `\n${name}${task.part === 'hbase' ? ', over HBase' : ''} (${seconds} s)${result.output}\n`,
-        );
-      count(result);
+        process.stdout.write(`\n${nameOf(task)} (${Math.round(seconds.get(task))} s)${result.output}\n`);
       this.#leftOut = result.leftOut;
       next();
     });
     next();
     return new Promise((resolve) => {
       child.once('exit', (code, signal) => {
-        clearTimeout(timer);
         for (const { part, remedy, tests } of this.#leftOut)
-          missing.set(part, { remedy, tests: [...(missing.get(part)?.tests ?? []), ...tests] });
+          missing.set(part, { remedy, tests: new Set([...(missing.get(part)?.tests ?? []), ...tests]) });
         this.#leftOut = [];
-        if (task)
-          failed(relative(folder, task.file), `its process ended before it did, with ${signal ?? `code ${code}`}`);
-        else if (code !== 0) failed('the tests', 'some of them left something open, see above');
+        if (task) {
+          const why = `its process ended before it did, with ${signal ?? `code ${code}`}`;
+          done({ passed: 0, failed: 1, skipped: 0, failures: [failure(nameOf(task), why)] });
+        } else if (code !== 0) failed('the tests', 'some of them left something open, see above');
         resolve();
       });
     });
   }
 }
 
-function report() {
-  if (failures.length > 0) process.stdout.write('\n=== FAILED ===\n');
-  for (const [n, text] of failures.entries()) process.stdout.write(`${text.replace(/^(\s*)1\) /, `$1${n + 1}) `)}\n`);
-  if (missing.size > 0) process.stdout.write('\n=== LEFT OUT: these tests did not run ===\n');
-  for (const [part, { remedy, tests }] of missing)
-    process.stdout.write(`${part} is missing (${remedy}):\n${tests.map((test) => `  - ${test}\n`).join('')}`);
-  if (missing.size > 0) process.stdout.write('=== set ROWAN_TEST_REQUIRE=all to make this a failure ===\n');
-  const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
-  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
+/** Runs each file that failed once more, alone. */
+async function secondRun() {
+  const firsts = new Map([...results].filter(([, { failed }]) => failed > 0));
+  if (values.bail || firsts.size === 0) return;
+  process.stdout.write('\n=== AGAIN: the files that failed ===\n');
+  await new Lane([...firsts.keys()]).run();
+  for (const [task, { failures }] of firsts) if (results.get(task).failed === 0) flaky.set(task, failures);
+  if (flaky.size > MOST_FLAKY) failed('the tests', `${flaky.size} files are flaky, and ${MOST_FLAKY} may be`);
 }
 
-const { overHBase, others } = queues();
-if (overHBase.length + others.length === 0)
+function section(title, lines) {
+  if (lines.length > 0) process.stdout.write(`\n=== ${title} ===\n${lines.join('')}`);
+}
+
+function report() {
+  const slowest = [...seconds].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  if (seconds.size > SLOWEST)
+    section(
+      'SLOWEST',
+      slowest.map(([task, taken]) => `${taken.toFixed(0).padStart(5)} s  ${nameOf(task)}\n`),
+    );
+  section(
+    'FLAKY: these files failed and then passed',
+    [...flaky].flatMap(([task, failures]) => [`${nameOf(task)}\n`, ...failures.map((text) => `${text}\n`)]),
+  );
+  const failures = [...results.values(), others].flatMap((result) => result.failures);
+  section(
+    'FAILED',
+    failures.map((text, n) => `${text.replace(/^(\s*)1\) /, `$1${n + 1}) `)}\n`),
+  );
+  section(
+    'LEFT OUT: these tests did not run',
+    [...missing].map(
+      ([part, { remedy, tests }]) =>
+        `${part} is missing (${remedy}):\n${[...tests].map((test) => `  - ${test}\n`).join('')}`,
+    ),
+  );
+  if (missing.size > 0) process.stdout.write('=== set ROWAN_TEST_REQUIRE=all to make this a failure ===\n');
+  const skipped = sum('skipped') > 0 ? `, ${sum('skipped')} skipped` : '';
+  process.stdout.write(`\n${sum('passed')} passed, ${sum('failed')} failed${skipped}\n`);
+}
+
+const tasks = queues();
+if (tasks.overHBase.length + tasks.others.length === 0)
   usage(`no test file in ${relative(root, folder)} matches ${positionals.join(', ')}`);
-await Promise.all([new Lane(overHBase).run(), ...Array.from({ length: lanes }, () => new Lane(others).run())]);
-if (total.passed + total.failed + total.skipped === 0) failed('the tests', `none matches ${values.grep}`);
+await Promise.all([
+  new Lane(tasks.overHBase).run(),
+  ...Array.from({ length: lanes }, () => new Lane(tasks.others).run()),
+]);
+await secondRun();
+if (sum('passed') + sum('failed') + sum('skipped') === 0) failed('the tests', `none matches ${values.grep}`);
 report();
-process.exitCode = total.failed > 0 ? 1 : 0;
+process.exitCode = sum('failed') > 0 ? 1 : 0;
