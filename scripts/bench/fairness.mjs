@@ -59,7 +59,7 @@ async function lineOf(arena, probe, name, load, ms) {
   return [name, ...[busy, idle].flatMap(({ p50, p99, longest }) => [p50, p99, longest].map((n) => n.toFixed(1)))];
 }
 
-/** Waits until the server has done what was asked of it before: what it does for the dead is no part of the next load. */
+/** Waits until the server has done what was asked of it before: that is no part of the next load. */
 async function quiet(pid) {
   for (let before = cpuSeconds(pid), still = 0; still < 3; before = cpuSeconds(pid)) {
     await sleep(30);
