@@ -21,6 +21,8 @@ npm run bench -- scale [options]   how cost grows with the number of entries
 npm run bench -- access [options]  what access rules cost
 npm run bench -- groups [options]  what groups cost
 npm run bench -- binds [options]   how long a bind takes that fails
+npm run bench -- fairness [options] how long a search waits beside requests at their largest
+npm run bench -- memory            what a server holds beside clients that ask for more than it may keep
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
@@ -77,6 +79,8 @@ const programs = {
   access: './access.mjs',
   groups: './groups.mjs',
   binds: './binds.mjs',
+  fairness: './fairness.mjs',
+  memory: './memory.mjs',
   flame: './flame.mjs',
   profile: './profile.mjs',
   hbase: './hbase.mjs',

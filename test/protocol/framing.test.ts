@@ -35,8 +35,7 @@ function refusal(bytes: Buffer | string, max = maxMessageBytes): ProtocolError {
   return error;
 }
 
-describe('protocol: framing', function () {
-  this.timeout(20_000);
+describe('protocol: framing', () => {
   it('whole messages of one chunk come out as views', () => {
     const framer = new Framer({ maxMessageBytes });
     const chunk = Buffer.concat(messages);
@@ -85,8 +84,8 @@ describe('protocol: framing', function () {
     }),
   );
 
-  it('4 MB one byte at a time, in time linear in their number', () => {
-    const message = seq(str(Buffer.alloc(4 << 20, 7)));
+  it('1 MB one byte at a time', () => {
+    const message = seq(str(Buffer.alloc(1 << 20, 7)));
     const framer = new Framer({ maxMessageBytes: message.length });
     const out: Buffer[] = [];
     for (let i = 0; i < message.length; i++) {
@@ -98,7 +97,12 @@ describe('protocol: framing', function () {
   });
 
   it('allocates by what arrived, not by what a length claims', () => {
-    const before = process.memoryUsage().arrayBuffers;
+    const { allocUnsafeSlow } = Buffer;
+    let allocated = 0;
+    Buffer.allocUnsafeSlow = (size) => {
+      allocated += size;
+      return allocUnsafeSlow(size);
+    };
     const framers = Array.from({ length: 200 }, () => {
       const framer = new Framer({ maxMessageBytes: 0x7fffffff + 6 });
       framer.push(Buffer.from([0x30, 0x84, 0x7f, 0xff, 0xff, 0xff, 2, 1, 1]));
@@ -109,7 +113,8 @@ describe('protocol: framing', function () {
       }
       return framer;
     });
-    expect(process.memoryUsage().arrayBuffers - before).to.be.below(4 << 20);
+    Buffer.allocUnsafeSlow = allocUnsafeSlow;
+    expect(allocated).to.be.within(framers.length * 1009, framers.length * 2048);
     expect(framers.map((framer) => framer.pending)).to.deep.equal(framers.map(() => 1009));
   });
 

@@ -32,7 +32,6 @@ function refused(bytes: Buffer): ProtocolError {
 const MUTATED = rounds(60_000, 300_000);
 
 describe('protocol: malformed messages', function () {
-  this.timeout(60_000);
   const { stackTraceLimit } = Error;
   before('a million errors without stacks', () => {
     Error.stackTraceLimit = 0;
@@ -214,8 +213,7 @@ describe('protocol: what a refused request tells', () => {
   });
 });
 
-describe('protocol: bounds of one message', function () {
-  this.timeout(60_000);
+describe('protocol: bounds of one message', () => {
   const deep = (tag: number, depth: number): Buffer => searchWith(nested(tag, depth));
 
   it('filters up to the depth that is allowed', () => {

@@ -139,8 +139,7 @@ describe('protocol: cancel', () => {
   }
 });
 
-describe('protocol: values', function () {
-  this.timeout(20_000);
+describe('protocol: values', () => {
   it('a control without a value has none', () => {
     expectNoValue({ oid: '1.2', critical: true, value: undefined }, 'ManageDsaIT');
     expectNoValue({ oid: '1.2', critical: true, value: b('') }, 'ManageDsaIT');

@@ -5,8 +5,7 @@ import { seeded } from './random.js';
 
 const lengths = [0, 1, 7, 8, 9, 80, 81, 127, 128, 129, 255, 256, 65_535, 65_536, 70_000];
 
-describe('protocol: writer', function () {
-  this.timeout(20_000);
+describe('protocol: writer', () => {
   it('octet strings of every length, whole and in part', () => {
     const writer = new Writer();
     for (const length of [...lengths, 0x1000000]) {

@@ -12,8 +12,7 @@ describe('server: abandon and cancel', () => {
   let client: RawClient;
   const longSearch = searchRequest(PEOPLE, { scope: 'sub', filter: UNINDEXED });
 
-  before(async function () {
-    this.timeout(20_000);
+  before(async () => {
     running = await start({}, 3000);
     client = await RawClient.open(running.port);
     await client.bind(ADMIN.dn, ADMIN.password);
@@ -98,19 +97,6 @@ describe('server: abandon and cancel', () => {
   });
 
   it('a long search lets others through', async () => {
-    const other = await RawClient.open(running.port);
-    const long = client.sendTogether(Array.from({ length: 20 }, () => longSearch));
-    let rounds = 0;
-    let ended = false;
-    const all = Promise.all(long.map((id) => client.answer(id))).then(() => {
-      ended = true;
-    });
-    while (!ended) {
-      expect((await other.search('')).code).to.equal(0);
-      rounds++;
-    }
-    await all;
-    expect(rounds).to.be.greaterThan(1);
-    other.close();
+    expect((await client.answer(await client.overtaken(longSearch))).code).to.equal(0);
   });
 });

@@ -8,8 +8,7 @@ import { MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { ADMIN, emptyPartition, fill, PEOPLE, personDn, type Running, SUFFIX, start, testSchema } from './directory.js';
 
-describe('damage of what is stored', function () {
-  this.timeout(30_000);
+describe('damage of what is stored', () => {
   let folder: string;
   let partition: Partition;
   let lost: Buffer;

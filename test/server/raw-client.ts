@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { expect } from 'chai';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { Framer } from '../../src/protocol/framing.js';
@@ -40,6 +41,8 @@ export class RawClient {
   #id = 0;
   #wake: (() => void)[] = [];
   closed = false;
+  /** The operations that were answered, in the order of the answers. */
+  readonly answered: number[] = [];
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -60,7 +63,9 @@ export class RawClient {
     socket.on('data', (chunk: Buffer) => {
       this.#framer.push(chunk);
       for (let frame = this.#framer.next(); frame; frame = this.#framer.next()) {
-        this.#messages.push(decodeResponse(frame.buffer, frame.start, frame.end));
+        const message = decodeResponse(frame.buffer, frame.start, frame.end);
+        this.#messages.push(message);
+        if ('code' in message.response) this.answered.push(message.id);
       }
       this.#awake();
     });
@@ -145,6 +150,14 @@ export class RawClient {
   async notice(): Promise<Final | undefined> {
     const found = await this.#until(() => this.#messages.find((m) => m.id === 0));
     return found?.response as Final | undefined;
+  }
+
+  /** Sends `request` and searches behind it, which are answered first; the messageID of the request. */
+  async overtaken(request: Request): Promise<number> {
+    const [id, ...behind] = this.sendTogether([request, ...Array.from({ length: 5 }, () => searchRequest(''))]);
+    for (const one of behind) expect((await this.answer(one)).code).to.equal(0);
+    expect(this.answered.slice(0, this.answered.lastIndexOf(behind.at(-1)!))).to.not.include(id);
+    return id!;
   }
 
   /** Whether anything of operation `id` has come so far. */

@@ -103,7 +103,7 @@ describe('server: who waits for room', () => {
     } finally {
       await running.stop();
     }
-  }).timeout(20_000);
+  });
 });
 
 /** What each peer is sent over and over, from a place of its own. */
@@ -168,7 +168,7 @@ describe('server: what goes out', () => {
         far.destroy();
       }
     }
-  }).timeout(30_000);
+  });
 
   it('is told to be taken once a piece, of which the socket may read until then; an empty piece is none', async () => {
     const [near, far] = await pair();

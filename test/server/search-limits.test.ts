@@ -3,6 +3,7 @@ import type { Partition } from '../../src/partition/index.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { faulty } from '../store/faulty.js';
+import { StoppedClock } from './clock.js';
 import { ADMIN, emptyPartition, fill, PEOPLE, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';
 
@@ -11,7 +12,6 @@ const ALL = { scope: 'one', filter: { type: 'present', attribute: 'uid' } } as c
 const UNINDEXED = { scope: 'one', filter: { type: 'present', attribute: 'description' } } as const;
 
 describe('server: limits of a search', () => {
-  let delay: number | undefined;
   /** Called whenever the store reads on in a scan. */
   let scans = (): void => undefined;
   let partition: Partition;
@@ -21,15 +21,14 @@ describe('server: limits of a search', () => {
 
   before(async () => {
     const store = faulty(openMemoryStore(), ({ at }) => {
-      if (at !== 'scan') return undefined;
-      scans();
-      return delay === undefined ? undefined : { do: 'delay', ms: delay };
+      if (at === 'scan') scans();
+      return undefined;
     });
     partition = await emptyPartition(store);
     await fill(partition, PERSONS);
   });
   afterEach(async () => {
-    delay = undefined;
+    scans = () => undefined;
     admin.close();
     user.close();
     await running.stop();
@@ -61,7 +60,8 @@ describe('server: limits of a search', () => {
 
   it('of time: what was found until then, then timeLimitExceeded', async () => {
     await serve({ 'limits.search.timeLimitSeconds': 1 });
-    delay = 1100;
+    using clock = new StoppedClock();
+    scans = () => clock.pass(1100);
     for (const [client, timeLimit] of [
       [admin, 1],
       [user, 0],
@@ -85,15 +85,15 @@ describe('server: limits of a search', () => {
     it(`of time: whatever the clock of the system says, set ${direction} meanwhile`, async () => {
       await serve({});
       const { now } = Date;
-      delay = timeLimit === 1 ? 1100 : 0;
+      using clock = new StoppedClock();
       scans = () => {
+        if (timeLimit === 1) clock.pass(1100);
         Date.now = () => now() + hours * 3_600_000;
       };
       try {
         const answer = await user.search(PEOPLE, { ...UNINDEXED, timeLimit });
         expect(answer.code, answer.final.message).to.equal(code);
       } finally {
-        scans = () => undefined;
         Date.now = now;
       }
     });

@@ -6,12 +6,13 @@ import { join } from 'node:path';
 import { connect as tlsConnect } from 'node:tls';
 import { expect } from 'chai';
 import { makeCertificate } from '../require.js';
+import { StoppedClock } from './clock.js';
 import { ADMIN, personDn, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';
 
 describe('server: shutdown', () => {
   it('answers what it has begun and says goodbye, closes idle connections without a word, refuses what is new', async () => {
-    const running = await start({ shutdownSeconds: 5 }, 3);
+    const running = await start({ shutdownSeconds: 60 }, 3);
     const busy = await RawClient.open(running.port);
     const idle = await RawClient.open(running.port);
     await busy.bind(ADMIN.dn, ADMIN.password);
@@ -44,8 +45,10 @@ describe('server: shutdown', () => {
   it('does not wait for idle clients, nor for TLS handshakes, nor for who leaves his side open', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'rowan-shutdown-'));
     const { cert, key } = makeCertificate(folder);
+    // They would be given seconds to close and for handshakes, which never pass.
+    using _ = new StoppedClock();
     const listen = ['ldap://127.0.0.1:0', 'ldaps://127.0.0.1:0'];
-    const running = await start({ listen, 'tls.cert': cert, 'tls.key': key, shutdownSeconds: 60 }, 1);
+    const running = await start({ listen, 'tls.cert': cert, 'tls.key': key, shutdownSeconds: 600 }, 1);
     const port = Number(new URL(running.urls[1]!).port);
     const idle = await RawClient.open(running.port, true);
     await idle.bind(ADMIN.dn, ADMIN.password);
@@ -56,19 +59,19 @@ describe('server: shutdown', () => {
     for (const socket of [handshaking, encrypted]) socket.on('error', () => undefined).resume();
     while (running.server.services.statistics.connectionsCurrent < 2) await new Promise(setImmediate);
     const gone = once(handshaking, 'close');
-    const began = performance.now();
     await running.stop();
-    // They were given five seconds to close, and handshakes 30.
-    expect(performance.now() - began).to.be.lessThan(4000);
     await gone;
     idle.socket.end();
     expect(await idle.notice()).to.equal(undefined);
     for (const socket of [idle.socket, handshaking, encrypted]) socket.destroy();
     rmSync(folder, { recursive: true, force: true });
-  }).timeout(10_000);
+  });
 
   it('does not wait for ever for a client that does not read or close', async () => {
-    const running = await start({ shutdownSeconds: 1, 'limits.unsentBytes': 64 * 1024 }, 3);
+    const running = await start(
+      { shutdownSeconds: 1, 'limits.slowReaderSeconds': 0, 'limits.unsentBytes': 64 * 1024 },
+      3,
+    );
     const client = await RawClient.open(running.port);
     await client.bind(ADMIN.dn, ADMIN.password);
     client.socket.pause();
@@ -76,5 +79,5 @@ describe('server: shutdown', () => {
     while (running.server.services.statistics.operations.search === 0) await new Promise(setImmediate);
     await running.stop();
     client.close();
-  }).timeout(8000);
+  });
 });

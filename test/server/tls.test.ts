@@ -9,6 +9,7 @@ import { expect } from 'chai';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { makeCertificate, needs } from '../require.js';
+import { StoppedClock } from './clock.js';
 import { ADMIN, emptyPartition, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
@@ -26,10 +27,7 @@ describe('server: TLS and ldapi', () => {
     const { cert, key } = makeCertificate(folder);
     ca = readFileSync(cert);
     const listen = ['ldap://127.0.0.1:0', 'ldaps://127.0.0.1:0', ldapi];
-    running = await start(
-      { listen, 'tls.cert': cert, 'tls.key': key, 'limits.bindSeconds': 1, 'passwords.requireTls': true },
-      2,
-    );
+    running = await start({ listen, 'tls.cert': cert, 'tls.key': key, 'passwords.requireTls': true }, 2);
   });
   after(async () => {
     await running?.stop();
@@ -157,13 +155,21 @@ describe('server: TLS and ldapi', () => {
   });
 
   it('half a handshake is ended after its time, ldaps and StartTLS', async () => {
-    const raw = connect(ldapsPort(), '127.0.0.1');
+    using clock = new StoppedClock();
+    const [cert, key] = [join(folder, 'server.crt'), join(folder, 'server.key')];
+    const listen = ['ldap://127.0.0.1:0', 'ldaps://127.0.0.1:0'];
+    const settings = { listen, 'tls.cert': cert, 'tls.key': key, 'limits.bindSeconds': 1 };
+    const hasty = await start(settings, 0, running.partition);
+    const raw = connect(Number(new URL(hasty.urls[1]!).port), '127.0.0.1').resume();
+    const closed = once(raw, 'close');
     raw.write(Buffer.from('1603010200010001fc0303', 'hex'));
-    const client = await RawClient.open(running.port);
+    const client = await RawClient.open(hasty.port);
     expect((await client.request(START_TLS)).code).to.equal(0);
     client.write(Buffer.from('1603010200010001fc0303', 'hex'));
-    await Promise.all([once(raw.resume(), 'close'), client.ended()]);
-  }).timeout(10_000);
+    clock.pass(1001);
+    await Promise.all([closed, client.ended()]);
+    await hasty.stop();
+  });
 
   it('StartTLS without a certificate is not offered', async () => {
     const bare = await start({}, 0, running.partition);

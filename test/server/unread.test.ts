@@ -88,7 +88,7 @@ describe('server: answers that nobody reads', () => {
     const rest = running.server.services.statistics.entriesSent;
     for (let i = 0; i < 5; i++) expect((await probe.search(PEOPLE, { scope: 'one' })).entries).to.have.length(60);
     expect(running.server.services.statistics.entriesSent - rest, 'nobody else has gone on').to.equal(5 * 60);
-  }).timeout(60_000);
+  });
 
   it('have their searches stand still: nothing is read for them', async () => {
     const lazy = await Promise.all(Array.from({ length: 4 }, open));
@@ -99,13 +99,13 @@ describe('server: answers that nobody reads', () => {
     }
     await untilItRests();
     const { rows } = work;
-    await sleep(200);
+    for (let turn = 0; turn < 1000; turn++) await new Promise(setImmediate);
     expect(work.rows).to.equal(rows);
     const reading = lazy.at(-1)!;
     reading.socket.resume();
     expect((await reading.answer(last)).code).to.equal(0);
     expect(work.rows, 'there was something left to read').to.be.above(rows);
-  }).timeout(60_000);
+  });
 
   it('who reads again gets everything, in any number of searches', async () => {
     const client = await open();
@@ -117,7 +117,7 @@ describe('server: answers that nobody reads', () => {
       const answer = await client.answer(id);
       expect([answer.code, answer.entries.length]).to.deep.equal([0, PEOPLE_COUNT]);
     }
-  }).timeout(60_000);
+  });
 
   it('a search of one connection does not wait for the hundreds of another', async () => {
     const greedy = await open();
@@ -133,5 +133,5 @@ describe('server: answers that nobody reads', () => {
     // They ride together, but no more than 32 of one connection at a time.
     expect(heard() - before).to.be.lessThan(200);
     for (const id of ids.slice(1)) await greedy.answer(id);
-  }).timeout(60_000);
+  });
 });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
 import { encodeRequest } from '../../../src/protocol/encode-request.js';
@@ -13,8 +14,6 @@ import { type Arena, type Load, userDn } from './arena.js';
 const MIB = 1024 * 1024;
 const START_TLS = { op: 'extended', oid: ExtendedOid.startTls, value: undefined } as const;
 
-const tick = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, 5));
-
 /** Requests of which a byte comes at a time; `how` opens a connection that may send them. */
 function slowly(connections: number, how: (arena: Arena) => Promise<RawClient>, request: Request): Load {
   const bytes = encodeRequest({ id: 99, request, controls: [] });
@@ -22,7 +21,7 @@ function slowly(connections: number, how: (arena: Arena) => Promise<RawClient>, 
     const clients = await Promise.all(Array.from({ length: connections }, () => how(arena)));
     for (let at = 0; goes(); at++) {
       for (const client of clients) client.write(bytes.subarray(at, at + 1));
-      await tick();
+      await sleep(5);
     }
     for (const client of clients) client.close();
   };
@@ -86,7 +85,7 @@ async function pipelines(arena: Arena, goes: () => boolean): Promise<void> {
     clients.map(async (client) => {
       do {
         const ids = client.sendTogether(Array.from({ length: 1000 }, (_, n) => searchRequest(userDn(n))));
-        await client.answer(ids.at(-1)!);
+        for (const id of ids) await client.answer(id);
       } while (goes());
     }),
   );
