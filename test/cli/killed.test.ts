@@ -25,8 +25,7 @@ describe('cli: killed with -9', () => {
   /** The same directory, looked at from here. */
   let partition: Partition;
 
-  before(async function () {
-    this.timeout(30_000);
+  before(async () => {
     await sandbox.init();
     const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, String(COUNT)]);
     await rowanDoes(['import', '--data', sandbox.data, '-'], { input: stdout });
@@ -94,7 +93,7 @@ describe('cli: killed with -9', () => {
     expect(await state()).to.equal('ready');
     expect(await explain(filter)).to.deep.equal({ plan: 'index', entries: 11 });
     expect(await breaches()).to.equal(0);
-  }).timeout(30_000);
+  });
 
   it('a uniqueness constraint comes into force from where its command died', async () => {
     const command = ['unique', 'add', 'uid', '--data', sandbox.data];
@@ -127,7 +126,7 @@ describe('cli: killed with -9', () => {
     expect(Number(read.replace(',', ''))).to.be.within(0, COUNT);
     expect((await constraint())?.record.ready).to.equal(true);
     expect(await breaches()).to.equal(0);
-  }).timeout(30_000);
+  });
 
   it('an index that was only begun is waited for until it is known that nobody is at it, and that is said', async () => {
     const [title, qualifier] = ['2.5.4.12', claimName('2.5.4.12')];
@@ -156,7 +155,7 @@ describe('cli: killed with -9', () => {
     expect(await ready).to.match(/index on title is ready/);
     expect(await exited(again)).to.equal(0);
     expect(await breaches()).to.equal(0);
-  }).timeout(30_000);
+  });
 
   it('repair does the rest when it is given again', async () => {
     const { store } = partition;
@@ -178,5 +177,5 @@ describe('cli: killed with -9', () => {
     expect(await breaches()).to.equal(0);
     const found = await rowanDoes(['export', '--data', sandbox.data, '--no-operational']);
     expect(found.match(/^dn: uid=/gm)).to.have.length(COUNT);
-  }).timeout(30_000);
+  });
 });
