@@ -1,5 +1,4 @@
-import { type ChildProcess, spawnSync } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
@@ -11,6 +10,7 @@ import { readUniqueState } from '../../src/partition/model/unique-rows.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { cellValue } from '../../src/store/row.js';
 import { testSchema } from '../server/directory.js';
+import { KILLED_CHILD } from './killed-child.js';
 import { exited, heard, PEOPLE_SCRIPT, rowanDoes, run, Sandbox, SUFFIX, startRowan } from './rowan.js';
 
 const CN = '2.5.4.3';
@@ -36,9 +36,8 @@ describe('cli: killed with -9', () => {
     await sandbox.remove();
   });
 
-  async function kill(child: ChildProcess): Promise<void> {
-    child.kill('SIGKILL');
-    expect(await exited(child)).to.equal('SIGKILL');
+  function killedAt(work: string): void {
+    expect(spawnSync(process.execPath, [KILLED_CHILD, sandbox.data, work]).signal).to.equal('SIGKILL');
   }
 
   async function explain(filter: string): Promise<{ plan: string; entries: number }> {
@@ -75,11 +74,7 @@ describe('cli: killed with -9', () => {
     expect(await explain(filter)).to.deep.equal(byTable);
     let at = '';
     for (let kills = 0; kills < 2; kills++) {
-      const builder = startRowan(command);
-      for (let now = at; now === at && builder.exitCode === null; now = (await cursor()) ?? at) await sleep(1);
-      // On a machine that is busy elsewhere the rest may be done before the second signal comes.
-      if (kills > 0 && builder.exitCode === 0) break;
-      await kill(builder);
+      killedAt('index');
       const stopped = (await cursor()) ?? '';
       expect(stopped, 'where it was killed').to.match(/^[0-9a-f]{32}$/);
       expect(stopped > at, 'it went on from there').to.equal(true);
@@ -108,14 +103,7 @@ describe('cli: killed with -9', () => {
     };
     let at = '';
     for (let kills = 0; kills < 2; kills++) {
-      const child = startRowan(command);
-      for (let now = at; now === at && child.exitCode === null; now = await done()) await sleep(1);
-      // On a machine that is busy elsewhere the rest may be done before the second signal comes.
-      if (kills > 0 && (child.exitCode === 0 || (await constraint())?.record.ready)) {
-        if (child.exitCode === null) await exited(child);
-        return;
-      }
-      await kill(child);
+      killedAt('unique');
       const stopped = await done();
       expect(stopped > at, 'it went on from there').to.equal(true);
       at = stopped;
@@ -169,9 +157,7 @@ describe('cli: killed with -9', () => {
     scan.close();
     const broken = await breaches();
     const command = ['repair', '--data', sandbox.data];
-    const repair = startRowan(command);
-    await heard(repair, 'treeRow ');
-    await kill(repair);
+    killedAt('repair');
     expect(await breaches(), 'when it was killed').to.be.within(1, broken - 1);
     expect(await rowanDoes(command)).to.match(/^repaired: /m);
     expect(await breaches()).to.equal(0);
