@@ -6,7 +6,7 @@ import { testSchema } from '../server/directory.js';
 /** The file that Node runs. */
 export const KILLED_CHILD = fileURLToPath(import.meta.url);
 
-/** What commands do; `begin` is called when the long part begins, with the number of its writes that it lives to see. */
+/** What commands do; `begin` is called before the long part, with the number of the write that it is killed at. */
 const WORK: Readonly<Record<string, (partition: Partition, begin: (writes: number) => void) => Promise<unknown>>> = {
   async index(partition, begin) {
     await partition.addIndex('cn', { substring: true });

@@ -67,7 +67,14 @@ describe('cli: requests that would hold the event loop', () => {
 
   before(async () => {
     await sandbox.initSample();
-    server = await serve(sandbox.data, ['--limits-message-bytes', '32MiB', '--log-slow-search-rows', '2']);
+    server = await serve(sandbox.data, [
+      '--limits-message-bytes',
+      '32MiB',
+      '--log-slow-search-rows',
+      '2',
+      '--shutdown-seconds',
+      '600',
+    ]);
     [client, other] = [await RawClient.open(server.port), await RawClient.open(server.port)];
     for (const one of [client, other]) expect(await one.bind(ADMIN, PASSWORD)).to.equal(0);
   });
