@@ -1,6 +1,18 @@
+import { type ChildProcess, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { RejectsFile } from '../../src/cli/import/rejects.js';
@@ -25,31 +37,91 @@ function recordOf(sandbox: Sandbox, file: string): string {
   return `${sandbox.data}/import-${createHash('sha256').update(file).digest('hex').slice(0, 8)}.json`;
 }
 
+/** A record that is refused, and longer than a pipe holds. */
+const stop = (name: string): string => `dn: cn=${name}\nno colon\ncn: ${name.repeat(200_000 / name.length)}\n\n`;
+
+/** An import that stands still at each `stop`: it writes what it refuses to a pipe that is read slowly. */
+class StoppedImport {
+  readonly process: ChildProcess;
+  readonly #pipe: number;
+  #said = '';
+
+  constructor(sandbox: Sandbox, path: string) {
+    const pipe = sandbox.path('pipe');
+    expect(spawnSync('mkfifo', [pipe]).status).to.equal(0);
+    this.#pipe = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+    this.process = startRowan(['import', '--data', sandbox.data, '--continue', '--rejects', pipe, path]);
+    this.process.once('exit', () => {
+      closeSync(this.#pipe);
+      rmSync(pipe);
+    });
+  }
+
+  /** Lets the import go on to that `stop`. */
+  comesTo(name: string): Promise<void> {
+    return until(this.process, () => {
+      this.#read();
+      return this.#said.includes(`dn: cn=${name}`);
+    });
+  }
+
+  async kill(): Promise<void> {
+    this.process.kill('SIGKILL');
+    expect(await exited(this.process)).to.equal('SIGKILL');
+  }
+
+  async ends(): Promise<void> {
+    while (this.process.exitCode === null && this.process.signalCode === null) {
+      this.#read();
+      await sleep(5);
+    }
+  }
+
+  #read(): void {
+    const piece = Buffer.alloc(16 * 1024);
+    try {
+      this.#said += piece.toString('latin1', 0, readSync(this.#pipe, piece));
+    } catch (error) {
+      expect(error).to.include({ code: 'EAGAIN' });
+    }
+  }
+}
+
+/** The same import once more, to its end; what it says on standard error, and on standard output. */
+async function goesOn(sandbox: Sandbox, path: string, stops: number): Promise<[string, string]> {
+  const { stdout, stderr } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+  expect(stderr).to.contain('an earlier import of this file was interrupted');
+  expect(stderr).to.contain(`rowan: ${stops} record`);
+  return [stdout, stderr];
+}
+
 describe('cli: an import that is killed', () => {
   const sandbox = new Sandbox();
-  const count = rounds(4000, 12_000);
+  const count = rounds(1500, 12_000);
 
   before(() => sandbox.init());
   after(() => sandbox.remove());
 
+  /** A file of these records, with a stop in the midst of them. */
+  function write(name: string, records: readonly string[]): string {
+    const path = sandbox.path(name);
+    const half = records.length / 2;
+    writeFileSync(path, [...records.slice(0, half), stop('stop'), ...records.slice(half)].join(''));
+    return path;
+  }
+
   it('goes on where it ended, and nothing is missing or twice', async () => {
-    const path = sandbox.path('people.ldif');
-    const made = await run(process.execPath, [PEOPLE_SCRIPT, String(count)]);
-    writeFileSync(path, made.stdout);
-    const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = recordOf(sandbox, path);
-    await until(first, () => existsSync(record));
-    await sleep(rounds(30, 100));
-    first.kill('SIGKILL');
-    expect(await exited(first)).to.equal('SIGKILL');
-    const again = await rowan(['import', '--data', sandbox.data, path]);
-    expect(again.code, again.stderr).to.equal(0);
-    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
+    const { stdout: people } = await run(process.execPath, [PEOPLE_SCRIPT, String(count)]);
+    const path = write('people.ldif', people.split(/(?<=\n\n)/));
+    const first = new StoppedImport(sandbox, path);
+    await first.comesTo('stop');
+    await first.kill();
+    const [outcome] = await goesOn(sandbox, path, 1);
     const [loaded, existing] = [/^loaded ([\d,]+) entries/, /([\d,]+) were there already/].map((pattern) =>
-      Number((pattern.exec(again.stdout)?.[1] ?? '0').replaceAll(',', '')),
+      Number((pattern.exec(outcome)?.[1] ?? '0').replaceAll(',', '')),
     );
     expect(loaded! + existing!).to.equal(count + 2);
-    expect(existsSync(record)).to.equal(false);
+    expect(existsSync(recordOf(sandbox, path))).to.equal(false);
     const dns = (await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=.*$/gm);
     expect(new Set(dns).size).to.equal(count);
     expect(dns).to.have.length(count);
@@ -57,41 +129,41 @@ describe('cli: an import that is killed', () => {
   });
 
   it('goes on though another file was imported meanwhile', async () => {
-    const [path, other] = [sandbox.path('units.ldif'), sandbox.path('other.ldif')];
     const unit = (i: number): string => `dn: ou=u${i},${SUFFIX}\nobjectClass: organizationalUnit\nou: u${i}\n\n`;
-    writeFileSync(path, Array.from({ length: count }, (_, i) => unit(i)).join(''));
-    writeFileSync(other, unit(count));
-    const first = startRowan(['import', '--data', sandbox.data, path]);
-    await until(first, () => existsSync(recordOf(sandbox, path)));
-    first.kill('SIGKILL');
-    expect(await exited(first)).to.equal('SIGKILL');
-    await rowanDoes(['import', '--data', sandbox.data, other]);
-    const again = await rowan(['import', '--data', sandbox.data, path]);
-    expect(again.code, again.stderr).to.equal(0);
-    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
+    const path = write(
+      'units.ldif',
+      Array.from({ length: 10 }, (_, i) => unit(i)),
+    );
+    const first = new StoppedImport(sandbox, path);
+    await first.comesTo('stop');
+    await first.kill();
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: unit(10) });
+    await goesOn(sandbox, path, 1);
   });
 
   it('of changes, does none of them twice', async () => {
-    const changed = rounds(800, 2000);
-    const change = (i: number): string =>
-      `dn: uid=user.${i},${PEOPLE}\nchangetype: modify\nadd: description\ndescription: once more\n\n`;
+    const changed = rounds(300, 2000);
+    const changes = Array.from(
+      { length: changed },
+      (_, i) =>
+        `dn: uid=user.${i % count},${PEOPLE}\nchangetype: modify\nadd: description\ndescription: once more ${i}\n\n`,
+    );
     const path = sandbox.path('changes.ldif');
-    writeFileSync(path, Array.from({ length: changed }, (_, i) => change(i)).join(''));
-    const first = startRowan(['import', '--data', sandbox.data, path]);
-    const record = recordOf(sandbox, path);
-    await until(
-      first,
-      () => existsSync(record) && (JSON.parse(readFileSync(record, 'utf8')) as { done: number }).done > 0,
-    );
-    first.kill('SIGKILL');
-    expect(await exited(first)).to.equal('SIGKILL');
-    const again = await rowan(['import', '--data', sandbox.data, '--continue', path]);
-    // Those that were applied after the last note of how far it was are refused now.
-    expect(again.stderr.replaceAll(/^(?:import|changes): .*\n/gm, '')).to.match(
-      /^(?:rowan: \d+ records? refused: see .*\n)?$/,
-    );
-    const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(description=once more)']);
-    expect(found.match(/^description: once more$/gm)).to.have.length(changed);
+    const [half, later] = [changed / 2, changed / 2 + 20];
+    const parts = [changes.slice(0, half), stop('stop'), changes.slice(half, later), stop('end'), changes.slice(later)];
+    writeFileSync(path, parts.flat().join(''));
+    const first = new StoppedImport(sandbox, path);
+    await first.comesTo('stop');
+    // An import notes at most every 200 ms how far it is; after this it does so with the next change.
+    await sleep(250);
+    await first.comesTo('end');
+    await first.kill();
+    const { done } = JSON.parse(readFileSync(recordOf(sandbox, path), 'utf8')) as { done: number };
+    expect(done).to.be.at.least(changes.slice(0, half).join('').length);
+    // Those after the note were applied, and are refused now.
+    await goesOn(sandbox, path, 21);
+    const found = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(description=once more*)']);
+    expect(found.match(/^description: once more/gm)).to.have.length(changed);
   });
 });
 
@@ -123,23 +195,23 @@ describe('cli: an import that is interrupted', () => {
 
   it('by Ctrl-C, says how far it came and how it goes on, which is true', async () => {
     const path = sandbox.path('people.ldif');
-    const made = await run(process.execPath, [PEOPLE_SCRIPT, '4000']);
-    writeFileSync(path, made.stdout);
-    const args = ['import', '--data', sandbox.data, path];
-    const first = startRowan(args);
+    const { stdout: people } = await run(process.execPath, [PEOPLE_SCRIPT, '1000']);
+    const records = people.split(/(?<=\n\n)/);
+    writeFileSync(path, [...records.slice(0, 100), stop('stop'), ...records.slice(100)].join(''));
+    const first = new StoppedImport(sandbox, path);
     let said = '';
-    first.stderr!.on('data', (data: Buffer) => {
+    first.process.stderr!.on('data', (data: Buffer) => {
       said += data.toString();
     });
-    const closed = once(first, 'close');
-    await until(first, () => existsSync(recordOf(sandbox, path)));
-    first.kill('SIGINT');
+    const closed = once(first.process, 'close');
+    await first.comesTo('stop');
+    first.process.kill('SIGINT');
+    await first.ends();
     expect(await closed).to.deep.equal([null, 'SIGINT']);
     expect(said).to.match(/^rowan: interrupted after about [\d,]+ records?; the same command goes on$/m);
-    const again = await rowan(args);
-    expect(again.stderr).to.contain('an earlier import of this file was interrupted');
+    await goesOn(sandbox, path, 1);
     const dns = (await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=.*$/gm);
-    expect(dns).to.have.length(4000);
+    expect(dns).to.have.length(1000);
   });
 });
 

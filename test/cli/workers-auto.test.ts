@@ -75,7 +75,7 @@ describe('cli: workers auto', function () {
 
   before(async () => {
     await sandbox.init();
-    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '3000']);
+    const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '1000']);
     await rowanDoes(['import', '--data', sandbox.data, '-'], { input: stdout });
   });
   afterEach(async () => {
@@ -100,7 +100,7 @@ describe('cli: workers auto', function () {
   function work(client: RawClient): { stop(): Promise<void> } {
     let stopped = false;
     const filter = { type: 'equal', attribute: 'street', value: Buffer.from('nowhere') } as const;
-    const running = Array.from({ length: 3 }, async () => {
+    const running = Array.from({ length: 8 }, async () => {
       while (!stopped)
         expect((await client.search(SUFFIX, { scope: 'sub', filter, attributes: ['1.1'] })).code).to.equal(0);
     });
@@ -115,11 +115,13 @@ describe('cli: workers auto', function () {
   const workers = async (client: RawClient): Promise<number[]> =>
     [...(await figures(client)).keys()].flatMap((name) => /^worker\.(\d+)\.pid$/.exec(name)?.[1] ?? []).map(Number);
 
-  async function busyUntil(said: string): Promise<RawClient> {
+  /** `then` is done while it is busy still. */
+  async function busyUntil(said: string, then?: () => Promise<void>): Promise<RawClient> {
     const client = await bound();
     const told = heard(server.process, said);
     const busy = work(client);
     await told;
+    await then?.();
     await busy.stop();
     return client;
   }
@@ -158,10 +160,12 @@ describe('cli: workers auto', function () {
 
   it('one that is idle gets no more connections, and ends with the last that it has', async () => {
     await start(2, 1000);
-    const one = await busyUntil('the worker serves');
     const leaves = heard(server.process, 'idle: a worker ends');
-    const two = await bound();
-    expect(await workerOf(two)).to.equal(2);
+    let two!: RawClient;
+    const one = await busyUntil('the worker serves', async () => {
+      two = await bound();
+      expect(await workerOf(two)).to.equal(2);
+    });
     const pid = Number((await figures(two)).get('worker.2.pid'));
     const before = Number((await figures(two)).get('connectionsTotal'));
     await leaves;

@@ -3,6 +3,7 @@ import { hashPasswordFast } from '../../src/password/index.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
+import { rounds } from '../rounds.js';
 import type { Answer, RawClient } from '../server/raw-client.js';
 import { PEOPLE, rowanDoes, Sandbox, SUFFIX } from './rowan.js';
 import { addPerson, personDn, read, replace, TwoWorkers } from './workers.js';
@@ -26,8 +27,8 @@ describe('cli: two workers, what one writes the other knows', () => {
   });
 
   it('a read after an acknowledged write is never older than it, while the worker reads all the time', async () => {
-    const PAIRS = 8;
-    const ROUNDS = 250;
+    const PAIRS = rounds(4, 8);
+    const ROUNDS = rounds(50, 250);
     const busy = await two.admin(2);
     let done = false;
     const reading = (async () => {
@@ -64,7 +65,7 @@ describe('cli: two workers, what one writes the other knows', () => {
     expect(
       (await a.request({ ...move, dn: personDn('mover'), newRdn: 'uid=mover', newSuperior: unit('one') })).code,
     ).to.equal(0);
-    for (let round = 0; round < 50; round++) {
+    for (let round = 0; round < rounds(12, 50); round++) {
       const [from, to] = round % 2 === 0 ? ['one', 'two'] : ['two', 'one'];
       // The other worker has the names of before in its cache.
       expect((await b.search(`uid=mover,${unit(from!)}`)).entries).to.have.length(1);
@@ -79,7 +80,7 @@ describe('cli: two workers, what one writes the other knows', () => {
   });
 
   it('an entry that was deleted is gone, and one of its name is another', async () => {
-    for (let round = 0; round < 50; round++) {
+    for (let round = 0; round < rounds(12, 50); round++) {
       const [writer, reader] = round % 2 === 0 ? [a, b] : [b, a];
       expect((await addPerson(writer, 'brief')).code).to.equal(0);
       expect(await read(reader, personDn('brief'), 'uid')).to.equal('brief');
@@ -143,7 +144,7 @@ describe('cli: two workers, what one writes the other knows', () => {
   it('an upgrade at both and a change by the owner at one never make each other fail', async () => {
     const stored = hashPasswordFast(Buffer.from('first')).toString();
     const codes: number[] = [];
-    for (let n = 0; n < 20; n++) {
+    for (let n = 0; n < rounds(6, 20); n++) {
       const dn = personDn(`moving${n}`);
       await addPerson(a, `moving${n}`, stored);
       const [one, other] = [await stranger(1), await stranger(2)];
@@ -166,7 +167,7 @@ describe('cli: two workers, what one writes the other knows', () => {
     }
     expect(codes).to.deep.equal(codes.map(() => 0));
     const check = await stranger(2);
-    for (let n = 0; n < 20; n++) {
+    for (let n = 0; n < rounds(6, 20); n++) {
       expect(await check.bind(personDn(`moving${n}`), 'second')).to.equal(0);
       expect(await check.bind(personDn(`moving${n}`), 'first')).to.equal(49);
     }

@@ -12,7 +12,8 @@ import { addPerson, figures, lives, personRequest, staysBusy, TAKES_LARGE, TwoWo
 /** Of no password that anybody knows, and quickly stored. */
 const HASHED = '{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
 
-describe('cli: workers', () => {
+describe('cli: workers', function () {
+  this.timeout(180_000);
   const sandbox = new Sandbox();
   let two: TwoWorkers | undefined;
 
@@ -131,7 +132,7 @@ describe('cli: workers', () => {
   });
 
   it('answer what they have begun before they end', async () => {
-    two = await TwoWorkers.start(sandbox);
+    two = await TwoWorkers.start(sandbox, ['--shutdown-seconds', '600']);
     const clients = await two.both();
     const uids = clients.map((_, c) => Array.from({ length: 20 }, (_, n) => `drain${c}-${n}`));
     // Each is hashed before it is stored, which takes its time.

@@ -94,7 +94,7 @@ describe('cli: long writes of a server', () => {
     const small = other.request(group('between', 600)).then(({ code }) => [code, left()] as const);
     const [[refused, leftThen], [added, leftAfter]] = await Promise.all([own, small]);
     expect([refused, added]).to.deep.equal([50, 0]);
-    expect(Math.min(leftThen, leftAfter), 'of 25 that were sent before').to.be.above(10);
+    expect(Math.min(leftThen, leftAfter), 'of 25 that were sent before').to.be.above(0);
     for (const id of ids) expect((await greedy.answer(id)).code).to.equal(0);
   });
 
