@@ -1,4 +1,7 @@
-/** npm run bench -- memory: what a server holds while clients ask for more than it may keep for them. */
+/**
+ * npm run bench -- memory: what a server holds while clients ask for more than it may keep for them, and what each
+ * operation on one large value takes.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { encodeRequest } from '../../dist/src/protocol/encode-request.js';
@@ -6,6 +9,7 @@ import { PEOPLE } from '../../dist/test/cli/rowan.js';
 import { personAttributes } from '../../dist/test/server/directory.js';
 import { Arena } from '../../dist/test/server/fairness/arena.js';
 import { searchRequest } from '../../dist/test/server/raw-client.js';
+import { largeValueRows } from './large-values.mjs';
 import { privateMemory } from './machine.mjs';
 import { formatRows } from './report.mjs';
 
@@ -48,7 +52,7 @@ const loads = {
   [`${FLOOD} adds of 6.5 MiB that are refused`]: refused,
 };
 
-export async function main(_root, args) {
+export async function main(root, args) {
   const { values } = parseArgs({ args, options: { help: { type: 'boolean', default: false } } });
   if (values.help) {
     process.stdout.write(USAGE);
@@ -60,6 +64,9 @@ export async function main(_root, args) {
     process.stderr.write(`${lines.at(-1).join('  ')}\n`);
   }
   process.stdout.write(`\n${formatRows([['MiB beside', 'before', 'at most', 'at rest'], ...lines])}\n`);
+  const rows = await largeValueRows(root, { say: (text) => process.stderr.write(`${text}\n`) });
+  const large = rows.map(({ title, peak, idle }) => [title, ...[idle, peak].map((mib) => Math.round(mib).toString())]);
+  process.stdout.write(`\n${formatRows([['MiB, a value of 100 MiB', 'idle', 'at most'], ...large])}\n`);
 }
 
 /** Over a server of its own: the collector leaves what it wants to. */
