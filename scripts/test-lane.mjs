@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 import Mocha from 'mocha';
 
-const GRACE_MS = 10_000;
+const GRACE_MS = 60_000;
 const { Base, Spec } = Mocha.reporters;
 
 // Mocha would leave it unheard, and whoever waits for that promise waits until the test's time is over.
@@ -38,7 +38,17 @@ function keep(suite, part) {
   for (const child of suite.suites) keep(child, part);
 }
 
-async function run({ file, part, grep, bail }) {
+/** Before a test needs it: it may take longer to start than a test may take. */
+async function startHBase(folder) {
+  const { isPresent } = await import(pathToFileURL(join(folder, 'require.js')).href);
+  if (process.env.ROWAN_HBASE_URL || !isPresent('hbase')) return;
+  const { runningHBase } = await import(pathToFileURL(join(folder, 'hbase/server.js')).href);
+  // The tests tell why it does not start.
+  await runningHBase().catch(() => undefined);
+}
+
+async function run({ folder, file, part, grep, bail }) {
+  if (part === 'hbase') await startHBase(folder);
   const mocha = new Mocha({
     ui: 'bdd',
     reporter: Progress,

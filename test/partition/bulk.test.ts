@@ -99,9 +99,7 @@ async function filled(engine: 'memory' | 'lmdb'): Promise<Fixture> {
 }
 
 for (const engine of ['memory', 'lmdb'] as const) {
-  describe(`bulk load (${engine})`, function () {
-    this.timeout(30_000);
-
+  describe(`bulk load (${engine})`, () => {
     it('leaves the same bytes in every table as adds do', () => seeded(leavesTheSame(engine)));
 
     for (const goesOn of [true, false])
