@@ -1,8 +1,8 @@
 /**
  * A process of its own for the LMDB tests: `node lmdb-child.js MODE FOLDER`. Says what happens, a line each, on stdout.
  *
- * - `write`: creates table `w` and commits plans from eight writers without end: `n` for each that was acknowledged. With
- *   a failpoint behind FOLDER it says its name when it comes there, and stops (SIGSTOP).
+ * - `write`: creates table `w` and commits plans from eight writers without end: `n` for each that was acknowledged.
+ *   With a failpoint behind FOLDER it says its name when it comes there, and stops (SIGSTOP).
  * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON. `read` does it
  *   read-only.
  * - `fill`: commits rows of 64 KiB until it fails; then reads, commits a small row when room was made, and closes.
