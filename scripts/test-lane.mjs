@@ -38,7 +38,17 @@ function keep(suite, part) {
   for (const child of suite.suites) keep(child, part);
 }
 
-async function run({ file, part, grep, bail }) {
+/** Before a test needs it: it may take longer to start than a test may take. */
+async function startHBase(folder) {
+  const { isPresent } = await import(pathToFileURL(join(folder, 'require.js')).href);
+  if (process.env.ROWAN_HBASE_URL || !isPresent('hbase')) return;
+  const { runningHBase } = await import(pathToFileURL(join(folder, 'hbase/server.js')).href);
+  // The tests tell why it does not start.
+  await runningHBase().catch(() => undefined);
+}
+
+async function run({ folder, file, part, grep, bail }) {
+  if (part === 'hbase') await startHBase(folder);
   const mocha = new Mocha({
     ui: 'bdd',
     reporter: Progress,

@@ -2,9 +2,7 @@ import { expect } from 'chai';
 import { findBytes } from '../../src/bytes/find.js';
 import { repeat } from '../schema/random.js';
 
-describe('bytes in bytes', function () {
-  this.timeout(30_000);
-
+describe('bytes in bytes', () => {
   it('are found where the runtime finds them', () => {
     repeat(3000, (random) => {
       const bytes = Buffer.from(random.text(['a', 'aaaaaaaa', 'b', 'ab'], 200));

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { FilterError, formatFilter, parseFilter } from '../../src/ldap/filter-text.js';
 import type { Filter } from '../../src/ldap/ldap-types.js';
 import { type Random, seeded } from '../protocol/random.js';
+import { rounds } from '../rounds.js';
 
 const b = Buffer.from;
 const equal = (attribute: string, value: string | Buffer): Filter => ({
@@ -70,8 +71,7 @@ const pairs: [string, Filter][] = [
   ['(|)', { type: 'or', filters: [] }],
 ];
 
-describe('ldap: filter text', function () {
-  this.timeout(20_000);
+describe('ldap: filter text', () => {
   for (const [text, filter] of pairs) {
     it(text, () => {
       expect(parseFilter(text)).to.deep.equal(filter);
@@ -134,8 +134,8 @@ describe('ldap: filter text', function () {
     for (const n of [101, 1000, 1_000_000]) expect(() => parseFilter(deep(n))).to.throw(FilterError, 'over 100 deep');
   });
 
-  it('a megabyte of escapes and of stars', () => {
-    const value = Buffer.alloc(1 << 20, '*');
+  it('very many escapes and stars', () => {
+    const value = Buffer.alloc(1 << 18, '*');
     const read = parseFilter(formatFilter(equal('a', value)));
     expect(read.type === 'equal' && read.value.equals(value)).to.equal(true);
     const filter = parseFilter(`(a=${'*x'.repeat(200_000)})`);
@@ -165,7 +165,7 @@ describe('ldap: filter text', function () {
   it(
     'random filters come back the same',
     seeded((random) => {
-      for (let i = 0; i < 3000; i++) {
+      for (let i = 0; i < rounds(500, 3000); i++) {
         const filter = randomFilter(random, 4);
         expect(parseFilter(formatFilter(filter))).to.deep.equal(filter);
       }
@@ -197,7 +197,7 @@ describe('ldap: filter text', function () {
         '\ud800',
         ';x',
       ];
-      for (let i = 0; i < 50_000; i++) {
+      for (let i = 0; i < rounds(5000, 50_000); i++) {
         const text = random.list(12, () => random.pick(pieces)).join('');
         try {
           expect(parseFilter(formatFilter(parseFilter(text)))).to.deep.equal(parseFilter(text));

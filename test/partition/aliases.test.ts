@@ -186,12 +186,13 @@ for (const engine of ENGINES) {
       it('in quantity cost each a little, and the limits of the search hold', async () => {
         const count = engine === 'memory' || engine === 'lmdb' ? 400 : 40;
         await fixture.unit('links');
-        for (let n = 0; n < count; n++) await fixture.person(`p${n}`, STAFF);
-        for (let n = 0; n < count; n++) await alias(`cn=l${n},ou=links,${SUFFIX}`, `cn=p${n},${STAFF}`);
+        const numbers = Array.from({ length: count }, (_, n) => n);
+        await Promise.all(numbers.map((n) => fixture.person(`p${n}`, STAFF)));
+        await Promise.all(numbers.map((n) => alias(`cn=l${n},ou=links,${SUFFIX}`, `cn=p${n},${STAFF}`)));
         await alias(`cn=again,ou=links,${SUFFIX}`, `cn=p0,${STAFF}`);
         await alias(`cn=units,${PEOPLE}`, `ou=links,${SUFFIX}`);
         const { front, work } = await secondFront();
-        const people = Array.from({ length: count }, (_, n) => `cn=p${n},${STAFF}`);
+        const people = numbers.map((n) => `cn=p${n},${STAFF}`);
         for (const scope of ['one', 'sub'] as const) {
           const given = { base: `ou=links,${SUFFIX}`, deref: 'searching', scope } as const;
           const before = work.rows;

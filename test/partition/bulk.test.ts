@@ -99,9 +99,7 @@ async function filled(engine: 'memory' | 'lmdb'): Promise<Fixture> {
 }
 
 for (const engine of ['memory', 'lmdb'] as const) {
-  describe(`bulk load (${engine})`, function () {
-    this.timeout(30_000);
-
+  describe(`bulk load (${engine})`, () => {
     it('leaves the same bytes in every table as adds do', () => seeded(leavesTheSame(engine)));
 
     for (const goesOn of [true, false])
@@ -130,7 +128,7 @@ for (const engine of ['memory', 'lmdb'] as const) {
 
 function leavesTheSame(engine: 'memory' | 'lmdb') {
   return async (random: Random): Promise<void> => {
-    const given = someEntries(random, 250);
+    const given = someEntries(random, 120);
     const [added, loaded] = [await filled(engine), await filled(engine)];
     for (const { dn, values } of given) await added.add(dn, values, SYSTEM);
     expect(await load(loaded, given)).to.deep.equal([]);
@@ -144,7 +142,7 @@ function leavesTheSame(engine: 'memory' | 'lmdb') {
         store.getCells(MASTER_TABLE.name, key, MASTER.largeValues, Buffer.alloc(0)),
       );
       const [a, b] = await Promise.all(cells);
-      expect(b).to.deep.equal(a);
+      expect(a?.toString('hex') === b?.toString('hex'), String(values.entryUUID)).to.equal(true);
     }
     await loaded.expectClean();
     await added.close();

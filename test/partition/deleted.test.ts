@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
+import { CHANGES_TABLE, DELETED_TABLE } from '../../src/partition/model/tables.js';
 import { cellValue } from '../../src/store/row.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
 
@@ -162,7 +162,7 @@ for (const engine of ENGINES) {
         await fixture.unit('b', PEOPLE);
         await fixture.rename(`ou=b,${PEOPLE}`, 'ou=a');
         const a = `ou=a,${PEOPLE}`;
-        expect(await restored(people, Date.now() + 1000)).to.deep.equal({ back: [], left: [] });
+        expect(await restored(people, Date.now() + 60_000)).to.deep.equal({ back: [], left: [] });
         const { back, left } = await restored(people);
         expect(back).to.deep.equal([ANN]);
         expect(left).to.have.members([
@@ -174,6 +174,32 @@ for (const engine of ENGINES) {
         await fixture.rename(a, 'ou=c');
         expect((await restored(people)).left).to.deep.equal([]);
         expect(await fixture.counts(PEOPLE)).to.deep.equal([3, 6]);
+      });
+
+      it('with what is looked at while its parent comes back', async () => {
+        const OTHER = `ou=other,${SUFFIX}`;
+        const { id } = await fixture.read(OTHER);
+        await remove([OTHER, `cn=z,${OTHER}`]);
+        // So that the parent is looked for in the store.
+        fixture.partition.context.nodes.clear();
+        const { store } = fixture;
+        let comesBack = () => {};
+        const isBack = new Promise<void>((resolve) => {
+          comesBack = resolve;
+        });
+        const getHead = store.getHead.bind(store);
+        store.getHead = (table, key, only) => {
+          const head = () => getHead(table, key, only);
+          return table === DELETED_TABLE.name && key.equals(id) ? isBack.then(head) : head();
+        };
+        const back: string[] = [];
+        const onRestored = (dn: string) => {
+          back.push(dn);
+          comesBack();
+        };
+        const top = (await fixture.read(SUFFIX)).id;
+        await fixture.partition.restoreSubtree(top, SYSTEM, { onRestored, onLeft: () => expect.fail('none is left') });
+        expect(back).to.deep.equal([OTHER, `cn=z,${OTHER}`]);
       });
 
       it('while another restores it, too', async () => {
@@ -197,7 +223,7 @@ for (const engine of ENGINES) {
       const ids = await Promise.all(Array.from({ length: 300 }, (_, n) => fixture.person(`p${n}`, PEOPLE)));
       await Promise.all(ids.map((_, n) => fixture.delete(`cn=p${n},${PEOPLE}`)));
       const some = ids.slice(0, 10).map((id) => fixture.partition.restore(id, SYSTEM));
-      const [purged] = await Promise.all([fixture.partition.purge(Date.now() + 1), Promise.allSettled(some)]);
+      const [purged] = await Promise.all([fixture.partition.purge(Date.now() + 60_000), Promise.allSettled(some)]);
       const back = (await Promise.allSettled(some)).filter((r) => r.status === 'fulfilled').length;
       expect(purged + back).to.equal(300);
       expect(await deleted()).to.deep.equal([]);

@@ -93,7 +93,7 @@ for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
     /** Takes ann away for good. */
     async function forget(): Promise<void> {
       if ((await fixture.find('(cn=ann)')).length > 0) await fixture.delete(ANN);
-      await fixture.partition.purge(Date.now() + 1000);
+      await fixture.partition.purge(Date.now() + 60_000);
     }
 
     /** What is written ahead by now counts as left behind. */

@@ -2,6 +2,7 @@
  * A process of its own for the LMDB tests: `node lmdb-child.js MODE FOLDER`. Says what happens, a line each, on stdout.
  *
  * - `write`: creates table `w` and commits plans from eight writers without end: `n` for each that was acknowledged.
+ *   With a failpoint behind FOLDER it says its name when it comes there, and stops (SIGSTOP).
  * - `open`: opens and closes, as user nobody where it runs as root: `ok`, or the error as JSON. `read` does it
  *   read-only.
  * - `fill`: commits rows of 64 KiB until it fails; then reads, commits a small row when room was made, and closes.
@@ -13,7 +14,7 @@ import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { StoreError } from '../../src/store/store-error.js';
 
-const [mode, folder] = process.argv.slice(2) as [string, string];
+const [mode, folder, point] = process.argv.slice(2) as [string, string, string?];
 const FAMILIES = [{ name: 'a' }];
 const say = (line: string) => process.stdout.write(line + '\n');
 
@@ -23,7 +24,12 @@ function put(store: Store, table: string, key: string, value: Buffer): Promise<v
 }
 
 async function write(): Promise<void> {
-  const store = await openLmdbStore(folder);
+  const failpoint = (name: string): void => {
+    if (name !== point) return;
+    say(name);
+    process.kill(process.pid, 'SIGSTOP');
+  };
+  const store = await openLmdbStore(folder, { failpoint });
   await store.createTable({ name: 'w', families: FAMILIES });
   await store.createTable({ name: 'log', families: FAMILIES, rising: true });
   const start = Date.now();

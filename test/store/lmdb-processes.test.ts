@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
+import { FAILPOINTS, type FailpointName } from '../../src/store/lmdb/failpoint.js';
 import { type LmdbStore, openLmdbStore } from '../../src/store/lmdb/index.js';
 import { cellCounter, unpackRow } from '../../src/store/row.js';
 import { rounds } from '../rounds.js';
@@ -15,6 +16,13 @@ import { bytes, cell, codeOf, codeOfCall, random, scanAll } from './suite/fixtur
 
 const run = promisify(execFile);
 const CHILD = join(import.meta.dirname, 'lmdb-child.js');
+
+/** Were so many pages not flushed within the commit, LMDB would wait there for the flushes of others. */
+const MANY_PAGES = Array.from({ length: 600 }, (_, i) => ({
+  table: 'mine',
+  key: bytes(`mine ${i}`),
+  put: [cell(0, 'q', 'x'.repeat(3_000))],
+}));
 
 describe('lmdb: durability and processes', function () {
   this.timeout(60_000);
@@ -59,7 +67,8 @@ describe('lmdb: durability and processes', function () {
     const before = { ...stats };
     await Promise.all(Array.from({ length: 200 }, (_, i) => put(`k${i}`)));
     expect(stats.plans - before.plans).to.equal(200);
-    expect(stats.batches - before.batches).to.be.within(1, 10);
+    // A slow machine takes more: a batch ends after some time, too.
+    expect(stats.batches - before.batches).to.be.within(1, 100);
   });
 
   it('finishes what was begun when it is closed, and refuses what comes later', async () => {
@@ -135,15 +144,18 @@ describe('lmdb: durability and processes', function () {
     );
   });
 
-  it('loses nothing acknowledged and does nothing by halves when it is killed', async function () {
+  it('loses nothing acknowledged and does nothing by halves when it is killed, and another goes on', async function () {
     const { seed, next } = random();
     this.test!.title += ` (seed ${seed})`;
     await store.createTable({ name: 'w', families: FAMILIES });
+    await store.createTable({ name: 'mine', families: FAMILIES });
     const acknowledged = new Set<string>();
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < rounds(3, 10); round++) {
       const child = writer(folder);
       await child.said(1 + next(150));
+      const beside = store.commit({ steps: MANY_PAGES, decisive: 0 });
       await child.kill();
+      await beside;
       for (const name of child.lines) acknowledged.add(name);
       const keys = new Set((await scanAll(store, 'w', {}, { keysOnly: true })).keys);
       for (const name of acknowledged) expect(keys.has(name), `${name} in round ${round}`).to.equal(true);
@@ -153,56 +165,36 @@ describe('lmdb: durability and processes', function () {
     }
   });
 
-  it('goes on when another process is killed in the midst of a commit', async () => {
-    await store.createTable({ name: 'w', families: FAMILIES });
-    // Many pages: were they not flushed within the commit, LMDB would wait there for the flushes of others.
-    const steps = Array.from({ length: 600 }, (_, i) => ({
-      table: 'w',
-      key: bytes(`mine ${i}`),
-      put: [cell(0, 'q', 'x'.repeat(3_000))],
-    }));
-    let writing = true;
-    let commits = 0;
-    const written = (async () => {
-      for (; writing; commits++) {
-        await store.commit({ steps, decisive: 0 });
-        await sleep(10);
-      }
-    })();
-    for (let round = 0; round < rounds(3, 10); round++) {
-      const child = writer(folder);
+  for (const point of FAILPOINTS.filter((name) => name.startsWith('commit')))
+    it(`goes on when another process is killed at ${point}`, async () => {
+      await store.createTable({ name: 'mine', families: FAMILIES });
+      const child = writer(folder, point);
       try {
         await child.said(1);
-        // Stopped until this process waits for it, which is where it has one of LMDB's locks.
-        for (let waits = false; !waits; ) {
-          child.signal('SIGCONT');
-          await sleep(2);
-          child.signal('SIGSTOP');
-          await Promise.race([sleep(200), written]);
-          const before = commits;
-          await Promise.race([sleep(100), written]);
-          waits = commits === before;
-        }
+        expect(child.lines).to.deep.equal([point]);
+        const written = store.commit({ steps: MANY_PAGES, decisive: 0 });
+        // A part of the fault: mostly it waits for the lock by then.
+        await Promise.race([sleep(50), written]);
+        await child.kill();
+        await written;
+        await store.commit({ steps: MANY_PAGES, decisive: 0 });
       } finally {
         await child.kill();
       }
-    }
-    writing = false;
-    await written;
-  });
+    });
 });
 
 interface Writer {
   readonly lines: string[];
   /** Resolves when so many lines have come. */
   said(count: number): Promise<void>;
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
   /** kill -9. */
   kill(): Promise<void>;
 }
 
-function writer(folder: string): Writer {
-  const child: ChildProcess = spawn(process.execPath, [CHILD, 'write', folder], {
+/** With `point` it stops there. */
+function writer(folder: string, ...point: FailpointName[]): Writer {
+  const child: ChildProcess = spawn(process.execPath, [CHILD, 'write', folder, ...point], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = once(child, 'close');
@@ -224,7 +216,6 @@ function writer(folder: string): Writer {
         });
       }
     },
-    signal: (signal) => child.kill(signal),
     async kill() {
       child.kill('SIGKILL');
       await ended;

@@ -78,10 +78,11 @@ async function wasBelow(context: WriteContext, { parentId }: DeletedEntry, top: 
   let at = parentId;
   for (let depth = 0; depth < MAX_DEPTH && !at.equals(ROOT_ID); depth++) {
     if (at.equals(top)) return true;
-    const node = await context.nodes.byId(at);
-    if (node) return isBelow(node, top);
-    const row = await rowOf(context, DELETED_TABLE.name, at);
-    if (!row) return false;
+    let node = await context.nodes.byId(at);
+    const row = node ? undefined : await rowOf(context, DELETED_TABLE.name, at);
+    // One that is in neither table may have come back between the two looks.
+    if (!row) node ??= await context.nodes.byId(at);
+    if (!row) return node !== undefined && isBelow(node, top);
     at = Buffer.from(parentIdOf(row));
   }
   return false;
