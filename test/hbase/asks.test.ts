@@ -14,8 +14,6 @@ import type { HBaseStore } from '../../src/store/hbase/store.js';
 import { ROWS } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 
-const SECONDS = 10;
-
 describe('what one front end asks of another', function () {
   this.timeout(60_000);
   let store: HBaseStore;
@@ -68,9 +66,7 @@ describe('what one front end asks of another', function () {
 
   /** Waits until the holder is asked for that. */
   async function hears(expected: readonly string[]): Promise<void> {
-    const end = performance.now() + SECONDS * 1000;
-    while (performance.now() < end && (await heard()).join() !== expected.join()) await sleep(10);
-    expect(await heard()).to.deep.equal(expected);
+    while ((await heard()).join() !== expected.join()) await sleep(10);
   }
 
   it('is the earliest of its turns, then that of who waits behind it, then nothing', async () => {

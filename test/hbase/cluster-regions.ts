@@ -101,10 +101,10 @@ export class ClusterRegions {
   }
 
   /**
-   * Splits a region at a key; resolves, when the halves are there, with the time (monotonic ms) at which the master
-   * took it on: what a split or merge has made is not changed again before it has files of its own.
+   * Splits a region at a key; resolves when the halves are there. What a split or merge has made is not changed again
+   * before it has files of its own.
    */
-  async split({ table, id, encoded, start, end }: Place, at: Buffer): Promise<number> {
+  async split({ table, id, encoded, start, end }: Place, at: Buffer): Promise<void> {
     const name = new Writer().string(1, 'default').string(2, table);
     const region = new Writer().uint(1, id).message(2, name).bytes(3, start).bytes(4, end);
     const request = new Writer().message(1, region).bytes(2, at);
@@ -112,7 +112,7 @@ export class ClusterRegions {
   }
 
   /** Merges two neighbours; resolves as `split`. */
-  async merge(one: Place, other: Place): Promise<number> {
+  async merge(one: Place, other: Place): Promise<void> {
     const request = new Writer();
     for (const { encoded } of [one, other])
       request.message(1, new Writer().uint(1, ENCODED_REGION_NAME).string(2, encoded));
@@ -120,24 +120,20 @@ export class ClusterRegions {
   }
 
   /** Asks the master for it until it takes it on, and waits until regions of these names are gone. */
-  async #change(method: string, request: Buffer, table: string, gone: readonly string[]): Promise<number> {
-    let asked = 0;
+  async #change(method: string, request: Buffer, table: string, gone: readonly string[]): Promise<void> {
     let again = 0;
     await eventually(`${method} of ${gone.join(', ')}`, async () => {
       const now = await this.of(table);
       if (!now.some(({ encoded }) => gone.includes(encoded))) return true;
       if (performance.now() < again) return undefined;
-      asked = performance.now();
       const taken = await this.#call(this.#server.master, 'MasterService', method, request);
       again = performance.now() + (taken ? GIVEN_UP_MS : REFUSED_MS);
       return undefined;
     });
-    return asked;
   }
 
   /**
-   * Resolves when each region answers a get, at any region server but `except`: each is asked again at once. So long
-   * takes HBase itself.
+   * Resolves when each region answers a get, at any region server but `except`: each is asked again at once.
    */
   async answer(places: readonly Place[], except?: string): Promise<void> {
     const servers = this.#server.regionServers.filter((address) => address !== except);

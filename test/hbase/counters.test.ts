@@ -6,9 +6,7 @@ import { cellCounter } from '../../src/store/row.js';
 import { COUNT, PARENT, ROWS, SPECS, seedShared } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 
-/** It reads for so long, and on a slow machine until enough was read and written. */
-const READING_MS = 2500;
-const ENOUGH = { reads: 100, writes: 20 };
+const ENOUGH = { reads: 200, writes: 40 };
 const OTHER_KEY = Buffer.from('q');
 
 type Read = (reader: Reader) => Promise<Buffer | undefined>;
@@ -74,8 +72,7 @@ describe('counters that are folded while they are read', () => {
     };
     const work = [write(), ...Object.keys(READS).flatMap((name) => [read(name), read(name)])];
     const enough = async (): Promise<void> => {
-      await sleep(READING_MS);
-      while (!over && (begun <= ENOUGH.writes || reads <= ENOUGH.reads)) await sleep(100);
+      while (!over && (begun <= ENOUGH.writes || reads <= ENOUGH.reads)) await sleep(50);
     };
     try {
       await Promise.race([enough(), Promise.all(work)]);

@@ -17,7 +17,7 @@ import { COUNT, PARENT, ROWS, SPECS, seedShared } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 import { swept } from './swept.js';
 
-const KILLS = rounds(60, 500);
+const KILLS = rounds(30, 500);
 const TOGETHER = 10;
 const SOON = 500;
 /** A lease that nobody's ends. */
@@ -32,12 +32,13 @@ describe('front ends that died', function () {
 
   before(async function () {
     settings = (await hbase(this)).settings(freshPrefix());
-  });
-  beforeEach(async () => {
-    settings = { ...settings, prefix: freshPrefix() };
-    store = await openHBaseStore(settings, { leaseMs: FOR_EVER });
+    store = await openHBaseStore(settings);
     for (const spec of SPECS) await store.createTable(spec);
     await seedShared(store);
+    await store.close();
+  });
+  beforeEach(async () => {
+    store = await openHBaseStore(settings, { leaseMs: FOR_EVER });
     cluster = new Cluster(store.client, new TableRegistry(store.client, settings));
     tickets = new Tickets(cluster, CLOCK);
   });

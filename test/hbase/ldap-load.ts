@@ -24,19 +24,6 @@ interface Change {
   readonly come?: readonly [dn: string, text: string];
 }
 
-/** An operation that was answered, monotonic ms. */
-interface Answered {
-  readonly what: string;
-  readonly begun: number;
-  readonly ended: number;
-}
-
-/** The longest wait of an operation, ms. */
-export interface Wait {
-  readonly what: string;
-  readonly ms: number;
-}
-
 const equals = (attribute: string, value: string) => ({ type: 'equal', attribute, value: Buffer.from(value) }) as const;
 
 async function connect(port: number): Promise<RawClient> {
@@ -75,24 +62,17 @@ class Writer {
   readonly #random: Random;
   readonly #front: RawClient;
   readonly #other: RawClient;
-  readonly #answered: (one: Answered) => void;
   #named = 0;
 
-  constructor(
-    number: number,
-    random: Random,
-    clients: readonly [RawClient, RawClient],
-    answered: (one: Answered) => void,
-  ) {
+  constructor(number: number, random: Random, clients: readonly [RawClient, RawClient]) {
     this.#number = number;
     this.#random = random;
     [this.#front, this.#other] = clients;
-    this.#answered = answered;
   }
 
   async step(): Promise<void> {
     const change = this.#choose();
-    await this.#ask(this.#front, change.request);
+    await does(this.#front, change.request);
     const { request, gone, come } = change;
     if (gone !== undefined) this.entries.delete(gone);
     if (come) this.entries.set(...come);
@@ -113,15 +93,8 @@ class Writer {
   async #find(filter: ReturnType<typeof equals>): Promise<string[]> {
     const limits = { sizeLimit: 0, timeLimit: 0, typesOnly: false } as const;
     const request = { base: SUFFIX, scope: 'sub', deref: 'never', ...limits, filter, attributes: ['1.1'] } as const;
-    const { entries } = await this.#ask(this.#other, { op: 'search', ...request });
+    const { entries } = await does(this.#other, { op: 'search', ...request });
     return entries.map(({ dn }) => dn);
-  }
-
-  async #ask(client: RawClient, request: Request): Promise<Answer> {
-    const begun = performance.now();
-    const answer = await does(client, request);
-    this.#answered({ what: request.op, begun, ended: performance.now() });
-    return answer;
   }
 
   #choose(): Change {
@@ -168,11 +141,10 @@ function rename(dn: string, newRdn: string, newSuperior: string, text: string): 
   return { request, gone: dn, come: [`${newRdn},${newSuperior}`, text] };
 }
 
-/** Eight writers over LDAP at two front ends, who know what they were acknowledged and how long each answer took. */
+/** Eight writers over LDAP at two front ends, who know what they were acknowledged. */
 export class LdapLoad {
   readonly #writers: readonly Writer[];
   readonly #clients: readonly RawClient[];
-  readonly #answered: Answered[] = [];
   /** Steps of each writer. */
   readonly #steps: number[];
   readonly #running: Promise<unknown>;
@@ -186,8 +158,7 @@ export class LdapLoad {
 
   private constructor(clients: readonly [RawClient, RawClient][], random: Random) {
     this.#clients = clients.flat();
-    const answered = (one: Answered): void => void this.#answered.push(one);
-    this.#writers = clients.map((both, k) => new Writer(k, new Random(random.int(2 ** 31)), both, answered));
+    this.#writers = clients.map((both, k) => new Writer(k, new Random(random.int(2 ** 31)), both));
     this.#steps = clients.map(() => 0);
     this.#running = Promise.all(this.#writers.map((writer, k) => this.#write(writer, k)));
     // It is `more` and `stop` that tell.
@@ -204,16 +175,6 @@ export class LdapLoad {
   async more(count: number): Promise<void> {
     const wanted = this.#steps.map((steps) => steps + count);
     while (this.#steps.some((steps, k) => steps < wanted[k]!)) await Promise.race([sleep(5), this.#running]);
-  }
-
-  /** The longest time, from `since` (monotonic ms) on, that somebody waited whose answer came after it. */
-  longest(since: number): Wait {
-    let longest: Wait = { what: 'none', ms: 0 };
-    for (const { what, begun, ended } of this.#answered) {
-      const ms = ended - Math.max(begun, since);
-      if (ms > longest.ms) longest = { what, ms };
-    }
-    return longest;
   }
 
   /** Lets everybody end the step that was begun. */

@@ -4,10 +4,11 @@ import type { Plan, TableSpec } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { bytes, cell, errorOf } from '../store/suite/fixture.js';
+import { patiently } from './load.js';
 import { freshPrefix, hbase } from './server.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'f' }] };
-const OPERATION_MS = 500;
+const OPERATION_MS = 2000;
 const PLAN: Plan = { steps: [{ table: TABLE.name, key: bytes('row'), put: [cell(0, 'q', 'v')] }], decisive: 0 };
 
 describe('a row that another writer holds for longer than an operation may take', function () {
@@ -39,10 +40,12 @@ describe('a row that another writer holds for longer than an operation may take'
     });
     const holding = holder.commit(PLAN);
     await held;
-    const other = await openHBaseStore({ ...settings, operationTimeoutMs: OPERATION_MS }, { patient });
+    const hasty = { ...settings, operationTimeoutMs: OPERATION_MS };
+    const other = await patiently(() => openHBaseStore(hasty, { patient }));
     try {
       const writing = errorOf(other.commit(PLAN));
-      await sleep(3 * OPERATION_MS);
+      // The patient one is to find the row held for longer than that.
+      await (patient ? sleep(1.5 * OPERATION_MS) : writing);
       letGo?.();
       return { error: await writing };
     } finally {

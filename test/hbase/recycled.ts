@@ -14,13 +14,15 @@ import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
-import { TableRegistry } from '../../src/store/hbase/schema/index.js';
+import { TableRegistry, tableHandle } from '../../src/store/hbase/schema/index.js';
 import { type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
 import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';
 import { freshPrefix, runningHBase } from './server.js';
 
-/** A table of which the keys take so long to scan has more deleted rows in it than a new one costs, ms. */
-const WORN_MS = 40;
+/** A table in which more rows were deleted is made anew: a scan of it costs more than that. */
+const WORN_ROWS = 10_000;
+/** Rows that were deleted, by HBase's name of the table. */
+const deleted = new Map<string, number>();
 
 /** Prefixes whose tables nobody uses now. */
 const free: HBaseSettings[] = [];
@@ -58,31 +60,30 @@ class RecycledStore implements Store {
   async createTable(spec: TableSpec): Promise<void> {
     if (this.#there.has(spec.name)) return this.#store.createTable(spec);
     const known = (await this.#store.tables()).find(({ name }) => name === spec.name);
-    if (known && !sameSpec(known, checkSpec(spec))) await this.#store.dropTable(spec.name);
-    await this.#store.createTable(spec);
-    if (known && !(await this.#empty(spec))) {
+    const { name } = tableHandle(this.#settings, spec);
+    const isKept = known && sameSpec(known, checkSpec(spec)) && (deleted.get(name) ?? 0) <= WORN_ROWS;
+    if (known && !isKept) {
       await this.#store.dropTable(spec.name);
-      await this.#store.createTable(spec);
+      deleted.delete(name);
     }
+    await this.#store.createTable(spec);
+    if (isKept) await this.#empty(spec);
     this.#there.add(spec.name);
   }
 
-  /** False where it is better made anew. */
-  async #empty(spec: TableSpec): Promise<boolean> {
+  async #empty(spec: TableSpec): Promise<void> {
     const { client } = this.#store;
-    const begun = performance.now();
     const registry = new TableRegistry(client, this.#settings);
     const handle = registry.handle(spec);
     const keys: Buffer[] = [];
     const scan = client.scan(handle, {}, { keysOnly: true });
     for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
-    if (performance.now() - begun > WORN_MS) return false;
     const timestamp = await new Tickets(new Cluster(client, registry), CLOCK).draw(1);
     await client.putMany(
       handle,
       keys.map((key) => ({ key, deleteRow: true, timestamp })),
     );
-    return true;
+    deleted.set(handle.name, (deleted.get(handle.name) ?? 0) + keys.length);
   }
 
   async dropTable(name: string): Promise<void> {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { Reader, Writer } from '../../src/store/hbase/rpc/protobuf.js';
 import type { TableHandle } from '../../src/store/hbase/rpc/rpc-types.js';
-import { cellValue, EMPTY } from '../../src/store/row.js';
+import { cellValue, EMPTY, unpackRow } from '../../src/store/row.js';
 
 const META: TableHandle = { name: 'hbase:meta', families: ['info', 'ns', 'rep_barrier', 'table'] };
 const ENCODED_REGION_NAME = 2;
@@ -21,6 +21,8 @@ export interface MetaRow {
   readonly server: string | undefined;
   /** It was split, and waits for the master's janitor. */
   readonly isParent: boolean;
+  /** It was made by a merge, and waits for the janitor, too. */
+  readonly isMerged: boolean;
   readonly isOpen: boolean;
 }
 
@@ -57,7 +59,9 @@ export class TableRegions {
       return open.some(({ start }) => start.equals(key)) && open.some(({ end }) => end.equals(key));
     };
     return this.#ask(isSplit, 'SplitRegion', async () => {
-      const { id, start, end } = await this.#of(key);
+      const region = await this.#of(key);
+      await this.#clean([region]);
+      const { id, start, end } = region;
       const table = new Writer().string(1, 'default').string(2, this.#table);
       return new Writer()
         .message(1, new Writer().uint(1, id).message(2, table).bytes(3, start).bytes(4, end))
@@ -84,6 +88,7 @@ export class TableRegions {
     const merged = async (): Promise<boolean> => !(await this.#of(key)).end.equals(end);
     await this.#ask(merged, 'MergeTableRegions', async () => {
       const both = [await this.#of(key), await this.#of(end)];
+      await this.#clean(both);
       const request = new Writer();
       for (const region of both) request.message(1, byName(region));
       return request.bool(3, true);
@@ -101,6 +106,14 @@ export class TableRegions {
       'Normalize',
       async () => new Writer().message(1, table),
     );
+  }
+
+  /**
+   * Sends the janitor where one of them was merged: HBase refuses to split or merge it before, and the janitor comes by
+   * himself every five minutes.
+   */
+  async #clean(regions: readonly MetaRow[]): Promise<void> {
+    if (regions.some(({ isMerged }) => isMerged)) await this.#client.callMaster('RunCatalogScan', EMPTY);
   }
 
   /** The open region of the key. */
@@ -148,7 +161,8 @@ function metaRow(name: Buffer, row: Buffer): MetaRow {
   }
   const server = value('server')?.toString() || undefined;
   const isOpen = !isParent && server !== undefined && value('state')?.toString() === 'OPEN';
-  return { name, id, start, end, server, isParent, isOpen };
+  const isMerged = unpackRow(row).some(({ qualifier }) => /^merge\d/.test(qualifier.toString('latin1')));
+  return { name, id, start, end, server, isParent, isMerged, isOpen };
 }
 
 /** RegionSpecifier by the encoded name, which ends the region's name: `table,start,id.ENCODED.` */

@@ -15,7 +15,9 @@ import { type Still, standStill, Watcher } from './watcher.js';
 const ROUNDS = rounds(1, 3);
 /** Operations acknowledged in a round, unless all writers were told `unavailable` before. */
 const OPERATIONS = 50;
-const LEASE_MS = 2000;
+const LEASE_MS = 10_000;
+/** Something happens to a connection each time that at most so many bytes have passed. */
+const BYTES = 20_000;
 
 describe('two front ends whose connections to HBase are cut and delayed', function () {
   this.timeout(300_000);
@@ -50,8 +52,9 @@ describe('two front ends whose connections to HBase are cut and delayed', functi
   /** Cuts and holds back, until enough is acknowledged or no writer is left; then lets go. */
   async function disturb(random: Random, load: Load): Promise<void> {
     while (!load.over && load.acknowledged < OPERATIONS) {
-      await sleep(random.int(200));
       const relay = random.pick(relays);
+      const next = relay.passed + random.int(BYTES);
+      while (!load.over && load.acknowledged < OPERATIONS && relay.passed < next) await sleep(5);
       if (random.chance(0.5)) relay.cut();
       else relay.delay = random.pick([0, 2, 20]);
     }

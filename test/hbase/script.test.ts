@@ -28,7 +28,7 @@ describe('scripts/hbase', function () {
     expect(await says([])).to.match(/^2 hbase: which command\?\nusage: /);
     expect(await says(['begin'])).to.match(/^2 hbase: unknown command "begin"\nusage: /);
     const follow = ['--region-port', '--rest-port', '--zookeeper-port'];
-    for (const port of ['0', '2024', '13819', '65516'])
+    for (const port of ['13819', '65516'])
       expect(await says(['start', '--port', port])).to.equal(
         `2 hbase: --port must be 13820 to 65515, not ${port} (unless given, ${follow.join(', ')} follow it)\n`,
       );

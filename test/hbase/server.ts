@@ -60,8 +60,8 @@ export interface SeparateServers extends HBaseServer {
 
 /** The one for all, and the one whose region servers are killed. */
 const TOGETHER = { servers: 2, args: [] } as const;
-/** A region server that was killed is given up after some seconds, and none because the machine is busy. */
-const SEPARATE = { servers: 3, args: ['--separate', '--memory', '384m', '--session-ms', '6000'] } as const;
+/** A region server that was killed is given up after its session, and none because the machine is busy. */
+const SEPARATE = { servers: 3, args: ['--separate', '--memory', '384m', '--session-ms', '20000'] } as const;
 type Kind = typeof TOGETHER | typeof SEPARATE;
 
 let started: Promise<OwnServer> | undefined;
@@ -244,7 +244,12 @@ class OwnServer implements SeparateServers {
   }
 
   killServer(address: string): void {
-    process.kill(this.#serverPids[this.regionServers.indexOf(address)]!, 'SIGKILL');
+    try {
+      process.kill(this.#serverPids[this.regionServers.indexOf(address)]!, 'SIGKILL');
+    } catch (error) {
+      // It has given itself up.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
   }
 
   async stopServer(address: string): Promise<void> {

@@ -38,7 +38,6 @@ describe('the lock cell of a row that is changed again and again', function () {
     settings = (await hbase(this)).settings(freshPrefix());
   });
   beforeEach(async () => {
-    settings = { ...settings, prefix: freshPrefix() };
     store = await openHBaseStore(settings, { leaseMs: FOR_EVER });
     await store.createTable(ROWS);
     cluster = new Cluster(store.client, new TableRegistry(store.client, settings));

@@ -238,6 +238,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'two that cross, one of which dies': {
     wishes: TWO,
     budget: { ...NOTHING, switches: inSoak ? 1 : 0, crashes: 1 },
+    sample: inSoak ? undefined : 300,
   },
   'two that cross, one of which is given up and lives': {
     wishes: TWO,
@@ -251,7 +252,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'three that want two rows': {
     wishes: CROSSING,
     budget: { ...NOTHING, switches: inSoak ? 2 : 1 },
-    sample: inSoak ? SOAK_SAMPLE : undefined,
+    sample: inSoak ? SOAK_SAMPLE : 300,
   },
   'three that want two rows, one of which dies': {
     wishes: CROSSING,

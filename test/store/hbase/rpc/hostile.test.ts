@@ -94,7 +94,7 @@ function frame(...parts: Buffer[]): Buffer {
 const answering = (id: number) => delimited(new Writer().uint(1, id).finish());
 
 describe('hbase/rpc against a server that is none', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
   let stranger: Stranger | undefined;
   let client: HBaseClient | undefined;
 
@@ -218,7 +218,7 @@ describe('hbase/rpc against a server that is none', function () {
     stranger = await Stranger.listen(() => undefined);
     client = new HBaseClient(settings(stranger.port, { operationTimeoutMs: 10_000, rpcTimeoutMs: 10_000 }));
     const waiting = errorOf(client.get(TABLE, bytes('k')));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    while (stranger.accepted === 0) await new Promise(setImmediate);
     await client.close();
     expect((await waiting)?.code).to.equal('closed');
     expect((await errorOf(client.get(TABLE, bytes('k'))))?.code).to.equal('closed');

@@ -25,7 +25,7 @@ server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
 /** Nobody listens there, or ever did. */
 async function refused(server: Server): Promise<Failure> {
   try {
-    await server.call('Get', NOTHING, [], performance.now() + 10_000);
+    await server.call('Get', NOTHING, [], performance.now() + 60_000);
   } catch (error) {
     if (error instanceof Failure) return error;
     throw error;
