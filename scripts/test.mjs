@@ -7,8 +7,8 @@
  * others by `--lanes` (2).
  *
  * When all files are done, a file that failed runs once more, alone. If it passes then, its tests count as passed, and
- * its first failure is printed under `=== FLAKY ===`. More than three flaky files fail the run. `--bail` gives no second
- * run.
+ * its first failure is printed under `=== FLAKY ===`. More than three flaky files fail the run. `--bail` gives no
+ * second run.
  *
  * The end of the output lists the ten slowest files, the flaky files, the failures, and the tests that
  * `test/require.ts` left out because a program is missing. The last line is `N passed, N failed`.

@@ -10,7 +10,6 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'partition/indexes.test.ts': 'what is told of a wait comes from a time stamp that is stored',
   'store/hbase/rpc/retry.test.ts': 'pauses are asked of a clock that is given',
   'store/lmdb-read-ahead.test.ts': 'flags of a mapping, not its size',
-  'hbase/recycled.ts': 'a table that is slow to read is made anew; no test sees which',
 };
 
 /** What a process or a machine spends. */

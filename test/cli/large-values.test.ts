@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { rounds } from '../rounds.js';
 import { attributes } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';
-import { MIB, manyBytes, sha256 } from './memory.js';
+import { MIB, manyBytes, sha256 } from './large-bytes.js';
 import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox } from './rowan.js';
 
 const SIZE = rounds(16, 100);

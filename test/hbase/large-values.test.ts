@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { expect } from 'chai';
-import { MIB, manyBytes, sha256 } from '../cli/memory.js';
+import { MIB, manyBytes, sha256 } from '../cli/large-bytes.js';
 import { ADMIN, PASSWORD, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { soakTest } from '../rounds.js';
 import { attributes } from '../server/directory.js';

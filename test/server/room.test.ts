@@ -8,7 +8,7 @@ import { Output } from '../../src/server/connection/output.js';
 import { SendQueue } from '../../src/server/connection/send-queue.js';
 import { Unsent } from '../../src/server/connection/unsent.js';
 import { isPromise } from '../../src/server/words/maybe.js';
-import { MIB, manyBytes } from '../cli/memory.js';
+import { MIB, manyBytes } from '../cli/large-bytes.js';
 import { random } from '../store/suite/fixture.js';
 import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';

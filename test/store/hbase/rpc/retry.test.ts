@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { Connection } from '../../../../src/store/hbase/rpc/connection.js';
 import { Failure } from '../../../../src/store/hbase/rpc/failure.js';
 import { Attempts, Pauses } from '../../../../src/store/hbase/rpc/retry.js';
+import { StoppedClock } from '../../../server/clock.js';
 import { noStatistics, rpcSettings } from './settings.js';
 
 const PAUSE_MS = 200;
@@ -23,6 +24,7 @@ const BUSY = new Failure('busy', { undone: true, overloaded: true });
 
 describe('hbase/rpc retries', () => {
   it('of operations of one caller that fail together wait as one, and longer the next time', async () => {
+    using _clock = new StoppedClock();
     const pauses = new Noted();
     const attempts = new Attempts(SETTINGS, pauses);
     for (let round = 1; round <= 2; round++) {
@@ -33,9 +35,10 @@ describe('hbase/rpc retries', () => {
       for (const ms of pauses.asked) expect(ms).to.be.within(0.6 * round * PAUSE_MS, 1.25 * round * PAUSE_MS);
       await new Promise(setImmediate);
     }
-  }).timeout(20_000);
+  });
 
   it('without a pause let others have their turn, and what is overloaded has its pause beside them', async () => {
+    using _clock = new StoppedClock();
     const pauses = new Noted();
     const attempts = new Attempts(SETTINGS, pauses);
     let turned = false;
