@@ -116,8 +116,9 @@ export class Policies {
     });
   }
 
-  /** The policy of somebody with a second factor. */
-  guarding(id: Buffer, own: RowCredentials): Maybe<AccountPolicy> {
+  /** As `of`, for binds: those of an account with a second factor are always under one. */
+  ofBinds(id: Buffer, own: RowCredentials): Maybe<AccountPolicy | undefined> {
+    if (!own.totp) return this.of(id, own);
     this.#counting = true;
     return chain(this.of(id, own), guarding);
   }

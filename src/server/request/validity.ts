@@ -84,7 +84,7 @@ export function userOf(
 
 /** Whether the entry itself says that nobody binds with its passwords. */
 async function isLocked({ policies }: Services, id: Buffer, own: RowCredentials): Promise<boolean> {
-  return own.lock !== undefined && isHolding(own.lock, await policies.of(id, own), Date.now());
+  return own.lock !== undefined && isHolding(own.lock, await policies.ofBinds(id, own), Date.now());
 }
 
 function isComing(session: Session, stored: readonly Buffer[]): boolean {
