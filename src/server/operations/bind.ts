@@ -123,7 +123,9 @@ function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
     const attempt = { context, dn, password, found, own, generation };
     // Nobody binds as what has no password: such an entry is treated as none.
     if (own.passwords.length === 0 && own.applications.length === 0) return bindFreely(attempt);
-    return chain(policies.ofBinds(found!.id, own), (policy) => (policy ? bindUnder(attempt, policy) : bindFreely(attempt)));
+    return chain(policies.ofBinds(found!.id, own), (policy) =>
+      policy ? bindUnder(attempt, policy) : bindFreely(attempt),
+    );
   });
 }
 

@@ -93,6 +93,12 @@ const MOST_HISTORY = 24;
 const MINUTE = 60_000;
 const NO_POLICY = policyOfValues(new Map());
 
+/** The policy of somebody whose entry says for how long a password is good (ms; undefined: it does not). */
+export function withMaxAge(policy: AccountPolicy | undefined, maxAge: number | undefined): AccountPolicy | undefined {
+  if (maxAge === undefined) return policy;
+  return { ...(policy ?? NO_POLICY), maxAge: Math.min(policy?.maxAge || maxAge, maxAge) };
+}
+
 /** The policy of somebody with a second factor: its code is guessed where failures have no consequences. */
 export function guarding(policy: AccountPolicy = NO_POLICY): AccountPolicy {
   if (countsFailures(policy)) return policy;
