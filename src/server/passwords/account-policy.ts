@@ -35,6 +35,8 @@ export interface AccountPolicy {
   readonly maxIdle: number;
   /** A code has to follow the password. */
   readonly secondFactor: boolean;
+  /** Who sends the control is told that the account is locked, whatever the password. */
+  readonly tellLockout: boolean;
 }
 
 /** The policy that the entry is; undefined: it is none for userPassword. */
@@ -81,6 +83,7 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>): Account
     maxDelay: seconds('pwdMaxDelay'),
     maxIdle: seconds('pwdMaxIdle'),
     secondFactor: flag('rowanPwdSecondFactor'),
+    tellLockout: flag('rowanPwdTellLockout'),
   };
 }
 
