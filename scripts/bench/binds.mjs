@@ -1,9 +1,10 @@
 /** npm run bench -- binds: how long a bind takes that fails, by why it does. */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Attribute, Change, Client, InvalidCredentialsError } from 'ldapts';
 import { formatRows, median } from './report.mjs';
@@ -14,6 +15,9 @@ const PASSWORD = 'password';
 /** The same, as SHA-1. */
 const BROUGHT = `{SHA}${createHash('sha1').update(PASSWORD).digest('base64')}`;
 const POLICY = `cn=policy,${BASE}`;
+/** Locks after one failure, and who has not bound for a second. */
+const STRICT = `cn=strict,${BASE}`;
+const NAMES = ['sound', 'brought', 'locked', 'expired', 'guessed', 'idle', 'coded'];
 const USAGE = `npm run bench -- binds [options]
   --binds N   of each kind, taking turns (2000)
 `;
@@ -26,6 +30,10 @@ const kinds = [
   { title: 'it is, of a hash from elsewhere', dn: person('brought'), password: 'wrong' },
   { title: 'locked, with the right password', dn: person('locked'), password: PASSWORD },
   { title: 'locked, with a wrong password', dn: person('locked'), password: 'wrong' },
+  { title: 'locked by failures, with the right password', dn: person('guessed'), password: PASSWORD },
+  { title: 'idle, with the right password', dn: person('idle'), password: PASSWORD },
+  { title: 'a wrong code, with the right password', dn: person('coded'), password: `${PASSWORD}000000` },
+  { title: 'a wrong code, with a wrong password', dn: person('coded'), password: 'wrong000000' },
   { title: 'expired, with the right password', dn: person('expired'), password: PASSWORD },
   { title: 'expired, with a wrong password', dn: person('expired'), password: 'wrong' },
 ];
@@ -51,18 +59,25 @@ pwdMaxFailure: 1000000
 pwdFailureCountInterval: 1
 pwdMaxAge: 100000000
 pwdGraceAuthNLimit: 0
-${['sound', 'brought', 'locked', 'expired']
-  .map(
-    (name) => `
+
+dn: ${STRICT}
+objectClass: device
+objectClass: pwdPolicy
+cn: strict
+pwdAttribute: userPassword
+pwdLockout: TRUE
+pwdMaxFailure: 1
+pwdMaxIdle: 1
+${NAMES.map(
+  (name) => `
 dn: ${person(name)}
 objectClass: inetOrgPerson
 uid: ${name}
 cn: ${name}
 sn: ${name}
 userPassword: ${BROUGHT}
-`,
-  )
-  .join('')}`;
+${['guessed', 'idle'].includes(name) ? `pwdPolicySubentry: ${STRICT}\n` : ''}`,
+).join('')}`;
 
 export async function main(root, args) {
   const { values } = parseArgs({
@@ -83,12 +98,20 @@ export async function main(root, args) {
   const file = join(folder, 'people.ldif');
   writeFileSync(file, LDIF);
   server.load(file);
-  server.flags = ['--passwords-policy', POLICY];
-  const account = (...words) => server.run('account', ...words, ...server.flags, '--data', server.data);
+  const key = join(folder, 'totp.key');
+  writeFileSync(key, randomBytes(32));
+  server.flags = ['--passwords-policy', POLICY, '--passwords-totp-key', key];
+  const account = (words, flags = ['--passwords-policy', POLICY]) =>
+    server.run('account', ...words, ...flags, '--data', server.data);
   await server.start();
-  await setPasswords(server, ['sound', 'locked', 'expired']);
-  account('lock', person('locked'));
-  account('expire', person('expired'));
+  await setPasswords(
+    server,
+    NAMES.filter((name) => name !== 'brought'),
+  );
+  account(['lock', person('locked')]);
+  account(['expire', person('expired')]);
+  account(['totp', 'enroll', person('coded')], server.flags);
+  await lockOut(server);
   const taken = await binds(server.port, Number(values.binds));
   await server.stop();
   const [first] = taken.map(({ half }) => half);
@@ -110,20 +133,32 @@ async function setPasswords({ port, password }, names) {
   await client.unbind();
 }
 
+/** One failure locks, and so does a second without a bind. */
+async function lockOut({ port }) {
+  const client = new Client({ url: `ldap://127.0.0.1:${port}` });
+  await refused(client, person('guessed'), 'wrong');
+  await sleep(1000);
+  await client.unbind();
+}
+
+function refused(client, dn, password) {
+  return client.bind(dn, password).then(
+    () => {
+      throw new Error(`${dn} was let in`);
+    },
+    (error) => {
+      if (!(error instanceof InvalidCredentialsError)) throw error;
+    },
+  );
+}
+
 async function binds(port, count) {
   const client = new Client({ url: `ldap://127.0.0.1:${port}` });
   const times = kinds.map(() => []);
   for (let n = 0; n < count; n++)
     for (const [kind, { dn, password }] of kinds.entries()) {
       const from = performance.now();
-      await client.bind(dn, password).then(
-        () => {
-          throw new Error(`${dn} was let in`);
-        },
-        (error) => {
-          if (!(error instanceof InvalidCredentialsError)) throw error;
-        },
-      );
+      await refused(client, dn, password);
       times[kind].push(performance.now() - from);
     }
   await client.unbind();

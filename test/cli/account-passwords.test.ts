@@ -26,7 +26,7 @@ describe('cli: application passwords and second factors', () => {
     return result;
   }
 
-  it('application passwords are made, listed and removed beside a running server', async () => {
+  it('application passwords are made, listed and revoked beside a running server', async () => {
     const server = await serve(sandbox.data);
     expect(await account('password', 'list', ADA)).to.equal(`${ADA} has no application passwords\n`);
     const said = await account(
@@ -52,7 +52,7 @@ describe('cli: application passwords and second factors', () => {
     expect(list).to.match(/^far: made \S+Z; from 10\.0\.0\.0\/8; used by uid=ada,.*; never used$/m);
     expect(list).to.not.include(password!);
     expect(await account('show', ADA)).to.include('2 application passwords');
-    expect(await account('password', 'remove', ADA, '--name', 'imap')).to.match(/is removed\n$/);
+    expect(await account('password', 'revoke', ADA, '--name', 'imap')).to.match(/is revoked\n$/);
     const answer = await client.search(ADA).catch(() => undefined);
     expect(answer?.code ?? 8).to.equal(8);
     expect(await code(server.port, password!)).to.equal(49);

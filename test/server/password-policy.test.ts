@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
+import { generalizedTime } from '../../src/partition/model/csn.js';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
 import { slowWork } from '../../src/password/index.js';
 import { ControlOid } from '../../src/protocol/oids.js';
@@ -39,13 +40,17 @@ describe('server: password policy', () => {
   });
 
   async function addPolicy(partition: Partition, values: Readonly<Record<string, string>>): Promise<void> {
-    const all = { objectClass: ['device', 'pwdPolicy'], cn: 'policy', pwdAttribute: '2.5.4.35', ...values };
+    const all = { objectClass: ['device', 'rowanPwdPolicy'], cn: 'policy', pwdAttribute: '2.5.4.35', ...values };
     await partition.add(testSchema().parseDn(POLICY), attributes(all), SYSTEM);
   }
 
   /** A server under this default policy; the users bring what they have as an import does. */
-  async function begin(values: Readonly<Record<string, string>>, users: Record<string, Record<string, string>>) {
-    const one = await start(DEFAULT, 1);
+  async function begin(
+    values: Readonly<Record<string, string>>,
+    users: Record<string, Record<string, string>>,
+    rules?: string,
+  ) {
+    const one = await start(DEFAULT, 1, undefined, rules);
     running.push(one);
     await addPolicy(one.partition, values);
     for (const [uid, more] of Object.entries(users)) {
@@ -173,6 +178,107 @@ describe('server: password policy', () => {
       await first.close();
       await second.close();
     }
+  });
+
+  it('tells of a lock where it says so, whatever the password, and to those who ask', async () => {
+    const lock = { pwdLockout: 'TRUE', pwdMaxFailure: '2' };
+    const closed = { locked: { pwdAccountLockedTime: '000001010000Z' }, ended: { pwdEndTime: '20200101000000Z' } };
+    const one = await begin({ ...lock, rowanPwdTellLockout: 'TRUE' }, { guessed: {}, ...closed });
+    const told = policyError(1).toString('hex');
+    for (let i = 0; i < 2; i++)
+      expect(await bind(one, personDn('guessed'), 'wrong')).to.include({ code: 49, told: '3000' });
+    for (const uid of ['guessed', 'locked', 'ended'])
+      for (const password of ['right', 'wrong'])
+        expect(await bind(one, personDn(uid), password)).to.include({ code: 49, told });
+    expect(await bind(one, personDn('nobody'), 'right')).to.include({ code: 49, told: '3000' });
+    expect((await bind(one, personDn('guessed'), 'right', false)).controls).to.deep.equal([]);
+    const silent = await begin(lock, closed);
+    expect(await bind(silent, personDn('locked'), 'right')).to.include({ code: 49, told: '3000' });
+  });
+
+  it('sessions end when their password has expired and no grace is left, and go on with a new one', async () => {
+    const { now } = Date;
+    const time = now();
+    const fresh = { pwdChangedTime: generalizedTime(time) };
+    const limits: Record<string, Record<string, string>> = { none: { pwdGraceAuthNLimit: '0' }, some: {} };
+    try {
+      for (const [kind, limit] of Object.entries(limits)) {
+        Date.now = () => time;
+        const one = await begin(
+          { pwdMaxAge: '1000', pwdGraceExpiry: '500', ...limit },
+          { kept: fresh, changed: fresh },
+        );
+        const goesOn = async (client: RawClient) => {
+          const answer = await client.search(personDn('kept'), { scope: 'base' }).catch(() => undefined);
+          return answer?.code === 0;
+        };
+        const sessions = [];
+        for (const uid of ['kept', 'changed']) {
+          sessions.push(await RawClient.open(one.port));
+          expect(await sessions.at(-1)!.bind(personDn(uid), 'right')).to.equal(0);
+        }
+        const [kept, changed] = sessions as [RawClient, RawClient];
+        const end = kind === 'none' ? 1_000_000 : 1_500_000;
+        Date.now = () => time + end - 2000;
+        const attribute = { type: 'userPassword', values: [Buffer.from('another')] };
+        const change = {
+          op: 'modify',
+          dn: personDn('changed'),
+          changes: [{ operation: 'replace', attribute }],
+        } as const;
+        expect((await changed.request(change)).code).to.equal(0);
+        expect([await goesOn(kept), await goesOn(changed)], kind).to.deep.equal([true, true]);
+        Date.now = () => time + end;
+        expect([await goesOn(kept), await goesOn(changed)], kind).to.deep.equal([false, true]);
+        for (const session of sessions) session.close();
+      }
+    } finally {
+      Date.now = now;
+    }
+  });
+
+  it('helpdesk with the right locks, unlocks and resets over LDAP, and nobody else', async () => {
+    const rules = `rules:
+  - { name: own password, who: { self: true }, to: { attributes: [userPassword] }, allow: [write] }
+  - { name: users read, who: { users: true }, allow: [view] }
+  - name: helpdesk
+    who: { dn: "${personDn('grace')}" }
+    to: { subtree: "${PEOPLE}", attributes: [userPassword, pwdReset, pwdAccountLockedTime] }
+    allow: [replace, add, delete]
+`;
+    const one = await begin({ pwdLockout: 'TRUE', pwdMaxFailure: '2' }, { grace: {}, ada: {}, hana: {} }, rules);
+    const connect = async (uid: string) => {
+      const client = await RawClient.open(one.port);
+      expect(await client.bind(personDn(uid), 'right')).to.equal(0);
+      return client;
+    };
+    const set = async (client: RawClient, type: string, ...values: string[]) => {
+      const attribute = { type, values: values.map((value) => Buffer.from(value)) };
+      const changes = [{ operation: 'replace', attribute }] as const;
+      return (await client.request({ op: 'modify', dn: personDn('ada'), changes })).code;
+    };
+    const ada = async () => (await bind(one, personDn('ada'), 'right')).code;
+    const [grace, hana, open] = [await connect('grace'), await connect('hana'), await connect('ada')];
+    for (const [type, value] of [
+      ['pwdAccountLockedTime', '000001010000Z'],
+      ['pwdReset', 'TRUE'],
+    ] as const)
+      expect(await set(hana, type, value)).to.equal(50);
+    expect(await set(grace, 'pwdAccountLockedTime', '000001010000Z')).to.equal(0);
+    expect(await ada()).to.equal(49);
+    expect((await open.search(personDn('ada')).catch(() => undefined))?.code ?? 8).to.equal(8);
+    expect(await set(grace, 'pwdAccountLockedTime')).to.equal(0);
+    expect(await ada()).to.equal(0);
+    for (let i = 0; i < 2; i++) await bind(one, personDn('ada'), 'wrong');
+    expect(await ada(), 'by failures').to.equal(49);
+    expect(await set(grace, 'pwdAccountLockedTime')).to.equal(0);
+    expect(await set(grace, 'pwdReset', 'TRUE')).to.equal(0);
+    const reset = await connect('ada');
+    expect((await reset.search(personDn('ada'))).code).to.equal(50);
+    expect(await set(grace, 'pwdChangedTime', '19700101000000Z'), 'the server’s').to.be.oneOf([19, 50]);
+    expect(await set(grace, 'userPassword', 'given')).to.equal(0);
+    expect((await bind(one, personDn('ada'), 'given')).code).to.equal(0);
+    for (const client of [grace, hana, open, reset]) client.close();
   });
 
   it('one that is not there is told once, and none', async () => {

@@ -27,6 +27,7 @@ const NONE: AccountPolicy = {
   maxDelay: 0,
   maxIdle: 0,
   secondFactor: false,
+  tellLockout: false,
 };
 const ROW = emptyAccount();
 const T = 1_800_000_000_000;

@@ -6,9 +6,11 @@ import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { slowWork } from '../../src/password/index.js';
 import { hotp, stepAt } from '../../src/password/totp.js';
+import { ControlOid } from '../../src/protocol/oids.js';
 import { APPLICATION_PASSWORD, newApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { tlv } from '../protocol/bytes.js';
 import {
   ADMIN,
   addPerson,
@@ -182,6 +184,28 @@ describe('server: second factor', () => {
       Date.now = () => time + 16 * 60_000;
       expect(await bind(one, PASSWORD + codeAt()), 'for 15 minutes').to.equal(0);
     }
+  });
+
+  it('account usability tells of the lock, and of a second factor that is demanded and lacks', async () => {
+    const usability = async ({ port }: Running) => {
+      const admin = await RawClient.open(port);
+      await admin.bind(ADMIN.dn, ADMIN.password);
+      const control = { oid: ControlOid.accountUsability, critical: true, value: undefined };
+      const { entries } = await admin.search(ADA, { scope: 'base', attributes: ['1.1'] }, [control]);
+      admin.close();
+      return entries[0]!.controls[0]?.value;
+    };
+    const usable = tlv(0x80, [0xff]);
+    const inactive = (...more: Buffer[]) => tlv(0xa1, tlv(0x80, [255]), tlv(0x81, [0]), tlv(0x82, [0]), ...more);
+    const free = await begin(undefined);
+    await enroll(free.partition);
+    expect(await usability(free)).to.deep.equal(usable);
+    for (let i = 0; i < 10; i++) expect(await bind(free, PASSWORD + wrongCode())).to.equal(49);
+    expect(await usability(free)).to.deep.equal(inactive(tlv(0x84, [900 >> 8, 900 & 0xff])));
+    const strict = await begin({ rowanPwdSecondFactor: 'TRUE' });
+    expect(await usability(strict)).to.deep.equal(inactive());
+    await enroll(strict.partition);
+    expect(await usability(strict)).to.deep.equal(usable);
   });
 
   it('a policy of its own counts as it says', async () => {

@@ -31,7 +31,7 @@ export function onAccount(
   { readOnly = false, examples, settings: more = [] }: AccountCommandOptions,
   work: (directory: OpenDirectory, dn: Dn, account: Account, given: Given) => Promise<string>,
 ): Command {
-  return addSettingFlags(directoryCommand(parent, usage, summary), ['passwords.policy', ...more])
+  return addSettingFlags(directoryCommand(parent, usage, summary), ['passwords.policy', 'passwords.shadow', ...more])
     .addHelpText('after', examples)
     .action((named: string, options: Given['options'], command: Command) => {
       const settings = settingsOf(command);
@@ -40,7 +40,7 @@ export function onAccount(
         const dn = askedDn(directory.schema, named);
         if (dn.norm.equals(directory.schema.parseDn(directory.partition.settings.adminDn).norm))
           throw new CliError(`the administrator is above locks; "rowan passwd" sets the administrator's password`);
-        const account = await readAccount(directory, dn, config.passwords.policy);
+        const account = await readAccount(directory, dn, config.passwords);
         process.stdout.write(`${await work(directory, dn, account, { options, config })}\n`);
       });
     });

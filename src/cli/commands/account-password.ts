@@ -24,9 +24,9 @@ Examples:
 
   Which there are, and when each was used; one of them is revoked:
     rowan account password list uid=ada,ou=people,dc=example,dc=com --data data
-    rowan account password remove uid=ada,ou=people,dc=example,dc=com --name imap --data data
+    rowan account password revoke uid=ada,ou=people,dc=example,dc=com --name imap --data data
 
-An application password binds as its entry, without a second factor, and changes no password. When it is removed, the
+An application password binds as its entry, without a second factor, and changes no password. When it is revoked, the
 sessions that have bound with it end before their next operation.
 `;
 
@@ -70,7 +70,7 @@ interface AddOptions {
 export function addAccountPassword(account: Command): void {
   const password = account
     .command('password')
-    .description('make, list and remove application passwords')
+    .description('make, list and revoke application passwords')
     .addHelpText('after', EXAMPLES);
 
   onAccount(
@@ -96,7 +96,7 @@ export function addAccountPassword(account: Command): void {
       return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
     },
   )
-    .requiredOption('--name <name>', 'what it is for; what it is removed by')
+    .requiredOption('--name <name>', 'what it is for; what it is revoked by')
     .option('--network <network>', 'address or network that clients are in; may be repeated', collect)
     .option('--used-by <dn>', 'good only on a connection that was bound as this entry before')
     .option('--expires <time>', 'for how long it is good, such as 90d', lifetime);
@@ -115,8 +115,8 @@ export function addAccountPassword(account: Command): void {
 
   onAccount(
     password,
-    'remove <dn>',
-    'remove an application password; its sessions end',
+    'revoke <dn>',
+    'take an application password away; its sessions end',
     { examples: EXAMPLES },
     async (directory, dn, _account, { options }) => {
       const { name } = options as unknown as { readonly name: string };
@@ -125,9 +125,11 @@ export function addAccountPassword(account: Command): void {
         if (!one) throw new CliError(`${dn.text} has no application password '${name}'`);
         return { operation: 'delete', attribute: { type: APPLICATION_PASSWORD, values: [Buffer.from(one.value)] } };
       });
-      return `application password '${name}' of ${dn.text} is removed`;
+      return `application password '${name}' of ${dn.text} is revoked`;
     },
-  ).requiredOption('--name <name>', 'which one');
+  )
+    .alias('remove')
+    .requiredOption('--name <name>', 'which one');
 }
 
 function described(

@@ -2,10 +2,12 @@ import type { AccountState } from '../../partition/model/account-state.js';
 import type { Entry, EntryAttribute } from '../../partition/model/directory.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isHolding, lockingValues } from '../../server/passwords/account-lock.js';
+import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
 import { Credentials, type RowCredentials } from '../../server/passwords/credentials.js';
 import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js';
 import { changedAt, isLockedOut, isOutsideDates, stateOf } from '../../server/passwords/standing.js';
 import { AccessControl } from '../../server/services/access-control.js';
+import type { Config } from '../../server/settings/index.js';
 import type { OpenDirectory } from '../directory.js';
 import { counted } from '../exit.js';
 
@@ -17,6 +19,8 @@ export interface Account {
   readonly locks: readonly EntryAttribute[];
   /** Undefined: none, or it is not there. */
   readonly chosen: ChosenPolicy | undefined;
+  /** The policy with what the entry itself says. */
+  readonly policy: AccountPolicy | undefined;
   /** DNs of policies that it would have, were they there. */
   readonly missing: readonly string[];
   readonly state: AccountState;
@@ -25,10 +29,10 @@ export interface Account {
 export async function readAccount(
   { partition, schema }: OpenDirectory,
   dn: Dn,
-  defaultPolicy: string | undefined,
+  { policy: defaultPolicy, shadow }: Config['passwords'],
 ): Promise<Account> {
   const entry = await partition.read(dn);
-  const own = new Credentials(partition.descriptions).ofRow(entry.row);
+  const own = new Credentials(partition.descriptions, shadow).ofRow(entry.row);
   const locks = entry.attributes.filter(({ description, values }) => {
     const locking = lockingValues(schema.requireDescription(description));
     return locking && values.some(locking);
@@ -37,15 +41,16 @@ export async function readAccount(
   const log = { warn: ({ dn: gone }: { dn: string }) => void missing.push(gone), error: () => undefined };
   const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
   const chosen = await policies.chosen(entry.id, own);
+  const policy = withMaxAge(chosen?.policy, own.account?.maxAge);
   const state = stateOf(own.account, await partition.accountState(entry.id));
-  return { entry, own, locks, chosen, missing, state };
+  return { entry, own, locks, chosen, policy, missing, state };
 }
 
 export function accountReport(account: Account, now: number): string {
   const locked = lockLines(account, now);
   const { passwords, applications, totp } = account.own;
   if (passwords.length + applications.length === 0) locked.push('no password: nobody can bind as this entry');
-  if (account.chosen?.policy.secondFactor && !totp)
+  if (account.policy?.secondFactor && !totp)
     locked.push('no second factor, which the policy demands: nobody can bind with the password');
   return [
     account.entry.dn,
@@ -57,8 +62,7 @@ export function accountReport(account: Account, now: number): string {
   ].join('\n  ');
 }
 
-function lockLines({ locks, own: { lock, account }, chosen, state }: Account, now: number): string[] {
-  const policy = chosen?.policy;
+function lockLines({ locks, own: { lock, account }, policy, state }: Account, now: number): string[] {
   const lines = isHolding(lock, policy, now)
     ? locks.map(({ description, values }) => `locked by ${description}: ${values.join(', ')}`)
     : [];
@@ -66,7 +70,7 @@ function lockLines({ locks, own: { lock, account }, chosen, state }: Account, no
     lines.push(`until ${time(lock.since + policy.lockoutDuration)}, by the policy`);
   if (account && isOutsideDates(account, now)) {
     if (account.start !== undefined && now < account.start) lines.push(`no bind before ${time(account.start)}`);
-    if (account.end !== undefined && now >= account.end) lines.push(`no bind since ${time(account.end)} (pwdEndTime)`);
+    if (account.end !== undefined && now >= account.end) lines.push(`no bind since ${time(account.end)}`);
   }
   if (state.lockedUntil > now) {
     const until = Number.isFinite(state.lockedUntil) ? time(state.lockedUntil) : 'it is unlocked';
@@ -75,8 +79,7 @@ function lockLines({ locks, own: { lock, account }, chosen, state }: Account, no
   return lines;
 }
 
-function policyLines({ own: { account }, chosen, missing, state }: Account, now: number): string[] {
-  const policy = chosen?.policy;
+function policyLines({ own: { account }, chosen, policy, missing, state }: Account, now: number): string[] {
   const lines = missing.map((dn) => `policy ${dn}, which is not there or no password policy`);
   lines.push(chosen ? `policy ${chosen.dn}, by ${reasonOf(chosen)}` : 'no password policy');
   if (account?.reset) lines.push('the password has to be changed');

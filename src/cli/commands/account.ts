@@ -64,9 +64,9 @@ export function addAccount(program: Command): void {
     'take all locks of the entry away',
     { examples: EXAMPLES },
     async (directory, dn, found) => {
-      const { entry, locks, own, chosen, state } = found;
+      const { entry, locks, own, policy, state } = found;
       const now = Date.now();
-      const isClosed = state.lockedUntil > now || (chosen && isLockedOut(chosen.policy, own.account, state, now));
+      const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, own.account, state, now));
       if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
       if (locks.length > 0)
         await modify(
@@ -85,7 +85,7 @@ export function addAccount(program: Command): void {
     'let the password of the entry expire now',
     { examples: EXAMPLES },
     async (directory, dn, found) => {
-      if (!found.chosen?.policy.maxAge)
+      if (!found.policy?.maxAge)
         throw new CliError(
           `the passwords of ${dn.text} do not expire: ${found.chosen ? `${found.chosen.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
         );

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
+import { printable } from '../../server/words/printable.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted, formatCount } from '../exit.js';
@@ -111,7 +112,7 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
   if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
   const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
   process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  const { hashed, foreign, kinds, dear, locked } = outcome.passwords;
+  const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
   if (hashed > 0) {
     const passwords = counted(hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
@@ -128,6 +129,8 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
     process.stdout.write(
       `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
     );
+    for (const dn of named) process.stdout.write(`  ${printable(dn)}\n`);
+    if (named.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
   }
   if (dear > 0) {
     const passwords = counted(dear, 'password');
@@ -141,6 +144,8 @@ function printOutcome(outcome: ImportOutcome, seconds: number): void {
       `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
     );
   }
+  const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
+  if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
 }
 
 function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): void {

@@ -5,6 +5,7 @@ import type { Dn } from '../../schema/schema-types.js';
 import { Credentials } from '../../server/passwords/credentials.js';
 import { keptWith } from '../../server/passwords/kept-attributes.js';
 import { policyOf } from '../../server/passwords/passwords.js';
+import type { Config } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
@@ -42,24 +43,24 @@ async function setPassword(
   directory: OpenDirectory,
   name: Dn,
   stored: Buffer,
-  defaultPolicy: string | undefined,
+  passwords: Config['passwords'],
 ): Promise<unknown> {
   const { partition, schema } = directory;
   const { adminDn } = partition.settings;
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
-  const { chosen } = await readAccount(directory, name, defaultPolicy);
-  const credentials = new Credentials(partition.descriptions);
+  const { policy } = await readAccount(directory, name, passwords);
+  const credentials = new Credentials(partition.descriptions, passwords.shadow);
   const change = { isOwn: false, after: [stored], brings: true, saysReset: false };
   const changesOf = ({ row }: Target) => ({
     asked: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
-    kept: keptWith(chosen?.policy, credentials.ofRow(row), change, Date.now()),
+    kept: keptWith(policy, credentials.ofRow(row), change, Date.now()),
   });
   return partition.modify(name, changesOf, { dn: adminDn });
 }
 
 export function addPasswd(program: Command): void {
   const command = directoryCommand(program, 'passwd', "set the administrator's or an entry's password");
-  addSettingFlags(command, ['passwords.policy'])
+  addSettingFlags(command, ['passwords.policy', 'passwords.shadow'])
     .argument('[dn]', 'whose password; without it the administrator')
     .option('--password-file <file>', 'file that holds the new password')
     .option('--generate', 'make a password up and show it')
@@ -72,12 +73,8 @@ export function addPasswd(program: Command): void {
       return withDirectory(settings, {}, async (directory) => {
         const dn = askedDn(directory.schema, given ?? directory.partition.settings.adminDn);
         const password = await newPassword(options, dn.text);
-        await setPassword(
-          directory,
-          dn,
-          await hashPassword(password, policyOf(settings.config)),
-          settings.config.passwords.policy,
-        );
+        const stored = await hashPassword(password, policyOf(settings.config));
+        await setPassword(directory, dn, stored, settings.config.passwords);
         process.stdout.write(`password of ${dn.text} is set\n`);
         if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);
       });

@@ -37,7 +37,7 @@ export async function applyChange(
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
     case 'add':
-      await partition.add(dn, passwords.attributes(record.attributes, counts), actor, OPTIONS);
+      await partition.add(dn, passwords.attributes(record.dn, record.attributes, counts), actor, OPTIONS);
       return;
     case 'delete':
       return partition.delete(dn, actor, OPTIONS);

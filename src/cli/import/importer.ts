@@ -175,7 +175,7 @@ export class Importer {
     const passwords = new PasswordCounts();
     source.passwords = passwords;
     try {
-      return { line, dn, attributes: this.#passwords.attributes(attributes, passwords), source };
+      return { line, dn, attributes: this.#passwords.attributes(dn, attributes, passwords), source };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       this.#reject(record, error.message);

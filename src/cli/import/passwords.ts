@@ -16,6 +16,10 @@ import { lockingValues } from '../../server/passwords/account-lock.js';
 import { credentialsAfter } from '../../server/passwords/credentials.js';
 
 const MAX_KNOWN = 1000;
+/** Entries with foreign passwords that are named. */
+const MOST_NAMED = 20;
+/** What else of an account is told when an import takes it over. */
+const TAKEN_OVER: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailureTime', 'pwdHistory', 'pwdReset']);
 
 /** What was made of the passwords of a record, or of many. */
 export class PasswordCounts {
@@ -25,10 +29,14 @@ export class PasswordCounts {
   foreign = 0;
   /** Kinds of the foreign ones, for people. */
   readonly kinds = new Set<string>();
+  /** DNs of the first entries that have some. */
+  readonly named = new Set<string>();
   /** Left out: verifying them, alone or with the others of their entry, costs more than the settings allow. */
   dear = 0;
   /** Accounts of which the file says that they are locked: nobody binds with their passwords. */
   locked = 0;
+  /** Accounts by what an attribute of the name has brought of them. */
+  readonly taken = new Map<string, number>();
 
   add(other: PasswordCounts): void {
     this.hashed += other.hashed;
@@ -36,6 +44,12 @@ export class PasswordCounts {
     this.dear += other.dear;
     this.locked += other.locked;
     for (const kind of other.kinds) this.kinds.add(kind);
+    for (const dn of other.named) if (this.named.size < MOST_NAMED) this.named.add(dn);
+    for (const [name, accounts] of other.taken) this.take(name, accounts);
+  }
+
+  take(name: string, accounts = 1): void {
+    this.taken.set(name, (this.taken.get(name) ?? 0) + accounts);
   }
 }
 
@@ -45,6 +59,8 @@ interface Meaning {
   readonly holds: boolean;
   /** Which of its values lock the account. */
   readonly locking: ((value: Buffer) => boolean) | undefined;
+  /** Its name, where it says more of the account. */
+  readonly taken: string | undefined;
 }
 
 /**
@@ -67,7 +83,9 @@ export class ImportedPasswords {
     if (!meaning) {
       const description = this.#schema.describe(type);
       const holds = description !== undefined && isPassword(description.type);
-      meaning = { holds, locking: description && lockingValues(description) };
+      const name = description?.type.name ?? '';
+      const taken = TAKEN_OVER.has(name) ? name : undefined;
+      meaning = { holds, locking: description && lockingValues(description), taken };
       this.#known.set(type, meaning);
     }
     return meaning;
@@ -88,10 +106,16 @@ export class ImportedPasswords {
     return false;
   }
 
-  /** As they are to be stored in a new entry, and counted. */
-  attributes(attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
+  /** As they are to be stored in the new entry, and counted. */
+  attributes(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
     if (!this.anyIn(attributes)) return attributes;
     if (attributes.some((attribute) => this.#locks(attribute))) counts.locked++;
+    for (const { type, values } of attributes) {
+      const { taken } = this.#meaningOf(type);
+      if (taken && String(values[0]).toUpperCase() !== 'FALSE') counts.take(taken);
+    }
+    const foreign = (value: Buffer) => givenAs(value) === 'foreign';
+    if (attributes.some(({ type, values }) => this.#holds(type) && values.some(foreign))) counts.named.add(dn);
     return this.#made(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 

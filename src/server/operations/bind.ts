@@ -20,7 +20,10 @@ import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { printable } from '../words/printable.js';
 import { Session } from '../words/session.js';
 
-/** One answer for every failure: it tells neither a wrong password nor a lock from a user that does not exist. */
+/**
+ * One answer for every failure: it tells neither a wrong password nor a lock from a user that does not exist. The
+ * control tells a lock where the policy says so.
+ */
 const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
 const NOBODY = Buffer.alloc(16);
@@ -123,9 +126,9 @@ function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
     const attempt = { context, dn, password, found, own, generation };
     // Nobody binds as what has no password: such an entry is treated as none.
     if (own.passwords.length === 0 && own.applications.length === 0) return bindFreely(attempt);
-    const { id } = found!;
-    if (own.totp) return chain(policies.guarding(id, own), (policy) => bindUnder(attempt, policy));
-    return chain(policies.of(id, own), (policy) => (policy ? bindUnder(attempt, policy) : bindFreely(attempt)));
+    return chain(policies.ofBinds(found!.id, own), (policy) =>
+      policy ? bindUnder(attempt, policy) : bindFreely(attempt),
+    );
   });
 }
 
@@ -146,7 +149,10 @@ function bindUnder(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
   const { partition } = attempt.context.services;
   const login = new Login(partition, found!.id, policy, own);
   return chain(login.isLocked(), (locked) => {
-    if (locked || isClosed(attempt, policy)) return chain(verify(attempt, true), () => refused(attempt.context));
+    if (locked || isClosed(attempt, policy)) {
+      const told: PasswordPolicyTold = policy.tellLockout ? { error: 'accountLocked' } : {};
+      return chain(verify(attempt, true), () => refused(attempt.context, told));
+    }
     const verifying = verify(attempt, false, policy.secondFactor);
     if (!isPromise(verifying)) return decide(attempt, login, verifying, false);
     return verifying.then((proof) => {
@@ -166,7 +172,7 @@ function decide(attempt: Attempt, login: Login, proof: Proof | undefined, later:
       return chain(later ? undefined : verify(attempt, true), () => refused(attempt.context, told));
     }
     const { expiresIn, grace } = admitted;
-    return bound(attempt, proof, { expiresIn, grace });
+    return bound(attempt, proof, { expiresIn, grace }, login.sessionEnd());
   });
 }
 
@@ -236,11 +242,16 @@ function refused(context: Context, told: PasswordPolicyTold = {}): Maybe<Outcome
   });
 }
 
-function bound(attempt: Attempt, { matched, application, steps }: Proof, told: PasswordPolicyTold = {}): Outcome {
+function bound(
+  attempt: Attempt,
+  { matched, application, steps }: Proof,
+  told: PasswordPolicyTold = {},
+  expires?: number,
+): Outcome {
   const { context, found, own, generation, password } = attempt;
   const { id, node } = found!;
   const name = node.dn.toString();
-  const identity = userOf(id, name, generation, own, application?.value);
+  const identity = userOf(id, name, generation, own, application?.value, expires);
   context.session.identity = identity;
   const clear = steps ? passwordAndCode(password)!.password : password;
   if (!application) context.services.passwords.considerUpgrade(name, id, matched, clear, own.passwords);

@@ -35,6 +35,8 @@ export interface AccountPolicy {
   readonly maxIdle: number;
   /** A code has to follow the password. */
   readonly secondFactor: boolean;
+  /** Who sends the control is told that the account is locked, whatever the password. */
+  readonly tellLockout: boolean;
 }
 
 /** The policy that the entry is; undefined: it is none for userPassword. */
@@ -81,6 +83,7 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>): Account
     maxDelay: seconds('pwdMaxDelay'),
     maxIdle: seconds('pwdMaxIdle'),
     secondFactor: flag('rowanPwdSecondFactor'),
+    tellLockout: flag('rowanPwdTellLockout'),
   };
 }
 
@@ -92,6 +95,12 @@ const MOST_HISTORY = 24;
 
 const MINUTE = 60_000;
 const NO_POLICY = policyOfValues(new Map());
+
+/** The policy of somebody whose entry says for how long a password is good (ms; undefined: it does not). */
+export function withMaxAge(policy: AccountPolicy | undefined, maxAge: number | undefined): AccountPolicy | undefined {
+  if (maxAge === undefined) return policy;
+  return { ...(policy ?? NO_POLICY), maxAge: Math.min(policy?.maxAge || maxAge, maxAge) };
+}
 
 /** The policy of somebody with a second factor: its code is guessed where failures have no consequences. */
 export function guarding(policy: AccountPolicy = NO_POLICY): AccountPolicy {

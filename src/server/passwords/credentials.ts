@@ -39,11 +39,14 @@ const NAMES: ReadonlySet<string> = new Set(['uid', 'cn', 'sn', 'givenname', 'dis
 /** Finds passwords in packed master rows, and what locks them. */
 export class Credentials {
   readonly #reader: EntryReader;
+  readonly #shadow: boolean;
   /** `Kind` by description number. */
   readonly #kinds = new Uint8Array(DescriptionTable.MAX + 1);
 
-  constructor(table: DescriptionTable) {
+  /** `shadow`: attributes of RFC 2307 are looked at, as `passwords.shadow` says. */
+  constructor(table: DescriptionTable, shadow = false) {
     this.#reader = new EntryReader(table);
+    this.#shadow = shadow;
   }
 
   ofRow(row: Buffer): RowCredentials {
@@ -83,20 +86,20 @@ export class Credentials {
     const known = this.#kinds[stored.number];
     if (known) return known;
     const { description } = stored;
-    const kind = kindOf(description);
+    const kind = kindOf(description, this.#shadow);
     if (stored.number < this.#kinds.length - 1) this.#kinds[stored.number] = kind;
     return kind;
   }
 }
 
-function kindOf(description: AttributeDescription): number {
+function kindOf(description: AttributeDescription, shadow: boolean): number {
   if (isCredential(description)) return Kind.credential;
   if (lockingValues(description)) return Kind.lock;
   const { type, options } = description;
   if (options.length > 0) return Kind.other;
   if (type.name === APPLICATION_PASSWORD) return Kind.application;
   if (type.name === TOTP_SECRET) return Kind.totp;
-  return isOfAccount(type.name.toLowerCase()) ? Kind.account : Kind.other;
+  return isOfAccount(type.name.toLowerCase(), shadow) ? Kind.account : Kind.other;
 }
 
 function nameOf({ description }: StoredDescription): string {

@@ -3,7 +3,15 @@ import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountPolicy } from './account-policy.js';
 import { usesAfter } from './application-password.js';
 import type { RowCredentials } from './credentials.js';
-import { type Admission, admission, admissionOfApplication, afterFailure, isLockedOut, stateOf } from './standing.js';
+import {
+  type Admission,
+  admission,
+  admissionOfApplication,
+  afterFailure,
+  endOfSessions,
+  isLockedOut,
+  stateOf,
+} from './standing.js';
 
 type StateDirectory = Pick<Partition, 'accountState' | 'changeAccountState'>;
 
@@ -33,6 +41,12 @@ export class Login {
     this.#stored = stored;
     const { account } = this.#own;
     return isLockedOut(this.#policy, account, stateOf(account, stored), Date.now());
+  }
+
+  /** See `endOfSessions`: of one that begins now. */
+  sessionEnd(): number | undefined {
+    const { account } = this.#own;
+    return endOfSessions(this.#policy, account, stateOf(account, this.#stored), Date.now());
   }
 
   /** Counts a wrong password; false: it does not count. */

@@ -5,7 +5,7 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { type AccountPolicy, countsFailures, guarding, policyOfEntry } from './account-policy.js';
+import { type AccountPolicy, countsFailures, guarding, policyOfEntry, withMaxAge } from './account-policy.js';
 import { AssignedPolicies, type AssigningDirectory } from './assigned-policies.js';
 import type { RowCredentials } from './credentials.js';
 
@@ -65,11 +65,11 @@ export class Policies {
 
   /** The policy of an account. */
   of(id: Buffer, own: RowCredentials): Maybe<AccountPolicy | undefined> {
-    return chain(this.chosen(id, own), (chosen) => chosen?.policy);
+    return chain(this.chosen(id, own), (chosen) => withMaxAge(chosen?.policy, own.account?.maxAge));
   }
 
   /**
-   * As `of`: the one that the entry names, else one that the access rules name, else the default. One that is not there
+   * The one that the entry names, else one that the access rules name, else the default. One that is not there
    * is told in the log, and what comes next holds.
    */
   chosen(id: Buffer, own: RowCredentials): Maybe<ChosenPolicy | undefined> {
@@ -116,8 +116,9 @@ export class Policies {
     });
   }
 
-  /** The policy of somebody with a second factor. */
-  guarding(id: Buffer, own: RowCredentials): Maybe<AccountPolicy> {
+  /** As `of`, for binds: those of an account with a second factor are always under one. */
+  ofBinds(id: Buffer, own: RowCredentials): Maybe<AccountPolicy | undefined> {
+    if (!own.totp) return this.of(id, own);
     this.#counting = true;
     return chain(this.of(id, own), guarding);
   }

@@ -6,6 +6,8 @@ export interface RowAccount {
   readonly policy: string | undefined;
   /** When the password was changed. */
   readonly changed: number | undefined;
+  /** Milliseconds for which a password is good, whatever the policy. */
+  readonly maxAge: number | undefined;
   /** The password has to be changed before anything else. */
   readonly reset: boolean;
   /** When the password begins, and when it ceases to be valid. */
@@ -35,7 +37,7 @@ const TAKE: Readonly<Record<string, (into: Taking, value: Buffer) => void>> = {
     into.start = generalizedTimeMs(value);
   },
   pwdendtime(into, value) {
-    into.end = generalizedTimeMs(value);
+    into.end = earlier(into.end, generalizedTimeMs(value));
   },
   pwdhistory(into, value) {
     into.history.push(value);
@@ -53,9 +55,32 @@ const TAKE: Readonly<Record<string, (into: Taking, value: Buffer) => void>> = {
   },
 };
 
+/** Of RFC 2307, taken where the setting `passwords.shadow` says so. */
+const TAKE_SHADOW: typeof TAKE = {
+  shadowexpire(into, value) {
+    into.end = earlier(into.end, days(value));
+  },
+  shadowlastchange(into, value) {
+    into.changed ??= days(value);
+  },
+  shadowmax(into, value) {
+    into.maxAge = days(value);
+  },
+};
+
+/** In milliseconds; undefined: never, as the values of old say it (-1, 0, 99999 and what is later than any date). */
+function days(value: Buffer): number | undefined {
+  const number = Number(value.toString('latin1'));
+  return number > 0 && number < 99_999 ? number * 86_400_000 : undefined;
+}
+
+function earlier(one: number | undefined, other: number | undefined): number | undefined {
+  return one !== undefined && other !== undefined ? Math.min(one, other) : (one ?? other);
+}
+
 /** Whether the attribute (its name in lower case) says something about the account. */
-export function isOfAccount(name: string): boolean {
-  return Object.hasOwn(TAKE, name);
+export function isOfAccount(name: string, shadow: boolean): boolean {
+  return Object.hasOwn(TAKE, name) || (shadow && Object.hasOwn(TAKE_SHADOW, name));
 }
 
 /** Of which nothing is known. */
@@ -63,6 +88,7 @@ export function emptyAccount(): RowAccount {
   return {
     policy: undefined,
     changed: undefined,
+    maxAge: undefined,
     reset: false,
     start: undefined,
     end: undefined,
@@ -76,6 +102,6 @@ export function emptyAccount(): RowAccount {
 /** With one more value of an attribute for which `isOfAccount` is true. */
 export function withValue(account: RowAccount | undefined, name: string, value: Buffer): RowAccount {
   const into = (account ?? emptyAccount()) as Taking;
-  TAKE[name]!(into, value);
+  (TAKE[name] ?? TAKE_SHADOW[name])!(into, value);
   return into;
 }

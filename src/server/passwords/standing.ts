@@ -123,6 +123,22 @@ export function changedAt(row: RowAccount | undefined, { since }: AccountState):
   return row?.changed ?? (since > 0 ? since : undefined);
 }
 
+/**
+ * When sessions end that have bound with the password: once it has expired, and binds with it are at an end because of
+ * that, however many grace logins there were. Undefined: they do not.
+ */
+export function endOfSessions(
+  { maxAge, graceLimit, graceExpiry }: AccountPolicy,
+  row: RowAccount | undefined,
+  state: AccountState,
+  now: number,
+): number | undefined {
+  if (maxAge === 0 || row?.reset) return undefined;
+  const expiry = (changedAt(row, state) ?? now) + maxAge;
+  if (graceLimit === 0) return expiry;
+  return graceExpiry > 0 ? expiry + graceExpiry : undefined;
+}
+
 function expiredAt(
   { graceLimit, graceExpiry }: AccountPolicy,
   state: AccountState,

@@ -7,13 +7,14 @@ import { changedAt, isLockedOut, isOutsideDates, stateOf } from './standing.js';
 
 /** Whether one can bind as an account with its password, at a moment (milliseconds since 1970). */
 export function usabilityOf(
-  { lock, account }: RowCredentials,
+  { lock, account, totp }: RowCredentials,
   policy: AccountPolicy | undefined,
   stored: AccountState | undefined,
   now: number,
 ): AccountUsability {
   const state = stateOf(account, stored);
-  const isClosed = isHolding(lock, policy, now) || isOutsideDates(account, now);
+  const lacksCode = policy?.secondFactor === true && !totp;
+  const isClosed = lacksCode || isHolding(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);
   const reset = account?.reset ?? false;
   const changed = changedAt(account, state);

@@ -23,7 +23,7 @@ export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer
     if (rights && !isOwn(context.session.identity, id) && !(rights.of(found).entry & MANAGE)) return undefined;
     const own = credentials.ofRow(found.row);
     if (own.passwords.length === 0) return undefined;
-    const policy = await policies.of(id, own);
+    const policy = await policies.ofBinds(id, own);
     const value = encodeAccountUsability(usabilityOf(own, policy, await partition.accountState(id), Date.now()));
     const writer = new Writer();
     encodeControls(writer, [{ oid: ControlOid.accountUsability, critical: false, value }]);

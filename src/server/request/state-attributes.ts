@@ -44,7 +44,7 @@ async function withLock(
 ): Promise<Values> {
   const entry = await partition.readById(id);
   const own = entry && credentials.ofRow(entry.row);
-  const policy = own && (await (own.totp ? policies.guarding(id, own) : policies.of(id, own)));
+  const policy = own && (await policies.ofBinds(id, own));
   // One by an administrator comes first, as long as it holds.
   const isTold = own?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isHolding(own.lock, policy, now);
   return stateValues(state, isTold ? undefined : (policy?.lockoutDuration ?? otherwise), now);

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { isHolding } from '../passwords/account-lock.js';
 import { applicationPasswordsOf } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
-import { isOutsideDates } from '../passwords/standing.js';
+import { endOfSessions, isOutsideDates, stateOf } from '../passwords/standing.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
@@ -34,7 +34,7 @@ function isAsRead({ partition }: Services, identity: UserIdentity, version: bigi
 }
 
 function isBefore({ until }: UserIdentity): boolean {
-  return until === undefined || Date.now() < until;
+  return Date.now() < until;
 }
 
 /** The entry has changed, or one of those above it its name: its DN is taken over, its passwords are compared. */
@@ -45,12 +45,17 @@ async function readAgain(services: Services, session: Session, identity: UserIde
   if (!entry) return false;
   const own = services.credentials.ofRow(entry.row);
   const { passwords, account } = own;
-  if ((await isLocked(services, identity.id, own)) || isOutsideDates(account, Date.now())) return false;
+  const now = Date.now();
+  const policy = await services.policies.ofBinds(identity.id, own);
+  if (isHolding(own.lock, policy, now) || isOutsideDates(account, now)) return false;
   const isKept = await keepsCredentials(services, identity, own);
   if (session.identity !== identity) return true;
   // Whose change under way it is shows when that has ended: nothing is taken over before.
   if (!isKept) return !identity.application && isComing(session, passwords);
-  session.identity = userOf(identity.id, entry.dn, generation, own, identity.application);
+  const state = stateOf(account, policy?.maxAge ? await services.partition.accountState(identity.id) : undefined);
+  if (session.identity !== identity) return true;
+  const expires = policy && endOfSessions(policy, account, state, now);
+  session.identity = userOf(identity.id, entry.dn, generation, own, identity.application, expires);
   return isBefore(session.identity);
 }
 
@@ -65,26 +70,27 @@ async function keepsCredentials(
   return sameValues(await replaced(services, identity, passwords), passwords);
 }
 
-/** Who has bound as the entry, or goes on as it. */
+/** Who has bound as the entry, or goes on as it; `expires`: when the password does, with all that is granted after. */
 export function userOf(
   id: Buffer,
   dn: string,
   generation: number,
   { version, passwords, account }: RowCredentials,
   application: Buffer | undefined,
+  expires: number | undefined,
 ): UserIdentity {
   const copies = passwords.map((value) => Buffer.from(value));
   const known = { kind: 'user', dn, generation, id, version, passwords: copies } as const;
-  if (!application) return { ...known, application, mustChange: account?.reset ?? false, until: account?.end };
-  const ends = [account?.end, applicationPasswordsOf([application])[0]?.expires].filter((time) => time !== undefined);
+  const ends = [account?.end, application ? applicationPasswordsOf([application])[0]?.expires : expires];
+  const until = Math.min(...ends.filter((time) => time !== undefined));
   // What has to be changed is the password: an application can do nothing about it.
-  const until = ends.length > 0 ? Math.min(...ends) : undefined;
-  return { ...known, application: Buffer.from(application), mustChange: false, until };
+  const mustChange = !application && (account?.reset ?? false);
+  return { ...known, application: application && Buffer.from(application), mustChange, until };
 }
 
 /** Whether the entry itself says that nobody binds with its passwords. */
 async function isLocked({ policies }: Services, id: Buffer, own: RowCredentials): Promise<boolean> {
-  return own.lock !== undefined && isHolding(own.lock, await policies.of(id, own), Date.now());
+  return own.lock !== undefined && isHolding(own.lock, await policies.ofBinds(id, own), Date.now());
 }
 
 function isComing(session: Session, stored: readonly Buffer[]): boolean {
@@ -197,5 +203,6 @@ function takeOver(session: Session, before: Identity, credentials: readonly Buff
     session.identity = { ...identity, password: credentials[0]! };
   if (identity.kind !== 'user' || before.kind !== 'user' || !identity.id.equals(before.id)) return;
   if (version > identity.version)
-    session.identity = { ...identity, version, passwords: credentials, mustChange: false };
+    // What the new password says of its end is read before the next operation.
+    session.identity = { ...identity, version, passwords: credentials, mustChange: false, until: 0 };
 }

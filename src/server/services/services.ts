@@ -115,7 +115,7 @@ export function createServices(
     access,
     selections: new Selections(schema),
     encoder,
-    credentials: new Credentials(encoder.table),
+    credentials: new Credentials(encoder.table, config.passwords.shadow),
     passwords: new Passwords(partition, config, log),
     policies: new Policies(partition, config.passwords.policy, access, log),
     quality: new Quality(config, log),

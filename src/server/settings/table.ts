@@ -123,6 +123,11 @@ export const settings = {
     form: 'a DN',
     help: 'DN of the password policy, an entry of class `pwdPolicy`, that holds for those for whom neither their entry (`pwdPolicySubentry`) nor the access rules (`passwordPolicies`) name another (docs/passwords.md). Unless given, there is none.',
   },
+  'passwords.shadow': {
+    kind: 'boolean',
+    default: false,
+    help: 'Heed what RFC 2307 has of accounts: nobody binds from the day `shadowExpire` on, and a password expires `shadowMax` days after `pwdChangedTime`, or else `shadowLastChange` (docs/passwords.md).',
+  },
   'passwords.breached': {
     kind: 'path',
     help: 'Passwords that are known from breaches, which nobody under a policy with `pwdCheckQuality` may choose: a sorted file of SHA-1 hashes, or a folder of files that are named by their first five digits (docs/passwords.md).',

@@ -22,8 +22,8 @@ export type Identity =
       readonly application: Buffer | undefined;
       /** The password has to be changed before anything else. */
       readonly mustChange: boolean;
-      /** When it ceases to be valid, milliseconds since 1970; undefined: never. */
-      readonly until: number | undefined;
+      /** When it ceases to be valid, milliseconds since 1970, as far as is known: then it is read again. */
+      readonly until: number;
     }
   | {
       readonly kind: 'admin';

@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
+import { ExtendedOid } from '../../src/protocol/oids.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
+
+const POLICY = `cn=policy,${SUFFIX}`;
+const SHADOW = ['--passwords-shadow', 'true'];
+const dnOf = (uid: string): string => `uid=${uid},${PEOPLE}`;
+
+/** As slapd stores it. */
+function ssha(password: string): string {
+  const salt = Buffer.from('salt');
+  return `{SSHA}${Buffer.concat([createHash('sha1').update(password).update(salt).digest(), salt]).toString('base64')}`;
+}
+
+/** A value of pwdHistory as slapd writes it. */
+function remembered(time: string, password: string): string {
+  const stored = ssha(password);
+  return `pwdHistory: ${time}#1.3.6.1.4.1.1466.115.121.1.40#${stored.length}#${stored}`;
+}
+
+const today = Math.floor(Date.now() / 86_400_000);
+const YESCRYPT = '{CRYPT}$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';
+const people: Readonly<Record<string, readonly string[]>> = {
+  history: [
+    'pwdChangedTime: 20260101000000Z',
+    remembered('20240101000000Z', 'the first'),
+    remembered('20250101000000.123456Z', 'the second'),
+  ],
+  reset: ['pwdReset: TRUE', 'pwdChangedTime: 20260101000000Z'],
+  settled: ['pwdReset: FALSE'],
+  failed: ['pwdFailureTime: 20260101000000Z', 'pwdFailureTime: 20260101000001Z'],
+  disabled: ['loginDisabled: TRUE'],
+  enabled: ['loginDisabled: FALSE'],
+  closed: [`shadowExpire: ${today}`],
+  open: [`shadowExpire: ${today + 1}`, 'shadowMax: 99999', 'shadowLastChange: 1'],
+  endless: ['shadowExpire: -1', 'shadowMax: -1', 'shadowLastChange: 1'],
+  aged: ['shadowMax: 30', `shadowLastChange: ${today - 31}`],
+  young: ['shadowMax: 30', `shadowLastChange: ${today - 29}`],
+  late: ['shadowMax: 30', `shadowLastChange: ${today - 31}`],
+  known: ['shadowMax: 30', 'shadowLastChange: 1', `pwdChangedTime: ${new Date().getUTCFullYear() + 1}0101000000Z`],
+};
+
+const LDIF = `dn: ${POLICY}
+objectClass: device
+objectClass: pwdPolicy
+cn: policy
+pwdAttribute: userPassword
+pwdInHistory: 5
+pwdGraceAuthNLimit: 0
+
+${Object.entries(people)
+  .map(
+    ([uid, lines]) => `dn: ${dnOf(uid)}
+objectClass: inetOrgPerson
+objectClass: shadowAccount
+uid: ${uid}
+cn: ${uid}
+sn: ${uid}
+userPassword: ${ssha('right')}
+${[...lines, ...(uid === 'late' ? [] : [`pwdPolicySubentry: ${POLICY}`])].join('\n')}
+`,
+  )
+  .join('\n')}
+dn: ${dnOf('yescrypt')}
+objectClass: inetOrgPerson
+uid: yescrypt
+cn: yescrypt
+sn: yescrypt
+userPassword: ${YESCRYPT}
+`;
+
+describe('cli: accounts from elsewhere', () => {
+  const sandbox = new Sandbox();
+  let server: RunningServer;
+  let said: string;
+  before(async () => {
+    await sandbox.initSample();
+    const file = sandbox.path('people.ldif');
+    writeFileSync(file, LDIF);
+    said = await rowanDoes(['import', file, '--data', sandbox.data]);
+    server = await serve(sandbox.data, SHADOW);
+  });
+  after(async () => {
+    await server.stop();
+    await sandbox.remove();
+  });
+
+  async function bind(dn: string, password: string, { port } = server): Promise<number> {
+    const client = await RawClient.open(port);
+    const code = await client.bind(dn, password);
+    client.close();
+    return code;
+  }
+
+  it('import tells what it took over, and whose passwords nobody can verify', () => {
+    expect(said).to.match(/^1 account is locked by what the file says /m);
+    expect(said).to.match(
+      /^taken over: pwdChangedTime of 3 accounts, pwdFailureTime of 1 account, pwdHistory of 1 account, pwdReset of 1 account$/m,
+    );
+    expect(said).to.match(
+      /^1 password cannot be verified here \(\{CRYPT\}\$y\$\): .*\n {2}uid=yescrypt,ou=people,.*\n/m,
+    );
+    expect(said).not.to.contain('names all of them');
+  });
+
+  it('a password of slapd’s history is refused, another is taken', async () => {
+    const client = await RawClient.open(server.port);
+    expect(await client.bind(dnOf('history'), 'right')).to.equal(0);
+    const change = (password: string) =>
+      client.request({
+        op: 'extended',
+        oid: ExtendedOid.passwordModify,
+        value: encodePasswordModify({
+          userIdentity: undefined,
+          oldPassword: Buffer.from('right'),
+          newPassword: Buffer.from(password),
+        }),
+      });
+    for (const password of ['the first', 'the second', 'right']) {
+      const { code } = await change(password);
+      expect(code, password).to.equal(19);
+    }
+    expect((await change('the third')).code).to.equal(0);
+    client.close();
+  });
+
+  it('loginDisabled locks, until it is unlocked', async () => {
+    expect(await bind(dnOf('enabled'), 'right')).to.equal(0);
+    expect(await bind(dnOf('disabled'), 'right')).to.equal(49);
+    await rowanDoes(['account', 'unlock', dnOf('disabled'), '--data', sandbox.data]);
+    expect(await bind(dnOf('disabled'), 'right')).to.equal(0);
+  });
+
+  it('shadowExpire and shadowMax hold where the setting says so, and a new password begins anew', async () => {
+    const codes = async (from = server) => {
+      const found: Record<string, number> = {};
+      for (const uid of ['closed', 'open', 'endless', 'aged', 'young', 'known'])
+        found[uid] = await bind(dnOf(uid), 'right', from);
+      return found;
+    };
+    const none = { closed: 0, open: 0, endless: 0, aged: 0, young: 0, known: 0 };
+    expect(await codes()).to.deep.equal({ ...none, closed: 49, aged: 49 });
+    // As where a policy says nothing of them there are three grace logins.
+    for (const code of [0, 0, 0, 49]) expect(await bind(dnOf('late'), 'right'), 'under no policy').to.equal(code);
+    const without = await serve(sandbox.data);
+    expect(await codes(without)).to.deep.equal(none);
+    await without.stop();
+    const show = ['account', 'show', dnOf('aged'), '--data', sandbox.data];
+    expect(await rowanDoes([...show, ...SHADOW])).to.match(/password expired 20/);
+    await rowanDoes(['passwd', dnOf('aged'), '--data', sandbox.data, ...SHADOW], { input: 'new one' });
+    expect(await bind(dnOf('aged'), 'new one')).to.equal(0);
+    expect(await bind(ADMIN, PASSWORD)).to.equal(0);
+  });
+});
