@@ -99,7 +99,7 @@ interface RowanCommand {
 }
 
 const ROWAN =
-  /(?:^|[\s|])rowan ([a-z]+(?: (?:list|add|drop|restore|purge|set|show|apply|diff|history|explain|test)\b)?)([^|`]*)/;
+  /(?:^|[\s|])rowan ([a-z]+(?: (?:password|totp)\b)?(?: (?:list|add|drop|restore|purge|set|show|apply|diff|history|explain|test|lock|unlock|expire|must-change|enroll|remove)\b)?)([^|`]*)/;
 
 function rowanCommands(pages: readonly Page[]): RowanCommand[] {
   return pages.flatMap(commandLines).flatMap((line) => {
@@ -173,7 +173,7 @@ describe('documents', () => {
   });
 
   it('name commands and flags that rowan has', async () => {
-    const named = ['README.md', 'docs/access.md', 'docs/architecture.md', 'docs/cli.md'];
+    const named = ['README.md', 'docs/access.md', 'docs/architecture.md', 'docs/cli.md', 'docs/passwords.md'];
     const commands = rowanCommands(named.map(page));
     expect(commands.map(({ words }) => words[0])).to.include.members(['init', 'import', 'serve', 'passwd', 'explain']);
     const wanted = [...new Set(commands.map(({ words }) => words.join(' ')))];

@@ -77,7 +77,9 @@ for (const engine of ENGINES) {
         expect(await state()).to.deep.equal(LOCKED);
         await fixture.modify(ANN, change('replace', type, value));
         const { lastSuccess, uses, totpStep } = LOCKED;
-        expect(await state()).to.deep.equal({ ...NO_STATE, lastSuccess, uses, totpStep });
+        const after = (await state())!;
+        expect(after).to.deep.equal({ ...NO_STATE, lastSuccess, uses, totpStep, since: after.since });
+        expect(after.since > 0, 'counts as used').to.equal(type === 'pwdAccountLockedTime');
       }
       await set(LOCKED);
       await fixture.partition.clearAccountState(ann);

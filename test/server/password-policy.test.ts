@@ -117,6 +117,14 @@ describe('server: password policy', () => {
     expect((await bind(one, personDn('fresh'), 'right')).code).to.equal(0);
   });
 
+  it('an account that was idle for too long binds when its lock is taken away, though it has none', async () => {
+    const one = await begin({ pwdMaxIdle: '1000' }, { idle: { pwdLastSuccess: '20260101000000Z' } });
+    expect((await bind(one, personDn('idle'), 'right')).code).to.equal(49);
+    const unlock = { operation: 'replace', attribute: { type: 'pwdAccountLockedTime', values: [] } } as const;
+    await one.partition.modify(testSchema().parseDn(personDn('idle')), [unlock], SYSTEM);
+    expect((await bind(one, personDn('idle'), 'right')).code).to.equal(0);
+  });
+
   it('each bind that fails writes once, whoever it names, and is locked or not', async () => {
     const one = await begin({ pwdLockout: 'TRUE', pwdMaxFailure: '2' }, { somebody: {} });
     const { store } = one.partition;

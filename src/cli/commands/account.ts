@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
+import { generalizedTime } from '../../partition/model/csn.js';
 import { LOCKED_FOR_GOOD } from '../../server/passwords/account-lock.js';
 import { isLockedOut } from '../../server/passwords/standing.js';
 import { CliError } from '../exit.js';
@@ -85,11 +86,14 @@ export function addAccount(program: Command): void {
     'let the password of the entry expire now',
     { examples: EXAMPLES },
     async (directory, dn, found) => {
-      if (!found.policy?.maxAge)
+      const { maxAge = 0, graceExpiry = 0 } = found.policy ?? {};
+      if (maxAge === 0)
         throw new CliError(
           `the passwords of ${dn.text} do not expire: ${found.chosen ? `${found.chosen.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
         );
-      await modify(directory, dn, [replace('pwdChangedTime', LONG_AGO)], true);
+      // Grace logins may end some time after that.
+      const since = graceExpiry > 0 ? Math.min(found.own.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
+      await modify(directory, dn, [replace('pwdChangedTime', generalizedTime(since))], true);
       return `the password of ${dn.text} has expired`;
     },
   );
@@ -109,6 +113,3 @@ export function addAccount(program: Command): void {
   addAccountPassword(account);
   addAccountTotp(account);
 }
-
-/** As pwdChangedTime: older than any password may be. */
-const LONG_AGO = '19700101000000Z';

@@ -57,9 +57,9 @@ async function tryChange(context: WriteContext, id: Buffer, edit: StateEdit): Pr
   }
 }
 
-/** Forgets failures, their lock and grace logins. An account that was idle for too long counts as used now. */
+/** Forgets failures, their lock and grace logins. */
 export async function clearState(context: WriteContext, id: Buffer): Promise<void> {
-  await changeState(context, id, (state = NO_STATE) => ({ ...cleared(state), since: Date.now() }));
+  await changeState(context, id, unlocked);
 }
 
 /** Takes as long as a change of somebody's state. */
@@ -71,7 +71,12 @@ export function isClear({ failures, lockedUntil, graceUses, since }: AccountStat
   return failures.length === 0 && lockedUntil === 0 && graceUses.length === 0 && since === 0;
 }
 
-/** What is left when the password was changed or the account unlocked. */
+/** What is left when the account was unlocked: it counts as used now, however idle it was. */
+export function unlocked(state = NO_STATE): AccountState {
+  return { ...cleared(state), since: Date.now() };
+}
+
+/** What is left when the password was changed. */
 export function cleared(state: AccountState): AccountState {
   const { lastSuccess, uses, totpStep } = state;
   return { ...NO_STATE, lastSuccess, uses, totpStep };
