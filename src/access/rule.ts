@@ -79,12 +79,13 @@ export interface AccessRule {
 /** What somebody may ask for at most; absent: as the server's settings say. 0, but of `inFlight`: without limit. */
 export interface Limits {
   /** Entries a search gives. */
-  readonly size?: number;
-  readonly timeSeconds?: number;
+  readonly sizeLimit?: number;
+  /** Seconds. */
+  readonly timeLimit?: number;
   /** Rows looked at. */
-  readonly looked?: number;
+  readonly lookLimit?: number;
   /** Entries of a page. */
-  readonly page?: number;
+  readonly pageSize?: number;
   /** Requests in flight on a connection. */
   readonly inFlight?: number;
 }

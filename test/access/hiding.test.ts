@@ -161,7 +161,7 @@ function randomWrite(
       const newSuperior = random.chance(0.5) ? random.pick(names) : undefined;
       const superior = newSuperior === undefined ? undefined : naive.entries.get(newSuperior);
       // Who may move an entry still learns nothing of where it may not.
-      const isPlace = newSuperior === undefined || (superior && may('move-in', superior));
+      const isPlace = newSuperior === undefined || (superior && may('moveIn', superior));
       if (may('rename') && isPlace) return undefined;
       return ({ fixture, actor }) =>
         fixture.partition.rename(fixture.dn(dn), { newRdn: 'cn=gone', deleteOldRdn: true, newSuperior }, actor);

@@ -47,8 +47,8 @@ const SHORT: Readonly<Record<string, readonly string[]>> = {
   view: ['see', 'read', 'search', 'compare'],
   write: ['add', 'delete', 'replace'],
 };
-export const ENTRY_RIGHTS = ['see', 'remove', 'rename', 'move-out', 'proxy', 'manage'];
-export const CHILDREN_RIGHTS = ['create', 'move-in'];
+export const ENTRY_RIGHTS = ['see', 'remove', 'rename', 'moveOut', 'proxy', 'manage'];
+export const CHILDREN_RIGHTS = ['create', 'moveIn'];
 export const ATTRIBUTE_RIGHTS = ['read', 'search', 'compare', 'add', 'delete', 'replace', 'manage'];
 
 /** What stands below what. */

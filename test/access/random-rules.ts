@@ -56,7 +56,7 @@ const FILTERS = [
 ];
 const RIGHTS = [
   ...['see', 'read', 'search', 'compare', 'add', 'delete', 'replace', 'create', 'remove', 'rename'],
-  ...['move-in', 'move-out', 'view', 'write', 'view', 'view', 'write'],
+  ...['moveIn', 'moveOut', 'view', 'write', 'view', 'view', 'write'],
 ];
 const ATTRIBUTES = [
   '*',
