@@ -59,14 +59,29 @@ export function randomEntries(random: Random): Map<string, PlainEntry> {
   return new Map(entries.map((one) => [one.dn, one]));
 }
 
+export const POINTERS = ['alias', 'referral'].map((name) => `cn=${name},${UNITS[0]}`);
+
+/** An alias for somebody, and a referral. */
+export function randomPointers(random: Random): PlainEntry[] {
+  const [alias, referral] = POINTERS;
+  return [
+    entry(alias!, {
+      objectClass: ['alias', 'extensibleObject'],
+      cn: 'alias',
+      aliasedObjectName: random.pick([...PEOPLE, UNITS[1]!]),
+    }),
+    entry(referral!, { objectClass: ['referral', 'extensibleObject'], cn: 'referral', ref: 'ldap://other/o=x' }),
+  ];
+}
+
 const FILTERS = [
   '(employeeType=staff)',
   '(!(employeeType=staff))',
   '(&(objectClass=inetOrgPerson)(title=chief))',
   '(objectClass=groupOfNames)',
   '(title=*)',
-  '(|(cn;lang-de=*)(sn=s1))',
-  '(mail=*a*@example.com)',
+  '(|(cn;lang-de=*)(uidNumber=1))',
+  '(uid=*a*)',
   '(uidNumber>=4)',
   '(|(&(title=clerk)(uidNumber<=6))(!(cn=*l)))',
 ];
