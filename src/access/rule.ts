@@ -20,9 +20,9 @@ export interface Who {
   /** The entry has the DN of the one who asks among the values. */
   readonly attribute?: readonly AttributeType[];
   readonly network?: readonly Network[];
-  /** Bits of the cipher, at least; a socket of this machine has 256. */
+  /** Bits of the cipher, at least; a socket of this machine has 256. 0: secrets go out in the clear, too. */
   readonly strength?: number;
-  /** `simple` alone as yet. */
+  /** `simple`, `application`. */
   readonly mechanism?: readonly string[];
   readonly not?: Who;
 }

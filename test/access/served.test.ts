@@ -372,7 +372,7 @@ function matchedDN(dn: string, naive: Naive, asker: PlainAsker): string {
 
 const WIDE = ['add', 'delete', 'replace', 'create', 'remove', 'rename', 'moveIn', 'moveOut'];
 
-/** With one engine alone 5,000 decisions are not reached; with memory, lmdb, delayed and the mount they are. */
+/** 5,500 decisions with memory, lmdb, delayed and the mount. */
 const FRONTS: readonly (readonly [name: string, decisions: number, open: () => Promise<Served>])[] = [
   ...ENGINES.map((engine) => {
     const decisions = engine === 'hbase' ? rounds(500, 2000) : rounds(engine === 'memory' ? 2500 : 1000, 20_000);
