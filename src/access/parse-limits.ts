@@ -5,14 +5,14 @@ import type { WhoReader } from './parse-who.js';
 import type { LimitRule, Limits, Who } from './rule.js';
 
 /** Most that each may be; 0 is without limit, which there is none for requests in flight. */
-const MOST: Readonly<Record<Exclude<keyof Limits, 'timeSeconds'>, number>> = {
-  size: 2_147_483_647,
-  looked: 2_147_483_647,
-  page: 2_147_483_647,
+const MOST: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
+  sizeLimit: 2_147_483_647,
+  lookLimit: 2_147_483_647,
+  pageSize: 2_147_483_647,
   inFlight: 1_000_000,
 };
 const MOST_SECONDS = 86_400;
-const KEYS = ['name', 'who', 'size', 'time', 'looked', 'page', 'inFlight'];
+const KEYS = ['name', 'who', 'sizeLimit', 'timeLimit', 'lookLimit', 'pageSize', 'inFlight'];
 const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Reads what somebody may ask for at most. */
@@ -41,10 +41,10 @@ export class LimitsReader {
       const field = fields.get(key);
       if (field) limits[key] = this.#yaml.whole(field, key === 'inFlight' ? 1 : 0, MOST[key]) ?? 0;
     }
-    const time = fields.get('time');
-    if (time) limits.timeSeconds = this.#seconds(time);
+    const time = fields.get('timeLimit');
+    if (time) limits.timeLimit = this.#seconds(time);
     if (Object.keys(limits).length === 0)
-      this.#yaml.fault(line, 'it limits nothing; add size, time, looked, page or inFlight');
+      this.#yaml.fault(line, 'it limits nothing; add sizeLimit, timeLimit, lookLimit, pageSize or inFlight');
     return limits;
   }
 
@@ -55,7 +55,7 @@ export class LimitsReader {
     if (seconds <= MOST_SECONDS) return seconds;
     this.#yaml.fault(
       line,
-      `'time' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`,
+      `'timeLimit' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`,
     );
     return 0;
   }

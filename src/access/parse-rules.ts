@@ -80,16 +80,17 @@ class RulesReader {
     const found: T[] = [];
     for (const [i, node] of items.entries()) {
       this.#yaml.subject = `${what} ${i + 1}`;
-      found.push(read(node, this.#name(node, what, lines)));
+      found.push(read(node, this.#name(node, what, what === 'limit' ? `limit ${i + 1}` : '', lines)));
     }
     this.#yaml.subject = '';
     return found;
   }
 
-  /** From now on faults are told under the name. */
-  #name(node: Node, what: string, lines: Map<string, number>): string {
+  /** From now on faults are told under the name. `instead`: where it has none; '' where it needs one. */
+  #name(node: Node, what: string, instead: string, lines: Map<string, number>): string {
     const name = isMap(node) ? node.get('name', true) : undefined;
     if (!isMap(node) || !name) {
+      if (instead !== '') return instead;
       if (isMap(node)) this.#yaml.fault(this.#yaml.line(node), "it has no name; add a 'name' that says what it is for");
       return '';
     }

@@ -61,7 +61,7 @@ export class WhoReader {
     const network = fields.get('network');
     if (network) who.network = this.#yaml.texts(network).flatMap((text) => this.#network(text));
     const strength = fields.get('strength');
-    if (strength) who.strength = this.#yaml.whole(strength, 1, MAX_STRENGTH) ?? 0;
+    if (strength) who.strength = this.#yaml.whole(strength, 0, MAX_STRENGTH) ?? 0;
     const mechanism = fields.get('mechanism');
     if (mechanism) who.mechanism = this.#yaml.texts(mechanism).flatMap((text) => this.#mechanism(text));
     const not = fields.get('not');

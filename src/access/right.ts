@@ -1,6 +1,6 @@
 /**
- * What rules give and deny (docs/access.md). Of an entry: `see`, `remove`, `rename`, `move-out`, `proxy`; of what is
- * right below it: `create`, `move-in`; of its attributes: `read`, `search`, `compare`, `add`, `delete`, `replace`;
+ * What rules give and deny (docs/access.md). Of an entry: `see`, `remove`, `rename`, `moveOut`, `proxy`; of what is
+ * right below it: `create`, `moveIn`; of its attributes: `read`, `search`, `compare`, `add`, `delete`, `replace`;
  * `manage` of both.
  */
 export const RIGHTS = [
@@ -14,8 +14,8 @@ export const RIGHTS = [
   'create',
   'remove',
   'rename',
-  'move-in',
-  'move-out',
+  'moveIn',
+  'moveOut',
   'proxy',
   'manage',
 ] as const;
@@ -44,6 +44,6 @@ export function rightsIn(set: RightSet): Right[] {
 }
 
 /** What can be had of an entry itself, of the place right below it, and of an attribute. */
-export const OF_ENTRY = rightSet('see', 'remove', 'rename', 'move-out', 'proxy', 'manage');
-export const OF_CHILDREN = rightSet('create', 'move-in');
+export const OF_ENTRY = rightSet('see', 'remove', 'rename', 'moveOut', 'proxy', 'manage');
+export const OF_CHILDREN = rightSet('create', 'moveIn');
 export const OF_ATTRIBUTE = rightSet('read', 'search', 'compare', 'add', 'delete', 'replace', 'manage');

@@ -25,7 +25,7 @@ import type { AccessRule } from './rule.js';
 import { RuleSight } from './rule-sight.js';
 
 const VIEW = rightSet('see', 'read', 'search', 'compare');
-const MOVE = rightSet('rename', 'move-out');
+const MOVE = rightSet('rename', 'moveOut');
 
 /** A rule that holds for who asks, and for which entries. */
 interface Held {
@@ -220,7 +220,7 @@ export class Rights implements Access {
       case 'delete':
         return this.mayEver('remove') ? undefined : this.nowhere('remove');
       case 'rename':
-        return this.mayEver('rename') || this.mayEver('move-out') ? undefined : this.nowhere('rename');
+        return this.mayEver('rename') || this.mayEver('moveOut') ? undefined : this.nowhere('rename');
       case 'restore':
         return new LdapError('insufficientAccessRights', 'only the administrator may bring back deleted entries');
       case 'modify':
@@ -254,8 +254,8 @@ export class Rights implements Access {
     const sight = this.#all.met(entry);
     if (renamed && !(sight.entry & rightSet('rename'))) return this.missing('rename', entry);
     if (superior) {
-      if (!(sight.entry & rightSet('move-out'))) return this.missing('move-out', entry);
-      if (!(this.#all.met(superior).children & rightSet('move-in'))) return this.missing('move-in', superior, 'below');
+      if (!(sight.entry & rightSet('moveOut'))) return this.missing('moveOut', entry);
+      if (!(this.#all.met(superior).children & rightSet('moveIn'))) return this.missing('moveIn', superior, 'below');
     }
     return this.#changes(sight, changes, entry);
   }

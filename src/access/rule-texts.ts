@@ -17,7 +17,9 @@ export function ruleTexts(text: string): Map<string, string> {
   ] as const) {
     const list = contents.get(key);
     if (!isSeq(list)) continue;
-    for (const item of list.items) if (isMap(item)) found.set(`${what} '${item.get('name')}'`, textOf(item));
+    list.items.forEach((item, i) => {
+      if (isMap(item)) found.set(`${what} '${item.get('name') ?? `${what} ${i + 1}`}'`, textOf(item));
+    });
   }
   return found;
 }

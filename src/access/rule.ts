@@ -20,9 +20,9 @@ export interface Who {
   /** The entry has the DN of the one who asks among the values. */
   readonly attribute?: readonly AttributeType[];
   readonly network?: readonly Network[];
-  /** Bits of the cipher, at least; a socket of this machine has 256. */
+  /** Bits of the cipher, at least; a socket of this machine has 256. 0: secrets go out in the clear, too. */
   readonly strength?: number;
-  /** `simple` alone as yet. */
+  /** `simple`, `application`. */
   readonly mechanism?: readonly string[];
   readonly not?: Who;
 }
@@ -79,12 +79,13 @@ export interface AccessRule {
 /** What somebody may ask for at most; absent: as the server's settings say. 0, but of `inFlight`: without limit. */
 export interface Limits {
   /** Entries a search gives. */
-  readonly size?: number;
-  readonly timeSeconds?: number;
+  readonly sizeLimit?: number;
+  /** Seconds. */
+  readonly timeLimit?: number;
   /** Rows looked at. */
-  readonly looked?: number;
+  readonly lookLimit?: number;
   /** Entries of a page. */
-  readonly page?: number;
+  readonly pageSize?: number;
   /** Requests in flight on a connection. */
   readonly inFlight?: number;
 }

@@ -152,9 +152,9 @@ function eachRight(
       told('manage', has(own, 'm'));
       told('remove', has(own, 'z') && has(parent, 'z'));
       told('rename', has(own, 'az') && has(parent, 'az'));
-      told('move-out', has(own, 'az') && has(parent, 'z'));
+      told('moveOut', has(own, 'az') && has(parent, 'z'));
       const below = on(entry, 'children');
-      told('move-in', has(below, 'a'));
+      told('moveIn', has(below, 'a'));
       const made = mightBe(entry.dn, entries).map((child) => has(below, 'a') && has(on(child, 'entry'), 'a'));
       told('create', made.every(Boolean), made.some(Boolean));
       for (const attribute of ATTRIBUTES) {

@@ -65,7 +65,7 @@ describe('rules from slapd', () => {
       ]);
       expect(exact('access to attrs=entry by users =r'), 'read without search').to.deep.equal([]);
       expect(exact('access to attrs=entry,children by users write')).to.deep.equal([
-        '{who:{users:true},to:{attributes:[entry,children]},allow:[see,create,remove,rename,move-in,move-out]}',
+        '{who:{users:true},to:{attributes:[entry,children]},allow:[see,create,remove,rename,moveIn,moveOut]}',
       ]);
       expect(exact('access to attrs=entry,children by users delete')).to.deep.equal([
         '{who:{users:true},to:{attributes:[entry]},allow:[see,remove]}',
@@ -74,7 +74,7 @@ describe('rules from slapd', () => {
 
     it('on oneself are none to make, remove or rename', () => {
       expect(exact('access to * by self write')).to.deep.equal([
-        '{who:{self:true},allow:[view,write,move-in]}',
+        '{who:{self:true},allow:[view,write,moveIn]}',
         '{who:{self:true},to:{attributes:[userPassword]},allow:[write]}',
       ]);
     });

@@ -63,7 +63,7 @@ for (const engine of ENGINES) {
 - { name: none, who: { not: { group: "cn=none,${SUFFIX}" } }, allow: [view] }
 - { name: person, who: { group: "cn=p,${SUFFIX}" }, to: { base: "cn=q,${SUFFIX}" }, allow: [view] }
 limits:
-- { name: limit, who: { group: "cn=none,${SUFFIX}" }, size: 1 }
+- { name: limit, who: { group: "cn=none,${SUFFIX}" }, sizeLimit: 1 }
 `;
       const { faults, warnings } = await checkRules(parseRules(text, partition.schema).rules!, partition, () => false);
       const places = (found: typeof faults) => found.map(({ line, message }) => `${line} ${message.split(':', 1)[0]}`);

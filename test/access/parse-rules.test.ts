@@ -25,7 +25,7 @@ function rule(...lines: readonly string[]): string {
 
 const USERS = 'who: { users: true }';
 const WORDS =
-  'see, read, search, compare, add, delete, replace, create, remove, rename, move-in, move-out, proxy, manage, view, write';
+  'see, read, search, compare, add, delete, replace, create, remove, rename, moveIn, moveOut, proxy, manage, view, write';
 
 /** Of a rule's lines the faults. */
 const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults: readonly string[]])[] = [
@@ -226,7 +226,7 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
   [
     'strength that no cipher has',
     ['who: { strength: 257 }', 'allow: [view]'],
-    ["3: rule 'r': 'strength' has to be a whole number from 1 to 256"],
+    ["3: rule 'r': 'strength' has to be a whole number from 0 to 256"],
   ],
   [
     'attribute of who that has no DNs',
@@ -309,32 +309,36 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
 const LIMIT_FAULTS: readonly (readonly [what: string, lines: readonly string[], faults: readonly string[]])[] = [
   [
     'that depends on an entry',
-    ['who: { self: true }', 'size: 5'],
+    ['who: { self: true }', 'sizeLimit: 5'],
     ["4: limit 'l': a limit is for requests, not for entries; take 'self' away"],
   ],
   [
     'that depends on an attribute of an entry',
-    ['who: { not: { attribute: owner } }', 'size: 5'],
+    ['who: { not: { attribute: owner } }', 'sizeLimit: 5'],
     ["4: limit 'l': a limit is for requests, not for entries; take 'attribute' away"],
   ],
   [
     'of an unknown name',
-    ['who: {}', 'size: 5', 'looks: 5'],
-    ["6: limit 'l': a limit has no key 'looks'; did you mean 'looked'?"],
+    ['who: {}', 'sizeLimit: 5', 'lookLimits: 5'],
+    ["6: limit 'l': a limit has no key 'lookLimits'; did you mean 'lookLimit'?"],
   ],
-  ['of nothing', ['who: {}'], ["3: limit 'l': it limits nothing; add size, time, looked, page or inFlight"]],
+  [
+    'of nothing',
+    ['who: {}'],
+    ["3: limit 'l': it limits nothing; add sizeLimit, timeLimit, lookLimit, pageSize or inFlight"],
+  ],
   [
     'that is no number',
-    ['who: {}', 'size: many', 'inFlight: 1000001'],
+    ['who: {}', 'sizeLimit: many', 'inFlight: 1000001'],
     [
-      "5: limit 'l': 'size' has to be a whole number from 0 to 2147483647",
+      "5: limit 'l': 'sizeLimit' has to be a whole number from 0 to 2147483647",
       "6: limit 'l': 'inFlight' has to be a whole number from 1 to 1000000",
     ],
   ],
   [
     'of time that is none',
-    ['who: {}', 'time: 2 weeks'],
-    [`5: limit 'l': 'time' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`],
+    ['who: {}', 'timeLimit: 2 weeks'],
+    [`5: limit 'l': 'timeLimit' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`],
   ],
 ];
 
@@ -365,7 +369,7 @@ describe('access rules, read', () => {
       "there are no rules; write 'rules:' and the rules below it, or 'rules: []' for nobody but the administrator";
     expect(faultsOf('')).to.deep.equal([`1: ${none}`]);
     expect(faultsOf('# nothing\n')).to.deep.equal([`1: ${none}`]);
-    expect(faultsOf('limits:\n- { name: a, who: {}, size: 1 }\n')).to.deep.equal([`1: ${none}`]);
+    expect(faultsOf('limits:\n- { name: a, who: {}, sizeLimit: 1 }\n')).to.deep.equal([`1: ${none}`]);
     expect(faultsOf('- a\n')).to.deep.equal(['1: the file has to be made of keys: rules, limits, passwordPolicies']);
     expect(faultsOf('rules: yes\n')).to.deep.equal(["1: 'rules' has to be a list"]);
     expect(faultsOf('rulez: []\n')).to.deep.equal(["1: the file has no key 'rulez'; did you mean 'rules'?"]);
@@ -399,7 +403,7 @@ describe('access rules, read', () => {
 limits:
 - name: c
   who: { users: true }
-  time: soon
+  timeLimit: soon
 `;
     expect(faultsOf(text).map((fault) => fault.split(':', 2).join(':'))).to.deep.equal([
       "4: rule 'a'",
@@ -433,7 +437,7 @@ limits:
   who: {}
   allow: [see]
 limits:
-- { name: l, who: { anonymous: true }, size: 10, time: 2 m, looked: 1000, page: 0, inFlight: 5 }
+- { name: l, who: { anonymous: true }, sizeLimit: 10, timeLimit: 2 m, lookLimit: 1000, pageSize: 0, inFlight: 5 }
 `);
     const [first, second] = rules;
     const { who, to } = first!;
@@ -465,8 +469,31 @@ limits:
     const { entry, children, user, operational } = second!.to.attributes;
     expect([entry, children, user, operational]).to.deep.equal([true, true, true, true]);
     expect(limits.map(({ name, limits }) => [name, limits])).to.deep.equal([
-      ['l', { size: 10, timeSeconds: 120, looked: 1000, page: 0, inFlight: 5 }],
+      ['l', { sizeLimit: 10, timeLimit: 120, lookLimit: 1000, pageSize: 0, inFlight: 5 }],
     ]);
+  });
+
+  it('reads limits without names, which are numbered, and a strength of 0', () => {
+    const { rules, limits } = parsed(`rules:
+- name: helpdesk resets passwords
+  who: { group: "cn=helpdesk,ou=groups,dc=example,dc=com", strength: 128 }
+  to: { subtree: "ou=people,dc=example,dc=com", filter: "(employeeType=staff)", attributes: [userPassword, pwdReset] }
+  allow: [replace]
+- { name: in the clear, who: { strength: 0 }, to: { attributes: [entry, children] }, allow: [moveIn, moveOut] }
+limits:
+- { name: first, who: {}, lookLimit: 5 }
+- who: { group: "cn=services,ou=groups,dc=example,dc=com" }
+  sizeLimit: 100000
+- { who: {}, sizeLimit: 0 }
+`);
+    expect(rules.map(({ who }) => who.strength)).to.deep.equal([128, 0]);
+    expect(rightsIn(rules[1]!.allow)).to.deep.equal(['moveIn', 'moveOut']);
+    expect(limits.map(({ name, limits: { sizeLimit } }) => [name, sizeLimit])).to.deep.equal([
+      ['first', undefined],
+      ['limit 2', 100_000],
+      ['limit 3', 0],
+    ]);
+    expect(faultsOf('rules: []\nlimits:\n- { who: {} }\n')[0]).to.match(/^3: limit 1: it limits nothing/);
   });
 
   it('takes subtypes for an attribute that points to who asks', () => {

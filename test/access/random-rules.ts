@@ -4,24 +4,32 @@ import type { PlainAsker, PlainEntry, PlainRule, PlainWho } from './naive.js';
 export const SUFFIX = 'dc=example,dc=com';
 export const UNITS = [`ou=people,${SUFFIX}`, `ou=staff,ou=people,${SUFFIX}`, `ou=groups,${SUFFIX}`];
 export const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve', 'fay', 'gil', 'hal'];
-export const GROUPS = ['admins', 'helpdesk', 'all'].map((name) => `cn=${name},ou=groups,${SUFFIX}`);
+export const GROUPS = ['chiefs', 'admins', 'helpdesk', 'all'].map((name) => `cn=${name},ou=groups,${SUFFIX}`);
 export const personDn = (name: string, n: number): string => `cn=${name},${UNITS[n % 2]}`;
 export const PEOPLE = NAMES.map(personDn);
+/** Nobody names these. */
+export const LEAVES = ['kim', 'lou', 'max'].map(personDn);
 
 function entry(dn: string, values: Record<string, string | string[]>): PlainEntry {
   const all = Object.entries(values).map(([name, value]) => [name.toLowerCase(), [value].flat()] as const);
   return { dn, values: new Map(all) };
 }
 
-/** Units, people who point to each other, and groups in groups. */
+/** Units, people who point to each other, a dynamic group, and groups in groups. */
 export function randomEntries(random: Random): Map<string, PlainEntry> {
   const entries = [
     entry(SUFFIX, { objectClass: ['organization', 'dcObject'], dc: 'example', o: 'Example' }),
     ...UNITS.map((dn) => entry(dn, { objectClass: 'organizationalUnit', ou: /^ou=([^,]*)/.exec(dn)![1]! })),
-    ...NAMES.map((name, n) =>
-      entry(personDn(name, n), {
-        objectClass: ['inetOrgPerson'],
+    ...[...PEOPLE, ...LEAVES].map((dn) => {
+      const name = /^cn=([^,]*)/.exec(dn)![1]!;
+      return entry(dn, {
+        objectClass: ['inetOrgPerson', 'posixAccount'],
         cn: name,
+        uid: name,
+        uidNumber: `${random.int(9)}`,
+        gidNumber: '1',
+        homeDirectory: '/home',
+        ...(PEOPLE.includes(dn) && random.chance(0.5) && { 'cn;lang-de': `${name}-de` }),
         sn: `s${random.int(3)}`,
         title: random.pick(['chief', 'clerk']),
         employeeType: random.pick(['staff', 'guest']),
@@ -29,22 +37,41 @@ export function randomEntries(random: Random): Map<string, PlainEntry> {
         description: `d${random.int(3)}`,
         manager: random.pick(PEOPLE),
         userPassword: '{CLEARTEXT}secret',
-      }),
-    ),
-    ...GROUPS.map((dn, n) =>
+      });
+    }),
+    entry(GROUPS[0]!, {
+      objectClass: 'groupOfURLs',
+      cn: 'chiefs',
+      owner: random.pick(PEOPLE),
+      memberURL: `ldap:///${UNITS[0]}??sub?(title=chief)`,
+    }),
+    ...GROUPS.slice(1).map((dn, n) =>
       entry(dn, {
         objectClass: 'groupOfNames',
         cn: /^cn=([^,]*)/.exec(dn)![1]!,
         owner: random.pick(PEOPLE),
-        member: [
-          ...PEOPLE.filter(() => random.chance(0.3)),
-          ...(n > 0 ? [GROUPS[n - 1]!] : []),
-          random.pick(PEOPLE),
-        ].filter((dn2, i, all) => all.indexOf(dn2) === i),
+        member: [...PEOPLE.filter(() => random.chance(0.3)), GROUPS[n]!, random.pick(PEOPLE)].filter(
+          (dn2, i, all) => all.indexOf(dn2) === i,
+        ),
       }),
     ),
   ];
   return new Map(entries.map((one) => [one.dn, one]));
+}
+
+export const POINTERS = ['alias', 'referral'].map((name) => `cn=${name},${UNITS[0]}`);
+
+/** An alias for somebody, and a referral. */
+export function randomPointers(random: Random): PlainEntry[] {
+  const [alias, referral] = POINTERS;
+  return [
+    entry(alias!, {
+      objectClass: ['alias', 'extensibleObject'],
+      cn: 'alias',
+      aliasedObjectName: random.pick([...PEOPLE, UNITS[1]!]),
+    }),
+    entry(referral!, { objectClass: ['referral', 'extensibleObject'], cn: 'referral', ref: 'ldap://other/o=x' }),
+  ];
 }
 
 const FILTERS = [
@@ -53,10 +80,14 @@ const FILTERS = [
   '(&(objectClass=inetOrgPerson)(title=chief))',
   '(objectClass=groupOfNames)',
   '(title=*)',
+  '(|(cn;lang-de=*)(uidNumber=1))',
+  '(uid=*a*)',
+  '(uidNumber>=4)',
+  '(|(&(title=clerk)(uidNumber<=6))(!(cn=*l)))',
 ];
 const RIGHTS = [
   ...['see', 'read', 'search', 'compare', 'add', 'delete', 'replace', 'create', 'remove', 'rename'],
-  ...['move-in', 'move-out', 'view', 'write', 'view', 'view', 'write'],
+  ...['moveIn', 'moveOut', 'proxy', 'manage', 'view', 'write', 'view', 'view', 'write'],
 ];
 const ATTRIBUTES = [
   '*',
@@ -64,6 +95,7 @@ const ATTRIBUTES = [
   'entry',
   'children',
   'cn',
+  'cn;lang-de',
   'sn',
   'name',
   'mail',
@@ -95,13 +127,15 @@ function randomWho(random: Random, deep = false): PlainWho {
     case 6:
       return { attribute: random.pick(['manager', 'owner', 'member', 'distinguishedName']) };
     case 7:
-      return { network: random.pick(['10.0.0.0/8', '10.1.0.0/16', '127.0.0.1']) };
+      return {
+        network: random.pick(['10.0.0.0/8', '10.1.0.0/16', '127.0.0.1', '2001:db8:0:0::/64', '2001:db8:0:0:0:0:0:1']),
+      };
     case 8:
-      return { users: true, strength: random.pick([1, 128]) };
+      return { users: true, strength: random.pick([0, 1, 128]) };
     case 9:
       return { users: true, not: randomWho(random, true) };
     default:
-      return { users: true, mechanism: 'simple' };
+      return { users: true, mechanism: random.pick(['simple', 'application']) };
   }
 }
 
@@ -135,6 +169,10 @@ export function partlySeeing(random: Random): PlainRule {
 
 export function randomAsker(random: Random): PlainAsker {
   const dn = random.chance(0.85) ? random.pick(PEOPLE) : undefined;
-  const address = random.pick(['10.1.2.3', '10.2.3.4', '127.0.0.1', undefined]);
-  return { dn, address, strength: address === undefined ? 256 : random.pick([0, 0, 128, 256]) };
+  const address = random.pick([
+    ...['10.1.2.3', '10.2.3.4', '127.0.0.1', '2001:db8:0:0:0:0:0:1', '2001:db8:0:1:0:0:0:1'],
+    undefined,
+  ]);
+  const mechanism = random.pick(['simple', 'simple', 'application'] as const);
+  return { dn, address, strength: address === undefined ? 256 : random.pick([0, 0, 128, 256]), mechanism };
 }

@@ -146,7 +146,7 @@ describe('access recipes', () => {
       expect(await change(grace, 'add', ENGINEERING, 'member', ADA)).to.equal(50);
       expect(await change(await bound(BRAM, 'ldap'), 'add', ENGINEERING, 'member', ADA)).to.equal(0);
     },
-    'A closed directory with one application that reads': async () => {
+    'Dovecot in a closed directory': async () => {
       const ada = await bound(ADA, 'ldap');
       expect(await found(ada, ADA, ['cn'])).to.deep.equal({ [ADA]: ['cn'] });
       expect(await found(ada, BRAM, ['cn'])).to.equal(32);

@@ -9,7 +9,18 @@ import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, Naive, type PlainAsker
 import { randomAsker, randomEntries } from './random-rules.js';
 import { compiledOf, fill, rightsOf, validRules } from './rules-fixture.js';
 
-const ASKED = ['cn', 'sn', 'title', 'mail', 'description', 'userPassword', 'member', 'objectClass', 'entryUUID'];
+const ASKED = [
+  'cn',
+  'cn;lang-de',
+  'sn',
+  'title',
+  'mail',
+  'description',
+  'userPassword',
+  'member',
+  'objectClass',
+  'entryUUID',
+];
 
 async function metEntry(fixture: Fixture, dn: string): Promise<MetEntry> {
   const { id } = await fixture.read(dn);

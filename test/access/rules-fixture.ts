@@ -10,7 +10,7 @@ import { groupsOf, type PlainAsker, type PlainEntry, type PlainRule } from './na
 import { randomRule, SUFFIX } from './random-rules.js';
 
 /** The same name has the same entryUUID in every directory. */
-function uuidOf(dn: string): string {
+export function uuidOf(dn: string): string {
   const bytes = createHash('sha256').update(dn).digest().subarray(0, 16);
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
@@ -48,11 +48,11 @@ export function compiledOf(fixture: Fixture, rules: readonly PlainRule[]): Compi
 export async function rightsOf(
   fixture: Fixture,
   access: CompiledAccess,
-  { dn, address, strength }: PlainAsker,
+  { dn, address, strength, mechanism = 'simple' }: PlainAsker,
   entries: ReadonlyMap<string, PlainEntry>,
 ): Promise<Rights> {
   const user = dn === undefined ? undefined : { id: (await fixture.read(dn)).id, dn: fixture.dn(dn) };
-  const asker: Asker = { user, address, strength, confidential: strength > 0, mechanism: user && 'simple' };
+  const asker: Asker = { user, address, strength, confidential: strength > 0, mechanism: user && mechanism };
   const groups = dn === undefined ? [] : [...groupsOf(dn, entries.values())].map((group) => fixture.dn(group).norm);
   return access.entitle(asker, (group) => groups.some((norm) => norm.equals(group.norm))).rights;
 }

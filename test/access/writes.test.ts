@@ -76,7 +76,7 @@ function randomAttempt(random: Random, fixture: Fixture, naive: Naive, asker: Pl
         (!renames || naive.onEntry(asker, target, 'rename')) &&
         (!renames || naive.onAttribute(asker, target, 'cn', 'add')) &&
         (!renames || !deleteOldRdn || naive.onAttribute(asker, target, 'cn', 'delete')) &&
-        (!moves || (naive.onEntry(asker, target, 'move-out') && may('move-in', superior)));
+        (!moves || (naive.onEntry(asker, target, 'moveOut') && may('moveIn', superior)));
       const to = { newRdn, deleteOldRdn, newSuperior: superior?.dn };
       return {
         what: `rename ${target.dn} ${JSON.stringify(to)}`,
@@ -88,7 +88,7 @@ function randomAttempt(random: Random, fixture: Fixture, naive: Naive, asker: Pl
 }
 
 const EVERYTHING_BUT = (right: string) =>
-  ['add', 'delete', 'replace', 'create', 'remove', 'rename', 'move-in', 'move-out'].filter((one) => one !== right);
+  ['add', 'delete', 'replace', 'create', 'remove', 'rename', 'moveIn', 'moveOut'].filter((one) => one !== right);
 
 for (const engine of ENGINES) {
   describe(`writes by access rules (${engine})`, () => {
@@ -112,7 +112,7 @@ for (const engine of ENGINES) {
         const wide = {
           name: 'wide',
           who: random.pick([{ users: true as const }, { users: true as const, strength: 128 }]),
-          allow: ['view', ...EVERYTHING_BUT(random.pick(['add', 'delete', 'create', 'rename', 'move-in', 'none']))],
+          allow: ['view', ...EVERYTHING_BUT(random.pick(['add', 'delete', 'create', 'rename', 'moveIn', 'none']))],
         };
         const rules = round === 0 || random.chance(0.6) ? [...some, wide] : some;
         const naive = new Naive(rules, entries);

@@ -1,4 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Client, InsufficientAccessError, NoSuchObjectError } from 'ldapts';
@@ -36,7 +37,7 @@ const RULES = `rules:
     to: { subtree: "${PEOPLE}", attributes: [userPassword] }
     allow: [read]
 limits:
-  - { name: vpn, who: { group: "${VPN}" }, size: 50, time: 1 m, looked: 0 }
+  - { name: vpn, who: { group: "${VPN}" }, sizeLimit: 50, timeLimit: 1 m, lookLimit: 0 }
 `;
 
 describe('cli: access', () => {
@@ -177,7 +178,7 @@ describe('cli: access', () => {
 
   it('diff: rules added, removed and changed, whatever their form and order', async () => {
     const other = `limits:
-  - { name: vpn, who: { group: "${VPN}" }, size: 50, time: 1 m, looked: 0 }
+  - { name: vpn, who: { group: "${VPN}" }, sizeLimit: 50, timeLimit: 1 m, lookLimit: 0 }
 rules:
   - name: not their own
     deny: [write]
@@ -239,10 +240,10 @@ right    given  by
 read     yes    'users read'
 search   yes    'users read'
 compare  yes    'users read'
-add      no     no rule gives it
-delete   no     no rule gives it
-replace  no     no rule gives it
-manage   no     no rule gives it
+add      no     no rule grants it
+delete   no     no rule grants it
+replace  no     no rule grants it
+manage   no     no rule grants it
 `);
     const own = await accessDoes('explain', '--as', ADA, ...to, '--attribute', 'telephoneNumber', '--right', 'write');
     expect(own.split('\n').slice(3)).to.deep.equal([
@@ -255,23 +256,23 @@ manage   no     no rule gives it
     const whole = await accessDoes('explain', '--as', ADA, '--to', BRAM);
     expect(whole)
       .to.match(/^see +yes +'users read'$/m)
-      .and.to.match(/^remove +no +no rule gives it$/m);
+      .and.to.match(/^remove +no +no rule grants it$/m);
     expect(whole).to.match(/^read, search, compare +cn, .*uid/m);
     expect(whole).to.match(/^read, search, compare, add, delete, replace +telephoneNumber$/m);
-    expect(whole).to.match(/^limits: size 50, looked without limit, seconds 60$/m);
+    expect(whole).to.match(/^limits: sizeLimit 50, lookLimit without limit, timeLimit 60 s$/m);
     const nobody = await accessDoes('explain', '--as', 'anonymous', ...to, '--attribute', 'cn', '--right', 'read');
-    expect(nobody).to.match(/^read +no +the entry is not there for who asks: no rule gives it$/m);
+    expect(nobody).to.match(/^read +no +the entry is not there for who asks: no rule grants it$/m);
   });
 
   it('explain: secrets go out where nobody listens in, and are never searched', async () => {
     const ask = (right: string, ...way: readonly string[]) =>
       accessDoes('explain', '--as', ADA, '--to', BRAM, '--attribute', 'userPassword', '--right', right, ...way);
     expect(await ask('read')).to.match(/^read +yes +'passwords for programs'$/m);
-    expect(await ask('read', '--ip', '192.0.2.7', '--strength', '128')).to.match(/^read +yes +/m);
-    expect(await ask('read', '--ip', '192.0.2.7', '--strength', '0')).to.match(
+    expect(await ask('read', '--address', '192.0.2.7', '--tls', '128')).to.match(/^read +yes +/m);
+    expect(await ask('read', '--address', '192.0.2.7', '--tls', '0')).to.match(
       /^read +no +'passwords for programs' gives it under TLS or by a socket of this machine alone$/m,
     );
-    expect(await ask('search')).to.match(/^search +no +no rule gives it$/m);
+    expect(await ask('search')).to.match(/^search +no +no rule grants it$/m);
   });
 
   it('explain: what cannot be asked', async () => {
@@ -294,18 +295,20 @@ manage   no     no rule gives it
     ]);
     expect((await said('--as', ADA, '--to', ADA, '--right', 'reed'))[0]).to.equal(2);
     expect((await said('--as', ADA, '--to', ADA, '--attribute', 'cm'))[0]).to.equal(2);
-    expect((await said('--as', ADA, '--to', ADA, '--ip', 'localhost'))[0]).to.equal(2);
+    expect((await said('--as', ADA, '--to', ADA, '--address', 'localhost'))[0]).to.equal(2);
     expect((await said('--as', 'ada', '--to', ADA))[0]).to.equal(2);
-    expect((await said('--as', ADA, '--to', ADA, '--strength', '257'))[0]).to.equal(2);
+    expect((await said('--as', ADA, '--to', ADA, '--tls', '257'))[0]).to.equal(2);
   });
 
   it('test: a table of expectations that hold', async () => {
     const table = `- { as: "${ADA}", to: "${BRAM}", attribute: telephoneNumber, can: [view, write] }
 - { as: "${ADA}", to: "${ADA}", attribute: telephoneNumber, can: [read], cannot: [write] }
 - { as: anonymous, to: "${BRAM}", cannot: [see] }
-- { as: "${ADA}", ip: 192.0.2.7, strength: 0, to: "${BRAM}", attribute: userPassword, cannot: [read] }
+- { as: "${ADA}", address: 192.0.2.7, tls: 0, to: "${BRAM}", attribute: userPassword, cannot: [read] }
+- { as: anonymous, to: "${BRAM}", right: see, expect: deny }
+- { as: "${ADA}", to: "${BRAM}", attribute: telephoneNumber, right: replace, expect: allow }
 `;
-    expect(await accessDoes('test', file('table.yaml', table))).to.equal('4 expectations, 0 not as expected\n');
+    expect(await accessDoes('test', file('table.yaml', table))).to.equal('6 expectations, 0 not as expected\n');
   });
 
   it('test: what is not as expected is told with line and rule, also of other rules', async () => {
@@ -316,17 +319,19 @@ manage   no     no rule gives it
 - { as: "${BRAM}", to: "${ADA}", cannot: [see], can: [remove] }
 - { as: "uid=nobody,${PEOPLE}", to: "${ADA}", can: [see] }
 - { as: anonymous, to: "uid=nobody,${PEOPLE}", can: [see] }
+- { as: "${BRAM}", to: "${ADA}", right: see, expect: deny }
 `;
     const ended = await access('test', file('table.yaml', table));
-    expect([ended.code, ended.stdout]).to.deep.equal([1, '4 expectations, 4 not as expected\n']);
-    const [first, second, third, fourth, fifth] = ended.stderr.split('\n');
+    expect([ended.code, ended.stdout]).to.deep.equal([1, '5 expectations, 5 not as expected\n']);
+    const [first, second, third, fourth, fifth, sixth] = ended.stderr.split('\n');
     expect([first, second, third, fourth]).to.deep.equal([
       `rowan: table.yaml:1: ${ADA} cannot 'replace' on attribute 'telephoneNumber' of ${ADA}: denied by 'not their own'`,
-      `rowan: table.yaml:5: ${BRAM} cannot 'remove' on ${ADA}: no rule gives it`,
+      `rowan: table.yaml:5: ${BRAM} cannot 'remove' on ${ADA}: no rule grants it`,
       `rowan: table.yaml:5: ${BRAM} can 'see' on ${ADA}: given by 'users read'`,
       `rowan: table.yaml:6: 'uid=nobody,${PEOPLE}' is not there, so that nobody can ask as this user`,
     ]);
     expect(fifth).to.match(/^rowan: table\.yaml:7: uid=nobody,/);
+    expect(sixth).to.equal(`rowan: table.yaml:8: ${BRAM} can 'see' on ${ADA}: given by 'users read'`);
     const open = file('open.yaml', 'rules:\n- { name: all, who: {}, allow: [view, write, remove] }\n');
     const other = file('first.yaml', table.split('\n').slice(0, 4).join('\n'));
     expect(await accessDoes('test', other, '--rules', open)).to.equal('1 expectation, 0 not as expected\n');
@@ -337,22 +342,26 @@ manage   no     no rule gives it
 - { to: "${ADA}", can: [see] }
 - { as: "x", to: "${ADA}", can: [see] }
 - { as: anonymous, to: "${ADA}", attribute: cm, can: [reed] }
-- { as: anonymous, to: "${ADA}", can: [read], ip: here, strength: 300 }
+- { as: anonymous, to: "${ADA}", can: [read], address: here, tls: 300 }
 - { as: anonymous, to: "${ADA}", attribute: cn, cannot: [remove], kann: [see] }
+- { as: anonymous, to: "${ADA}", right: see }
+- { as: anonymous, to: "${ADA}", can: [see], expect: deny }
 `;
     const { code, stderr } = await access('test', file('faulty.yaml', table));
     expect(code).to.equal(1);
     expect(stderr.trim().split('\n')).to.deep.equal([
-      "rowan: faulty.yaml:1: it expects nothing; add 'can' or 'cannot'",
+      "rowan: faulty.yaml:1: it expects nothing; add 'can', 'cannot', or 'right' and 'expect'",
       "rowan: faulty.yaml:2: it has no 'as': a DN, or 'anonymous'",
       "rowan: faulty.yaml:3: 'as': invalid DN at byte 1: 'x' has no '='; a DN is written like 'ou=people,dc=example,dc=com'",
       "rowan: faulty.yaml:4: 'attribute': attribute 'cm' is not in the schema; did you mean 'cn'?",
       "rowan: faulty.yaml:4: 'reed' is no right; did you mean 'read'?",
       "rowan: faulty.yaml:5: 'here' is no address",
-      "rowan: faulty.yaml:5: 'strength' has to be a whole number from 0 to 256",
+      "rowan: faulty.yaml:5: 'tls' has to be a whole number from 0 to 256",
       "rowan: faulty.yaml:5: 'read' is a right on attributes; name one",
       "rowan: faulty.yaml:6: an expectation has no key 'kann'; did you mean 'can'?",
       "rowan: faulty.yaml:6: 'remove' is no right on an attribute; leave the attribute away",
+      "rowan: faulty.yaml:7: 'right' goes with 'expect: allow' or 'expect: deny'",
+      "rowan: faulty.yaml:8: 'right' goes with 'expect: allow' or 'expect: deny'",
     ]);
     const none = await access('test', file('none.yaml', '# none\n'));
     expect([none.code, none.stderr]).to.deep.equal([
@@ -375,9 +384,9 @@ manage   no     no rule gives it
     expect((await ada.search(BRAM, { scope: 'base' })).searchEntries).to.have.lengthOf(1);
     const history = await accessDoes('history');
     expect(history.replaceAll(/ \S+Z /g, ' TIME ').split('\n')).to.deep.equal([
-      `4  TIME  4 rules, 1 limit  (by ${ADMIN})`,
-      `3  TIME  2 rules  (by ${ADMIN})`,
-      `2  TIME  4 rules, 1 limit  (by ${ADMIN})`,
+      `4  TIME  4 rules, 1 limit  (by ${userInfo().username}@${hostname()})`,
+      `3  TIME  2 rules  (by ${userInfo().username}@${hostname()})`,
+      `2  TIME  4 rules, 1 limit  (by ${userInfo().username}@${hostname()})`,
       '1  TIME  2 rules  (by rowan init)',
       '',
     ]);
@@ -468,7 +477,7 @@ manage   no     no rule gives it
     const told = await accessDoes('explain', ...asked, '--mechanism', 'application');
     expect(told)
       .to.match(/256 bits, bound with an application password\)$/m)
-      .and.to.match(/^read +no +no rule gives it$/m);
+      .and.to.match(/^read +no +no rule grants it$/m);
     expect((await access('explain', ...asked, '--mechanism', 'kerberos')).code).to.equal(2);
     const table = `- { as: "${ADA}", mechanism: application, to: "${BRAM}", attribute: cn, cannot: [read] }
 - { as: "${ADA}", mechanism: simple, to: "${BRAM}", attribute: cn, can: [read] }

@@ -57,7 +57,7 @@ describe('clients: UnboundID', function () {
     const found = await does('ldapsearch', [...ofEntry(ADA, ...asked), 'cn', 'aclRights']);
     const lines = found.replaceAll('\n ', '').split('\n');
     expect(lines).to.include(
-      'aclRights;entryLevel: add:0,delete:0,read:1,write:0,see:1,create:0,remove:0,rename:0,move-in:0,move-out:0,proxy:0,manage:0',
+      'aclRights;entryLevel: add:0,delete:0,read:1,write:0,see:1,create:0,remove:0,rename:0,moveIn:0,moveOut:0,proxy:0,manage:0',
     );
     for (const attribute of ['cn', 'mail'])
       expect(lines.join('\n')).to.include(`aclRights;attributeLevel;${attribute}: read:1,search:1,compare:1,add:0,`);

@@ -142,7 +142,7 @@ describe('server: effective rights', () => {
     const text = ({ entries }: Answer, type: string) => entries[0]!.attributes.get(type)?.[0]?.toString();
     const info = await ask(BRAM, BRAM, about(CARA), 'aclRightsInfo', 'mail');
     expect(text(info, 'aclRightsInfo;logs;entryLevel;see')).to.equal("given by 'users read'");
-    expect(text(info, 'aclRightsInfo;logs;entryLevel;remove')).to.equal('not given: no rule gives it');
+    expect(text(info, 'aclRightsInfo;logs;entryLevel;remove')).to.equal('not given: no rule grants it');
     const mail = 'aclRightsInfo;logs;attributeLevel';
     expect(text(info, `${mail};read;mail`)).to.equal("not given, for 'no mail for cara'");
     expect(info.entries[0]!.attributes.has('aclRights;entryLevel')).to.equal(false);

@@ -30,7 +30,7 @@ const ON_ENTRY = meaning([
   [r | s, 'see'],
   [m, 'manage'],
 ]);
-const BELOW = meaning([[a, 'move-in']]);
+const BELOW = meaning([[a, 'moveIn']]);
 
 const SEARCH = rightSet('search');
 const WRITE = rightSet('add', 'delete', 'replace');

@@ -20,7 +20,7 @@ type Together = (below: number, entry: number) => RightSet;
 const AT_ENTRY: Together = (below, entry) =>
   (below & z && entry & z ? rightSet('remove') : 0) |
   ((below & WRITE) === WRITE && (entry & WRITE) === WRITE ? rightSet('rename') : 0) |
-  (below & z && (entry & WRITE) === WRITE ? rightSet('move-out') : 0);
+  (below & z && (entry & WRITE) === WRITE ? rightSet('moveOut') : 0);
 const AT_PARENT: Together = (below, entry) => (below & a && entry & a ? rightSet('create') : 0);
 
 /** A place seen from the parent or from the entry below; inexact: more than that. */

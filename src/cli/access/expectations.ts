@@ -21,7 +21,7 @@ export interface Expectation {
   readonly cannot: readonly Right[];
 }
 
-const KEYS = ['as', 'to', 'attribute', 'ip', 'strength', 'mechanism', 'can', 'cannot'];
+const KEYS = ['as', 'to', 'attribute', 'address', 'tls', 'mechanism', 'can', 'cannot', 'right', 'expect'];
 
 /** Reads a table of expectations: a YAML list. */
 export function readExpectations(
@@ -64,15 +64,27 @@ class ExpectationsReader {
     const who = as && this.#text(as, (text) => (text === ANONYMOUS ? text : this.#schema.parseDn(text)));
     const target = to && this.#text(to, (text) => this.#schema.parseDn(text));
     const way = {
-      ip: this.#ip(fields.get('ip')),
-      strength: this.#strength(fields.get('strength')),
+      address: this.#address(fields.get('address')),
+      strength: this.#strength(fields.get('tls')),
       mechanism: this.#mechanism(fields.get('mechanism')),
     };
-    const [can, cannot] = ['can', 'cannot'].map((key) => this.#rights(fields.get(key), description !== undefined));
-    if (!fields.has('can') && !fields.has('cannot'))
-      this.#yaml.fault(line, "it expects nothing; add 'can' or 'cannot'");
+    const [can, cannot, alone] = ['can', 'cannot', 'right'].map((key) =>
+      this.#rights(fields.get(key), description !== undefined),
+    );
+    if (!['can', 'cannot', 'right'].some((key) => fields.has(key)))
+      this.#yaml.fault(line, "it expects nothing; add 'can', 'cannot', or 'right' and 'expect'");
+    (this.#isAllowed(fields, line) ? can : cannot)!.push(...alone!);
     if (this.#yaml.faults.length > faults || !who || !target) return [];
     return [{ line, as: who, way, to: target, attribute: description, can: can!, cannot: cannot! }];
+  }
+
+  /** What `expect` says of `right`. */
+  #isAllowed(fields: Fields, line: number): boolean {
+    const expect = fields.get('expect');
+    const text = expect && this.#yaml.text(expect);
+    if (fields.has('right') !== (text === 'allow' || text === 'deny'))
+      this.#yaml.fault(expect?.line ?? line, "'right' goes with 'expect: allow' or 'expect: deny'");
+    return text === 'allow';
   }
 
   #needed(fields: Fields, key: string, line: number): Field | undefined {
@@ -93,7 +105,7 @@ class ExpectationsReader {
     }
   }
 
-  #ip(field: Field | undefined): string | undefined {
+  #address(field: Field | undefined): string | undefined {
     const text = field && this.#yaml.text(field);
     if (text !== undefined && isIP(text) === 0) this.#yaml.fault(field!.line, `'${shown(text)}' is no address`);
     return text;

@@ -24,23 +24,18 @@ export function attributesTable(attributes: readonly (readonly [AttributeDescrip
   return rows.length === 0 ? '' : table([['may', 'attributes of the entry'], ...rows]);
 }
 
-export function wayText({ ip, strength, mechanism }: Way): string {
+export function wayText({ address, strength, mechanism }: Way): string {
   const cipher = strength > 0 ? `${strength} bits` : 'without TLS';
   const bound = mechanism === 'application' ? ', bound with an application password' : '';
-  return `${ip === undefined ? 'by a socket of this machine' : `from ${ip}`}, ${cipher}${bound}`;
+  return `${address === undefined ? 'by a socket of this machine' : `from ${address}`}, ${cipher}${bound}`;
 }
 
-const LIMITS: Readonly<Record<keyof Limits, string>> = {
-  size: 'size',
-  timeSeconds: 'seconds',
-  looked: 'looked',
-  page: 'page',
-  inFlight: 'inFlight',
-};
-
 export function limitsText(limits: Limits): string {
-  const held = Object.entries(limits) as [keyof Limits, number][];
-  return held.map(([name, value]) => `${LIMITS[name]} ${value === 0 ? 'without limit' : value}`).join(', ');
+  const text = (name: string, value: number) =>
+    value === 0 ? 'without limit' : `${value}${name === 'timeLimit' ? ' s' : ''}`;
+  return Object.entries(limits)
+    .map(([name, value]) => `${name} ${text(name, value)}`)
+    .join(', ');
 }
 
 function table(rows: readonly (readonly string[])[]): string {

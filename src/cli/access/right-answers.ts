@@ -15,7 +15,7 @@ export const FULL_STRENGTH = 256;
 /** By which way a client comes. */
 export interface Way {
   /** Undefined: by a socket of this machine. */
-  readonly ip: string | undefined;
+  readonly address: string | undefined;
   /** Bits of TLS; 0: without. */
   readonly strength: number;
   /** By which a user has bound. */
@@ -45,13 +45,13 @@ export class RightAnswers {
   }
 
   /** `as`: a user's DN, or `anonymous`. */
-  async entitled(as: Dn | typeof ANONYMOUS, { ip, strength, mechanism }: Way): Promise<Entitled> {
-    const key = [as === ANONYMOUS ? as : as.norm.toString('latin1'), ip, strength, mechanism].join('\n');
+  async entitled(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Way): Promise<Entitled> {
+    const key = [as === ANONYMOUS ? as : as.norm.toString('latin1'), address, strength, mechanism].join('\n');
     let known = this.#entitled.get(key);
     if (!known) {
       const user = as === ANONYMOUS ? undefined : await this.#user(as);
       const confidential = strength > 0;
-      known = await this.#rightsOf({ user, address: ip, strength, mechanism: user && mechanism, confidential });
+      known = await this.#rightsOf({ user, address, strength, mechanism: user && mechanism, confidential });
       this.#entitled.set(key, known);
     }
     return known;
@@ -85,7 +85,7 @@ export class RightAnswers {
   }
 
   #whyNot({ right, rules }: { right: Right; rules: readonly string[] }, on: AttributeDescription | undefined): string {
-    if (rules.length === 0) return 'no rule gives it';
+    if (rules.length === 0) return 'no rule grants it';
     const bit = rightSet(right);
     const denying = this.#rules.rules.filter(({ name, deny }) => rules.includes(name) && deny & bit);
     if (denying.length > 0) return `denied by ${quoted(rules)}`;

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { hostname, userInfo } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { MECHANISMS, type Mechanism } from '../../access/asker.js';
 import { parseRules } from '../../access/parse-rules.js';
@@ -104,10 +105,19 @@ async function apply(directory: OpenDirectory, file: string | undefined, source:
     print(`these rules are in force already, as version ${before.version}: ${sizeOf(rules)}\n`);
     return;
   }
-  const version = await partition.setAccess(next.text, partition.settings.adminDn, before.version);
+  const version = await partition.setAccess(next.text, author(), before.version);
   const replaced = parseRules(before.text, schema).rules;
   const size = replaced ? ` (${sizeOf(replaced)})` : '';
   print(`in force as version ${version}: ${sizeOf(rules)}\nin place of ${before.origin}${size}\n`);
+}
+
+/** Of who runs the command; a container may have users without names. */
+function author(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    return `${process.getuid?.()}@${hostname()}`;
+  }
 }
 
 async function diff(directory: OpenDirectory, file: string): Promise<void> {
@@ -151,8 +161,8 @@ async function test(directory: OpenDirectory, file: string, options: { rules?: s
 interface Question {
   readonly as: string;
   readonly to: string;
-  readonly ip?: string;
-  readonly strength: number;
+  readonly address?: string;
+  readonly tls: number;
   readonly mechanism: Mechanism;
   readonly attribute?: string;
   readonly right?: string;
@@ -164,7 +174,7 @@ async function explain(directory: OpenDirectory, question: Question): Promise<vo
   const to = askedDn(schema, question.to);
   const attribute = question.attribute === undefined ? undefined : askedAttribute(schema, question.attribute);
   const asked = question.right === undefined ? undefined : rightsAsked(question.right, attribute !== undefined);
-  const way: Way = { ip: question.ip, strength: question.strength, mechanism: question.mechanism };
+  const way: Way = { address: question.address, strength: question.tls, mechanism: question.mechanism };
   const answers = new RightAnswers(directory, parsed(await rulesInForce(directory), directory));
   const { rights, limits } = await answers.entitled(as, way);
   const all = await answers.answers(rights, to, attribute);
@@ -220,8 +230,8 @@ export function addAccess(program: Command): void {
     .requiredOption('--to <dn>', 'the entry')
     .option('--attribute <name>', 'an attribute of the entry')
     .option('--right <right>', 'this right alone')
-    .option('--ip <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
-    .option('--strength <bits>', 'of TLS; 0: without TLS', parseStrength, FULL_STRENGTH)
+    .option('--address <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
+    .option('--tls <bits>', 'of its cipher; 0: without TLS', parseStrength, FULL_STRENGTH)
     .addOption(new Option('--mechanism <name>', 'by which the user has bound').choices(MECHANISMS).default('simple'))
     .addHelpText('after', EXAMPLES)
     .action(reading(explain));

@@ -14,7 +14,7 @@ export interface StoredAccess {
   /** From 1. */
   readonly version: number;
   readonly text: string;
-  /** DN of who gave it; '' for the program itself. */
+  /** Who gave it, as `ann@host`; '' for the program itself. */
   readonly by: string;
   /** Milliseconds since 1970. */
   readonly time: number;

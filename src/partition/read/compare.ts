@@ -161,7 +161,8 @@ function maySee(sight: Sight | undefined, description: AttributeDescription): bo
 /** Throws what is wrong with the comparison itself. */
 function refuse(asked: AttributeDescription, sight: Sight | undefined, isOfSyntax: boolean): void {
   const { text, type } = asked;
-  if (!maySee(sight, asked)) throw new LdapError('insufficientAccessRights', `attribute '${text}' may not be compared`);
+  if (!maySee(sight, asked))
+    throw new LdapError('insufficientAccessRights', `this needs the right 'compare' on attribute '${text}'`);
   if (!type.equality) throw new LdapError('inappropriateMatching', `attribute '${text}' has no equality rule`);
   if (!isOfSyntax) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${text}'`);
 }

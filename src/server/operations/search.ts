@@ -87,13 +87,9 @@ function smaller(a: number, b: number): number {
 function limitsOf(context: Context) {
   const { admin, search: others } = context.services.config.limits;
   if (context.session.isAdmin) return { ...admin, pageSize: admin.sizeLimit };
-  const { size = others.sizeLimit, timeSeconds, looked, page = size } = requestRights(context)?.limits ?? {};
-  return {
-    sizeLimit: size,
-    pageSize: page,
-    timeLimitSeconds: timeSeconds ?? others.timeLimitSeconds,
-    lookLimit: looked ?? others.lookLimit,
-  };
+  const given = requestRights(context)?.limits ?? {};
+  const { sizeLimit = others.sizeLimit, lookLimit = others.lookLimit, pageSize = sizeLimit } = given;
+  return { sizeLimit, pageSize, lookLimit, timeLimitSeconds: given.timeLimit ?? others.timeLimitSeconds };
 }
 
 /** The server's limit counts in each page, the client's in all of them together. */

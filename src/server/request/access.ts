@@ -19,7 +19,7 @@ import { type RightsContext, rightsOf, sessionRights } from './rights.js';
 const NEEDED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
   add: ['create'],
   delete: ['remove'],
-  modifyDN: ['rename', 'move-out'],
+  modifyDN: ['rename', 'moveOut'],
   modify: ['add', 'delete', 'replace'],
 };
 

@@ -204,7 +204,7 @@ class ToldRights {
     if (!this.#seen && right !== 'see') return "not given: 'see' is not";
     const named = rules.map((name) => `'${name}'`).join(', ');
     if (given) return `given by ${named}`;
-    return named === '' ? 'not given: no rule gives it' : `not given, for ${named}`;
+    return named === '' ? 'not given: no rule grants it' : `not given, for ${named}`;
   }
 }
 
