@@ -99,7 +99,7 @@ interface RowanCommand {
 }
 
 const ROWAN =
-  /(?:^|[\s|])rowan ([a-z]+(?: (?:password|totp)\b)?(?: (?:list|add|drop|restore|purge|set|show|apply|diff|history|explain|test|lock|unlock|expire|must-change|enroll|remove)\b)?)([^|`]*)/;
+  /(?:^|[\s|])rowan ([a-z]+(?: (?:password|totp)\b)?(?: (?:list|add|drop|restore|purge|set|show|apply|diff|history|explain|test|lock|unlock|expire|must-change|enroll|remove|revoke)\b)?)([^|`]*)/;
 
 function rowanCommands(pages: readonly Page[]): RowanCommand[] {
   return pages.flatMap(commandLines).flatMap((line) => {

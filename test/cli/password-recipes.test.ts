@@ -163,7 +163,7 @@ describe('password recipes', () => {
       const [, clear] = /: ([a-z2-9-]{27}) /.exec(said)!;
       expect(await bind(ADA, clear!)).to.equal(DONE);
       expect(await does(recipe, 'rowan account password list')).to.match(/^phone: .*expires 20/m);
-      await does(recipe, 'rowan account password remove');
+      await does(recipe, 'rowan account password revoke');
       expect(await bind(ADA, clear!)).to.equal(REFUSED);
     },
     'A second factor': async (recipe) => {
