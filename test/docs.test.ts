@@ -188,7 +188,7 @@ describe('documents', () => {
       expect(text).to.match(new RegExp(`^Usage: rowan ${words.join(' ')}\\b`));
       for (const flag of flags) expect(text, words.join(' ')).to.match(new RegExp(`^ +(-\\w, )?${flag}\\b`, 'm'));
     }
-  }).timeout(300_000);
+  });
 
   it('README: "A directory of your own" works line by line', async () => {
     const section = /^## A directory of your own\n\n((?: {4}.*\n)+)/m.exec(page('README.md').text)![1]!;

@@ -147,7 +147,6 @@ function javaArguments(options, classPath, { servers, least, processes }) {
   return [
     '-Xms256m',
     `-Xmx${memory}`,
-    '-XX:+UseG1GC',
     ...OPENED,
     '-Djava.net.preferIPv4Stack=true',
     '-Djava.awt.headless=true',

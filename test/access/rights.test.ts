@@ -74,7 +74,7 @@ for (const engine of ENGINES) {
     after(() => fixture.close());
 
     it(`are those that the words of random rules mean (seed ${random.seed})`, async () => {
-      for (let round = 0; round < rounds(25, 200); round++) {
+      for (let round = 0; round < rounds(engine === 'hbase' ? 3 : 8, 200); round++) {
         const rules = validRules(random, fixture, 1 + random.int(12));
         const naive = new Naive(rules, entries);
         const access = compiledOf(fixture, rules);

@@ -116,7 +116,7 @@ describe('a changed group or rule set counts at the next operation of open sessi
       await partition.close();
       await sandbox.remove();
     }
-  }).timeout(60_000);
+  });
 
   it('at each of two front ends over HBase', async function () {
     const settings = (await hbase(this)).settings(freshPrefix());

@@ -25,8 +25,7 @@ line 4: not translated: no rule can say 'set=this/owner'
 2 lines read; the rules are not exact (1 × not translated, 1 × note)
 `;
 
-describe('rowan access from-slapd', function () {
-  this.timeout(60_000);
+describe('rowan access from-slapd', () => {
   const sandbox = new Sandbox();
   after(() => sandbox.remove());
 

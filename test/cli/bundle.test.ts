@@ -24,8 +24,7 @@ const BUNDLE = join(root, 'dist/bundle/cli');
 const OLD_HASH = '{CRYPT}ab0iXeLhKgH2M';
 
 /** Other tests run what the compiler made; these run what `npx rowan` does. */
-describe('cli: the bundled program', function () {
-  this.timeout(120_000);
+describe('cli: the bundled program', () => {
   const sandbox = new Sandbox();
   after(() => sandbox.remove());
 

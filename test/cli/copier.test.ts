@@ -82,9 +82,7 @@ async function failure(work: Promise<unknown>): Promise<string> {
   return 'none';
 }
 
-describe('cli: the copier', function () {
-  this.timeout(60_000);
-
+describe('cli: the copier', () => {
   it('takes a copy up wherever it broke off, and leaves the same tables', async function () {
     const { seed, next } = random();
     this.test!.title += ` (seed ${seed})`;
@@ -92,7 +90,7 @@ describe('cli: the copier', function () {
     const to = openMemoryStore();
     let faults = 0;
     const target = faulty(to, (point) => {
-      if (!/ingest|Commit/.test(point.at) || next(4) > 0) return undefined;
+      if (!/ingest|Commit/.test(point.at) || next(8) > 0) return undefined;
       faults++;
       return { do: 'cut' };
     });

@@ -6,8 +6,7 @@ import { exited, heard, PEOPLE, rowan, rowanDoes, Sandbox, startRowan } from './
 
 const PHOTO = Buffer.alloc(300_000, 0xd8).toString('base64');
 
-describe('cli: copy', function () {
-  this.timeout(120_000);
+describe('cli: copy', () => {
   const sandbox = new Sandbox();
   let exported: Buffer;
 

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -28,20 +28,24 @@ function ldif(): string {
 /** With the suffix, the group, those below it and the one with a photo. */
 const ALL = PEOPLE + 13;
 
-describe('cli: rows that are damaged', function () {
-  this.timeout(60_000);
-  let sandbox: Sandbox;
+describe('cli: rows that are damaged', () => {
+  const original = new Sandbox();
+  let sandbox = original;
   let whole: string;
 
-  beforeEach(async () => {
-    sandbox = new Sandbox();
-    await sandbox.init();
-    writeFileSync(sandbox.path('a.ldif'), ldif());
-    await rowanDoes(['import', '--data', sandbox.data, sandbox.path('a.ldif')]);
+  before(async () => {
+    await original.init();
+    writeFileSync(original.path('a.ldif'), ldif());
+    await rowanDoes(['import', '--data', original.data, original.path('a.ldif')]);
     whole = await exported();
     expect(dns(whole)).to.have.length(ALL);
   });
+  beforeEach(() => {
+    sandbox = new Sandbox();
+    cpSync(original.data, sandbox.data, { recursive: true });
+  });
   afterEach(() => sandbox.remove());
+  after(() => original.remove());
 
   const dns = (text: string): string[] => text.match(/^dn: .*$/gm) ?? [];
   const exported = async (): Promise<string> => (await rowan(['export', '--data', sandbox.data])).stdout;

@@ -62,8 +62,7 @@ describe('cli: an export that does not come to its end', () => {
   const words = (): string[] => ['export', '--data', sandbox.data, '--even-if-damaged', '--output', path()];
   const parts = (): string[] => readdirSync(folder()).filter((name) => name !== 'all.ldif');
 
-  before(async function () {
-    this.timeout(60_000);
+  before(async () => {
     await sandbox.init();
     const { stdout } = await run(process.execPath, [PEOPLE_SCRIPT, '10000']);
     await rowanDoes(['import', '--data', sandbox.data, '-'], { input: stdout });

@@ -20,7 +20,7 @@ describe('cli: HBase that does not answer', () => {
     const ended = await rowan(['check', '--store', `hbase://127.0.0.1:${port}`], { env });
     expect(ended.code).to.equal(1);
     expect(ended.stderr).to.match(/^rowan: hbase:\S+ does not answer yet; waiting for it, 5 s at most\nrowan: /);
-  }).timeout(60_000);
+  });
 
   it('for want of a table is told with what makes it', () => {
     expect(describeError(noTable('index_2.5.4.50'))).to.match(

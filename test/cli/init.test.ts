@@ -168,7 +168,7 @@ describe('cli: the command line', () => {
         expect(stdout.match(new RegExp(`rowan ${command} `, 'g'))?.length, command).to.be.greaterThan(1);
       }),
     );
-  }).timeout(60_000);
+  });
 
   it('does not list what npm start runs', async () => {
     expect(await rowanDoes(['--help'])).not.to.contain('quickstart');

@@ -160,14 +160,20 @@ export async function serve(
   };
 }
 
+let empty: Promise<string> | undefined;
 let sample: Promise<string> | undefined;
 
-/** Data folder with the sample directory, made once in a run and copied from. */
-function sampleDirectory(): Promise<string> {
-  sample ??= makeSampleDirectory();
-  return sample;
+/** Data folder with an empty directory, made once in a run and copied from. */
+async function makeEmptyDirectory(): Promise<string> {
+  const original = new Sandbox();
+  process.once('exit', () => rmSync(original.folder, { recursive: true, force: true }));
+  await rowanDoes(['init', '--data', original.data, '--suffix', SUFFIX, '--admin-dn', ADMIN], {
+    env: { ROWAN_ADMIN_PASSWORD: PASSWORD },
+  });
+  return original.data;
 }
 
+/** Data folder with the sample directory, made once in a run and copied from. */
 async function makeSampleDirectory(): Promise<string> {
   const original = new Sandbox();
   process.once('exit', () => rmSync(original.folder, { recursive: true, force: true }));
@@ -195,13 +201,13 @@ export class Sandbox {
   }
 
   async init(): Promise<void> {
-    await rowanDoes(['init', '--data', this.data, '--suffix', SUFFIX, '--admin-dn', ADMIN], {
-      env: { ROWAN_ADMIN_PASSWORD: PASSWORD },
-    });
+    empty ??= makeEmptyDirectory();
+    cpSync(await empty, this.data, { recursive: true });
   }
 
   async initSample(): Promise<void> {
-    cpSync(await sampleDirectory(), this.data, { recursive: true });
+    sample ??= makeSampleDirectory();
+    cpSync(await sample, this.data, { recursive: true });
   }
 
   async serve(args: readonly string[] = [], options: ServeOptions = {}): Promise<RunningServer> {

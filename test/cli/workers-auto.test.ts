@@ -67,8 +67,7 @@ describe('cli: workers auto, when there are to be more', () => {
   });
 });
 
-describe('cli: workers auto', function () {
-  this.timeout(120_000);
+describe('cli: workers auto', () => {
   const sandbox = new Sandbox();
   const clients: RawClient[] = [];
   let server: RunningServer;

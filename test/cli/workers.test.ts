@@ -12,8 +12,7 @@ import { addPerson, figures, lives, personRequest, staysBusy, TAKES_LARGE, TwoWo
 /** Of no password that anybody knows, and quickly stored. */
 const HASHED = '{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
 
-describe('cli: workers', function () {
-  this.timeout(180_000);
+describe('cli: workers', () => {
   const sandbox = new Sandbox();
   let two: TwoWorkers | undefined;
 

@@ -96,8 +96,7 @@ async function freePort(): Promise<number> {
 }
 
 /** FreeRADIUS, whose users and groups are those of the directory. */
-describe('clients: FreeRADIUS', function () {
-  this.timeout(120_000);
+describe('clients: FreeRADIUS', () => {
   const sandbox = new Sandbox();
   let server: RunningServer;
   let radius: ChildProcess;

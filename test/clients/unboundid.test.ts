@@ -23,8 +23,7 @@ userPassword: sesame open
 `;
 
 /** The command-line tools of the UnboundID LDAP SDK for Java, as they come. */
-describe('clients: UnboundID', function () {
-  this.timeout(180_000);
+describe('clients: UnboundID', () => {
   const sandbox = new Sandbox();
   let server: RunningServer;
 

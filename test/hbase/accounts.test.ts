@@ -26,9 +26,7 @@ userPassword: right
 pwdPolicySubentry: ${POLICY}
 `;
 
-describe('accounts over HBase', function () {
-  this.timeout(240_000);
-
+describe('accounts over HBase', () => {
   it('must-change and expire by command count at a server that runs', async function () {
     const store = ['--store', (await hbase(this)).url(freshPrefix())];
     const init = ['init', ...store, '--suffix', SUFFIX, '--admin-dn', ADMIN, '--hbase-regions', '1'];

@@ -14,8 +14,7 @@ import type { HBaseStore } from '../../src/store/hbase/store.js';
 import { ROWS } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 
-describe('what one front end asks of another', function () {
-  this.timeout(60_000);
+describe('what one front end asks of another', () => {
   let store: HBaseStore;
   let tickets: Tickets;
   let asker: Session;

@@ -5,8 +5,7 @@ import { type Fixture, SUFFIX } from '../partition/fixture.js';
 import { openOver, prepare } from '../partition/kill.js';
 import { freshPrefix, hbase } from './server.js';
 
-describe('check over HBase beside a front end that stops in the midst of a plan', function () {
-  this.timeout(120_000);
+describe('check over HBase beside a front end that stops in the midst of a plan', () => {
   let store: HBaseStore;
   let writer: Fixture;
   let reader: Fixture;

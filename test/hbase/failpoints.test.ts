@@ -110,8 +110,7 @@ async function shown(front: Fixture): Promise<Map<string, string>> {
   return found;
 }
 
-describe('a front end that dies at any point of any operation over HBase', function () {
-  this.timeout(300_000);
+describe('a front end that dies at any point of any operation over HBase', () => {
   let settings: HBaseSettings;
   let store: HBaseStore;
   let front: Fixture;

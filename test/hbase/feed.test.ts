@@ -12,9 +12,7 @@ const record = (dn: string) =>
   }));
 const append = (dn: string) => ({ steps: [{ table: CHANGES_TABLE.name, append: record(dn) }], decisive: 0 });
 
-describe('change records over HBase', function () {
-  this.timeout(120_000);
-
+describe('change records over HBase', () => {
   it('of a front end that has a ticket and is not done hold up those behind it', async function () {
     const settings = (await hbase(this)).settings(freshPrefix());
     let held: (() => void) | undefined;

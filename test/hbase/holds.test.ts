@@ -13,8 +13,7 @@ import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import { ROWS } from './journal-plan.js';
 import { freshPrefix, hbase } from './server.js';
 
-describe('rows that a front end holds with others', function () {
-  this.timeout(60_000);
+describe('rows that a front end holds with others', () => {
   let store: HBaseStore;
   let cluster: Cluster;
   let session: Session;

@@ -30,8 +30,7 @@ interface Ended {
   readonly done: boolean;
 }
 
-describe('journal', function () {
-  this.timeout(240_000);
+describe('journal', () => {
   let server: HBaseServer;
   let prefix: string;
   let settings: HBaseSettings;

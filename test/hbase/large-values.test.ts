@@ -11,8 +11,7 @@ const SIZE = 48 * MIB;
 const ANN = `uid=ann,${SUFFIX}`;
 const BOB = `uid=bob,${SUFFIX}`;
 
-describe('a value of 48 MiB over HBase', function () {
-  this.timeout(240_000);
+describe('a value of 48 MiB over HBase', () => {
   const sandbox = new Sandbox();
   const value = manyBytes(SIZE);
   let url: string;

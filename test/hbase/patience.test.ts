@@ -11,8 +11,7 @@ const TABLE: TableSpec = { name: 'rows', families: [{ name: 'f' }] };
 const OPERATION_MS = 2000;
 const PLAN: Plan = { steps: [{ table: TABLE.name, key: bytes('row'), put: [cell(0, 'q', 'v')] }], decisive: 0 };
 
-describe('a row that another writer holds for longer than an operation may take', function () {
-  this.timeout(120_000);
+describe('a row that another writer holds for longer than an operation may take', () => {
   let settings: HBaseSettings;
   let holder: HBaseStore;
   let hold: Promise<void> | undefined;

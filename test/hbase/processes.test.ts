@@ -33,8 +33,7 @@ const LEASE_MS = 3000;
 const COUNT = 400;
 
 /** Commands over HBase in processes of their own, some of which are killed. */
-describe('rowan over HBase', function () {
-  this.timeout(240_000);
+describe('rowan over HBase', () => {
   const sandbox = new Sandbox();
   let server: HBaseServer;
   let prefix: string;

@@ -19,8 +19,7 @@ const LEASE_MS = 10_000;
 /** Something happens to a connection each time that at most so many bytes have passed. */
 const BYTES = 20_000;
 
-describe('two front ends whose connections to HBase are cut and delayed', function () {
-  this.timeout(300_000);
+describe('two front ends whose connections to HBase are cut and delayed', () => {
   let server: HBaseServer;
   let settings: HBaseSettings;
   let relays: Relay[] = [];

@@ -11,8 +11,7 @@ import { soakTest } from '../rounds.js';
 
 const SCRIPT = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url));
 
-describe('scripts/hbase', function () {
-  this.timeout(60_000);
+describe('scripts/hbase', () => {
   let folder: string;
   before(() => {
     folder = mkdtempSync(join(tmpdir(), 'rowan-script-'));

@@ -3,9 +3,7 @@ import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import { freshPrefix, hbase } from './server.js';
 
-describe('the HBase of the tests', function () {
-  this.timeout(120_000);
-
+describe('the HBase of the tests', () => {
   it('splits and moves regions', async function () {
     const server = await hbase(this);
     const settings = server.settings(freshPrefix());

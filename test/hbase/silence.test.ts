@@ -14,8 +14,7 @@ const LATE = 12;
 /** So long that nobody lives to see it. */
 const FOR_EVER = 3_600_000;
 
-describe('an HBase that stands still', function () {
-  this.timeout(300_000);
+describe('an HBase that stands still', () => {
   let server: HBaseServer;
   let store: HBaseStore;
 

@@ -10,8 +10,7 @@ import { freshPrefix, type HBaseServer, hbase } from './server.js';
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'f' }] };
 const OPERATION_MS = 3_000;
 
-describe('a write beside an HBase that stands still', function () {
-  this.timeout(120_000);
+describe('a write beside an HBase that stands still', () => {
   let server: HBaseServer;
   let store: HBaseStore;
   let stopAt: string | undefined;
@@ -61,9 +60,7 @@ describe('a write beside an HBase that stands still', function () {
     });
 });
 
-describe('a store whose HBase is gone', function () {
-  this.timeout(120_000);
-
+describe('a store whose HBase is gone', () => {
   it('closes without an answer of it when nothing is in flight', async function () {
     const server = await hbase(this);
     const addresses = [server.master, ...server.regionServers];

@@ -26,8 +26,7 @@ objectClasses: ( 1.3.6.1.4.1.99999.2.1 NAME 'shod' SUP top AUXILIARY MAY shoeSiz
 `;
 const uidIs = (uid: string) => ({ type: 'equal', attribute: 'uid', value: Buffer.from(uid) }) as const;
 
-describe('two front ends over one HBase: what one has acknowledged the other honours', function () {
-  this.timeout(120_000);
+describe('two front ends over one HBase: what one has acknowledged the other honours', () => {
   let settings: HBaseSettings;
   const partitions: Partition[] = [];
   const servers: Running[] = [];

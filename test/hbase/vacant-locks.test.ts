@@ -28,8 +28,7 @@ const plan = (value: string) => ({
   decisive: 0,
 });
 
-describe('the lock cell of a row that is changed again and again', function () {
-  this.timeout(60_000);
+describe('the lock cell of a row that is changed again and again', () => {
   let settings: HBaseSettings;
   let store: HBaseStore;
   let cluster: Cluster;

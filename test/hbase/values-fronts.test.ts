@@ -9,8 +9,7 @@ import { freshPrefix, hbase } from './server.js';
 const PEOPLE = `ou=people,${SUFFIX}`;
 const MACHINES = `ou=machines,${SUFFIX}`;
 
-describe('two front ends over one HBase', function () {
-  this.timeout(120_000);
+describe('two front ends over one HBase', () => {
   const fronts: Fixture[] = [];
 
   before(async function () {

@@ -12,8 +12,7 @@ const TABLE = { name: 'rows', families: [{ name: 'a' }] };
 
 const nameOf = (n: number): string => `key${String(n).padStart(5, '0')}`;
 
-describe('rows are read around damaged ones', function () {
-  this.timeout(60_000);
+describe('rows are read around damaged ones', () => {
   let folder: string;
   let store: Store;
 

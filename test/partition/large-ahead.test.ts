@@ -63,8 +63,7 @@ async function load(fixture: Fixture, values: readonly PartialAttribute[]): Prom
 }
 
 for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
-  describe(`values written ahead of their plan (${engine})`, function () {
-    this.timeout(60_000);
+  describe(`values written ahead of their plan (${engine})`, () => {
     const [first, second] = [photo(1), photo(2)];
     const person = attributes({ objectClass: 'inetOrgPerson', cn: 'ann', sn: 'ann', jpegPhoto: first });
     let fixture: Fixture;

@@ -33,8 +33,7 @@ for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
   /** Without states of the store nobody can tell what is lost from what was deleted. */
   const tells = engine === 'delayed' ? () => undefined : it;
 
-  describe(`rows that are lost (${engine})`, function () {
-    this.timeout(60_000);
+  describe(`rows that are lost (${engine})`, () => {
     let fixture: Fixture;
 
     beforeEach(async () => {

@@ -182,9 +182,7 @@ describe('an answer of the store that comes late', () => {
   });
 });
 
-describe('front ends that work at once on a store that answers late', function () {
-  this.timeout(60_000);
-
+describe('front ends that work at once on a store that answers late', () => {
   it('agree in the end, and leave nothing wrong behind', () =>
     seeded(async (random) => {
       const delay = (): number => (random.chance(0.95) ? 0 : 1 + random.int(3));

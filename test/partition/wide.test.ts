@@ -32,8 +32,7 @@ function numbers(from: number, to: number): number[] {
 }
 
 for (const engine of ENGINES) {
-  describe(`partition: wide attributes (${engine})`, function () {
-    this.timeout(60_000);
+  describe(`partition: wide attributes (${engine})`, () => {
     let f: Fixture;
     const listed = async () => wideAttributes((await f.read(GROUP)).row);
     const is = (i: number, way = 0) =>
@@ -239,9 +238,7 @@ for (const engine of ENGINES) {
   });
 }
 
-describe('partition: an entry with 20,000 values', function () {
-  this.timeout(60_000);
-
+describe('partition: an entry with 20,000 values', () => {
   it('is not read as a whole to add, delete or compare one of them', async () => {
     const { store, folder } = await openStore('lmdb');
     const schema = testSchema();

@@ -68,7 +68,7 @@ describe('protocol: malformed messages', function () {
         bytes[at] = byte;
       }
     }
-  }).timeout(300_000);
+  });
 
   it(
     `${MUTATED} mutated requests`,

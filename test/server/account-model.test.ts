@@ -116,8 +116,7 @@ for (const engine of ENGINES) {
   });
 }
 
-describe('server: accounts as a model of the draft has them (two workers)', function () {
-  this.timeout(120_000);
+describe('server: accounts as a model of the draft has them (two workers)', () => {
   const sandbox = new Sandbox();
   after(() => sandbox.remove());
 

@@ -10,8 +10,7 @@ const QUICK = /^(ORs|ANDs|scans|pages|200|small|modifies|requests|storms of (ses
  * Legal requests at their largest, beside a client that asks for one entry after another. `npm run bench -- fairness`
  * measures its waits.
  */
-describe('server: others are answered beside', function () {
-  this.timeout(120_000);
+describe('server: others are answered beside', () => {
   const arena = new Arena();
 
   before(async () => {

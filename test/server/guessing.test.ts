@@ -21,8 +21,7 @@ const CONNECTIONS = 200;
 const ROOM_OF_NETWORK = 2048;
 const MOST = 5;
 
-describe('server: guessing passwords', function () {
-  this.timeout(300_000);
+describe('server: guessing passwords', () => {
   let running: Running;
   let clients: RawClient[];
 

@@ -10,8 +10,7 @@ import { bytes, cell, codeOf, errorOf } from './suite/fixture.js';
 const run = promisify(execFile);
 const CHILD = join(import.meta.dirname, 'lmdb-child.js');
 
-describe('lmdb: the data folder', function () {
-  this.timeout(60_000);
+describe('lmdb: the data folder', () => {
   let base: string;
   let folder: string;
 

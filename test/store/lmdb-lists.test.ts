@@ -39,7 +39,7 @@ function records(root: RootDatabase<Buffer, Buffer>, name: string, options: obje
 const ROUNDS = rounds(24, 300);
 
 describe('lmdb: lists', function () {
-  this.timeout(10_000 * ROUNDS);
+  this.timeout(30_000 * ROUNDS);
   let folder: string;
   let store: Store;
 

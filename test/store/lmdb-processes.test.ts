@@ -24,8 +24,7 @@ const MANY_PAGES = Array.from({ length: 600 }, (_, i) => ({
   put: [cell(0, 'q', 'x'.repeat(3_000))],
 }));
 
-describe('lmdb: durability and processes', function () {
-  this.timeout(60_000);
+describe('lmdb: durability and processes', () => {
   let folder: string;
   let store: Store;
 

@@ -209,7 +209,7 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
 const MAY_CHANGE_ROWS = new Set(['zeroed pages', 'anything', 'headers of nodes', 'swapped pages', 'duplicated pages']);
 
 describe('lmdb: structure', function () {
-  this.timeout(rounds(60_000, 600_000));
+  this.timeout(600_000);
   let folder: string;
   let store: Store | undefined;
 

@@ -15,8 +15,7 @@ const INDEX = join(import.meta.dirname, '../../src/store/lmdb/index.js');
 const NO_PLAN: Plan = { steps: [], decisive: 0 };
 const ROW = packRow([cell(0, 'q', 'value')]);
 
-describe('lmdb: what fails beside the event loop', function () {
-  this.timeout(60_000);
+describe('lmdb: what fails beside the event loop', () => {
   let folder: string;
   let store: Store;
   let failpoint: Failpoint = () => undefined;

@@ -19,8 +19,7 @@ export interface Opened {
 
 /** What every engine keeps. An engine joins with one line; what it lacks is skipped by `supports` alone. */
 export function storeSuite(name: string, factory: () => Promise<Opened>): void {
-  describe(`store contract: ${name}`, function () {
-    this.timeout(60_000);
+  describe(`store contract: ${name}`, () => {
     const fixture = new Fixture(factory);
     before(() => fixture.open());
     after(() => fixture.close());

@@ -87,8 +87,7 @@ function shown(filter: StoreFilter): string {
   );
 }
 
-describe('filters in the region servers', function () {
-  this.timeout(120_000);
+describe('filters in the region servers', () => {
   let client: HBaseClient;
   let registry: TableRegistry;
 

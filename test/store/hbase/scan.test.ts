@@ -9,8 +9,7 @@ const LIMIT = 16;
 const qualifier = Buffer.from('q');
 const key = (n: number): Buffer => Buffer.from(`${n}`.padStart(4, '0'));
 
-describe('scans over HBase', function () {
-  this.timeout(60_000);
+describe('scans over HBase', () => {
   let store: HBaseStore;
 
   before(async function () {

@@ -31,8 +31,7 @@ async function failure(work: Promise<unknown>): Promise<StoreError> {
   throw new Error('nothing was thrown');
 }
 
-describe('HBase tables', function () {
-  this.timeout(120_000);
+describe('HBase tables', () => {
   let server: HBaseServer;
   const clients: HBaseClient[] = [];
 

@@ -12,8 +12,7 @@ import { Relay } from './relay.js';
 const ID = { family: 0, qualifier: bytes('id') };
 const COUNT = { family: 0, qualifier: bytes('n') };
 
-describe('hbase/rpc faults', function () {
-  this.timeout(60_000);
+describe('hbase/rpc faults', () => {
   let cluster: Cluster;
   let table: TableHandle;
   const relays: Relay[] = [];
@@ -44,7 +43,6 @@ describe('hbase/rpc faults', function () {
   }
 
   it('connections cut again and again: reads and repeatable writes are done, counts never twice', async function () {
-    this.timeout(120_000);
     const { seed, next } = random();
     this.test!.title += ` (seed ${seed})`;
     const { client, all } = await relayed();

@@ -93,8 +93,7 @@ function frame(...parts: Buffer[]): Buffer {
 
 const answering = (id: number) => delimited(new Writer().uint(1, id).finish());
 
-describe('hbase/rpc against a server that is none', function () {
-  this.timeout(60_000);
+describe('hbase/rpc against a server that is none', () => {
   let stranger: Stranger | undefined;
   let client: HBaseClient | undefined;
 

@@ -111,8 +111,7 @@ class Traffic {
   }
 }
 
-describe('hbase/rpc while regions move', function () {
-  this.timeout(60_000);
+describe('hbase/rpc while regions move', () => {
   let cluster: Cluster;
   let client: HBaseClient;
 
@@ -162,7 +161,6 @@ describe('hbase/rpc while regions move', function () {
   }
 
   it('every read and write goes on: after moves, a split and a merge', async function () {
-    this.timeout(120_000);
     await underTraffic(this, async (regions) => {
       await regions.move(key(0));
       await regions.move(key(0));
@@ -185,7 +183,6 @@ describe('hbase/rpc while regions move', function () {
   });
 
   it('every read and write goes on while the normalizer makes one region of three', async function () {
-    this.timeout(120_000);
     await underTraffic(this, (regions) => regions.normalize(1), NORMALIZED);
   });
 

@@ -9,8 +9,7 @@ import { Cluster } from './cluster.js';
 
 const name = (qualifier: string, family = 0) => ({ family, qualifier: bytes(qualifier) });
 
-describe('hbase/rpc mutations', function () {
-  this.timeout(60_000);
+describe('hbase/rpc mutations', () => {
   let cluster: Cluster;
   let client: HBaseClient;
   let table: TableHandle;

@@ -64,8 +64,7 @@ async function framesAllocating(work: () => Promise<void>): Promise<Set<string>>
   return names;
 }
 
-describe('hbase/rpc reads', function () {
-  this.timeout(120_000);
+describe('hbase/rpc reads', () => {
   let cluster: Cluster;
   let client: HBaseClient;
   let table: TableHandle;
