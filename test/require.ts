@@ -37,6 +37,11 @@ const parts = {
   hbase: JAVA_AND_MAVEN,
   /** Tools of the UnboundID LDAP SDK, which Maven fetches. */
   unboundid: JAVA_AND_MAVEN,
+  /** Changes no file: it works in mount namespaces, as root. */
+  pam: {
+    present: () => ['nslcd', 'pamtester', 'unshare', 'nsenter'].every(onPath) && process.getuid!() === 0,
+    remedy: 'as root, apt-get install nslcd libpam-ldapd pamtester',
+  },
   slapd: { present: () => onPath('slapd') && onPath('slapadd'), remedy: 'apt-get install slapd', optional: true },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;

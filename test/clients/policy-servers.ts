@@ -3,7 +3,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { ADMIN, exited, rowanDoes, run, Sandbox, SUFFIX, startProgram, until } from '../cli/rowan.js';
+import { ADMIN, exited, PASSWORD, rowanDoes, run, Sandbox, SUFFIX, startProgram, until } from '../cli/rowan.js';
 import { needs } from '../require.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
@@ -13,10 +13,16 @@ function time(ms: number): string {
   return `${new Date(ms).toISOString().replace(/[-:T]|\..*/g, '')}Z`;
 }
 
+let number = 70_000;
+
 function account(uid: string, changed: number, more = ''): string {
   return `
 dn: uid=${uid},${SUFFIX}
 objectClass: inetOrgPerson
+objectClass: posixAccount
+uidNumber: ${++number}
+gidNumber: 70000
+homeDirectory: /nonexistent
 uid: ${uid}
 cn: ${uid}
 sn: ${uid}
@@ -128,6 +134,7 @@ function slapdConf(folder: string): string {
   return `include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
+include /etc/ldap/schema/nis.schema
 pidfile ${folder}/slapd.pid
 modulepath /usr/lib/ldap
 moduleload back_mdb
@@ -136,6 +143,7 @@ database mdb
 maxsize 16777216
 suffix "${SUFFIX}"
 rootdn "${ADMIN}"
+rootpw "${PASSWORD}"
 directory ${folder}/db
 access to attrs=userPassword by self write by anonymous auth
 access to * by users read
