@@ -19,8 +19,8 @@ const script = fileURLToPath(new URL('../../../scripts/hbase', import.meta.url))
 const START_MS = 600_000;
 const FOLDER = 'rowan-hbase-';
 /**
- * The processes live for minutes and are started again and again. Without the second compiler they start with two thirds
- * of the work, and the serial collector takes no time beside the tests.
+ * The processes live for minutes and are started again and again. Without the second compiler they start with two
+ * thirds of the work. The serial collector takes no time beside the tests.
  */
 const JAVA = { JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.trim() };
 
