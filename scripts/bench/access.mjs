@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { compileLoad, drive, makePeople } from './load.mjs';
+import { cpuSeconds } from './machine.mjs';
 import { formatRows, median } from './report.mjs';
 import { ADMIN, BASE } from './rows.mjs';
 import { Rowan } from './servers.mjs';
@@ -80,7 +81,9 @@ export async function main(root, args) {
   await server.start();
   const lines = searches.map((row) => lineOf(root, server, row, Number(options.turns), Number(options.seconds)));
   await server.stop();
-  process.stdout.write(`\n${formatRows([['searches a second', ...askers.map(({ title }) => title)], ...lines])}\n`);
+  process.stdout.write(
+    `\n${formatRows([['searches a second of processor time', ...askers.map(({ title }) => title)], ...lines])}\n`,
+  );
 }
 
 function lineOf(root, server, row, turns, seconds) {
@@ -88,7 +91,9 @@ function lineOf(root, server, row, turns, seconds) {
   for (let turn = 0; turn < turns; turn++)
     for (const [n, { dn, password = server.password }] of askers.entries()) {
       const load = ['-n', PEOPLE, '-c', 4, '-d', 4, '-t', seconds, '-b', BASE, '-D', dn, '-W', password, ...row.args];
-      taken[n].push(drive(root, server.port, load).ops);
+      const before = cpuSeconds(server.process.pid);
+      const { ops } = drive(root, server.port, load);
+      taken[n].push((ops * seconds) / (cpuSeconds(server.process.pid) - before));
     }
   const [admin, ...users] = taken.map(median);
   const cells = [Math.round(admin), ...users.map((ops) => `${Math.round(ops)} (${(ops / admin).toFixed(2)})`)];

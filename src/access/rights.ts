@@ -25,6 +25,7 @@ import type { AccessRule } from './rule.js';
 import { RuleSight } from './rule-sight.js';
 
 const VIEW = rightSet('see', 'read', 'search', 'compare');
+const USES = ['search', 'compare', 'read'] as const;
 const MOVE = rightSet('rename', 'moveOut');
 
 /** A rule that holds for who asks, and for which entries. */
@@ -348,7 +349,7 @@ function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySe
   const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
   const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));
   const everywhere = isSame && !secrets ? held.constantAt(ROOT) : undefined;
-  if (everywhere?.all && everywhere.seen) return UNRESTRICTED;
+  if (everywhere?.seen && USES.every((use) => everywhere.all(use))) return UNRESTRICTED;
   return {
     sightOf(entry) {
       const sight = held.of(entry).of(entry);

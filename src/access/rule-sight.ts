@@ -10,15 +10,15 @@ const BITS: Readonly<Record<Use, RightSet>> = {
   compare: rightSet('compare'),
   read: rightSet('read'),
 };
-const USES = BITS.search | BITS.compare | BITS.read;
 
 /** What the rules that hold for an entry allow: grants add up, and what is denied is taken away. */
 export class RuleSight implements Sight {
-  readonly all: boolean;
   /** On the entry itself, and on what is right below it. */
   readonly entry: RightSet;
   readonly children: RightSet;
   readonly #rules: readonly AccessRule[];
+  /** On all attributes but secrets. */
+  readonly #whole: RightSet;
   readonly #confidential: boolean;
   readonly #attributes = new Map<AttributeDescription, RightSet>();
 
@@ -28,9 +28,11 @@ export class RuleSight implements Sight {
     this.#confidential = confidential;
     this.entry = sum(rules.filter(({ to }) => to.attributes.entry)) & OF_ENTRY;
     this.children = sum(rules.filter(({ to }) => to.attributes.children)) & OF_CHILDREN;
-    const given = sum(rules.filter(({ to, deny }) => coversAll(to.attributes) && deny === NO_RIGHTS));
-    const denied = rules.some(({ deny }) => deny & USES);
-    this.all = (given & USES) === USES && !denied;
+    this.#whole = sum(rules.filter(({ to }) => coversAll(to.attributes))) & sum(rules);
+  }
+
+  all(use: Use): boolean {
+    return (this.#whole & BITS[use]) !== NO_RIGHTS;
   }
 
   get seen(): boolean {

@@ -222,11 +222,11 @@ for (const engine of ENGINES) {
       expect(await seen(blindTo('member', 'compare'))).to.deep.equal({ ...yes, compared: 'insufficientAccessRights' });
       expect(await seen(blindTo('title', 'search'))).to.deep.equal({ read: 0, found: false, compared: false });
       const unseen: Viewer = {
-        sightOf: (entry) => (viewedDn(entry) === bob ? undefined : { all: true, allows: () => true }),
+        sightOf: (entry) => (viewedDn(entry) === bob ? undefined : { all: () => true, allows: () => true }),
       };
       expect(await seen(unseen)).to.deep.equal({ read: 1, found: false, compared: false });
       const noBase: Viewer = {
-        sightOf: (entry) => (viewedDn(entry) === PEOPLE ? undefined : { all: true, allows: () => true }),
+        sightOf: (entry) => (viewedDn(entry) === PEOPLE ? undefined : { all: () => true, allows: () => true }),
       };
       expect(await seen(noBase), 'the base need not be seen').to.deep.equal(yes);
     });

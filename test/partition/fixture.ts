@@ -92,7 +92,7 @@ export function viewedDn({ row, parent }: Viewed): string {
 
 /** Sees all entries, but of each not what `hidden` says. */
 export function hiding(hidden: (type: AttributeType, entry: Viewed, use: Use) => boolean): Viewer {
-  return { sightOf: (entry) => ({ all: false, allows: (use, { type }) => !hidden(type, entry, use) }) };
+  return { sightOf: (entry) => ({ all: () => false, allows: (use, { type }) => !hidden(type, entry, use) }) };
 }
 
 /** An open directory and short ways to work with it. */

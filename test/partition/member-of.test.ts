@@ -121,7 +121,7 @@ for (const engine of ENGINES) {
 
     it('hides a group that the viewer does not see, and what it leads to', async () => {
       const viewer: Viewer = {
-        sightOf: (entry) => (viewedDn(entry) === inner ? undefined : { all: true, allows: () => true }),
+        sightOf: (entry) => (viewedDn(entry) === inner ? undefined : { all: () => true, allows: () => true }),
       };
       expect(await seen(inner, viewer)).to.deep.equal(NOT);
       expect(await seen(outer, viewer)).to.deep.equal(NOT);

@@ -13,7 +13,7 @@ import { ACTOR, attributes, change, ENGINES, type Fixture, openFixture, refused,
 const FREE: Access = {
   renew: () => undefined,
   version: 0,
-  viewer: { sightOf: () => ({ all: true, allows: () => true }) },
+  viewer: { sightOf: () => ({ all: () => true, allows: () => true }) },
   asked: () => undefined,
   found: () => undefined,
   added: () => undefined,

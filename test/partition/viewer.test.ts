@@ -51,7 +51,7 @@ for (const engine of ENGINES) {
 
     it('an entry that may not be seen is not found, by whichever plan', async () => {
       const allBut: Viewer = {
-        sightOf: (entry) => (viewedDn(entry) === named('bob') ? undefined : { all: true, allows: () => true }),
+        sightOf: (entry) => (viewedDn(entry) === named('bob') ? undefined : { all: () => true, allows: () => true }),
       };
       for (const filter of ['(cn=bob)', '(cn=b*)', '(description=xxxxxxxxx)', '(objectClass=person)'])
         expect(await found(filter, allBut), filter).not.to.include(named('bob'));

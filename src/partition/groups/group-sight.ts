@@ -16,7 +16,7 @@ export async function maySee(
 ): Promise<boolean> {
   const row = await shortRow(context, id, viewer.looksInto);
   const sight = row && viewer.sightOf!({ id: Buffer.from(id), parent: parent ?? ROOT, row });
-  if (!sight || sight.all) return sight !== undefined;
+  if (!sight || sight.all(use)) return sight !== undefined;
   const reader = context.reader.read(row!);
   const descriptions = reader.stored.slice(0, reader.count).map(({ description }) => description);
   for (const { description } of wideOf(context, row!)) descriptions.push(description);

@@ -1,5 +1,5 @@
-import { cellFamily, nextCell } from '../../store/row.js';
-import type { DescriptionTable } from './descriptions.js';
+import { cellFamily, nextCell, qualifierLength, qualifierStart } from '../../store/row.js';
+import { type DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
 import { MASTER } from './tables.js';
 import type { Sight, Use } from './viewer.js';
 
@@ -8,21 +8,27 @@ import type { Sight, Use } from './viewer.js';
  * all the others do, so that whoever hands it out still leaves them out.
  */
 export function seenRow(descriptions: DescriptionTable, row: Buffer, sight: Sight | undefined, use: Use): Buffer {
-  if (!sight || sight.all) return row;
-  const kept: Buffer[] = [];
+  if (!sight || sight.all(use)) return row;
+  let seen: Buffer | undefined;
+  let length = 0;
   let from = 0;
+  let before: StoredDescription | undefined;
+  let allowed = false;
   for (let at = 0; at < row.length; ) {
     const next = nextCell(row, at);
     if (cellFamily(row, at) === MASTER.upAttributes) {
-      const { description } = descriptions.ofCell(row, at);
-      if (!sight.allows(use, description)) {
-        if (at > from) kept.push(row.subarray(from, at));
+      const start = qualifierStart(at);
+      const stored = descriptions.internNext(before, row, start, start + qualifierLength(row, at) - INDEX_BYTES);
+      if (stored !== before) allowed = sight.allows(use, stored.description);
+      before = stored;
+      if (!allowed) {
+        seen ??= Buffer.from(row);
+        if (at > from) seen.copyWithin(length, from, at);
+        length += at - from;
         from = next;
       }
     }
     at = next;
   }
-  if (from === 0) return row;
-  kept.push(row.subarray(from));
-  return Buffer.concat(kept);
+  return seen ? seen.copyWithin(length, from).subarray(0, length + row.length - from) : row;
 }

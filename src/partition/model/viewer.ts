@@ -6,8 +6,8 @@ export type Use = 'search' | 'compare' | 'read';
 
 /** What a viewer may do with the attributes of one entry. */
 export interface Sight {
-  /** All but secrets may be used in every way: nobody has to go through a row. */
-  readonly all: boolean;
+  /** Whether all but secrets may be used so: nobody has to go through a row. */
+  all(use: Use): boolean;
   /** Of secrets `read` alone is asked. */
   allows(use: Use, description: AttributeDescription): boolean;
 }

@@ -155,7 +155,9 @@ function sightOf({ node, row }: Located, { viewer }: Comparison): Sight | undefi
 }
 
 function maySee(sight: Sight | undefined, description: AttributeDescription): boolean {
-  return !isHidden(description.type) && (sight === undefined || sight.all || sight.allows('compare', description));
+  return (
+    !isHidden(description.type) && (sight === undefined || sight.all('compare') || sight.allows('compare', description))
+  );
 }
 
 /** Throws what is wrong with the comparison itself. */

@@ -27,7 +27,8 @@ export function writeComputed(
   typesOnly: boolean,
 ): Maybe<Buffer> {
   const { sight } = entry;
-  const shown = sight && !sight.all ? computed.filter((description) => sight.allows('read', description)) : computed;
+  const shown =
+    sight && !sight.all('read') ? computed.filter((description) => sight.allows('read', description)) : computed;
   const counts = !typesOnly && shown.some(({ type }) => type.name.endsWith('Subordinates'));
   const groups = shown.some(({ type }) => isMembership(type)) ? entry.memberOf?.() : undefined;
   return chain(counts ? entry.numSubordinates?.() : 0, (below) =>

@@ -65,7 +65,7 @@ export function stateAttributes(
       const writer = new Writer();
       for (const description of asked) {
         const found = values[description.type.name as StateAttribute];
-        if (found.length === 0 || (sight && !sight.all && !sight.allows('read', description))) continue;
+        if (found.length === 0 || (sight && !sight.all('read') && !sight.allows('read', description))) continue;
         encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...found] });
       }
       const instead = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';

@@ -115,7 +115,7 @@ export function seenTerm(term: Term, asked: AttributeDescription): Term {
     exact: term.exact && asked.type.subtypes.length === 1,
     evaluate(candidate) {
       const { sight } = candidate;
-      return !sight || sight.all || sight.allows('search', asked) ? term.evaluate(candidate) : UNDEFINED;
+      return !sight || sight.all('search') || sight.allows('search', asked) ? term.evaluate(candidate) : UNDEFINED;
     },
   };
 }

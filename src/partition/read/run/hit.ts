@@ -53,7 +53,7 @@ export class Found implements Hit {
     const { schema, withMembers } = this.#context;
     const { row, sight } = this;
     const { viewer, manageDsaIT } = this.#params;
-    const mayRead = !sight || sight.all || sight.allows('read', schema.requireDescription('member'));
+    const mayRead = !sight || sight.all('read') || sight.allows('read', schema.requireDescription('member'));
     if (manageDsaIT || !mayRead) return { row, more: false };
     return withMembers(row, viewer, this.#params, most);
   }
