@@ -66,6 +66,8 @@ export class RowanServer implements ConnectionOwner {
     // Compiled before the first client comes: rules are at hand where a request is refused by its first bytes.
     await this.services.access.current();
     await this.services.quality.require();
+    // A policy that is named and not there is told of in the log at once, not at the first bind.
+    await this.services.policies.anyCounts();
     const tls = await readTls(this.#config);
     if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
     const options = {

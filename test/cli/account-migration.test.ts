@@ -47,7 +47,9 @@ const people: Readonly<Record<string, readonly string[]>> = {
 const LDIF = `dn: ${POLICY}
 objectClass: device
 objectClass: pwdPolicy
+objectClass: pwdPolicyChecker
 cn: policy
+pwdCheckModule: check_password.so
 pwdAttribute: userPassword
 pwdInHistory: 5
 pwdGraceAuthNLimit: 0

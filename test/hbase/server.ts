@@ -22,7 +22,9 @@ const FOLDER = 'rowan-hbase-';
  * The processes live for minutes and are started again and again. Without the second compiler they start with two
  * thirds of the work. The serial collector takes no time beside the tests.
  */
-const JAVA = { JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.trim() };
+const JAVA = {
+  JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.trim(),
+};
 
 export interface HBaseServer {
   /** `host:port` of the master. */

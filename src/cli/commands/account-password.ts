@@ -39,8 +39,9 @@ const DAYS = {
   help: '',
 } as const;
 
-/** Seconds. */
+/** Seconds. A number alone is refused: it may be meant as days. */
 function lifetime(text: string): number {
+  if (/^\d+$/.test(text)) throw new InvalidArgumentError(`say of what: ${text}d are days, ${text}h are hours`);
   try {
     return readValue(DAYS, text, true, (path) => path) as number;
   } catch (error) {
