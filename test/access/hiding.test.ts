@@ -153,7 +153,7 @@ function randomWrite(
   }
 }
 
-// Over HBase two directories take a while to be made, and hiding-wire.test.ts has them, too.
+// Over HBase two directories take a while to be made.
 for (const engine of ENGINES.filter((one) => one !== 'hbase' || inSoak)) {
   describe(`what may not be seen (${engine})`, () => {
     const random = new Random();
