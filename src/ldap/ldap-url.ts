@@ -32,6 +32,11 @@ export function parseLdapUrl(text: string): LdapUrl | undefined {
   };
 }
 
+/** How many items its filter has; what stands for itself in a value is escaped. */
+export function filterItems({ filter }: LdapUrl): number {
+  return filter.match(/[(*]/g)?.length ?? 1;
+}
+
 function decoded(part = ''): string | undefined {
   try {
     return decodeURIComponent(part);

@@ -1,9 +1,12 @@
 import { expect } from 'chai';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
+import { MEMBER_URLS } from '../../src/partition/model/thresholds.js';
 import type { Viewer } from '../../src/partition/model/viewer.js';
 import { rounds } from '../rounds.js';
 import { counted } from '../store/counted.js';
 import {
+  ACTOR,
+  attributes,
   change,
   ENGINES,
   Fixture,
@@ -186,12 +189,58 @@ for (const engine of ENGINES) {
       await refused('noSuchAttribute', compare(ann, bob));
     });
 
-    it('are found by URLs of any number', async () => {
-      const memberURL = Array.from({ length: 3000 }, (_, n) => `ldap:///${PEOPLE}??one?(cn=n${n})`);
-      await fixture.modify(bosses, change('add', 'memberURL', ...memberURL));
-      expect(await members(bosses)).to.have.members([ann, bob]);
-      expect(await compare(bosses, bob)).to.equal(true);
-      expect(await fixture.find(`(member=${bob})`)).to.deep.equal([both, bosses].sort());
+    it('are found by as many URLs, bytes and items of filters as are taken, and more are refused', async () => {
+      const dn = `cn=limits,${GROUPS}`;
+      /** Base and scope are there; `length` bytes. */
+      const url = (filter: string, length = 0) => `ldap:///${PEOPLE}?${'x'.repeat(length)}?one?${filter}`;
+      const padded = (filter: string, bytes: number) => url(filter, bytes - url(filter).length);
+      const list = (items: number) => `(|(cn=b*)${'(cn=n)'.repeat(items - 3)})`;
+      const urls = Array.from({ length: MEMBER_URLS.values - 1 }, (_, n) => url(`(cn=n${n})`));
+      const rest = MEMBER_URLS.bytes - urls.join('').length;
+      const full = [...urls, padded(list(MEMBER_URLS.items), rest)];
+      const values = (...memberURL: string[]) => ({ objectClass: 'groupOfURLs', cn: 'limits', memberURL });
+      const wrong: [RegExp, string[]][] = [
+        [/an entry has 100 at most/, [...urls, url('(cn=a)'), url('(cn=b)')]],
+        [/65536 bytes at most/, [...urls, padded('(cn=b)', rest + 1)]],
+        [/100 items at most/, [url(list(MEMBER_URLS.items + 1))]],
+      ];
+      for (const [message, memberURL] of wrong) {
+        await refused('constraintViolation', fixture.add(dn, values(...memberURL)), message);
+        await refused(
+          'constraintViolation',
+          fixture.modify(bosses, change('replace', 'memberURL', ...memberURL)),
+          message,
+        );
+        let rejected = '';
+        async function* entries() {
+          yield [{ dn, line: 1, attributes: attributes(values(...memberURL)) }];
+        }
+        const onReject = ({ reason }: { readonly reason: string }) => {
+          rejected = reason;
+        };
+        await fixture.partition.load(entries(), ACTOR, { onReject, continue: true });
+        expect(rejected).to.match(message);
+      }
+      await fixture.add(dn, values(...full));
+      expect(await members(dn)).to.deep.equal([bob]);
+      expect(await compare(dn, bob)).to.equal(true);
+      expect(await compare(dn, ann)).to.equal(false);
+      expect(await fixture.find(`(memberOf=${dn})`)).to.deep.equal([bob]);
+      await refused('constraintViolation', fixture.modify(dn, change('add', 'memberURL', url('(cn=ann)'))));
+    });
+
+    it('are not found by URLs beyond the limits, which older versions took and which may be deleted', async () => {
+      const url = (name: string) => `ldap:///${PEOPLE}??one?(cn=${name})`;
+      const urls = Array.from({ length: MEMBER_URLS.values }, (_, n) => url(`n${n}`));
+      const long = `ldap:///${PEOPLE}??one?(|${'(cn=bob)'.repeat(MEMBER_URLS.items)})`;
+      await fixture.put(bosses, 'memberURL', url('ann'), long, ...urls, url('carl'));
+      expect(await members(bosses)).to.deep.equal([ann]);
+      expect(await compare(bosses, bob)).to.equal(false);
+      expect(await fixture.find(`(memberOf=${bosses})`)).to.deep.equal([ann]);
+      await fixture.modify(bosses, change('delete', 'memberURL', long));
+      await refused('constraintViolation', fixture.modify(bosses, change('add', 'memberURL', url('x'))));
+      await fixture.modify(bosses, change('delete', 'memberURL', ...urls));
+      expect(await members(bosses)).to.have.members([ann, carl]);
     });
 
     it('are compared in a group of many values, too', async () => {

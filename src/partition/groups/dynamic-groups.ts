@@ -1,20 +1,22 @@
 import { parseFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
-import { parseLdapUrl } from '../../ldap/ldap-url.js';
+import { filterItems, parseLdapUrl } from '../../ldap/ldap-url.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { chain } from '../../store/maybe.js';
+import { chain, isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
 import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
 import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
+import { MEMBER_URLS } from '../model/thresholds.js';
 import type { Viewer } from '../model/viewer.js';
 import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../read/filter/compiled-filter.js';
 import type { SearchContext } from '../read/run/search-context.js';
+import { Turns } from '../read/run/turns.js';
 import { countVisible } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixAt } from '../tree/nodes.js';
@@ -40,6 +42,8 @@ export interface MemberUrl {
   readonly asked: Filter;
   readonly filter: CompiledFilter;
   readonly needs: Needs;
+  /** Characters of the URL. */
+  readonly size: number;
 }
 
 interface DynamicGroup {
@@ -121,32 +125,42 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
   const types = groupTypes(context.schema).urls;
   const row = await shortRow(context, id, types);
   if (!row) return undefined;
-  const { urls, size } = urlsIn(context, row);
-  return { id, urls, size };
+  const urls: MemberUrl[] = [];
+  const turns = new Turns();
+  for (const url of urlsIn(context, row)) {
+    urls.push(url);
+    const pause = turns.pass();
+    if (isPromise(pause)) await pause;
+  }
+  return { id, urls, size: urls.reduce((size, url) => size + url.size, 0) };
 }
 
-/** The URLs of a row, and how many characters they have. */
-export function urlsIn(context: SearchContext, row: Buffer): { readonly urls: MemberUrl[]; readonly size: number } {
-  const urls: MemberUrl[] = [];
+/** The URLs of a row, but for those beyond the limits; each is read when it is asked for, as that is work. */
+export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
   let size = 0;
+  let count = 0;
   for (const type of groupTypes(context.schema).urls) {
     for (const text of attributeValues(context, row, type.name)) {
-      const url = compiled(context, type, text.toString());
       size += text.length;
-      if (url) urls.push(url);
+      if (++count > MEMBER_URLS.values || size > MEMBER_URLS.bytes) return;
+      const url = compiled(context, type, text.toString());
+      if (url) yield url;
     }
   }
-  return { urls, size };
 }
 
-/** Undefined for one that names no member here: it cannot be read, is of another host, or asks for an extension. */
+/**
+ * Undefined for one that names no member here: it cannot be read, has a filter of too many items, is of another host,
+ * or asks for an extension.
+ */
 function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
   if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;
+  if (filterItems(url) > MEMBER_URLS.items) return undefined;
   try {
     const base = context.schema.parseDn(url.dn);
     const asked = parseFilter(url.filter);
-    return { type, base, scope: url.scope, asked, ...context.compiler.compile(asked, SOMEBODY) };
+    return { type, base, scope: url.scope, asked, size: text.length, ...context.compiler.compile(asked, SOMEBODY) };
   } catch (error) {
     if (error instanceof LdapError) return undefined;
     throw error;
@@ -159,6 +173,7 @@ export class Tested {
   readonly #id: Buffer;
   readonly #dn: Dn;
   readonly #viewer: Viewer;
+  readonly #turns = new Turns();
   #candidate: Promise<Candidate | undefined> | undefined;
 
   constructor(context: SearchContext, { id, dn }: { readonly id: Buffer; readonly dn: Dn }, viewer: Viewer) {
@@ -169,6 +184,8 @@ export class Tested {
   }
 
   async isFoundBy(url: MemberUrl): Promise<boolean> {
+    const pause = this.#turns.pass();
+    if (isPromise(pause)) await pause;
     if (!isInScope(this.#dn, url, this.#context.shared.suffixes)) return false;
     return untilStill(async (again) => {
       if (again) this.#candidate = undefined;

@@ -1,4 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { isPromise } from '../../store/maybe.js';
 import { nextCell, packSorted, valueStart } from '../../store/row.js';
 import { INDEX_BYTES } from '../model/descriptions.js';
 import { attributeValues, valueQualifier } from '../model/entry-cells.js';
@@ -8,6 +9,7 @@ import type { Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
+import { Turns } from '../read/run/turns.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 import type { MembersRow } from '../read/sink.js';
 import { type MemberUrl, Tested, urlsIn } from './dynamic-groups.js';
@@ -20,7 +22,7 @@ export async function findsMember(context: SearchContext, row: Buffer, name: Buf
   const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
   if (!member) return false;
   const tested = new Tested(context, member, viewer);
-  for (const url of urlsIn(context, row).urls) if (await tested.isFoundBy(url)) return true;
+  for (const url of urlsIn(context, row)) if (await tested.isFoundBy(url)) return true;
   return false;
 }
 
@@ -39,7 +41,7 @@ export async function withMembers(
   const room = most - stored.norms.size;
   if (room < 0 || !isDynamic(context, row)) return { row, more: false };
   const found = new FoundMembers(context, stored.norms, room);
-  for (const url of urlsIn(context, row).urls) await found.add(url, viewer, until);
+  for (const url of urlsIn(context, row)) await found.add(url, viewer, until);
   const cells = found.dns.slice(0, room).map((value, n) => {
     return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.next + n), value };
   });
@@ -94,6 +96,7 @@ class FoundMembers {
   readonly #stored: ReadonlySet<string>;
   readonly #room: number;
   readonly #ids = new IdSet();
+  readonly #turns = new Turns();
 
   constructor(context: SearchContext, stored: ReadonlySet<string>, room: number) {
     this.#context = context;
@@ -103,6 +106,8 @@ class FoundMembers {
 
   /** A base that is not there holds nobody. */
   async add(url: MemberUrl, viewer: Viewer, until: Until): Promise<void> {
+    const pause = this.#turns.pass();
+    if (isPromise(pause)) await pause;
     try {
       await this.#search(url, viewer, until);
     } catch (error) {

@@ -42,5 +42,11 @@ export const SHORT_CHANGE = 2 * 1024;
 /** Bytes. A longer normal form is *cut* in keys and qualifiers (`cutNorm`). */
 export const MAX_NORM = 512;
 
+/**
+ * What is evaluated of the memberURLs of an entry: so many values, so many bytes of them together, and of a filter so
+ * many items, of which each `(` and each `*` begins one.
+ */
+export const MEMBER_URLS = { values: 100, bytes: 64 * 1024, items: 100 };
+
 /** Times a plan whose guard failed is made again before the operation answers `busy`. */
 export const MAX_TRIES = 200;

@@ -1,12 +1,15 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import { filterItems, parseLdapUrl } from '../../../ldap/ldap-url.js';
 import { uidStart } from '../../../schema/syntaxes.js';
 import type { Draft } from '../../model/draft.js';
 import { GROUPS_STEP, type GroupTypes, groupTypes, UID_STEP, UNIQUE_MEMBER_MATCH } from '../../model/group-rows.js';
+import { MEMBER_URLS } from '../../model/thresholds.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule } from '../context.js';
 
 /**
  * Whoever remembers who is in which group learns that it may be otherwise now. Of names that change the shared row
- * tells.
+ * tells. URLs that come stay within what is evaluated of them.
  */
 export const GROUPS: Rule = {
   name: 'groups',
@@ -14,6 +17,8 @@ export const GROUPS: Rule = {
   change({ schema }, change) {
     const types = groupTypes(schema);
     if (!changesGroups(types, change)) return undefined;
+    const fault = urlFault(types, change);
+    if (fault) return { refuse: new LdapError('constraintViolation', `memberURL: ${fault}`) };
     return { steps: [change.after && hasUid(change.after, types) ? UID_STEP : GROUPS_STEP] };
   },
 };
@@ -23,6 +28,29 @@ function changesGroups({ all }: GroupTypes, change: Change): boolean {
   if (!before || !after) return isGroup(after ?? before!.draft, all);
   for (const type of changedTypes(change)) if (all.has(type)) return true;
   return false;
+}
+
+/** Values that are there already, by an older version, may stay, and what comes back from table `deleted` does. */
+function urlFault({ urls }: GroupTypes, { op, before, after }: Change): string | undefined {
+  let count = 0;
+  let size = 0;
+  const come: Buffer[] = [];
+  for (const { description, values, rest } of after?.attributes ?? []) {
+    if (!urls.has(description.type)) continue;
+    const known = new Set(before?.draft.get(description)?.values);
+    count += values.length + (rest?.count ?? 0);
+    for (const value of values) {
+      size += value.bytes.length;
+      if (!known.has(value)) come.push(value.bytes);
+    }
+  }
+  if (op === 'restore' || come.length === 0) return undefined;
+  if (count > MEMBER_URLS.values) return `an entry has ${MEMBER_URLS.values} at most`;
+  if (size > MEMBER_URLS.bytes) return `those of an entry have ${MEMBER_URLS.bytes} bytes at most`;
+  const isLong = come
+    .map((bytes) => parseLdapUrl(bytes.toString()))
+    .some((url) => url && filterItems(url) > MEMBER_URLS.items);
+  return isLong ? `a filter has ${MEMBER_URLS.items} items at most` : undefined;
 }
 
 function isGroup({ attributes }: Draft, types: GroupTypes['all']): boolean {
