@@ -8,8 +8,9 @@
  * - `pwdReset` holds without `pwdMustChange`, and only the owner's change takes it away.
  * - A password without `pwdChangedTime` is as old as its first bind under a policy with `pwdMaxAge`.
  * - Lengths are looked at without `pwdCheckQuality`.
- * - A password that is set once more by a modify is the present one still, and no old one.
+ * - A password that is set once more by a modify is the present one still, and no old one: of its owner it is refused.
  * - An expired password that is refused forgets no failures.
+ * - A wrong old password counts as a failed bind.
  */
 export interface ModelPolicy {
   readonly lockout: boolean;
@@ -60,6 +61,7 @@ const ERROR = {
   changeAfterReset: 2,
   passwordModNotAllowed: 3,
   mustSupplyOldPassword: 4,
+  insufficientPasswordQuality: 5,
   passwordTooShort: 6,
   passwordTooYoung: 7,
   passwordInHistory: 8,
@@ -171,14 +173,21 @@ export class AccountModel {
     return { code: 0, grace: left - 1 };
   }
 
-  /** By whoever is bound as the entry (§8.2). Of two reasons to refuse a modify the policy's is told. */
+  /** By whoever is bound as the entry (§8.2). What needs no stored password is told before what does. */
   change(policy: ModelPolicy | undefined, { old, next, isModify }: ModelChange, now: number): Verdict {
     const isWrong = old !== undefined && old !== this.#password;
-    if (isWrong && !isModify) return REFUSED;
     const refusal = policy && this.#refusalOf(policy, old, next, now);
     if (refusal) return refusal;
-    if (isWrong) return NO_SUCH_VALUE;
-    this.#reset = false;
+    if (isWrong) {
+      if (policy) this.#fail(policy, now);
+      return isModify ? NO_SUCH_VALUE : REFUSED;
+    }
+    const isKnown = next === this.#password || this.#history.includes(next);
+    if (policy && policy.inHistory > 0 && isKnown) return { code: 19, error: ERROR.passwordInHistory };
+    // The server gives a value beside another its salt: it is the same one.
+    const isSame = isModify && next === this.#password;
+    if (policy && isSame) return { code: 19, error: ERROR.insufficientPasswordQuality };
+    this.#reset &&= isSame;
     this.#set(policy, next, now);
     return DONE;
   }
@@ -190,8 +199,7 @@ export class AccountModel {
     if (isYoung && !this.#reset) return { code: 19, error: ERROR.passwordTooYoung };
     if (next.length < policy.minLength) return { code: 19, error: ERROR.passwordTooShort };
     if (policy.maxLength > 0 && next.length > policy.maxLength) return { code: 19, error: ERROR.passwordTooLong };
-    const isKnown = next === this.#password || this.#history.includes(next);
-    return policy.inHistory > 0 && isKnown ? { code: 19, error: ERROR.passwordInHistory } : undefined;
+    return undefined;
   }
 
   /** By the administrator. */

@@ -123,6 +123,10 @@ describe('server: application passwords', () => {
       expect(answer.code).to.equal(50);
       expect(answer.final.message).to.match(/application password changes no passwords/);
     }
+    for (const guess of ['wrong', 'secret-0']) {
+      const asked = { op: 'compare', dn: P0, attribute: 'userPassword', value: Buffer.from(guess) } as const;
+      expect((await client.request(asked)).code, 'nor compares any').to.equal(50);
+    }
     expect((await client.search(P0)).code, 'all else goes on').to.equal(0);
     expect(await code(P0, 'secret-0')).to.equal(0);
     expect((await passwordModify(user, password, 'other')).code, 'it is no old password').to.equal(49);

@@ -6,7 +6,8 @@ import { Partition } from '../../src/partition/index.js';
 import { generalizedTime } from '../../src/partition/model/csn.js';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
 import { slowWork } from '../../src/password/index.js';
-import { ControlOid } from '../../src/protocol/oids.js';
+import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
+import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import type { Plan } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { seq, tlv } from '../protocol/bytes.js';
@@ -67,6 +68,7 @@ describe('server: password policy', () => {
     return { code: answer.code, told: policyTold(answer)?.toString('hex'), controls: answer.controls };
   }
 
+  const AGED = { pwdChangedTime: generalizedTime(Date.now() - 500_000_000) };
   const EXPIRED = { pwdMaxAge: '1000', pwdGraceAuthNLimit: '2' };
   const OLD = { pwdChangedTime: '20200101000000Z' };
   const grace = (left: number) => seq(tlv(0xa0, tlv(0x81, [left]))).toString('hex');
@@ -288,6 +290,117 @@ describe('server: password policy', () => {
     expect(await set(grace, 'userPassword', 'given')).to.equal(0);
     expect((await bind(one, personDn('ada'), 'given')).code).to.equal(0);
     for (const client of [grace, hana, open, reset]) client.close();
+  });
+
+  describe('cannot be got round', () => {
+    const RULES = `rules:
+  - { name: own, who: { self: true }, to: { attributes: [userPassword] }, allow: [compare, write] }
+  - { name: users read, who: { users: true }, allow: [view] }
+  - { name: resets, who: { dn: "${personDn('grace')}" }, to: { attributes: [userPassword] }, allow: [replace] }
+`;
+    /** {SSHA} of `sesame`. */
+    const HASH = '{SSHA}/VMpgt1++uV1ZatBjxlBFwbi8EYAMUZJUtCL0Q==';
+    const clients: RawClient[] = [];
+    afterEach(() => {
+      for (const client of clients.splice(0)) client.close();
+    });
+    type Step = readonly ['add' | 'delete' | 'replace', ...string[]];
+
+    async function as(uid: string, policy: Readonly<Record<string, string>>, ada: Record<string, string> = {}) {
+      const one = await begin(policy, { grace: {}, ada }, RULES);
+      const client = await RawClient.open(one.port);
+      expect(await client.bind(personDn(uid), 'right')).to.equal(0);
+      const modify = (dn: string, ...steps: Step[]) =>
+        client.request({
+          op: 'modify',
+          dn,
+          changes: steps.map(([operation, ...values]) => ({
+            operation,
+            attribute: { type: 'userPassword', values: values.map((value) => Buffer.from(value)) },
+          })),
+        });
+      const passwordModify = (userIdentity: string, old: string | undefined, next: string) => {
+        const oldPassword = old === undefined ? undefined : Buffer.from(old);
+        const value = encodePasswordModify({ userIdentity, oldPassword, newPassword: Buffer.from(next) });
+        return client.request({ op: 'extended', oid: ExtendedOid.passwordModify, value });
+      };
+      const compare = async (value: string) => {
+        const dn = personDn('ada');
+        return (await client.request({ op: 'compare', dn, attribute: 'userPassword', value: Buffer.from(value) })).code;
+      };
+      const stored = async (type: string) => {
+        const { attributes: all } = await one.partition.read(testSchema().parseDn(personDn('ada')));
+        return all.find((attribute) => attribute.type.name === type)?.values.map(String);
+      };
+      clients.push(client);
+      return { one, modify, passwordModify, compare, stored };
+    }
+    const ADA = personDn('ada');
+
+    it('a value that the request has added itself is no old password', async () => {
+      const { modify, one } = await as('ada', { pwdSafeModify: 'TRUE' });
+      expect((await modify(ADA, ['add', HASH], ['delete', HASH], ['replace', 'new one'])).code).to.equal(50);
+      expect((await modify(ADA, ['add', HASH], ['delete', HASH])).code).to.equal(50);
+      expect((await modify(ADA, ['delete', 'wrong'], ['add', 'new one'])).code).to.equal(16);
+      expect((await modify(ADA, ['delete', 'right'], ['add', 'new one'])).code).to.equal(0);
+      expect((await bind(one, ADA, 'new one')).code).to.equal(0);
+    });
+
+    it('nobody is free of a reset, or of age, whose old password is left', async () => {
+      const { modify, stored } = await as('ada', { pwdMaxAge: '1000000' }, { pwdReset: 'TRUE', ...AGED });
+      const state = async () => [await stored('pwdReset'), await stored('pwdChangedTime')];
+      const before = await state();
+      expect((await modify(ADA, ['add', HASH], ['delete', HASH])).code).to.equal(19);
+      expect((await modify(ADA, ['add', HASH])).code).to.equal(19);
+      expect((await modify(ADA, ['add', 'another'])).code).to.equal(19);
+      expect(await state()).to.deep.equal(before);
+      expect(await stored('userPassword')).to.have.length(1);
+      expect((await modify(ADA, ['replace', 'another'])).code).to.equal(0);
+      expect((await state())[0]).to.equal(undefined);
+    });
+
+    it('several new passwords do not flush the old ones', async () => {
+      const { modify } = await as('ada', { pwdInHistory: '5' });
+      const seven = Array.from({ length: 7 }, (_, i) => `throwaway ${i}`);
+      expect((await modify(ADA, ['replace', ...seven])).code).to.equal(19);
+      expect((await modify(ADA, ...seven.map((one) => ['add', one] as const))).code).to.equal(19);
+      expect((await modify(ADA, ['replace', 'second'])).code).to.equal(0);
+      expect((await modify(ADA, ['replace', 'right'])).code).to.equal(19);
+    });
+
+    it('who resets passwords of others cannot try them', async () => {
+      const { modify, passwordModify, one } = await as('grace', { pwdMinLength: '4', pwdInHistory: '5' });
+      const messages = async (guess: string) => [
+        (await modify(ADA, ['replace', guess, 'x'])).final.message,
+        (await modify(ADA, ['replace', 'x', guess])).final.message,
+        (await passwordModify(ADA, guess, 'x')).final.message,
+      ];
+      expect(await messages('right')).to.deep.equal(await messages('wrong'));
+      expect((await modify(ADA, ['replace', 'right'])).code, 'no history is told').to.equal(0);
+      expect((await bind(one, ADA, 'right')).code).to.equal(0);
+    });
+
+    it('who must change is told nothing of other entries', async () => {
+      const { modify, passwordModify } = await as('ada', {}, { pwdReset: 'TRUE' });
+      for (const dn of [personDn('grace'), personDn('nobody')]) {
+        expect((await modify(dn, ['replace', 'another'])).code, dn).to.equal(50);
+        expect((await passwordModify(dn, undefined, 'another')).code, dn).to.equal(50);
+        expect((await passwordModify(`u:${dn.slice(4, dn.indexOf(','))}`, undefined, 'another')).code, dn).to.equal(50);
+      }
+      expect((await passwordModify(ADA, undefined, 'another')).code).to.equal(0);
+    });
+
+    it('guesses in a session count as binds that fail', async () => {
+      const locks = { pwdLockout: 'TRUE', pwdMaxFailure: '3' };
+      const { modify, passwordModify, compare, one } = await as('ada', locks);
+      expect(await compare('right')).to.equal(6);
+      expect(await compare('wrong')).to.equal(5);
+      expect((await passwordModify(ADA, 'wrong', 'new one')).code).to.equal(49);
+      expect((await modify(ADA, ['delete', 'wrong'], ['add', 'new one'])).code).to.equal(16);
+      expect(await compare('right'), 'locked by now').to.equal(5);
+      expect((await passwordModify(ADA, 'right', 'new one')).code).to.equal(49);
+      expect((await bind(one, ADA, 'right')).code).to.equal(49);
+    });
   });
 
   it('one that is not there is told once, when the server starts, and none', async () => {

@@ -5,6 +5,8 @@ import type { CompareRequest } from '../../protocol/messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { requestRights, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
+import { isRight } from '../request/password-change.js';
+import { requireOwnPassword } from '../request/password-policy.js';
 import { isOfState, statesOf } from '../request/state-attributes.js';
 import { requireHeld } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
@@ -57,6 +59,7 @@ async function compareState(context: Context, dn: Dn, request: CompareRequest): 
 async function comparePassword(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services, session } = context;
   const asked = session.identity;
+  requireOwnPassword(asked);
   const { rights } = requestRights(context) ?? {};
   const found = await services.partition.findVisible(dn, viewerOf(context));
   const description = services.schema.requireAsked(request.attribute);
@@ -67,6 +70,7 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const { passwords } = own;
   await requireHeld(services, session, asked, { id: found.node.id, own });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matched = await services.passwords.matches(sourceOf(context)).find(request.value, passwords);
-  return matched ? COMPARE_TRUE : COMPARE_FALSE;
+  const matches = services.passwords.matches(sourceOf(context));
+  const right = await isRight(context, found.node.id, own, () => matches.find(request.value, passwords));
+  return right ? COMPARE_TRUE : COMPARE_FALSE;
 }

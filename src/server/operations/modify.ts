@@ -1,3 +1,5 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
 import { clearText, givenAs } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/messages.js';
@@ -6,7 +8,7 @@ import { isCredential } from '../passwords/credentials.js';
 import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';
 import { actorOf, isOwn, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { type AskedPasswords, passwordChanges } from '../request/password-change.js';
+import { isRight, passwordChanges } from '../request/password-change.js';
 import { requireOwnPassword, tellingPolicy } from '../request/password-policy.js';
 import { keepingBind, requireHeld } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
@@ -31,16 +33,31 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
 }
 
 /** What a request does to userPassword itself; undefined: nothing. */
-function askedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest): AskedPasswords | undefined {
+function askedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest) {
   const ofPasswords = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
   if (ofPasswords.length === 0) return undefined;
   return {
     given: ofPasswords.flatMap(({ operation, attribute }) =>
       operation === 'delete' ? [] : attribute.values.map(inTheClear),
     ),
-    hasOld: ofPasswords.some(({ operation, attribute }) => operation === 'delete' && attribute.values.length > 0),
     saysReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
   };
+}
+
+/** The values that `changes` delete and have not added themselves before. */
+function deletedBy({ services: { schema } }: Context, changes: readonly Modification[]): Buffer[] {
+  const added: Buffer[] = [];
+  const deleted: Buffer[] = [];
+  for (const { operation, attribute } of changes) {
+    if (!isCredential(schema.requireDescription(attribute.type))) continue;
+    if (operation === 'delete') deleted.push(...attribute.values.filter((value) => !isAmong(added, value)));
+    else added.push(...attribute.values);
+  }
+  return deleted;
+}
+
+function isAmong(values: readonly Buffer[], value: Buffer): boolean {
+  return values.some((other) => other.equals(value));
 }
 
 function inTheClear(value: Buffer): Buffer | undefined {
@@ -83,7 +100,13 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       await requireHeld(services, session, asked, { id, own });
       const changes = await passwords.resolveDeleted(hashed, stored, matches);
       passwords.refuseDearer(stored, changes);
-      const made = wanted ? await passwordChanges(context, target, dn.text, own, wanted, changes, matches) : changes;
+      const old = deletedBy(context, changes);
+      const requireOld = async () => {
+        if (!(await isRight(context, id, own, () => old.every((value) => isAmong(stored, value)))))
+          throw new LdapError('noSuchAttribute', 'the old password is wrong');
+      };
+      const all = wanted && { ...wanted, requireOld: old.length > 0 ? requireOld : undefined };
+      const made = all ? await passwordChanges(context, target, dn.text, own, all, changes, matches) : changes;
       if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
       return made;
     };

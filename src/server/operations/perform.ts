@@ -30,7 +30,7 @@ export function perform(context: Context, request: AnsweredRequest, reply: Searc
 }
 
 /** Of a bind with a password that has been reset: it may be changed, and little else be done. */
-function mayFollowReset({ services: { schema } }: Context, request: AnsweredRequest): boolean {
+function mayFollowReset({ services: { schema }, session }: Context, request: AnsweredRequest): boolean {
   if (request.op === 'extended') return true;
   if (request.op !== 'modify') return false;
   const { changes } = request;
@@ -38,6 +38,7 @@ function mayFollowReset({ services: { schema } }: Context, request: AnsweredRequ
     const description = schema.describe(type);
     return description !== undefined && isCredential(description);
   };
+  if (!schema.parseDn(request.dn).norm.equals(schema.parseDn(session.dn).norm)) return false;
   return changes.every(isOfPassword) && changes.some(({ operation }) => operation !== 'delete');
 }
 

@@ -11,8 +11,10 @@ export interface PasswordChange {
   readonly isOwn: boolean;
   /** New passwords in the clear; undefined for each that came hashed. */
   readonly given: readonly (Buffer | undefined)[];
-  /** The old password comes with it; that it is right is looked at elsewhere. */
-  readonly hasOld: boolean;
+  /** Throws where the old password that comes with it is wrong; undefined: none does. */
+  readonly requireOld: (() => Promise<void>) | undefined;
+  /** Some of the passwords of before are left. */
+  readonly keepsOld: boolean;
   /** What the entry is called by. */
   readonly names: readonly string[];
   readonly dn: string;
@@ -25,7 +27,10 @@ export interface Looking {
   readonly source: Source;
 }
 
-/** Throws what the policy has against it (draft-behera-ldap-password-policy-10 §8.2). */
+/**
+ * Throws what the policy has against it (draft-behera-ldap-password-policy-10 §8.2): what tells nothing of the stored
+ * passwords first, and what tells whether one is among them to its owner alone.
+ */
 export async function refuseByPolicy(
   policy: AccountPolicy,
   own: RowCredentials,
@@ -33,24 +38,35 @@ export async function refuseByPolicy(
   looking: Looking,
 ): Promise<void> {
   if (change.isOwn) refuseOwn(policy, own, change, Date.now());
+  if (change.given.length > 1) throw refused('insufficientPasswordQuality', 'give one new password');
   for (const value of change.given) {
-    if (value) await refuseClear(policy, own, change, value, looking);
+    if (value) await refuseClear(policy, change, value, looking);
     else if (policy.checkQuality > 1)
       throw refused(
         'insufficientPasswordQuality',
         'give the password itself: of a hash nobody can tell what it is worth',
       );
   }
+  await change.requireOld?.();
+  if (!change.isOwn) return;
+  for (const value of change.given) if (value) await refuseKnown(policy, own, value, looking.matches);
+  if (change.keepsOld)
+    throw refused('insufficientPasswordQuality', 'a new password has to take the place of all that the entry has');
 }
 
-function refuseOwn(policy: AccountPolicy, { account }: RowCredentials, { hasOld }: PasswordChange, now: number): void {
+function refuseOwn(
+  policy: AccountPolicy,
+  { account }: RowCredentials,
+  { requireOld }: PasswordChange,
+  now: number,
+): void {
   if (!policy.allowUserChange)
     throw new PolicyRefusal(
       'insufficientAccessRights',
       'passwordModNotAllowed',
       'you may not change your password; ask the administrator',
     );
-  if (policy.safeModify && !hasOld)
+  if (policy.safeModify && !requireOld)
     throw new PolicyRefusal(
       'insufficientAccessRights',
       'mustSupplyOldPassword',
@@ -67,10 +83,9 @@ function refuseOwn(policy: AccountPolicy, { account }: RowCredentials, { hasOld 
 
 async function refuseClear(
   policy: AccountPolicy,
-  own: RowCredentials,
   { names, dn }: PasswordChange,
   clear: Buffer,
-  { matches, quality, source }: Looking,
+  { quality, source }: Looking,
 ): Promise<void> {
   const text = clear.toString();
   const length = [...text].length;
@@ -82,6 +97,9 @@ async function refuseClear(
     throw refused('insufficientPasswordQuality', 'the password holds a name of its entry; choose one without names');
   const reason = await quality.reason(policy, clear, { names, dn }, source);
   if (reason !== undefined) throw refused('insufficientPasswordQuality', reason);
+}
+
+async function refuseKnown(policy: AccountPolicy, own: RowCredentials, clear: Buffer, matches: Matches): Promise<void> {
   if (policy.inHistory === 0) return;
   const known = [...own.passwords, ...rememberedPasswords(own.account?.history ?? [])];
   if (await matches.find(clear, known))

@@ -3,8 +3,9 @@ import type { KeptChanges, Target } from '../../partition/model/directory.js';
 import type { Matches } from '../../password/index.js';
 import type { RowCredentials } from '../passwords/credentials.js';
 import { keptWith } from '../passwords/kept-attributes.js';
+import { Login } from '../passwords/login.js';
 import { refuseByPolicy } from '../passwords/password-rules.js';
-import { isPromise } from '../words/maybe.js';
+import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, sourceOf } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';
@@ -13,8 +14,8 @@ import { requireNoReset } from './password-policy.js';
 export interface AskedPasswords {
   /** New passwords in the clear; undefined for each that came hashed. */
   readonly given: readonly (Buffer | undefined)[];
-  /** The old password comes with them. */
-  readonly hasOld: boolean;
+  /** Throws where the old password that comes with them is wrong; undefined: none does. */
+  readonly requireOld: (() => Promise<void>) | undefined;
   /** Whether the request itself writes pwdReset. */
   readonly saysReset: boolean;
 }
@@ -39,12 +40,35 @@ export async function passwordChanges(
   if (!isTheirs) requireNoReset(identity);
   const found = policies.of(target.id, own);
   const policy = isPromise(found) ? await found : found;
-  const { given, hasOld, saysReset } = asked;
-  if (policy && identity.kind !== 'admin') {
-    const change = { isOwn: isTheirs, given, hasOld, names: credentials.namesIn(target.row), dn };
-    await refuseByPolicy(policy, own, change, { matches, quality, source: sourceOf(context) });
-  }
+  const { given, requireOld, saysReset } = asked;
   const after = passwords.credentialsAfter(own.passwords, changes);
-  const brings = given.length > 0;
-  return { asked: changes, kept: keptWith(policy, own, { isOwn: isTheirs, after, brings, saysReset }, Date.now()) };
+  const keepsOld = own.passwords.some((value) => after.some((other) => other.equals(value)));
+  if (policy && identity.kind !== 'admin') {
+    const change = { isOwn: isTheirs, given, requireOld, keepsOld, names: credentials.namesIn(target.row), dn };
+    await refuseByPolicy(policy, own, change, { matches, quality, source: sourceOf(context) });
+  } else await requireOld?.();
+  // An owner whose old password still binds has changed nothing.
+  const brings = given.length > 0 && !(isTheirs && keepsOld);
+  return {
+    asked: changes,
+    kept: keptWith(policy, own, { isOwn: isTheirs, after, brings, saysReset }, Date.now()),
+  };
+}
+
+/**
+ * Whether a password that comes in a session is the entry's, as `matches` says. A wrong one counts as a failed bind;
+ * where those have locked the account none is right.
+ */
+export async function isRight(
+  { services: { policies, partition }, session }: Context,
+  id: Buffer,
+  own: RowCredentials,
+  matches: () => Maybe<Buffer | boolean | undefined>,
+): Promise<boolean> {
+  const policy = session.identity.kind === 'admin' ? undefined : await policies.ofBinds(id, own);
+  const login = policy && new Login(partition, id, policy, own);
+  if (await login?.isLocked()) return false;
+  if (await matches()) return !(await login?.isLocked());
+  await login?.fail();
+  return false;
 }

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Target } from '../../../partition/index.js';
-import type { Matches } from '../../../password/index.js';
 import {
   decodePasswordModify,
   encodeGeneratedPassword,
@@ -13,8 +12,8 @@ import { KEPT_WITH_PASSWORDS } from '../../passwords/kept-attributes.js';
 import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
 import { namedIdentity } from '../../request/named-identity.js';
-import { passwordChanges } from '../../request/password-change.js';
-import { requireOwnPassword, tellingPolicy } from '../../request/password-policy.js';
+import { isRight, passwordChanges } from '../../request/password-change.js';
+import { requireNoReset, requireOwnPassword, tellingPolicy } from '../../request/password-policy.js';
 import { keepingBind, outlived, requireHeld } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
@@ -28,9 +27,13 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
   requireConfidential(context);
   const generated = asked.newPassword === undefined ? generate() : undefined;
   const clear = asked.newPassword ?? generated!;
-  const dn = await subject(context, asked.userIdentity);
   return tellingPolicy(context, async () => {
     requireOwnPassword(session.identity);
+    const dn = await subject(context, asked.userIdentity).catch((error) => {
+      requireNoReset(session.identity);
+      throw error;
+    });
+    if (!dn.norm.equals(context.services.schema.parseDn(session.dn).norm)) requireNoReset(session.identity);
     if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, asked, clear);
     else await changeUser(context, dn, asked, clear);
     return generated ? { ...SUCCESS, value: encodeGeneratedPassword(generated) } : SUCCESS;
@@ -41,8 +44,9 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
   const { services, session } = context;
   const { partition, passwords } = services;
   requireAdmin(session, "change the administrator's password");
-  if (asked.oldPassword)
-    await requireOld(passwords.matches(sourceOf(context)), asked.oldPassword, [await partition.adminPassword()]);
+  const matches = passwords.matches(sourceOf(context));
+  if (asked.oldPassword && !(await matches.find(asked.oldPassword, [await partition.adminPassword()])))
+    throw wrongOld();
   const stored = await passwords.hash(clear, [], sourceOf(context));
   await session.inTurn(() =>
     keepingBind(session, async (willStore) => {
@@ -68,7 +72,6 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   const value = await passwords.hash(clear, [], sourceOf(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...KEPT_WITH_PASSWORDS] };
-  const wanted = { given: [clear], hasOld: asked.oldPassword !== undefined, saysReset: false };
   const matches = passwords.matches(sourceOf(context));
   await keepingBind(session, (willStore) => {
     const changesOf = async (target: Target) => {
@@ -76,7 +79,15 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
       const own = credentials.ofRow(row);
       const { passwords: stored, version } = own;
       await requireHeld(services, session, identity, { id, own });
-      if (asked.oldPassword) await requireOld(matches, asked.oldPassword, stored);
+      const { oldPassword } = asked;
+      const requireOld = async (old: Buffer) => {
+        if (!(await isRight(context, id, own, () => matches.find(old, stored)))) throw wrongOld();
+      };
+      const wanted = {
+        given: [clear],
+        requireOld: oldPassword && (() => requireOld(oldPassword)),
+        saysReset: false,
+      };
       const changes = await passwordChanges(context, target, dn.text, own, wanted, [replace], matches);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return changes;
@@ -85,8 +96,8 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   });
 }
 
-async function requireOld(matches: Matches, clear: Buffer, stored: readonly Buffer[]): Promise<void> {
-  if (!(await matches.find(clear, stored))) throw new LdapError('invalidCredentials', 'the old password is wrong');
+function wrongOld(): LdapError {
+  return new LdapError('invalidCredentials', 'the old password is wrong');
 }
 
 /** Whose password: a DN, `dn:` and a DN, `u:` and a uid, or nothing for the bound identity. */
