@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Target } from '../../partition/index.js';
+import { generalizedTime } from '../../partition/model/csn.js';
 import { hashPassword } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { Credentials } from '../../server/passwords/credentials.js';
@@ -51,10 +52,17 @@ async function setPassword(
   const { policy } = await readAccount(directory, name, passwords);
   const credentials = new Credentials(partition.descriptions, passwords.shadow);
   const change = { isOwn: false, after: [stored], brings: true, saysReset: false };
-  const changesOf = ({ row }: Target) => ({
-    asked: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
-    kept: keptWith(policy, credentials.ofRow(row), change, Date.now()),
-  });
+  const changesOf = ({ row }: Target) => {
+    const own = credentials.ofRow(row);
+    const now = Date.now();
+    const kept = keptWith(policy, own, change, now);
+    // The server may have a policy that this command is not told of: the time would be that of the password before.
+    if (!policy && own.account?.changed !== undefined) {
+      const values = [Buffer.from(generalizedTime(now))];
+      kept.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
+    }
+    return { asked: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const], kept };
+  };
   return partition.modify(name, changesOf, { dn: adminDn });
 }
 
