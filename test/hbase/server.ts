@@ -20,10 +20,10 @@ const START_MS = 600_000;
 const FOLDER = 'rowan-hbase-';
 /**
  * The processes live for minutes and are started again and again. Without the second compiler they start with two
- * thirds of the work. The serial collector takes no time beside the tests.
+ * thirds of the work.
  */
 const JAVA = {
-  JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.trim(),
+  JAVA_TOOL_OPTIONS: `${process.env.JAVA_TOOL_OPTIONS ?? ''} -XX:TieredStopAtLevel=1`.trim(),
 };
 
 export interface HBaseServer {
