@@ -17,9 +17,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ldif: ['bytes', 'ldap', 'schema'],
   password: ['cache'],
   partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
+  jobs: ['partition', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
-  server: ['access', 'bytes', 'cache', 'protocol', 'partition', 'schema', 'password', 'ldap'],
-  cli: ['access', 'cache', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
+  server: ['access', 'bytes', 'cache', 'jobs', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  cli: ['access', 'cache', 'jobs', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
 };
 
 /** Packages that only these rooms may import. */
@@ -36,6 +37,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'unix-crypt-td-js': ['password'],
   uuid: ['partition'],
   commander: ['cli'],
+  croner: ['jobs'],
   'cli-progress': ['cli'],
   diff: ['cli'],
   yaml: ['access', 'cli'],

@@ -1,44 +1,44 @@
 import type { Logger } from 'pino';
+import { Scheduler, standardJobs } from '../jobs/index.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
 import { tellOutages } from '../server/services/outages.js';
 import type { Config } from '../server/settings/index.js';
 import { StoreError } from '../store/store-error.js';
 
-/** How often what is not finished is looked for, and old history is cleared away, in milliseconds. */
-const EVERY = { indexes: 60_000, history: 3_600_000 };
+/** How often what is not finished is looked for, in milliseconds. */
+const EVERY_MS = 60_000;
 
 /**
- * What a serving process does beside serving: finishes indexes whose building was interrupted, puts uniqueness
- * constraints in force that have no conflicts any more, says when the directory has another schema than the server, and
- * removes change records and deleted entries that are older than the
- * configuration keeps them.
+ * What a serving process does beside serving: it runs the jobs, finishes indexes whose building was interrupted, puts
+ * uniqueness constraints in force that have no conflicts any more, and says when the directory has another schema than
+ * the server.
  */
 export class Maintenance {
   readonly #partition: Partition;
-  readonly #config: Config;
   readonly #log: Logger;
-  readonly #every: typeof EVERY;
-  #timers: NodeJS.Timeout[] = [];
+  readonly #everyMs: number;
+  readonly #scheduler: Scheduler;
+  #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
   #stopped = false;
   #toldSchema = false;
 
-  constructor(partition: Partition, config: Config, log: Logger, every = EVERY) {
+  constructor(partition: Partition, config: Config, log: Logger, everyMs = EVERY_MS) {
     this.#partition = partition;
-    this.#config = config;
     this.#log = log;
-    this.#every = every;
+    this.#everyMs = everyMs;
+    this.#scheduler = new Scheduler(partition.store, standardJobs(partition, config), {
+      done: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
+      failed: (job, error) => this.#tell(job, error, 'a job failed'),
+    });
     tellOutages(partition, log);
   }
 
   start(): void {
     this.#unfinished();
-    this.#queue('history', () => this.#history());
-    this.#timers = [
-      setInterval(() => this.#unfinished(), this.#every.indexes),
-      setInterval(() => this.#queue('history', () => this.#history()), this.#every.history),
-    ];
+    this.#timer = setInterval(() => this.#unfinished(), this.#everyMs);
+    this.#scheduler.start();
   }
 
   #unfinished(): void {
@@ -49,8 +49,8 @@ export class Maintenance {
   /** Resolves when what is under way has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    for (const timer of this.#timers) clearInterval(timer);
-    await this.#running;
+    clearInterval(this.#timer);
+    await Promise.all([this.#scheduler.stop(), this.#running]);
   }
 
   #queue(name: string, task: () => Promise<void>): void {
@@ -59,18 +59,17 @@ export class Maintenance {
       try {
         await task();
       } catch (error) {
-        this.#tell(name, error);
+        this.#tell(name, error, 'maintenance failed; it is tried again later');
       }
     });
   }
 
   /** The store's silence is told once, and what it fails is no fault. */
-  #tell(task: string, error: unknown): void {
+  #tell(task: string, error: unknown, what: string): void {
     const cause = error instanceof LdapError ? error.cause : error;
     const isOutage = cause instanceof StoreError && cause.code === 'unavailable';
-    if (!isOutage) this.#log.error({ err: error, task }, 'maintenance failed; it is tried again later');
-    else if (!this.#partition.outage.isTold)
-      this.#log.error({ task }, `maintenance failed; it is tried again later: ${cause.message.split('\n', 1)[0]}`);
+    if (!isOutage) this.#log.error({ err: error, task }, what);
+    else if (!this.#partition.outage.isTold) this.#log.error({ task }, `${what}: ${cause.message.split('\n', 1)[0]}`);
   }
 
   async #indexes(): Promise<void> {
@@ -99,10 +98,5 @@ export class Maintenance {
     this.#log.warn(
       'the directory has been given another schema; this server goes on with its own until it is restarted',
     );
-  }
-
-  async #history(): Promise<void> {
-    const removed = await this.#partition.maintain(this.#config.history);
-    this.#log.debug({ removed }, 'old history cleared');
   }
 }

@@ -31,6 +31,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   number: async () => (await import('./commands/number.js')).addNumber,
   schema: async () => (await import('./commands/schema.js')).addSchema,
   deleted: async () => (await import('./commands/deleted.js')).addDeleted,
+  jobs: async () => (await import('./commands/jobs.js')).addJobs,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,

@@ -4,6 +4,7 @@ export { isComputed } from './model/computed.js';
 export { INDEX_BYTES } from './model/descriptions.js';
 export type * from './model/directory.js';
 export { LongWork } from './model/long-work.js';
+export type { Piecework } from './model/piecework.js';
 export { openSchema, storedSource } from './model/schema-row.js';
 export { isPassword, MAX_PASSWORDS } from './model/secrets.js';
 export { type Damage, damageOf } from './model/store-errors.js';

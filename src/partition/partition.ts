@@ -7,7 +7,7 @@ import { chain, isPromise } from '../store/maybe.js';
 import { StoreError } from '../store/store-error.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
-import { latestCsn } from './feed/history.js';
+import { latestCsn, trimChanges } from './feed/history.js';
 import { directGroups } from './groups/direct.js';
 import { findsMember, withMembers } from './groups/dynamic-members.js';
 import { inChain } from './groups/in-chain.js';
@@ -37,6 +37,7 @@ import { untilStill } from './model/large.js';
 import { LargeReader } from './model/large-reader.js';
 import type { Node } from './model/node.js';
 import { Outage } from './model/outage.js';
+import type { Piecework } from './model/piecework.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import { MASTER_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
@@ -59,8 +60,9 @@ import { NodeCache, ROOT } from './tree/nodes.js';
 import { SharedState } from './tree/shared.js';
 import { isSeen, seenError, Unseen } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
+import { type Sampled, sampleCheck } from './upkeep/check/sample.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
-import { type Maintained, maintain } from './upkeep/maintain.js';
+import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
 import { type Warmed, warm } from './upkeep/warm.js';
 import { type GivenRange, givenRanges, removeNumbers, setNumbers } from './values/number-admin.js';
@@ -113,6 +115,8 @@ export class Partition implements Directory {
   /** For the room's own files: everything an operation needs. */
   readonly context: SearchContext & WriteContext;
   readonly outage = new Outage();
+  /** `groupsVersion` as it was answered last, of a store that answers at once. */
+  #groups: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
   private constructor(context: SearchContext & WriteContext) {
     this.context = context;
@@ -245,13 +249,25 @@ export class Partition implements Directory {
    * group finds an entry depends on the entry, too: `versionOf` tells. Means nothing to other processes and threads.
    */
   groupsVersion(): Maybe<bigint> {
-    return this.#translatedMaybe(() => groupsVersion(this.context));
+    const { moment } = this;
+    if (moment !== undefined && this.#groups?.moment === moment) return this.#groups.version;
+    const version = this.#translatedMaybe(() => groupsVersion(this.context));
+    if (!isPromise(version)) this.#groups = { moment: this.moment, version };
+    return version;
   }
 
   /** The version counter of an entry as of now; undefined when it is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
     return this.#translatedMaybe(() => chain(this.context.shared.ahead(head), (row) => row && versionOf(row)));
+  }
+
+  /**
+   * What a store that answers at once has been asked under this number holds for as long as the number stands here;
+   * undefined: nothing holds. It lasts a turn of the event loop at most, and no longer than until a plan is committed.
+   */
+  get moment(): number | undefined {
+    return this.context.shared.moment;
   }
 
   /**
@@ -420,15 +436,23 @@ export class Partition implements Directory {
   }
 
   /** Forgets entries deleted before `before` (ms since 1970); resolves with their number. */
-  async purge(before: number): Promise<number> {
-    return this.#translated(purge(this.context, before));
+  async purge(before: number, piecework?: Piecework): Promise<number> {
+    return this.#translated(purge(this.context, before, piecework));
   }
 
-  /**
-   * What a serving process does from time to time: purges, trims the change records, finishes indexes left unfinished.
-   */
-  async maintain(keep: { readonly changesDays: number; readonly deletedDays: number }): Promise<Maintained> {
-    return this.#translated(maintain(this.context, keep));
+  /** Removes the change records from before `before` (ms since 1970) but the last; resolves with their number. */
+  async trimChanges(before: number, piecework?: Piecework): Promise<number> {
+    return this.#translated(trimChanges(this.store, before, piecework));
+  }
+
+  /** Sets counters of entries that are wrong, beside writers; resolves with their number. See `upkeep/recount.ts`. */
+  async recount(piecework?: Piecework): Promise<number> {
+    return this.#translated(recount(this.context, piecework));
+  }
+
+  /** Checks about `entries` entries, drawn at random. See `upkeep/check/sample.ts`. */
+  async sampleCheck(entries: number, piecework?: Piecework): Promise<Sampled> {
+    return this.#translated(sampleCheck(this.context, entries, piecework));
   }
 
   /** What binds have left behind about the account of an entry; undefined: nothing. */

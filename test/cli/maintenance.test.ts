@@ -24,7 +24,7 @@ describe('cli: maintenance', () => {
         },
       },
     );
-    const maintenance = new Maintenance(partition, makeConfig(), log, { indexes: 20, history: 3_600_000 });
+    const maintenance = new Maintenance(partition, makeConfig(), log, 20);
     maintenance.start();
     // Clearing old history looks at the indexes, too; from here on it sleeps for an hour.
     while (!cleared) await sleep(1);
@@ -49,7 +49,7 @@ describe('cli: maintenance', () => {
     expect(conflicts).to.be.greaterThan(0);
     const lines: string[] = [];
     const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
-    const maintenance = new Maintenance(partition, makeConfig(), log, { indexes: 20, history: 3_600_000 });
+    const maintenance = new Maintenance(partition, makeConfig(), log, 20);
     maintenance.start();
     for (let n = 0; n < 5; n++)
       await other.modify(testSchema().parseDn(personDn(`p${n}`)), [surname(`other ${n}`)], { dn: ADMIN.dn });
@@ -58,31 +58,4 @@ describe('cli: maintenance', () => {
     expect(partition.uniqueConstraints().map(({ record }) => record.ready)).to.deep.equal([true]);
     await partition.close();
   });
-
-  for (const [days, kept] of [
-    [0, 0],
-    [1, 1],
-  ] as const) {
-    it(`keeps deleted entries and change records as long as history says: ${days} days`, async () => {
-      const partition = await emptyPartition();
-      await fill(partition, 2);
-      await partition.delete(testSchema().parseDn(personDn('p0')), { dn: ADMIN.dn });
-      // What was deleted in this millisecond is not older than nothing.
-      for (const deleted = Date.now(); Date.now() === deleted; ) await sleep(1);
-      const lines: string[] = [];
-      const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
-      const config = makeConfig({ 'history.deletedDays': days, 'history.changesDays': days });
-      const maintenance = new Maintenance(partition, config, log);
-      maintenance.start();
-      while (!lines.some((line) => line.includes('old history cleared'))) await sleep(1);
-      await maintenance.stop();
-      let found = 0;
-      for await (const { dn } of partition.deletedEntries()) if (dn === personDn('p0')) found++;
-      expect(found).to.equal(kept);
-      // The last change record stays, so that numbers go on from it.
-      const changes = await partition.store.count('changes', {}, 100);
-      expect(changes).to.equal(kept === 0 ? 1 : 5);
-      await partition.close();
-    });
-  }
 });

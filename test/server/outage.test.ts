@@ -93,7 +93,7 @@ for (const [kind, open] of [
           failed = resolve;
         });
       gone = true;
-      const maintenance = new Maintenance(partition, makeConfig(), log, { indexes: 1, history: 3_600_000 });
+      const maintenance = new Maintenance(partition, makeConfig(), log, 1);
       maintenance.start();
       await thrice();
       expect(told(lines)).to.deep.equal(outage);

@@ -25,6 +25,8 @@ function valueColumn(spec: SettingSpec): string {
       return spec.choices.map((choice) => `\`${choice}\``).join(', ');
     case 'mode':
       return 'octal digits';
+    case 'schedule':
+      return 'cron pattern, or `off`';
     case 'path':
       return 'path';
     case 'text':

@@ -18,6 +18,7 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   boolean: '[true|false]',
   choice: '<word>',
   mode: '<octal>',
+  schedule: '<cron>',
   path: '<path>',
   text: '<text>',
   paths: '<path>',

@@ -1,6 +1,7 @@
 import { batchesOf, keysOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
+import { fenced, type Piecework } from '../model/piecework.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
 const CSN = Buffer.from('csn');
@@ -17,14 +18,15 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
  * Removes the change records from before `before` (ms since 1970), but for the last one, which tells the latest
  * entryCSN. Resolves with their number.
  */
-export async function trimChanges(store: Store, before: number): Promise<number> {
+export async function trimChanges(store: Store, before: number, piecework?: Piecework): Promise<number> {
   const [last] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
   let trimmed = 0;
   if (last === undefined) return trimmed;
   for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, { to: last }))) {
+    await piecework?.proceed();
     const old = keys.filter((_, i) => timeOf(rows[i]!) < before);
     const steps: PlanStep[] = old.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
-    if (steps.length > 0) await store.commit({ steps, decisive: 0 });
+    if (steps.length > 0) await store.commit({ steps: fenced(steps, piecework), decisive: 0 });
     trimmed += old.length;
     // Records stand in the order of their making: the first young one ends it.
     if (old.length < keys.length) break;

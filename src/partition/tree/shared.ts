@@ -188,6 +188,14 @@ export class SharedState {
     return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
   }
 
+  /**
+   * Names the read of the row that holds in this turn of the event loop, and with it what else was read of an embedded
+   * store since; undefined: the row is to be read again.
+   */
+  get moment(): number | undefined {
+    return this.#checked ? this.#taken : undefined;
+  }
+
   /** Call first in every operation. */
   fresh(): Maybe<void> {
     if (this.#checked) return;

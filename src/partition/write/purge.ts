@@ -3,6 +3,7 @@ import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import type { DeletedEntry } from '../model/directory.js';
+import { fenced, type Piecework } from '../model/piecework.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
 import type { WriteContext } from './context.js';
@@ -32,27 +33,32 @@ function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
 const PURGED_TOGETHER = 128;
 
 /** Forgets the entries deleted before `before` (ms since 1970) for good; resolves with their number. */
-export async function purge(context: WriteContext, before: number): Promise<number> {
+export async function purge(context: WriteContext, before: number, piecework?: Piecework): Promise<number> {
   const to = Buffer.allocUnsafe(8);
   to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
   const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
   let purged = 0;
   for await (const { keys } of batchesOf(scan))
     for (let at = 0; at < keys.length; at += PURGED_TOGETHER)
-      purged += await purgeKeys(context, keys.slice(at, at + PURGED_TOGETHER));
+      purged += await purgeKeys(context, keys.slice(at, at + PURGED_TOGETHER), piecework);
   return purged;
 }
 
 /** All in one plan, or one by one when an entry of them was restored meanwhile. */
-async function purgeKeys(context: WriteContext, keys: readonly Buffer[]): Promise<number> {
+async function purgeKeys(
+  context: WriteContext,
+  keys: readonly Buffer[],
+  piecework: Piecework | undefined,
+): Promise<number> {
+  await piecework?.proceed();
   try {
-    await context.store.commit({ steps: keys.flatMap(purgeSteps), decisive: 0 });
+    await context.store.commit({ steps: fenced(keys.flatMap(purgeSteps), piecework), decisive: 0 });
     return keys.length;
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'guard')) throw error;
     if (keys.length === 1) return 0;
     let purged = 0;
-    for (const key of keys) purged += await purgeKeys(context, [key]);
+    for (const key of keys) purged += await purgeKeys(context, [key], piecework);
     return purged;
   }
 }

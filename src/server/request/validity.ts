@@ -12,7 +12,7 @@ type UserIdentity = Extract<Identity, { kind: 'user' }>;
 /**
  * Whether what the session was bound with still holds: the user's entry is there, not locked, and its passwords are
  * those that it had, the administrator's password is the one that was verified. Called before every operation; costs
- * one read of a counter. A DN that has changed is taken over.
+ * one read of a counter, which operations of one moment share. A DN that has changed is taken over.
  */
 export function stillHolds(services: Services, session: Session): Maybe<boolean> {
   const { identity } = session;
@@ -23,10 +23,19 @@ export function stillHolds(services: Services, session: Session): Maybe<boolean>
       (stored) => stored.equals(identity.password) || isComing(session, [stored]),
     );
   }
+  if (isHeldNow(services, session)) return isBefore(identity) || readAgain(services, session, identity);
   const version = services.partition.versionOf(identity.id);
   if (isPromise(version))
     return version.then((v) => isAsRead(services, identity, v) || readAgain(services, session, identity));
-  return isAsRead(services, identity, version) || readAgain(services, session, identity);
+  if (!isAsRead(services, identity, version)) return readAgain(services, session, identity);
+  const { moment } = services.partition;
+  session.held = moment === undefined ? undefined : { identity, moment };
+  return true;
+}
+
+/** Whether an operation of the same moment has found it so. */
+function isHeldNow({ partition }: Services, { held, identity }: Session): boolean {
+  return held !== undefined && held.moment === partition.moment && held.identity === identity;
 }
 
 function isAsRead({ partition }: Services, identity: UserIdentity, version: bigint | undefined): boolean {

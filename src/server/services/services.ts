@@ -42,6 +42,7 @@ export type ServedDirectory = Pick<
   | 'freshAccess'
   | 'groupsOf'
   | 'groupsVersion'
+  | 'moment'
   | 'readById'
   | 'renewReads'
   | 'requireAllowed'

@@ -1,3 +1,5 @@
+import { scheduleFault } from '../../jobs/schedule.js';
+
 /** What a setting's value can be, and how it is read from YAML or from the text of a flag or variable. */
 
 interface Described {
@@ -28,6 +30,8 @@ export type SettingSpec =
   | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string })
   /** Permissions of a file, three octal digits in a text. */
   | (Described & { readonly kind: 'mode'; readonly default: string })
+  /** When a job starts: a cron pattern of five fields, or `off`. */
+  | (Described & { readonly kind: 'schedule'; readonly default: string })
   /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
   | (Described & { readonly kind: 'path' })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
@@ -47,7 +51,7 @@ export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'in
         ? S extends { readonly default: string }
           ? C
           : C | undefined
-        : S extends { readonly kind: 'mode' }
+        : S extends { readonly kind: 'mode' | 'schedule' }
           ? string
           : S extends { readonly kind: 'path' | 'text' }
             ? string | undefined
@@ -155,6 +159,11 @@ export function readValue(
       const digits = /^(?:0o?)?([0-7]{3})$/.exec(String(raw))?.[1];
       if (digits !== undefined) return digits;
       throw new SettingFault('must be three octal digits, such as 660');
+    }
+    case 'schedule': {
+      const fault = typeof raw === 'string' ? scheduleFault(raw) : 'it is no text';
+      if (fault === undefined) return raw as string;
+      throw new SettingFault(`must be a cron pattern of five fields, such as "30 3 * * *", or off: ${fault}`);
     }
     case 'path':
       if (typeof raw === 'string' && raw !== '') return resolve(raw);

@@ -345,6 +345,47 @@ export const settings = {
     help: 'How long deleted entries can be restored.',
   },
 
+  'jobs.purge.schedule': {
+    kind: 'schedule',
+    default: '17 * * * *',
+    help: 'When deleted entries older than `history.deletedDays` are forgotten: minute, hour, day of the month, month, day of the week, in the time zone of the server; `off`: only by `rowan jobs run purge`.',
+  },
+  'jobs.trim.schedule': {
+    kind: 'schedule',
+    default: '27 * * * *',
+    help: 'When change records older than `history.changesDays` are removed, as `jobs.purge.schedule`.',
+  },
+  'jobs.recount.schedule': {
+    kind: 'schedule',
+    default: '43 3 * * 0',
+    help: 'When the counters of entries (numSubordinates) are compared with what is there, as `jobs.purge.schedule`. It reads the whole directory.',
+  },
+  'jobs.check.schedule': {
+    kind: 'schedule',
+    default: '13 4 * * *',
+    help: 'When a sample of the entries is checked, as `jobs.purge.schedule`.',
+  },
+  'jobs.check.entries': {
+    kind: 'integer',
+    default: 1000,
+    min: 1,
+    max: 10_000_000,
+    help: 'Entries that job `check` looks at, drawn at random.',
+  },
+  'jobs.certificate.schedule': {
+    kind: 'schedule',
+    default: '7 9 * * *',
+    help: 'When it is looked whether the certificate of `tls.cert` is about to expire, as `jobs.purge.schedule`.',
+  },
+  'jobs.certificate.days': {
+    kind: 'duration',
+    unit: 'days',
+    default: 30,
+    min: 1,
+    max: 3650,
+    help: 'How long before its end job `certificate` warns of the certificate.',
+  },
+
   'schema.folders': {
     kind: 'paths',
     default: [],

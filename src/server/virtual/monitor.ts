@@ -53,6 +53,6 @@ function describe({ startedAt }: Counts, figures: readonly string[]): VirtualAtt
     ['entryDN', ['cn=Monitor']],
     ['subschemaSubentry', [SUBSCHEMA_DN]],
     ['structuralObjectClass', ['monitorServer']],
-    ['hasSubordinates', ['FALSE']],
+    ['hasSubordinates', ['TRUE']],
   ];
 }

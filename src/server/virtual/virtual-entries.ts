@@ -5,10 +5,14 @@ import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
+import { jobsAttributes } from './jobs.js';
 import { monitorAttributes } from './monitor.js';
 import { rootDseAttributes } from './root-dse.js';
 import { subschemaAttributes } from './subschema.js';
 import type { VirtualAttributes } from './virtual-attributes.js';
+
+/** RDNs of the entry that stands deepest. */
+const DEEPEST = 2;
 
 export interface VirtualEntry {
   readonly name: string;
@@ -44,6 +48,10 @@ export class VirtualEntries {
       readers: 'entitled',
       row: () => chain(monitorAttributes(statistics, siblings), (attributes) => this.#pack(attributes)),
     });
+    this.#add('cn=Jobs,cn=Monitor', {
+      readers: 'entitled',
+      row: () => chain(jobsAttributes(partition, config), (attributes) => this.#pack(attributes)),
+    });
   }
 
   #add(name: string, entry: Pick<VirtualEntry, 'readers' | 'row'>): void {
@@ -61,6 +69,6 @@ export class VirtualEntries {
   /** The virtual entry that a search with this base means. The root DSE is one for a base search only. */
   find(base: Dn, scope: Scope): VirtualEntry | undefined {
     if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
-    return base.rdns.length === 1 ? this.#named.get(base.norm.toString('latin1')) : undefined;
+    return base.rdns.length <= DEEPEST ? this.#named.get(base.norm.toString('latin1')) : undefined;
   }
 }

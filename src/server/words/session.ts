@@ -57,6 +57,8 @@ export class Session {
   identity: Identity = ANONYMOUS;
   /** Whom it was bound as when the last bind request came. */
   before: Identity = ANONYMOUS;
+  /** The identity that was found to hold, and `Partition.moment` then. */
+  held: { readonly identity: Identity; readonly moment: number } | undefined;
   /** Of the identity that operations had last; see `rightsOf`. */
   rights: SessionRights | undefined;
   /**

@@ -9,7 +9,7 @@ import { checkEntries } from './entries.js';
 import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
 import { checkSettings } from './stored-values.js';
-import { type Finding, type OnPasswords, type Report, Survey } from './survey.js';
+import { type Finding, type OnPasswords, type OnProgress, type Report, Survey } from './survey.js';
 import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
 import { checkUnique } from './unique-values.js';
@@ -67,16 +67,11 @@ function textOf({ invariant, where, message }: Breach): string {
 export async function survey(
   context: WriteContext,
   report: Report,
-  onProgress?: (done: number, table?: string) => void,
+  onProgress?: OnProgress,
   onPasswords?: OnPasswords,
   mends = false,
 ): Promise<number> {
-  const fresh = context.shared.refresh();
-  if (isPromise(fresh)) await fresh;
-  const snapshot = context.store.snapshot();
-  try {
-    const shared = readShared(snapshot, context.schema);
-    const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
+  return surveying(context, report, onProgress, async (pass) => {
     pass.onPasswords = onPasswords;
     if (mends) await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name, DELETED_TABLE.name]);
     await checkSettings(pass);
@@ -90,6 +85,32 @@ export async function survey(
     await pass.part('account states', checkAccountStates);
     await pass.part('unique values', checkUnique);
     await pass.tellLeftOut();
+  });
+}
+
+/** One pass over the entries and how they stand below each other, counters included. */
+export function surveyTree(context: WriteContext, report: Report, onProgress: OnProgress): Promise<number> {
+  return surveying(context, report, onProgress, async (pass) => {
+    await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name]);
+    await pass.part('entries', checkEntries);
+    await pass.part('tree', checkTree);
+  });
+}
+
+/** One pass in which `look` does what is to be done; resolves with the number of breaches. */
+export async function surveying(
+  context: WriteContext,
+  report: Report,
+  onProgress: OnProgress | undefined,
+  look: (pass: Survey) => Promise<void>,
+): Promise<number> {
+  const fresh = context.shared.refresh();
+  if (isPromise(fresh)) await fresh;
+  const snapshot = context.store.snapshot();
+  try {
+    const shared = readShared(snapshot, context.schema);
+    const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
+    await look(pass);
     return pass.breaches;
   } finally {
     snapshot.close();

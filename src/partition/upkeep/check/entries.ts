@@ -1,4 +1,4 @@
-import type { Cell, PlanStep } from '../../../store/contract.js';
+import type { Cell, KeyRange, PlanStep } from '../../../store/contract.js';
 import { cellValue, unpackRow } from '../../../store/row.js';
 import { checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
@@ -31,7 +31,7 @@ import { nextVersion, type Survey, shown } from './survey.js';
 import { checkWide } from './wide-attributes.js';
 
 /** An entry whose master row can be read. */
-interface EntryRow {
+export interface EntryRow {
   readonly number: number;
   readonly id: Buffer;
   readonly row: Buffer;
@@ -46,7 +46,19 @@ const GROUP = 64;
 
 /** Every master row and its own tree row; the index rows that it implies are added up. */
 export async function checkEntries(survey: Survey): Promise<void> {
-  await survey.each(MASTER_TABLE.name, false, async (keys, rows) => {
+  await checkEntriesIn(survey, {}, async (entries) => {
+    for (const { id, implied } of entries)
+      for (const { index, prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
+  });
+}
+
+/** The entries of a range of entryUUIDs; `look` gets those whose rows can be read. */
+export async function checkEntriesIn(
+  survey: Survey,
+  range: KeyRange,
+  look: (entries: readonly EntryRow[]) => Promise<void>,
+): Promise<void> {
+  const take = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
     for (let from = 0; from < keys.length; from += GROUP) {
       const entries: EntryRow[] = [];
       for (let i = from; i < Math.min(from + GROUP, keys.length); i++) {
@@ -58,11 +70,11 @@ export async function checkEntries(survey: Survey): Promise<void> {
         entries.map((entry) => entry.treeKey),
       );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
-      for (const { id, implied } of entries)
-        for (const { index, prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
+      await look(entries);
       await survey.breathe(0);
     }
-  });
+  };
+  await survey.each(MASTER_TABLE.name, false, take, range);
 }
 
 /** As `readEntry`; where what belongs to the row is damaged, that is told. */

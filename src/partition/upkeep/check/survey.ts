@@ -1,4 +1,4 @@
-import type { Batch, Guard, Maybe, PlanStep, Reader } from '../../../store/contract.js';
+import type { Batch, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { counterBytes } from '../../../store/row.js';
 import type { StoreError } from '../../../store/store-error.js';
@@ -24,6 +24,9 @@ export interface Finding {
 export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
 
 export type Report = (finding: Finding) => Maybe<void>;
+
+/** Told how far a pass is, in rows, and of which table; a pass waits for what it gives back. */
+export type OnProgress = (done: number, table?: string) => Maybe<void>;
 
 /** How long the check may hold the event loop, in milliseconds. */
 const TURN_MS = 8;
@@ -73,17 +76,11 @@ export class Survey {
   /** Damage that was told: table and key. */
   readonly #damages = new Set<string>();
   readonly #report: Report;
-  readonly #onProgress: ((done: number, table?: string) => void) | undefined;
+  readonly #onProgress: OnProgress | undefined;
   #done = 0;
   #turnBegan = performance.now();
 
-  constructor(
-    context: WriteContext,
-    reader: Reader,
-    shared: SharedRow,
-    report: Report,
-    onProgress?: (done: number, table?: string) => void,
-  ) {
+  constructor(context: WriteContext, reader: Reader, shared: SharedRow, report: Report, onProgress?: OnProgress) {
     this.context = context;
     this.reader = reader;
     this.indexes = shared.indexes;
@@ -123,7 +120,7 @@ export class Survey {
   async breathe(rows: number): Promise<void> {
     this.#done += rows;
     if (performance.now() - this.#turnBegan < TURN_MS) return;
-    this.#onProgress?.(this.#done);
+    await this.#onProgress?.(this.#done);
     await new Promise((resolve) => setImmediate(resolve));
     this.#turnBegan = performance.now();
   }
@@ -168,15 +165,16 @@ export class Survey {
     for (const table of tables) await this.each(table, false, async () => undefined);
   }
 
-  /** All batches of a table, in key order, but for rows that are damaged, which are told. */
+  /** All batches of a table, or of a range of one without lists, in key order; damaged rows are told, not given. */
   async each(
     table: string,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
+    range: KeyRange = {},
   ): Promise<void> {
-    this.#onProgress?.(this.#done, table);
+    await this.#onProgress?.(this.#done, table);
     if (this.#isListed(table)) return this.#eachListed(table, keysOnly, look);
-    for await (const part of readAround(this.reader, table, {}, keysOnly)) {
+    for await (const part of readAround(this.reader, table, range, keysOnly)) {
       if ('error' in part) await this.tellDamage(part.error, { table, key: part.key });
       else await this.#take(part, look);
     }

@@ -1,0 +1,96 @@
+import type { Command } from 'commander';
+import {
+  disabledStep,
+  type Job,
+  type JobRow,
+  lastRun,
+  nextRun,
+  readJob,
+  runNow,
+  standardJobs,
+} from '../../jobs/index.js';
+import type { Partition } from '../../partition/index.js';
+import { withDirectory } from '../directory.js';
+import { CliError, UsageError } from '../exit.js';
+import { directoryCommand, type Settings, settingsOf } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  When each job ran, how it ended, and when it runs next:
+    rowan jobs list --data data
+
+  Run one now, beside a server or without one:
+    rowan jobs run purge --data data
+
+  No server starts this one by itself any more, until it is enabled again:
+    rowan jobs disable recount --data data
+    rowan jobs enable recount --data data
+
+When a job starts, and what it does, is set in the configuration of the servers (jobs: in docs/configuration.md).
+`;
+
+function jobNamed(jobs: readonly Job[], name: string): Job {
+  const job = jobs.find((one) => one.name === name);
+  if (job) return job;
+  throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}`);
+}
+
+async function list(settings: Settings): Promise<void> {
+  await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
+    for (const job of standardJobs(partition, settings.config)) {
+      const row = await readJob(partition.store, job.name);
+      const lines = [`schedule  ${job.schedule}`, `last      ${lastRun(row)}`, `next      ${nextRun(job, row)}`];
+      process.stdout.write(`${job.name}: ${job.about}\n${lines.map((line) => `  ${line}\n`).join('')}`);
+    }
+  });
+}
+
+async function runJob(partition: Partition, job: Job): Promise<void> {
+  const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, abort);
+  try {
+    const tellWaiting = ({ state }: JobRow): void =>
+      void process.stderr.write(`rowan: ${state.holder} has job '${job.name}'; waiting to see whether it lives\n`);
+    process.stdout.write(`${await runNow(partition.store, job, stop.signal, tellWaiting)}\n`);
+  } catch (error) {
+    throw new CliError((error as Error).message, { cause: error });
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, abort);
+  }
+}
+
+async function setDisabled(settings: Settings, name: string, disabled: boolean): Promise<void> {
+  await withDirectory(settings, {}, async ({ partition }) => {
+    const job = jobNamed(standardJobs(partition, settings.config), name);
+    await partition.store.commit({ steps: [disabledStep(job.name, disabled)], decisive: 0 });
+    process.stdout.write(`${job.name}: ${disabled ? 'disabled' : 'enabled'}\n`);
+  });
+}
+
+export function addJobs(program: Command): void {
+  const jobs = program
+    .command('jobs')
+    .description('show, run, disable and enable the scheduled jobs')
+    .addHelpText('after', EXAMPLES);
+  const sub = (name: string, about: string): Command =>
+    directoryCommand(jobs, name, about).addHelpText('after', EXAMPLES);
+
+  sub('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>
+    list(settingsOf(command)),
+  );
+  sub('run', 'run a job now')
+    .argument('<job>')
+    .action((name: string, _options: object, command: Command) => {
+      const settings = settingsOf(command);
+      return withDirectory(settings, {}, ({ partition }) =>
+        runJob(partition, jobNamed(standardJobs(partition, settings.config), name)),
+      );
+    });
+  sub('disable', 'have no server start the job by itself')
+    .argument('<job>')
+    .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, true));
+  sub('enable', 'have the job started by its schedule again')
+    .argument('<job>')
+    .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, false));
+}

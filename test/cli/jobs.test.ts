@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { readJob } from '../../src/jobs/index.js';
+import { stateStep } from '../../src/jobs/job-rows.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADA, ADMIN, PASSWORD, rowan, rowanDoes, Sandbox } from './rowan.js';
+
+describe('cli: jobs', () => {
+  const sandbox = new Sandbox();
+  before(() => sandbox.initSample());
+  after(() => sandbox.remove());
+
+  const list = () => rowanDoes(['jobs', 'list', '--data', sandbox.data]);
+  const part = (text: string, name: string): string => new RegExp(`^${name}: .*\n(?:  .*\n)*`, 'm').exec(text)![0];
+
+  it('lists jobs that never ran, runs one, and lists what it did', async () => {
+    expect(part(await list(), 'purge')).to.match(
+      /^purge: forgets entries deleted more than 30 days ago\n {2}schedule {2}17 \* \* \* \*\n {2}last {6}never\n {2}next {6}\d{4}-/,
+    );
+    const done = await rowanDoes(['jobs', 'run', 'check', '--data', sandbox.data]);
+    expect(done).to.match(/^\d+ entries checked, no breach found\n$/);
+    expect(part(await list(), 'check')).to.match(
+      /last {6}\d{4}-.*Z, [\d.]+ s, done: \d+ entries checked, no breach found/,
+    );
+    expect(await rowanDoes(['jobs', 'run', 'certificate', '--data', sandbox.data])).to.equal(
+      'there is no certificate (tls.cert)\n',
+    );
+  });
+
+  it('disables and enables a job, and names the jobs where one is unknown', async () => {
+    await rowanDoes(['jobs', 'disable', 'trim', '--data', sandbox.data]);
+    expect(part(await list(), 'trim')).to.contain('next      disabled\n');
+    await rowanDoes(['jobs', 'enable', 'trim', '--data', sandbox.data]);
+    expect(part(await list(), 'trim')).to.match(/next {6}\d{4}-/);
+    const unknown = await rowan(['jobs', 'run', 'sweep', '--data', sandbox.data]);
+    expect(unknown.code).to.equal(2);
+    expect(unknown.stderr).to.contain("there is no job 'sweep'; the jobs are purge, trim, recount, check, certificate");
+  });
+
+  it('refuses a schedule that is none, with what is wrong with it', async () => {
+    const given = ['--jobs-purge-schedule', '61 * * * *'];
+    const refused = await rowan(['serve', '--data', sandbox.data, ...given]);
+    expect(refused.code).to.equal(2);
+    expect(refused.stderr).to.match(/must be a cron pattern of five fields, such as "30 3 \* \* \*", or off: .*61/);
+  });
+
+  it('a server purges at its time what is older than it is kept, and cn=Jobs,cn=Monitor tells of it', async () => {
+    const store = await openLmdbStore(sandbox.data);
+    const { term } = await readJob(store, 'purge');
+    await store.commit({ steps: [stateStep('purge', term, { since: Date.now() - 120_000 })], decisive: 0 });
+    await store.close();
+    const settings = ['--history-deleted-days', '0', '--jobs-purge-schedule', '* * * * *'];
+    const before = await sandbox.serve(['--jobs-purge-schedule', 'off']);
+    const first = await RawClient.open(before.port);
+    await first.bind(ADMIN, PASSWORD);
+    expect((await first.request({ op: 'delete', dn: ADA })).code).to.equal(0);
+    first.close();
+    await before.stop();
+    expect(await rowanDoes(['deleted', 'list', '--data', sandbox.data])).to.contain(ADA);
+    const server = await sandbox.serve(settings);
+    const client = await RawClient.open(server.port);
+    await client.bind(ADMIN, PASSWORD);
+    const told = async (): Promise<string> => {
+      const { entries } = await client.search('cn=Jobs,cn=Monitor', { attributes: ['description'] });
+      return entries[0]!.attributes
+        .get('description')!
+        .map(String)
+        .find((value) => value.startsWith('purge.last: '))!;
+    };
+    while (!(await told()).includes('1 deleted entry forgotten')) await sleep(20);
+    client.close();
+    expect(await rowanDoes(['deleted', 'list', '--data', sandbox.data])).to.equal('');
+  });
+});
