@@ -59,7 +59,7 @@ function prepare(value: Buffer, map: Uint8Array, trimStart: boolean, trimEnd: bo
     afterSpace = byte === SPACE;
   }
   if (i < n) return prepareFrom(value, i, afterSpace, map, trimStart, trimEnd);
-  if (!afterSpace || (!trimEnd && n > 0)) return value;
+  if (n > 0 && (!afterSpace || !trimEnd)) return value;
   return trimmed(value, n, trimStart, trimEnd);
 }
 
