@@ -7,7 +7,15 @@ import { Describer, descriptionMatches, isWellFormed, requireAskable } from './d
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker, refuseOptions } from './entry-check.js';
-import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
+import {
+  type Declared,
+  readDefinitions,
+  readSchemaFile,
+  readSchemaFolders,
+  schemaFiles,
+  shortName,
+  systemMacros,
+} from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
 import { isSuitable, type RuleNode } from './nodes.js';
@@ -73,7 +81,8 @@ export class Schema {
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
     const left = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
     const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== left);
-    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name));
+    const macros = systemMacros();
+    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
     return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source));
   }
 

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -39,6 +40,58 @@ describe("the operator's schema files", () => {
     );
     expect(schema.attribute('hat')!.oid).to.equal('1.3.6.1.4.1.99999.7.1');
     expect(schema.objectClass('hatted')!.oid).to.equal('1.3.6.1.4.1.99999.8.1');
+  });
+
+  it('may use macros of files before them, with dots in their names, and those that slapd has by itself', () => {
+    const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+    write(
+      'cn={9}first.ldif',
+      'dn: cn={9}first\nolcObjectIdentifier: {0}My.Own_x 1.3.6.1.4.1.99999\nstructuralObjectClass: olcSchemaConfig\n' +
+        'entryUUID: 597ae2f6-16a6-1027-98f4-d28b5365dc14\ncreatorsName: cn=config\ncreateTimestamp: 20260101000000Z\n' +
+        'entryCSN: 20260101000000.000000Z#000000#000#000000\nmodifiersName: cn=config\n' +
+        'modifyTimestamp: 20260101000000Z\n',
+    );
+    const schema = load(
+      "attributeTypes: ( my.own_X:7.1 NAME 'hat' EQUALITY caseIgnoreMatch SYNTAX OMsDirectoryString{64} )\n" +
+        "attributeTypes: ( My.Own_x:7.2 NAME 'isHat' EQUALITY booleanMatch SYNTAX OMsyn:7 )\n",
+      'cn={10}second.ldif',
+    );
+    expect(schema.attribute('hat')!.oid).to.equal('1.3.6.1.4.1.99999.7.1');
+    expect(schema.attribute('hat')!.syntax).to.equal(schema.attribute('cn')!.syntax);
+    expect(schema.attribute('isHat')!.syntax.check(Buffer.from('TRUE'))).to.equal(undefined);
+  });
+
+  it('may be made of .schema files as docs/cli.md says, whatever their lines are indented by', () => {
+    const page = readFileSync(new URL('../../../docs/cli.md', import.meta.url), 'utf8');
+    const recipe = /^ {4}sed -E .*?own\.ldif$/ms.exec(page)![0];
+    const indents = ['    ', '\t', ' ', '\t  '];
+    for (const [i, indent] of indents.entries()) {
+      const lines = [
+        `objectIdentifier\tMyRoot${i}   1.3.6.1.4.1.99999.${i}`,
+        ' \t',
+        `attributetype ( MyRoot${i}:1`,
+        `NAME 'hat${i}'`,
+        'EQUALITY caseIgnoreMatch',
+        'SUBSTR',
+        'caseIgnoreSubstringsMatch',
+        'SYNTAX 1.3.6.1.4.1.1466.115.121.1.15',
+        'SINGLE-VALUE )',
+        '',
+        `objectClass( MyRoot${i}:2 NAME 'hatted${i}' SUP top`,
+        'AUXILIARY MUST ( cn $',
+        `hat${i} ) )`,
+      ];
+      const starts = /^(?:object|attribute|\s|$)/i;
+      const text = `# Own\n${lines.map((line) => (starts.test(line) ? line : indent + line)).join('\n')}\n`;
+      writeFileSync(join(folder, 'own.schema'), text);
+      const { status, stderr } = spawnSync('sh', ['-c', recipe], { cwd: folder, encoding: 'utf8' });
+      expect(status, stderr).to.equal(0);
+      const schema = Schema.load({ extra: [folder] });
+      const hat = schema.attribute(`hat${i}`)!;
+      expect([hat.oid, hat.singleValue]).to.deep.equal([`1.3.6.1.4.1.99999.${i}.1`, true]);
+      expect(hat.substrings!.names).to.deep.equal(['caseIgnoreSubstringsMatch']);
+      expect(schema.objectClass(`hatted${i}`)!.must.has(hat)).to.equal(true);
+    }
   });
 
   it('may bring syntaxes and rules that behave like known ones', () => {
