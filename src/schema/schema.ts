@@ -92,14 +92,14 @@ export class Schema {
     const fallback = this.tables.rules.get(CASE_IGNORE);
     if (!fallback)
       throw new SchemaError(`the matching rule caseIgnoreMatch is not defined; add rfc4517 to the schema folder`);
-    const { types, classes } = this.tables;
+    const { types, classes, contentRules } = this.tables;
     this.dnContext = {
       attribute: (name) => types.get(name),
       attributeNames: () => (this.quiet ? [] : types.names()),
       fallback,
     };
     this.describer = new Describer(types);
-    this.checker = new EntryChecker(new ClassSets(classes, types), classes, types.all.length);
+    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.all.length);
   }
 
   private context(): Context {

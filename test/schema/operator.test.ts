@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Schema, SchemaError } from '../../src/schema/index.js';
+import { refused } from './helpers.js';
 
 describe("the operator's schema files", () => {
   let folder: string;
@@ -130,6 +131,44 @@ describe("the operator's schema files", () => {
     expect(check('device', 'thing', 'tool').name).to.equal('device');
   });
 
+  it('may bring DIT content rules, which entries of their structural class obey', () => {
+    const rule =
+      'AUX ( uidObject $ strongAuthenticationUser ) MUST serialNumber MAY ( info $ mail ) NOT ( l $ seeAlso )';
+    const schema = load(`${head}dITContentRules: ( 2.5.6.14 NAME 'deviceContent' ${rule} X-ORIGIN 'x' )
+dITContentRules: ( 2.5.6.6 NAME 'personContent' OBSOLETE )
+nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )\n`);
+    const check = (objectClass: string[], entry: Record<string, string> = {}) =>
+      schema.checkEntry(
+        Object.entries({ objectClass, cn: ['x'], ...entry }).map(([name, values]) => ({
+          description: schema.requireDescription(name),
+          values: [values].flat().map((value) => Buffer.from(value)),
+        })),
+        schema.parseRdn('cn=x'),
+      ).name;
+    const serialNumber = '1';
+    const refuses = (classes: string[], entry: Record<string, string>, message: RegExp) =>
+      refused('objectClassViolation', message, () => check(classes, entry));
+    expect(check(['device'], { serialNumber, info: 'x', mail: 'x@y', o: 'x' })).to.equal('device');
+    expect(check(['device', 'uidObject'], { serialNumber, uid: 'x' })).to.equal('device');
+    expect(check(['person', 'labeledURIObject'], { sn: 'x' }), 'the rule is obsolete').to.equal('person');
+    refuses(['device'], {}, /the DIT content rule of 'device' requires attribute 'serialNumber'; add it/);
+    refuses(['device'], { serialNumber, l: 'x' }, /the DIT content rule of 'device' precludes attribute 'l'; leave/);
+    refuses(['device'], { serialNumber, sn: 'x' }, /'sn' is not allowed by the object classes device/);
+    refuses(
+      ['device', 'labeledURIObject'],
+      { serialNumber },
+      /does not list auxiliary object class 'labeledURIObject'/,
+    );
+    refuses(
+      ['device', 'extensibleObject'],
+      { serialNumber },
+      /does not list auxiliary object class 'extensibleObject'/,
+    );
+    const published = schema.subschema().map(({ type }) => type);
+    expect(published).to.include.members(['dITContentRules', 'nameForms']);
+  });
+
+  const cr = (rest: string) => `${head}dITContentRules: ( ${rest} )\n`;
   const at = (rest: string) => `${head}attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
   const oc = (rest: string) => `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
   const mistakes: [string, string, number, RegExp][] = [
@@ -196,6 +235,12 @@ describe("the operator's schema files", () => {
       4,
       /rule 1.2.3 is not built in; add X-SUBST/,
     ],
+    ['a content rule of no structural class', cr("2.5.6.0 NAME 'own'"), 4, /'own': 2\.5\.6\.0 is no structural object/],
+    ['a content rule of an unknown class', cr('2.5.6.14 AUX uidObjct'), 4, /did you mean 'uidObject'/],
+    ['a content rule with a class that is not auxiliary', cr('2.5.6.14 AUX person'), 4, /'person' of AUX is not aux/],
+    ['a content rule of an unknown attribute', cr('2.5.6.14 MUST mial'), 4, /attribute of MUST 'mial' is not defined/],
+    ['a content rule against its class', cr('2.5.6.14 NOT cn'), 4, /'device' requires attribute 'cn' of NOT; remove/],
+    ['a structure rule', `${head}dITStructureRules: ( 1 FORM x )\n`, 4, /structure rule cannot be put in force here/],
     [
       'a mistyped attribute',
       'dn: cn=x\n\nattributeType: ( 1.2.3 )\n',
