@@ -1,17 +1,20 @@
 import { sameBytes } from '../bytes/compare.js';
 import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/ldap-error.js';
+import type { ContentRule } from './link-content.js';
 import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
 import { didYouMean, shown } from './suggest.js';
 
-/** What a combination of object classes asks of an entry (RFC 4512 §2.4), worked out once and kept. */
+/** What a combination of object classes asks of an entry (RFC 4512 §2.4, §4.1.6), worked out once and kept. */
 export interface ClassSet {
   readonly structural: ClassNode;
   /** As given. */
   readonly classes: readonly ClassNode[];
   readonly must: readonly TypeNode[];
-  /** By `TypeNode.index`: 1 when the classes require or allow the type. */
+  /** The DIT content rule of the structural class. */
+  readonly rule: ContentRule | undefined;
+  /** By `TypeNode.index`: 1 when the classes or the rule require or allow the type, and the rule does not forbid it. */
   readonly allowed: Uint8Array;
 }
 
@@ -25,14 +28,16 @@ const MAX_NAME = 1024;
 export class ClassSets {
   private readonly classes: Registry<ClassNode>;
   private readonly types: Registry<TypeNode>;
+  private readonly rules: ReadonlyMap<ClassNode, ContentRule>;
   private readonly sets = new BoundedMap<string, ClassSet>(MAX_SETS);
   /** The last one found: a bulk load asks for the same again and again. */
   private lastValues: readonly Buffer[] = [];
   private last: ClassSet | undefined;
 
-  constructor(classes: Registry<ClassNode>, types: Registry<TypeNode>) {
+  constructor(classes: Registry<ClassNode>, types: Registry<TypeNode>, rules: ReadonlyMap<ClassNode, ContentRule>) {
     this.classes = classes;
     this.types = types;
+    this.rules = rules;
   }
 
   /** Throws LdapError objectClassViolation or attributeOrValueExists. */
@@ -78,15 +83,19 @@ export class ClassSets {
     for (const node of classes) for (const above of node.lineage) all.add(above);
     const structural = structuralOf(classes, all);
     refuseLoneAbstract(classes, structural);
+    const rule = this.rules.get(structural);
+    if (rule) refuseOtherAuxiliary(classes, structural, rule);
     const allowed = new Uint8Array(this.types.all.length);
-    const must = new Set<TypeNode>();
+    const must = new Set<TypeNode>(rule?.must);
     for (const node of all) {
       for (const type of node.must) must.add(type);
       for (const type of node.may) allowed[type.index] = 1;
       if (node.oid === EXTENSIBLE) for (const type of this.types.all) if (!type.operational) allowed[type.index] = 1;
     }
     for (const type of must) allowed[type.index] = 1;
-    return { structural, classes, must: [...must], allowed };
+    for (const type of rule?.may ?? []) allowed[type.index] = 1;
+    for (const type of rule?.not ?? []) allowed[type.index] = 0;
+    return { structural, classes, must: [...must], rule, allowed };
   }
 }
 
@@ -129,4 +138,11 @@ function refuseLoneAbstract(classes: readonly ClassNode[], structural: ClassNode
     const what = `abstract object class '${node.name}' is given without one derived from it`;
     throw new LdapError('objectClassViolation', `${what}; add such a class or remove it`);
   }
+}
+
+function refuseOtherAuxiliary(classes: readonly ClassNode[], structural: ClassNode, { aux }: ContentRule): void {
+  const other = classes.find((node) => node.kind === 'AUXILIARY' && !aux.has(node));
+  if (!other) return;
+  const what = `the DIT content rule of '${structural.name}' does not list auxiliary object class '${other.name}'`;
+  throw new LdapError('objectClassViolation', `${what}; leave it out`);
 }

@@ -70,13 +70,18 @@ export class EntryChecker {
   }
 
   private refuse(type: TypeNode, set: ClassSet): never {
+    const { rule, structural } = set;
+    if (rule?.not.has(type)) {
+      const what = `the DIT content rule of '${structural.name}' precludes attribute '${type.name}'`;
+      throw new LdapError('objectClassViolation', `${what}; leave it out`);
+    }
     const given = set.classes.map((node) => node.name).join(', ');
     const allows = (node: ClassNode) => node.may.has(type) || node.must.has(type);
     const chain = this.classes.all
-      .filter((node) => node.lineage.has(set.structural) && allows(node))
+      .filter((node) => node.lineage.has(structural) && allows(node))
       .reduce<ClassNode | undefined>((best, node) => (best && best.may.size >= node.may.size ? best : node), undefined);
     const remedy = this.classes.all
-      .filter((node) => node.kind === 'AUXILIARY' && allows(node))
+      .filter((node) => node.kind === 'AUXILIARY' && allows(node) && (!rule || rule.aux.has(node)))
       .reduce<ClassNode | undefined>(
         (best, node) => (best && demands(best, type) <= demands(node, type) ? best : node),
         undefined,
@@ -125,7 +130,8 @@ function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribut
 
 function missing(type: TypeNode, set: ClassSet): never {
   const by = set.classes.find((node) => node.must.has(type)) ?? set.structural;
-  throw new LdapError('objectClassViolation', `object class '${by.name}' requires attribute '${type.name}'; add it`);
+  const what = by.must.has(type) ? `object class '${by.name}'` : `the DIT content rule of '${by.name}'`;
+  throw new LdapError('objectClassViolation', `${what} requires attribute '${type.name}'; add it`);
 }
 
 /** RFC 4512 §2.3: every attribute value of the RDN is in the entry. */

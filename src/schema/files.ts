@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { DEFINITION_KINDS, type DefinitionKind } from './definition.js';
 import { SchemaError } from './schema-error.js';
 import { didYouMean, shown } from './suggest.js';
+import { LDAP_SYNTAX } from './syntaxes.js';
 
 /** One definition as it stands in a file. */
 export interface Declared {
@@ -25,15 +26,42 @@ interface Line {
 
 const MAX_FILE = 16 * 1024 * 1024;
 const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
-const IGNORED = new Set(['dn', 'version', 'objectclass', 'cn', 'description']);
+/** The last seven are those that slaptest writes into each file. */
+const IGNORED = new Set(
+  `dn version objectclass cn description structuralobjectclass entryuuid creatorsname createtimestamp entrycsn
+  modifiersname modifytimestamp`.split(/\s+/),
+);
 const MACRO_DEPTH = 32;
+/** Macros that slapd has without any file. */
+const SYSTEM_MACROS = [
+  ['omsyn', LDAP_SYNTAX],
+  ['omsboolean', `${LDAP_SYNTAX}.7`],
+  ['omsdirectorystring', `${LDAP_SYNTAX}.15`],
+  ['omsia5string', `${LDAP_SYNTAX}.26`],
+  ['omsinteger', `${LDAP_SYNTAX}.27`],
+  ['omsoctetstring', `${LDAP_SYNTAX}.40`],
+] as const;
+
+/** OID macros, in small letters, to what they stand for. */
+export type Macros = Map<string, string>;
+
+/** Macros before the first file is read. */
+export function systemMacros(): Macros {
+  return new Map(SYSTEM_MACROS);
+}
+
+/** A number in braces counts as a number: cn={10}own.ldif is read after cn={9}other.ldif. */
+function byNumber(a: string, b: string): number {
+  const [one, other] = [a, b].map((name) => name.replace(/\{(\d+)\}/, (_, digits: string) => digits.padStart(9, '0')));
+  return one! < other! ? -1 : 1;
+}
 
 /** Paths of the `*.ldif` files of a folder, sorted by name. */
 export function schemaFiles(folder: string): string[] {
   try {
     return readdirSync(folder)
       .filter((name) => name.endsWith('.ldif'))
-      .sort()
+      .sort(byNumber)
       .map((name) => join(folder, name));
   } catch (cause) {
     throw new SchemaError(`schema folder '${folder}' cannot be read (${reason(cause)}); create it or correct its path`);
@@ -92,12 +120,11 @@ function decode(bytes: Buffer, file: string): string {
 
 /**
  * The definitions of a file's text: LDIF content of any number of entries, of which only the schema attributes count.
- * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too.
- * `file` is for errors only.
+ * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too;
+ * those that the file defines are added to `macros`. `file` is for errors only.
  */
-export function readDefinitions(text: string, file: string): Declared[] {
+export function readDefinitions(text: string, file: string, macros = systemMacros()): Declared[] {
   const declared: Declared[] = [];
-  const macros = new Map<string, string>();
   for (const line of unfold(text, file)) {
     const { name, value } = split(line, file);
     const plain = name.replace(/^olc/i, '').toLowerCase();
@@ -144,14 +171,14 @@ function split(line: Line, file: string): { name: string; value: string } {
   return { name, value: encoded ? Buffer.from(value, 'base64').toString('utf8') : value.trimEnd() };
 }
 
-function define(body: string, macros: Map<string, string>, file: string, line: number): void {
-  const match = /^\s*([A-Za-z][A-Za-z0-9-]*)\s+(\S+)\s*$/.exec(body);
+function define(body: string, macros: Macros, file: string, line: number): void {
+  const match = /^\s*([A-Za-z][\w.-]*)\s+(\S+)\s*$/.exec(body);
   if (!match) throw new SchemaError("expected 'name OID' for an object identifier macro", { file, line });
   macros.set(match[1]!.toLowerCase(), resolveMacro(match[2]!, macros));
 }
 
 /** `name` or `name:1.2` to its numeric OID; anything else stays as it is. */
-function resolveMacro(word: string, macros: Map<string, string>): string {
+function resolveMacro(word: string, macros: Macros): string {
   let text = word;
   for (let depth = 0; depth < MACRO_DEPTH; depth++) {
     const colon = text.indexOf(':');
@@ -162,8 +189,7 @@ function resolveMacro(word: string, macros: Map<string, string>): string {
   return text;
 }
 
-function expand(body: string, macros: Map<string, string>): string {
-  if (macros.size === 0) return body;
+function expand(body: string, macros: Macros): string {
   return body
     .replace(/^(\s*\(\s*)(\S+)/, (_, open: string, oid: string) => open + resolveMacro(oid, macros))
     .replace(/(\bSYNTAX\s+)([A-Za-z][\w:.-]*)/, (_, key: string, oid: string) => key + resolveMacro(oid, macros));

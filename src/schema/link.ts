@@ -2,6 +2,7 @@ import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
 import { type Declared, shortName } from './files.js';
 import { linkClasses } from './link-classes.js';
+import { type ContentRule, linkContentRules } from './link-content.js';
 import { linkTypes } from './link-types.js';
 import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, field, type Parsed, Registry } from './parsed.js';
@@ -14,7 +15,8 @@ export interface Tables {
   readonly rules: Registry<RuleNode>;
   readonly types: Registry<TypeNode>;
   readonly classes: Registry<ClassNode>;
-  /** Canonical texts of the kinds that are published but not enforced. */
+  readonly contentRules: ReadonlyMap<ClassNode, ContentRule>;
+  /** Canonical texts of kinds that are published as they are. */
   readonly others: ReadonlyMap<DefinitionKind, readonly string[]>;
 }
 
@@ -104,12 +106,16 @@ export function link(declared: readonly Declared[], context: Context): Tables {
   const rules = linkRules(of('matchingRules'), syntaxes, context);
   const types = linkTypes(of('attributeTypes'), syntaxes, rules);
   const classes = linkClasses(of('objectClasses'), types);
+  const [placed] = of('dITStructureRules');
+  if (placed) fail(placed, `${describe(placed)}: a DIT structure rule cannot be put in force here; remove it`);
+  const contentRules = linkContentRules(of('dITContentRules'), types, classes);
   const others = new Map<DefinitionKind, readonly string[]>();
-  for (const kind of ['dITContentRules', 'dITStructureRules', 'nameForms'] as const) {
+  // A name form asks for something where a structure rule uses it alone (RFC 4512 §4.1.7.2).
+  for (const kind of ['dITContentRules', 'nameForms'] as const) {
     others.set(
       kind,
       of(kind).map((parsed) => formatDefinition(parsed.definition)),
     );
   }
-  return { syntaxes, rules, types, classes, others };
+  return { syntaxes, rules, types, classes, contentRules, others };
 }

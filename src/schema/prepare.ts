@@ -4,20 +4,31 @@ import { nfkc } from './nfkc.js';
 /**
  * String preparation (RFC 4518) to a normal form of bytes.
  *
- * Spaces: §2.6.1 pads values with spaces so that substrings work by plain search; the form here has the same use with
- * fewer bytes. A value has no space at its ends and one in a row; a value of nothing but spaces is one space. Parts of
- * a substrings assertion keep one space where the value may have one.
+ * Spaces: §2.6.1 pads values with spaces so that substrings work by plain search; the form here has fewer bytes. A
+ * value has no space at its ends and one in a row; a value of nothing but spaces is one space. Parts of a substrings
+ * assertion keep one space where the value may have one: those that begin or end with it are found by `pad` of both.
  *
  * Unicode: RFC 4518 names version 3.2 and prohibits what that leaves unassigned; here the runtime's version counts, so
  * that characters assigned since then can be searched for.
  */
 
-export type Part = 'initial' | 'any' | 'final';
+/** Which part of a value it is; `whole`: all of it. */
+export type Part = 'whole' | 'initial' | 'any' | 'final';
+
+/** Whether it begins where the value does. */
+export function opens(where: Part): boolean {
+  return where === 'whole' || where === 'initial';
+}
+
+/** Whether it ends where the value does. */
+export function closes(where: Part): boolean {
+  return where === 'whole' || where === 'final';
+}
 
 const SPACE = 0x20;
 const HYPHEN = 0x2d;
 const ONE_SPACE = Buffer.from(' ');
-const NOTHING = Buffer.alloc(0);
+const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
 /** Byte → its form; from 0x80 on: not printable ASCII, takes the slow way. No byte that takes it maps to itself. */
@@ -41,11 +52,11 @@ export function prepareExact(value: Buffer): Buffer | undefined {
 }
 
 export function preparePartIgnore(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, FOLD, where === 'initial', where === 'final');
+  return prepare(part, FOLD, opens(where), closes(where));
 }
 
 export function preparePartExact(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, EXACT, where === 'initial', where === 'final');
+  return prepare(part, EXACT, opens(where), closes(where));
 }
 
 /** One pass over ASCII; a copy is made only at the first byte that changes. */
@@ -59,8 +70,8 @@ function prepare(value: Buffer, map: Uint8Array, trimStart: boolean, trimEnd: bo
     afterSpace = byte === SPACE;
   }
   if (i < n) return prepareFrom(value, i, afterSpace, map, trimStart, trimEnd);
-  if (!afterSpace || (!trimEnd && n > 0)) return value;
-  return trimmed(value, n, trimStart, trimEnd);
+  if (n > 0 && (!afterSpace || !trimEnd)) return value;
+  return trimmed(value, n, trimEnd);
 }
 
 function prepareFrom(
@@ -85,18 +96,27 @@ function prepareFrom(
     } else afterSpace = false;
     out[length++] = byte;
   }
-  return trimmed(out, length, trimStart, trimEnd);
+  return trimmed(out, length, trimEnd);
 }
 
-/**
- * Cuts a space at the end and settles what nothing but spaces becomes: one space; of a part that may touch the value's
- * end, nothing.
- */
-function trimmed(bytes: Buffer, length: number, trimStart: boolean, trimEnd: boolean): Buffer {
+/** Cuts a space at the end. What has no other character is one space. */
+function trimmed(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
   const end = trimEnd && length > 0 && bytes[length - 1] === SPACE ? length - 1 : length;
-  if (end === 0) return trimStart === trimEnd ? ONE_SPACE : NOTHING;
-  if (end === 1 && bytes[0] === SPACE && trimStart !== trimEnd) return NOTHING;
+  if (end === 0) return ONE_SPACE;
   return end === bytes.length ? bytes : bytes.subarray(0, end);
+}
+
+/** Inner spaces, but those that carry a combining mark. */
+const INNER_SPACE = /(?<!^) (?!\p{M}|$)/gu;
+
+/**
+ * A form, or a part's, with the spaces of §2.6.1: two for each between words, one at the value's ends where it reaches
+ * them.
+ */
+export function pad(form: Buffer, where: Part): Buffer {
+  if (form.equals(ONE_SPACE)) return where === 'whole' ? TWO_SPACES : ONE_SPACE;
+  const inner = form.toString('utf8').replace(INNER_SPACE, '  ');
+  return Buffer.from(`${opens(where) ? ' ' : ''}${inner}${closes(where) ? ' ' : ''}`);
 }
 
 type Range = number | readonly [number, number];
@@ -165,7 +185,7 @@ function prepareUnicode(value: Buffer, fold: boolean, trimStart: boolean, trimEn
   const squeezed = text.replace(SPACE_RUN, ' ');
   const marked = /^ \p{M}/u.test(squeezed);
   const bytes = Buffer.from(trimStart && !marked && squeezed.startsWith(' ') ? squeezed.slice(1) : squeezed);
-  return trimmed(bytes, bytes.length, trimStart, trimEnd);
+  return trimmed(bytes, bytes.length, trimEnd);
 }
 
 /** numericString (§2.6.2): without spaces. */

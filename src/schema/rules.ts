@@ -4,7 +4,10 @@ import { certificateFacts, integerText, parseCertificateAssertion } from './cert
 import type { Context } from './context.js';
 import { allBits, integerBits, normalizeInteger, someBits } from './number.js';
 import {
+  closes,
+  opens,
   type Part,
+  pad,
   prepareExact,
   prepareIgnore,
   prepareNumeric,
@@ -36,6 +39,7 @@ export interface RuleCode {
   /** `normalize` where absent. */
   readonly normalizeAssertion?: Normalize;
   readonly normalizePart?: (part: Buffer, where: Part) => Buffer | undefined;
+  readonly pad?: (form: Buffer, where: Part) => Buffer;
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
   readonly inChain?: true;
   /** Syntaxes of the attributes that it may be used with in an extensible match. */
@@ -63,14 +67,14 @@ function family(
   oids: { equality?: string; ordering?: string; substrings?: string },
   normalize: Normalize,
   appliesTo: readonly string[],
-  normalizePart?: RuleCode['normalizePart'],
+  parts?: Pick<RuleCode, 'normalizePart' | 'pad'>,
   check?: Check,
 ): [string, RuleCode][] {
   const rules: [string, RuleCode][] = [];
   const forms = { normalize, normalizeAssertion: check ? ofSyntax(check, normalize) : normalize, appliesTo };
   if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...forms }]);
   if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...forms }]);
-  if (oids.substrings && normalizePart) rules.push([oids.substrings, { kind: 'substrings', ...forms, normalizePart }]);
+  if (oids.substrings && parts) rules.push([oids.substrings, { kind: 'substrings', ...forms, ...parts }]);
   return rules;
 }
 
@@ -82,8 +86,8 @@ function ia5(prepare: Normalize): Normalize {
 }
 
 /** As `ia5`, of a part. */
-function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): RuleCode['normalizePart'] {
-  return (part, where) => (checkIa5(part) === undefined ? prepare(part, where) : undefined);
+function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): Pick<RuleCode, 'normalizePart' | 'pad'> {
+  return { normalizePart: (part, where) => (checkIa5(part) === undefined ? prepare(part, where) : undefined), pad };
 }
 
 const TRUE = Buffer.from('TRUE');
@@ -99,17 +103,27 @@ function normalizeBits(value: Buffer): Buffer | undefined {
   return checkBitString(value) === undefined ? value : undefined;
 }
 
-/** Each line prepared, `$` between; the escapes stay, so a line cannot pretend to be two. */
-function normalizeList(value: Buffer): Buffer | undefined {
-  const lines: Buffer[] = [];
-  for (const { start, end } of dollarLines(value) ?? []) {
-    const line = prepareIgnore(value.subarray(start, end));
-    if (!line) return undefined;
-    if (lines.length > 0) lines.push(DOLLAR);
-    lines.push(line);
-  }
-  return lines.length <= 1 ? lines[0] : Buffer.concat(lines);
+/** Does to each line what `form` does, `$` between; the escapes stay, so a line cannot pretend to be two. */
+function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
+  return (value, where) => {
+    const lines = dollarLines(value) ?? [];
+    const forms: Buffer[] = [];
+    for (const [i, { start, end }] of lines.entries()) {
+      const isClosed = i < lines.length - 1 || closes(where);
+      const place = i > 0 || opens(where) ? (isClosed ? 'whole' : 'initial') : isClosed ? 'final' : 'any';
+      const line = form(value.subarray(start, end), place);
+      if (!line) return undefined;
+      if (forms.length > 0) forms.push(DOLLAR);
+      forms.push(line);
+    }
+    return forms.length <= 1 ? forms[0] : Buffer.concat(forms);
+  };
 }
+
+const listPart = byLines(preparePartIgnore);
+/** Of a form there are no more lines than a value may have. */
+const padLines = byLines(pad) as typeof pad;
+const normalizeList: Normalize = (value) => listPart(value, 'whole');
 
 const DOLLAR = Buffer.from('$');
 
@@ -154,35 +168,35 @@ function stringRules(): [string, RuleCode][] {
       { equality: '2.5.13.2', ordering: '2.5.13.3', substrings: '2.5.13.4' },
       prepareIgnore,
       STRINGS,
-      preparePartIgnore,
+      { normalizePart: preparePartIgnore, pad },
       checkDirectoryString,
     ),
     ...family(
       { equality: '2.5.13.5', ordering: '2.5.13.6', substrings: '2.5.13.7' },
       prepareExact,
       STRINGS,
-      preparePartExact,
+      { normalizePart: preparePartExact, pad },
       checkDirectoryString,
     ),
     ...family(
       { equality: '2.5.13.8', ordering: '2.5.13.9', substrings: '2.5.13.10' },
       prepareNumeric,
       syntaxes(36),
-      numericPart,
+      { normalizePart: numericPart },
       checkNumericString,
     ),
     ...family(
       { equality: '2.5.13.11', substrings: '2.5.13.12' },
       normalizeList,
       syntaxes(41),
-      preparePartIgnore,
+      { normalizePart: listPart, pad: padLines },
       checkPostalAddress,
     ),
     ...family(
       { equality: '2.5.13.20', substrings: '2.5.13.21' },
       prepareTelephone,
       syntaxes(50),
-      telephonePart,
+      { normalizePart: telephonePart },
       checkTelephone,
     ),
     ...family(
@@ -203,7 +217,7 @@ function stringRules(): [string, RuleCode][] {
 }
 
 function valueRules(): [string, RuleCode][] {
-  const octetPart = (part: Buffer) => part;
+  const octetPart = { normalizePart: (part: Buffer) => part };
   const integers = syntaxes(27);
   const bits = { kind: 'equality', normalize: integerBits, appliesTo: integers } as const;
   return [

@@ -38,6 +38,11 @@ export interface MatchingRule {
   normalizeAssertion(assertion: Buffer): Buffer | undefined;
   /** Normal form of a part of a substrings assertion. Only on `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
+  /**
+   * On `substrings` rules whose forms lack spaces that count in parts: a normal form (`whole`), or that of a part, with
+   * these spaces (RFC 4518 §2.6.1). A part that begins or ends with a space is found in forms by this of both.
+   */
+  pad?(form: Buffer, where: 'whole' | 'initial' | 'any' | 'final'): Buffer;
   /** For rules that are not equality of forms: stored form against assertion form. */
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
   /** It also matches values that name an entry whose own values match: only a directory can tell. */

@@ -7,7 +7,15 @@ import { Describer, descriptionMatches, isWellFormed, requireAskable } from './d
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker, refuseOptions } from './entry-check.js';
-import { type Declared, readDefinitions, readSchemaFile, readSchemaFolders, schemaFiles, shortName } from './files.js';
+import {
+  type Declared,
+  readDefinitions,
+  readSchemaFile,
+  readSchemaFolders,
+  schemaFiles,
+  shortName,
+  systemMacros,
+} from './files.js';
 import { Doorkeeper, TwoGenerations } from './generations.js';
 import { link, type Tables } from './link.js';
 import { isSuitable, type RuleNode } from './nodes.js';
@@ -73,7 +81,8 @@ export class Schema {
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
     const left = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
     const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== left);
-    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name));
+    const macros = systemMacros();
+    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
     return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source));
   }
 
@@ -83,14 +92,14 @@ export class Schema {
     const fallback = this.tables.rules.get(CASE_IGNORE);
     if (!fallback)
       throw new SchemaError(`the matching rule caseIgnoreMatch is not defined; add rfc4517 to the schema folder`);
-    const { types, classes } = this.tables;
+    const { types, classes, contentRules } = this.tables;
     this.dnContext = {
       attribute: (name) => types.get(name),
       attributeNames: () => (this.quiet ? [] : types.names()),
       fallback,
     };
     this.describer = new Describer(types);
-    this.checker = new EntryChecker(new ClassSets(classes, types), classes, types.all.length);
+    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.all.length);
   }
 
   private context(): Context {

@@ -19,12 +19,9 @@ interface Time {
 const GENERALIZED = /^(\d{4})(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(Z|[+-]\d\d(?:\d\d)?)$/;
 const UTC = /^(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(Z|[+-]\d{4})?$/;
 const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-const Z = 0x5a;
 
 function twoDigits(value: Buffer, at: number): number {
-  const tens = value[at]! - 0x30;
-  const ones = value[at + 1]! - 0x30;
-  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : -1;
+  return (value[at]! - 0x30) * 10 + (value[at + 1]! - 0x30);
 }
 
 /** What is wrong with date and clock, or undefined. A second of 60 is a leap second. */
@@ -38,13 +35,10 @@ function checkFields(year: number, month: number, day: number, hour: number, min
   return undefined;
 }
 
-/** `YYYYMMDDhhmmssZ`, which is nearly always what comes: checked without a regular expression. */
+/** The fields of what `isPlain`, which is nearly always what comes: checked without a regular expression. */
 function checkPlain(value: Buffer): string | undefined {
-  const century = twoDigits(value, 0);
-  const year = twoDigits(value, 2);
-  if (century < 0 || year < 0) return 'has no year of four digits';
   return checkFields(
-    century * 100 + year,
+    twoDigits(value, 0) * 100 + twoDigits(value, 2),
     twoDigits(value, 4),
     twoDigits(value, 6),
     twoDigits(value, 8),
@@ -96,8 +90,9 @@ function zoneMinutes(zone: string): number | undefined {
   return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
 }
 
+/** Whether it is written `YYYYMMDDhhmmssZ`. A fraction and fewer fields may be as long. */
 function isPlain(value: Buffer): boolean {
-  return value.length === 15 && value[14] === Z;
+  return fits(value, PLAIN);
 }
 
 /** Fractions may be long, but no clock writes more. */
@@ -146,6 +141,7 @@ export function checkUtcTime(value: Buffer): string | undefined {
   return checkFields(century + Number(year), Number(month), Number(day), Number(hour), Number(minute), Number(second));
 }
 
+const PLAIN = Buffer.from('ddddddddddddddZ');
 /** What stands where in a CSN: `d` a digit, `x` a hexadecimal one. */
 const CSN = Buffer.from('dddddddddddddd.ddddddZ#xxxxxx#xxx#xxxxxx');
 /** Where the hexadecimal numbers begin. */

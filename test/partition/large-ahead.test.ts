@@ -113,8 +113,8 @@ for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
       add: { run: (f) => f.partition.add(f.dn(ANN), person, SYSTEM) },
       load: { run: (f) => load(f, person) },
       replace: { from: () => load(fixture, person), run: (f) => f.modify(ANN, change('replace', 'jpegPhoto', second)) },
-      'another value': {
-        from: () => load(fixture, person),
+      'a first value': {
+        from: () => load(fixture, person.slice(0, -1)),
         run: (f) => f.modify(ANN, change('add', 'jpegPhoto', second)),
       },
       delete: { from: () => load(fixture, person), run: (f) => f.delete(ANN) },
@@ -132,7 +132,7 @@ for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
       add: [first],
       load: [first],
       replace: [second],
-      'another value': [first, second],
+      'a first value': [second],
       delete: [],
       restore: [first],
     };

@@ -121,15 +121,23 @@ for (const engine of ENGINES) {
     });
 
     it('added, refused twice, deleted by value, replaced and removed', async () => {
-      const second = photo(LENGTH, 3);
-      await fixture.modify(ANN, change('add', 'jpegPhoto', second));
-      await expectPhotos(first, second);
-      await refused('attributeOrValueExists', fixture.modify(ANN, change('add', 'jpegPhoto', first)));
-      await fixture.modify(ANN, change('delete', 'jpegPhoto', first));
-      await expectPhotos(second);
-      await refused('noSuchAttribute', fixture.modify(ANN, change('delete', 'jpegPhoto', first)));
-      await fixture.modify(ANN, change('replace', 'jpegPhoto', first), change('add', 'jpegPhoto', second));
-      await expectPhotos(first, second);
+      const [one, two] = ['one ', 'two '].map((word) => word.repeat(LENGTH / 4).trim()) as [string, string];
+      const expectTexts = async (...wanted: string[]) => {
+        const { attributes } = await fixture.read(ANN, true);
+        const found = attributes.find((a) => a.description === 'description')!.values;
+        expect(found.map((text) => wanted.indexOf(String(text)))).to.deep.equal([...wanted.keys()]);
+      };
+      await fixture.modify(ANN, change('replace', 'description', one));
+      await fixture.modify(ANN, change('add', 'description', two));
+      await expectTexts(one, two);
+      await refused('attributeOrValueExists', fixture.modify(ANN, change('add', 'description', one)));
+      await fixture.modify(ANN, change('delete', 'description', one));
+      await expectTexts(two);
+      await refused('noSuchAttribute', fixture.modify(ANN, change('delete', 'description', one)));
+      await fixture.modify(ANN, change('replace', 'description', one), change('add', 'description', two));
+      await expectTexts(one, two);
+      await fixture.modify(ANN, change('delete', 'description'), change('replace', 'jpegPhoto', photo(LENGTH, 3)));
+      await expectPhotos(photo(LENGTH, 3));
       await fixture.modify(ANN, change('delete', 'jpegPhoto'), change('add', 'description', 'none'));
       await expectPhotos();
     });

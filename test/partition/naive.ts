@@ -74,18 +74,29 @@ function valueTest(
     case 'substring': {
       const rule = type.substrings;
       if (!rule) return undefined;
-      const part = (bytes: Buffer, where: 'initial' | 'any' | 'final') =>
-        rule.normalizePart!(bytes, where)
-          ?.toString('latin1')
-          .replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+      const part = (bytes: Buffer, where: 'initial' | 'any' | 'final') => {
+        const text = rule.normalizePart!(bytes, where)?.toString('latin1');
+        return text && padded(text, where).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+      };
       const initial = filter.initial ? part(filter.initial, 'initial') : '';
       const final = filter.final ? part(filter.final, 'final') : '';
       const any = filter.any.map((bytes) => part(bytes, 'any'));
       if (initial === undefined || final === undefined || any.includes(undefined)) return undefined;
       const pattern = new RegExp(`^${[initial, ...any, final].join('[^]*')}$`);
-      return (value) => pattern.test(rule.normalize(value)?.toString('latin1') ?? '\u0000 nothing');
+      return (value) => {
+        const form = rule.normalize(value)?.toString('latin1');
+        return form !== undefined && pattern.test(padded(form, 'whole'));
+      };
     }
   }
+}
+
+/** As RFC 4518 §2.6.1 has the spaces of text. Forms without insignificant spaces match alike with them. */
+function padded(form: string, where: 'whole' | 'initial' | 'any' | 'final'): string {
+  if (/^ *$/.test(form)) return where === 'whole' ? '  ' : ' ';
+  const inner = form.replace(/(?<=[^ ]) (?=[^ ])/g, '  ');
+  const [start, end] = [/whole|initial/.test(where) ? ' ' : '', /whole|final/.test(where) ? ' ' : ''];
+  return `${start}${inner}${end}`;
 }
 
 type Rule =

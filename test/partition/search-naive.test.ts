@@ -24,6 +24,8 @@ const WORDS = [
   'BANANA',
 ];
 
+const PARTS = ['a', 'an', 'ann', 'ana', 'long', 'e', '1', '@ex', 'nan', 'm', 'ann ', ' lee', ' ba ', ' ', 'a n'];
+
 /** Some entries of every shape below ou=people and o=other. */
 async function populate(fixture: Fixture, random: Random, count: number): Promise<void> {
   await fixture.unit('people');
@@ -99,12 +101,12 @@ function randomFilter(random: Random, depth: number): Filter {
         value: random.chance(0.5) ? Buffer.from(String(random.int(40) - 10)) : value(),
       };
     case 7: {
-      const part = () => Buffer.from(random.pick(['a', 'an', 'ann', 'ana', 'long', 'e', '1', '@ex', 'nan', 'm']));
+      const part = () => Buffer.from(random.pick(PARTS));
       return {
         type: 'substring',
         attribute,
         initial: random.chance(0.4) ? part() : undefined,
-        any: random.chance(0.5) ? [part()] : [],
+        any: random.chance(0.5) ? Array.from({ length: 1 + random.int(2) }, part) : [],
         final: random.chance(0.3) ? part() : undefined,
       };
     }

@@ -38,7 +38,7 @@ for (const engine of ENGINES) {
     const expected: [string, string[]][] = [
       ['(ou:caseIgnoreSubstringsMatch:=goat\\2a)', ['goat', 'Goatherd']],
       ['(ou:caseExactSubstringsMatch:=goat\\2a)', ['goat']],
-      ['(ou:caseIgnoreSubstringsMatch:=\\2a goat)', ['a goat']],
+      ['(ou:caseIgnoreSubstringsMatch:=\\2a goat)', ['goat', 'a goat']],
       ['(ou:caseIgnoreSubstringsMatch:=g\\5c2a\\2a)', ['g*t']],
       ['(:caseIgnoreSubstringsMatch:=\\2aherd)', ['Goatherd']],
       ['(ou:dn:caseIgnoreSubstringsMatch:=\\2ather\\2a)', ['Goatherd']],

@@ -1,9 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Schema, SchemaError } from '../../src/schema/index.js';
+import { refused } from './helpers.js';
 
 describe("the operator's schema files", () => {
   let folder: string;
@@ -39,6 +41,58 @@ describe("the operator's schema files", () => {
     );
     expect(schema.attribute('hat')!.oid).to.equal('1.3.6.1.4.1.99999.7.1');
     expect(schema.objectClass('hatted')!.oid).to.equal('1.3.6.1.4.1.99999.8.1');
+  });
+
+  it('may use macros of files before them, with dots in their names, and those that slapd has by itself', () => {
+    const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+    write(
+      'cn={9}first.ldif',
+      'dn: cn={9}first\nolcObjectIdentifier: {0}My.Own_x 1.3.6.1.4.1.99999\nstructuralObjectClass: olcSchemaConfig\n' +
+        'entryUUID: 597ae2f6-16a6-1027-98f4-d28b5365dc14\ncreatorsName: cn=config\ncreateTimestamp: 20260101000000Z\n' +
+        'entryCSN: 20260101000000.000000Z#000000#000#000000\nmodifiersName: cn=config\n' +
+        'modifyTimestamp: 20260101000000Z\n',
+    );
+    const schema = load(
+      "attributeTypes: ( my.own_X:7.1 NAME 'hat' EQUALITY caseIgnoreMatch SYNTAX OMsDirectoryString{64} )\n" +
+        "attributeTypes: ( My.Own_x:7.2 NAME 'isHat' EQUALITY booleanMatch SYNTAX OMsyn:7 )\n",
+      'cn={10}second.ldif',
+    );
+    expect(schema.attribute('hat')!.oid).to.equal('1.3.6.1.4.1.99999.7.1');
+    expect(schema.attribute('hat')!.syntax).to.equal(schema.attribute('cn')!.syntax);
+    expect(schema.attribute('isHat')!.syntax.check(Buffer.from('TRUE'))).to.equal(undefined);
+  });
+
+  it('may be made of .schema files as docs/cli.md says, whatever their lines are indented by', () => {
+    const page = readFileSync(new URL('../../../docs/cli.md', import.meta.url), 'utf8');
+    const recipe = /^ {4}sed -E .*?own\.ldif$/ms.exec(page)![0];
+    const indents = ['    ', '\t', ' ', '\t  '];
+    for (const [i, indent] of indents.entries()) {
+      const lines = [
+        `objectIdentifier\tMyRoot${i}   1.3.6.1.4.1.99999.${i}`,
+        ' \t',
+        `attributetype ( MyRoot${i}:1`,
+        `NAME 'hat${i}'`,
+        'EQUALITY caseIgnoreMatch',
+        'SUBSTR',
+        'caseIgnoreSubstringsMatch',
+        'SYNTAX 1.3.6.1.4.1.1466.115.121.1.15',
+        'SINGLE-VALUE )',
+        '',
+        `objectClass( MyRoot${i}:2 NAME 'hatted${i}' SUP top`,
+        'AUXILIARY MUST ( cn $',
+        `hat${i} ) )`,
+      ];
+      const starts = /^(?:object|attribute|\s|$)/i;
+      const text = `# Own\n${lines.map((line) => (starts.test(line) ? line : indent + line)).join('\n')}\n`;
+      writeFileSync(join(folder, 'own.schema'), text);
+      const { status, stderr } = spawnSync('sh', ['-c', recipe], { cwd: folder, encoding: 'utf8' });
+      expect(status, stderr).to.equal(0);
+      const schema = Schema.load({ extra: [folder] });
+      const hat = schema.attribute(`hat${i}`)!;
+      expect([hat.oid, hat.singleValue]).to.deep.equal([`1.3.6.1.4.1.99999.${i}.1`, true]);
+      expect(hat.substrings!.names).to.deep.equal(['caseIgnoreSubstringsMatch']);
+      expect(schema.objectClass(`hatted${i}`)!.must.has(hat)).to.equal(true);
+    }
   });
 
   it('may bring syntaxes and rules that behave like known ones', () => {
@@ -77,6 +131,44 @@ describe("the operator's schema files", () => {
     expect(check('device', 'thing', 'tool').name).to.equal('device');
   });
 
+  it('may bring DIT content rules, which entries of their structural class obey', () => {
+    const rule =
+      'AUX ( uidObject $ strongAuthenticationUser ) MUST serialNumber MAY ( info $ mail ) NOT ( l $ seeAlso )';
+    const schema = load(`${head}dITContentRules: ( 2.5.6.14 NAME 'deviceContent' ${rule} X-ORIGIN 'x' )
+dITContentRules: ( 2.5.6.6 NAME 'personContent' OBSOLETE )
+nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )\n`);
+    const check = (objectClass: string[], entry: Record<string, string> = {}) =>
+      schema.checkEntry(
+        Object.entries({ objectClass, cn: ['x'], ...entry }).map(([name, values]) => ({
+          description: schema.requireDescription(name),
+          values: [values].flat().map((value) => Buffer.from(value)),
+        })),
+        schema.parseRdn('cn=x'),
+      ).name;
+    const serialNumber = '1';
+    const refuses = (classes: string[], entry: Record<string, string>, message: RegExp) =>
+      refused('objectClassViolation', message, () => check(classes, entry));
+    expect(check(['device'], { serialNumber, info: 'x', mail: 'x@y', o: 'x' })).to.equal('device');
+    expect(check(['device', 'uidObject'], { serialNumber, uid: 'x' })).to.equal('device');
+    expect(check(['person', 'labeledURIObject'], { sn: 'x' }), 'the rule is obsolete').to.equal('person');
+    refuses(['device'], {}, /the DIT content rule of 'device' requires attribute 'serialNumber'; add it/);
+    refuses(['device'], { serialNumber, l: 'x' }, /the DIT content rule of 'device' precludes attribute 'l'; leave/);
+    refuses(['device'], { serialNumber, sn: 'x' }, /'sn' is not allowed by the object classes device/);
+    refuses(
+      ['device', 'labeledURIObject'],
+      { serialNumber },
+      /does not list auxiliary object class 'labeledURIObject'/,
+    );
+    refuses(
+      ['device', 'extensibleObject'],
+      { serialNumber },
+      /does not list auxiliary object class 'extensibleObject'/,
+    );
+    const published = schema.subschema().map(({ type }) => type);
+    expect(published).to.include.members(['dITContentRules', 'nameForms']);
+  });
+
+  const cr = (rest: string) => `${head}dITContentRules: ( ${rest} )\n`;
   const at = (rest: string) => `${head}attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
   const oc = (rest: string) => `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
   const mistakes: [string, string, number, RegExp][] = [
@@ -143,6 +235,12 @@ describe("the operator's schema files", () => {
       4,
       /rule 1.2.3 is not built in; add X-SUBST/,
     ],
+    ['a content rule of no structural class', cr("2.5.6.0 NAME 'own'"), 4, /'own': 2\.5\.6\.0 is no structural object/],
+    ['a content rule of an unknown class', cr('2.5.6.14 AUX uidObjct'), 4, /did you mean 'uidObject'/],
+    ['a content rule with a class that is not auxiliary', cr('2.5.6.14 AUX person'), 4, /'person' of AUX is not aux/],
+    ['a content rule of an unknown attribute', cr('2.5.6.14 MUST mial'), 4, /attribute of MUST 'mial' is not defined/],
+    ['a content rule against its class', cr('2.5.6.14 NOT cn'), 4, /'device' requires attribute 'cn' of NOT; remove/],
+    ['a structure rule', `${head}dITStructureRules: ( 1 FORM x )\n`, 4, /structure rule cannot be put in force here/],
     [
       'a mistyped attribute',
       'dn: cn=x\n\nattributeType: ( 1.2.3 )\n',

@@ -78,8 +78,8 @@ describe('string preparation', () => {
     expect(part('  Foo  ', 'initial')).to.equal('foo ');
     expect(part('  Foo  ', 'any')).to.equal(' foo ');
     expect(part('  Foo  ', 'final')).to.equal(' foo');
-    expect(part('  ', 'initial')).to.equal('');
-    expect(part('  ', 'final')).to.equal('');
+    expect(part('  ', 'initial')).to.equal(' ');
+    expect(part('  ', 'final')).to.equal(' ');
     expect(part('  ', 'any')).to.equal(' ');
     expect(part('  É  ', 'initial')).to.equal('é ');
     expect(part('  É  ', 'any')).to.equal(' é ');

@@ -37,7 +37,9 @@ export class Changer {
 
   #add(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) throw new LdapError('protocolError', `adding to '${text}' needs a value`);
-    const set = this.#set(description) ?? this.#begin({ description, text, values: [] });
+    const known = this.#set(description);
+    if (known) requireEquality(description, text);
+    const set = known ?? this.#begin({ description, text, values: [] });
     for (const value of values) {
       if (!set.add(valueName(description.type, value), value))
         throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
@@ -45,6 +47,7 @@ export class Changer {
   }
 
   #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
+    requireEquality(description, text);
     const set = this.#set(description);
     if (!set) throw absent(text);
     for (const name of new Set(values.map((value) => valueName(description.type, value)))) {
@@ -103,6 +106,13 @@ export class Changer {
   close(): void {
     for (const key of [...this.#open.keys()]) this.#close(key);
   }
+}
+
+/** RFC 4512 §2.5.1: without an equality rule no value is added to others or deleted alone. */
+function requireEquality({ type }: AttributeDescription, text: string): void {
+  if (type.equality) return;
+  const what = `attribute '${text}' has no equality rule, by which one of its values is told from another`;
+  throw new LdapError('inappropriateMatching', `${what}; replace all of its values`);
 }
 
 function absent(text: string): LdapError {

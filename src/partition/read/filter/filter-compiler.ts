@@ -26,6 +26,7 @@ import {
   computedTerm,
   isOrBelow,
   normalizeParts,
+  partsLookup,
   partsTest,
   passes,
   ruleTest,
@@ -214,9 +215,7 @@ class Compilation {
     if (!rule?.normalizePart) return undefinedTerm(`attribute '${wanted.text}' has no substrings rule`);
     const parts = normalizeParts(rule, asked);
     if (!parts) return undefinedTerm(`a part asked of '${wanted.text}' is not of its syntax`);
-    const lookup: Lookup | undefined = sharesForms(wanted.type.equality, rule)
-      ? { kind: 'pattern', ...parts }
-      : undefined;
+    const lookup = sharesForms(wanted.type.equality, rule) ? partsLookup(rule, parts) : undefined;
     return this.#term(wanted, partsTest(rule, parts), lookup, false);
   }
 

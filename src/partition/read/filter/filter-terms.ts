@@ -3,7 +3,7 @@ import { findBytes } from '../../../bytes/find.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
 import { isMembership, SUBSCHEMA_DN } from '../../model/computed.js';
-import type { Candidate, CompiledFilter, FormTest, Needs, Term, Tri } from './compiled-filter.js';
+import type { Candidate, CompiledFilter, FormTest, Lookup, Needs, Term, Tri } from './compiled-filter.js';
 import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
@@ -48,9 +48,29 @@ export function normalizeParts(rule: MatchingRule, { initial, any, final }: Subs
 }
 
 /** Whether values have these parts, which are in the rule's normal form. */
-export function partsTest({ normalize }: MatchingRule, { initial, any, final }: Substrings): FormTest {
-  return { normalize, matches: (form) => hasParts(form, initial, any, final) };
+export function partsTest({ normalize, pad }: MatchingRule, { initial, any, final }: Substrings): FormTest {
+  const isSpaced = (part: Buffer | undefined) => part?.[0] === SPACE || part?.at(-1) === SPACE;
+  if (!pad || !(isSpaced(initial) || isSpaced(final) || any.some(isSpaced)))
+    return { normalize, matches: (form) => hasParts(form, initial, any, final) };
+  const [first, last] = [initial && pad(initial, 'initial'), final && pad(final, 'final')];
+  const between = any.map((part) => pad(part, 'any'));
+  return { normalize, matches: (form) => hasParts(pad(form, 'whole'), first, between, last) };
 }
+
+/** What finds the forms that have these parts, and perhaps more: of parts the spaces that a form may lack are cut. */
+export function partsLookup({ pad }: MatchingRule, { initial, any, final }: Substrings): Lookup {
+  const bare = (part: Buffer | undefined, atStart: boolean, atEnd: boolean): Buffer | undefined => {
+    const from = pad && atStart && part?.[0] === SPACE ? 1 : 0;
+    const cut = part?.subarray(from, pad && atEnd && part.length > from && part.at(-1) === SPACE ? -1 : undefined);
+    return cut?.length ? cut : undefined;
+  };
+  const [first, last] = [bare(initial, false, true), bare(final, true, false)];
+  const between = any.map((part) => bare(part, true, true)).filter((part) => part !== undefined);
+  if (!first && !last && between.length === 0) return { kind: 'presence' };
+  return { kind: 'pattern', initial: first, any: between, final: last };
+}
+
+const SPACE = 0x20;
 
 /**
  * Whether values match an assertion as an extensible match has it; undefined when it is not of the rule's assertion

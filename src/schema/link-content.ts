@@ -1,0 +1,47 @@
+import type { ClassNode, TypeNode } from './nodes.js';
+import { describe, fail, has, type Parsed, type Registry, unknown } from './parsed.js';
+
+/** What a DIT content rule (RFC 4512 §4.1.6) asks of entries beside their classes. */
+export interface ContentRule {
+  /** The auxiliary classes that an entry may have, and those above them. */
+  readonly aux: ReadonlySet<ClassNode>;
+  readonly must: ReadonlySet<TypeNode>;
+  readonly may: ReadonlySet<TypeNode>;
+  /** Attributes that an entry may not have, though its classes allow them. */
+  readonly not: ReadonlySet<TypeNode>;
+}
+
+/** The content rules in force, by the structural class of the entries that they govern. */
+export function linkContentRules(
+  all: readonly Parsed[],
+  types: Registry<TypeNode>,
+  classes: Registry<ClassNode>,
+): ReadonlyMap<ClassNode, ContentRule> {
+  const rules = new Map<ClassNode, ContentRule>();
+  for (const parsed of all) {
+    const { id, fields } = parsed.definition;
+    const structural = classes.get(id);
+    if (structural?.kind !== 'STRUCTURAL')
+      fail(parsed, `${describe(parsed)}: ${id} is no structural object class; give the OID of the one that it governs`);
+    const attributes = (keyword: string): Set<TypeNode> => {
+      const named = (name: string): TypeNode =>
+        types.get(name) ?? unknown(parsed, `attribute of ${keyword}`, name, types.names());
+      return new Set((fields.get(keyword) ?? []).map(named));
+    };
+    const aux = new Set<ClassNode>();
+    for (const name of fields.get('AUX') ?? []) {
+      const node = classes.get(name) ?? unknown(parsed, 'class of AUX', name, classes.names());
+      if (node.kind !== 'AUXILIARY')
+        fail(parsed, `${describe(parsed)}: class '${name}' of AUX is not auxiliary; remove it`);
+      for (const above of node.lineage) aux.add(above);
+    }
+    const not = attributes('NOT');
+    for (const type of structural.must) {
+      const what = `${describe(parsed)}: '${structural.name}' requires attribute '${type.name}' of NOT`;
+      if (not.has(type)) fail(parsed, `${what}; remove it from NOT`);
+    }
+    const rule = { aux, must: attributes('MUST'), may: attributes('MAY'), not };
+    if (!has(parsed, 'OBSOLETE')) rules.set(structural, rule);
+  }
+  return rules;
+}
