@@ -122,6 +122,54 @@ sn: d
     await expectSound();
   });
 
+  it('takes what is live of a dump with state options, without them, and says what it left out', async () => {
+    const dump = [
+      `dn: uid=one,${PEOPLE}`,
+      'objectClass;vucsn-5f00: inetOrgPerson',
+      'uid: one',
+      'cn;vucsn-5f00: Ada',
+      'CN: Countess',
+      'cn;vucsn-5f00;mdcsn-5f00: Countess',
+      'sn;lang-de;vucsn-5f00: Eins',
+      'sn: One',
+      'description;deleted;vdcsn-5f00: gone',
+      'description;vucsn-5f00;deleted: gone, too',
+      'mail;adcsn-5f00;deletedattribute;deleted:',
+      'userPassword;deleted: in the clear',
+      'telephoneNumber;vdcsn-5f00;vucsn-5f01: 1',
+      'createTimestamp: 20200101000000Z',
+      'createTimestamp;adcsn-5f00: 20210101000000Z',
+      'modifyTimestamp;adcsn-5f00;vucsn-5f00: 20220101000000Z',
+      '',
+      '',
+    ].join('\n');
+    const change = dump.replaceAll(/\bone\b/g, 'two').replace('\n', `\nchangetype: add\n`);
+    const bad = `${person('bad', 'description;deleted: gone\nmodifyTimestamp;lang-de: 20220101000000Z\n')}`;
+    const path = file('389.ldif', dump + change + bad);
+    const { code, stdout } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(code).to.equal(1);
+    expect(stdout).to.include(
+      '10 values left out that another server keeps as deleted, 12 taken without their state options, the first is objectClass;vucsn-5f00 of the entry at line 1\n',
+    );
+    expect(stdout).not.to.include('in the clear');
+    expect(readFileSync(`${path}.rejects`, 'utf8')).to.include("attribute 'modifyTimestamp' is operational and takes");
+    expect(await exported('--filter', '(description=gone)')).not.to.include('dn:');
+    for (const uid of ['one', 'two']) {
+      const text = await rowanDoes(['export', '--data', sandbox.data, '--filter', `(uid=${uid})`]);
+      const lines = text.split('\n').filter((line) => /^(?:cn|sn|desc|mail|tele|user|(?:create|modify)T)/i.test(line));
+      expect(lines.sort()).to.deep.equal([
+        'CN: Ada',
+        'CN: Countess',
+        'createTimestamp: 20200101000000Z',
+        'modifyTimestamp: 20220101000000Z',
+        'sn: One',
+        'sn;lang-de: Eins',
+        'telephoneNumber: 1',
+      ]);
+    }
+    await expectSound();
+  });
+
   it('says how many passwords cannot be verified, of which kinds, and check names them', async () => {
     // libxcrypt's crypt("secret", …).
     const yescrypt = '$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';

@@ -3,14 +3,14 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
-import { printable } from '../../server/words/printable.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { type OpenDirectory, withDirectory } from '../directory.js';
-import { CliError, counted, formatCount } from '../exit.js';
+import { CliError, counted } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
+import { printOutcome } from '../import/summary.js';
 import { tellInterruption } from '../interruption.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -103,49 +103,6 @@ async function importFile(
   });
   printOutcome(outcome, (performance.now() - start) / 1000);
   judge(outcome, input, rejects);
-}
-
-function printOutcome(outcome: ImportOutcome, seconds: number): void {
-  const parts = [`loaded ${counted(outcome.loaded, 'entry', 'entries')}`];
-  if (outcome.changed > 0) parts.push(`applied ${counted(outcome.changed, 'change')}`);
-  if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
-  if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
-  const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
-  process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
-  if (hashed > 0) {
-    const passwords = counted(hashed, 'password');
-    process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
-  }
-  if (outcome.firstLeftOut) {
-    const attributes = counted(outcome.leftOut, 'attribute');
-    const { line, attribute } = outcome.firstLeftOut;
-    process.stdout.write(
-      `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
-    );
-  }
-  if (foreign > 0) {
-    const passwords = counted(foreign, 'password');
-    process.stdout.write(
-      `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
-    );
-    for (const dn of named) process.stdout.write(`  ${printable(dn)}\n`);
-    if (named.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
-  }
-  if (dear > 0) {
-    const passwords = counted(dear, 'password');
-    process.stdout.write(
-      `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
-    );
-  }
-  if (locked > 0) {
-    const accounts = counted(locked, 'account is', 'accounts are');
-    process.stdout.write(
-      `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
-    );
-  }
-  const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
-  if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
 }
 
 function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): void {
