@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
+import { Refusals } from '../../src/cli/import/refusals.js';
 import { ADA, ADMIN, PASSWORD, PEOPLE, PEOPLE_SCRIPT, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
 
 function person(uid: string, more = ''): string {
@@ -168,6 +169,80 @@ sn: d
       ]);
     }
     await expectSound();
+  });
+
+  it('ends with what was refused by kind, with the first line and a remedy, and with the bytes', async () => {
+    const bad = Array.from({ length: 30 }, (_, n) => person(`bad${n}`, `sAMAccountName: ${n}\n`));
+    const text = `${person('good')}${bad.join('')}dn: cn=a\nno colon\n\n`;
+    const path = file('kinds.ldif', text);
+    const { code, stdout, stderr } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(code).to.equal(1);
+    expect(stdout).to.match(/^loaded 1 entry, refused 31 in [\d.]+ s \(\d+\/s\), [\d,]+ bytes read\n/);
+    expect(stdout.replaceAll(',', '')).to.include(` ${text.length} bytes read`);
+    expect(stdout.split('\n').slice(1)).to.deep.equal([
+      `  30 × undefinedAttributeType: attribute 'sAMAccountName' is not in the schema, the first at line 7; define the attribute ("rowan schema set"), or take it out of the file`,
+      '  1 × no colon in this line of 8 bytes; expected "attribute: value", the first at line 217',
+      '',
+    ]);
+    expect(stderr).to.include('rowan: 31 records refused: see ');
+  });
+
+  it('tells kinds of refusals apart up to a number, and counts the rest together', () => {
+    const refusals = new Refusals();
+    for (let n = 1; n <= 1000; n++) {
+      refusals.add(n, `line ${n}: value ${n} of 'cn' is empty`);
+      refusals.add(n, `attribute 'x${'a'.repeat(n)}' is unknown`);
+    }
+    for (let n = 0; n < 1000; n++) refusals.add(n, String.fromCharCode(0x4e00 + n));
+    const lines = refusals.lines();
+    expect(lines).to.have.length(201);
+    expect(lines.join('\n'))
+      .to.include("1,000 × value 1 of 'cn' is empty, the first at line 1; correct these records")
+      .and.match(/^901 × attribute 'xa+' is unknown, the first at line 100; correct these records$/m)
+      .and.include('901 × other reasons');
+    const counts = lines.map((line) => Number(line.replace(',', '').split(' ')[0]));
+    expect(counts.reduce((sum, count) => sum + count, 0)).to.equal(3000);
+  });
+
+  it('--dry-run checks entries and changes as an import does, and writes nothing', async () => {
+    const photo = Buffer.alloc(200_000, 7).toString('base64');
+    const records = [
+      person('one', `jpegPhoto:: ${photo}\n`),
+      `dn: ou=new,${PEOPLE}\nobjectClass: organizationalUnit\nou: new\n\n`,
+      person('two').replace(`,${PEOPLE}`, `,ou=new,${PEOPLE}`),
+      person('one'),
+      person('orphan').replace(`,${PEOPLE}`, `,ou=nowhere,${PEOPLE}`),
+      person('unknown', 'sAMAccountName: x\n'),
+      `dn: uid=one,${PEOPLE}\nchangetype: modify\nadd: mail\nmail: one@example.com\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: modify\nadd: mail\nmail: one@example.com\n\n`,
+      `dn: ou=new,${PEOPLE}\nchangetype: delete\n\n`,
+      `dn: ${ADA}\nchangetype: modify\nadd: mail\nmail: more@example.com\n\n`,
+      `dn: ${ADA}\nchangetype: delete\n\n`,
+      `dn: ${ADA}\nchangetype: delete\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: modrdn\nnewrdn: uid=three\ndeleteoldrdn: 1\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: delete\n\n`,
+      person('one'),
+      'dn: cn=x\nno colon\n\n',
+    ];
+    const path = file('trial.ldif', records.join(''));
+    const before = await rowanDoes(['export', '--data', sandbox.data]);
+    const dry = await rowan(['import', '--data', sandbox.data, '--dry-run', path]);
+    expect(dry.code, dry.stderr).to.equal(1);
+    expect(dry.stderr).to.include('rowan: 8 records would be refused\n');
+    expect(existsSync(`${path}.rejects`)).to.equal(false);
+    expect(await rowanDoes(['export', '--data', sandbox.data])).to.equal(before);
+    const real = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    const untimed = (text: string) => text.replace(/ in [\d.]+ s \([\d,]+\/s\)/, '');
+    expect(untimed(dry.stdout)).to.equal(`dry run, nothing is written: ${untimed(real.stdout)}`);
+    await expectSound();
+  });
+
+  it('--dry-run of a sound file ends with 0, and of standard input, too', async () => {
+    const args = ['import', '--data', sandbox.data, '--dry-run'];
+    const said = /^dry run, nothing is written: loaded 1 entry in /;
+    expect(await rowanDoes([...args, file('sound.ldif', person('new'))])).to.match(said);
+    expect(await rowanDoes([...args, '-'], { input: person('new') })).to.match(said);
+    expect(await exported('--filter', '(uid=new)')).not.to.include('dn:');
   });
 
   it('says how many passwords cannot be verified, of which kinds, and check names them', async () => {

@@ -7,6 +7,7 @@ import { storeFailureOf } from '../exit.js';
 import { applyChange, type ChangeRecord } from './apply.js';
 import type { ImportJournal } from './journal.js';
 import { ImportedPasswords, PasswordCounts } from './passwords.js';
+import { Refusals } from './refusals.js';
 import type { Rejected, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
 import { StateCounts, withoutState } from './state-options.js';
@@ -31,6 +32,10 @@ export interface ImportOutcome {
   loaded: number;
   changed: number;
   rejected: number;
+  /** What was refused, by kind. */
+  readonly refusals: Refusals;
+  /** Of the file, or of standard input. */
+  bytes: number;
   /** Entries that an interrupted import had loaded. */
   existing: number;
   /** Of what was loaded and applied. */
@@ -86,7 +91,7 @@ function asSource(entry: LoadSource): Source {
 export class Importer {
   readonly #partition: Partition;
   readonly #source: RecordSource;
-  readonly #rejects: RejectsFile;
+  readonly #rejects: RejectsFile | undefined;
   readonly #journal: ImportJournal | undefined;
   readonly #options: ImportOptions;
   readonly #actor: Actor;
@@ -95,6 +100,8 @@ export class Importer {
     loaded: 0,
     changed: 0,
     rejected: 0,
+    refusals: new Refusals(),
+    bytes: 0,
     existing: 0,
     passwords: new PasswordCounts(),
     leftOut: 0,
@@ -109,7 +116,7 @@ export class Importer {
   constructor(
     partition: Partition,
     source: RecordSource,
-    rejects: RejectsFile,
+    rejects: RejectsFile | undefined,
     journal: ImportJournal | undefined,
     options: ImportOptions,
   ) {
@@ -129,7 +136,8 @@ export class Importer {
       await this.#applyChanges();
     }
     await this.#source.close();
-    this.#rejects.close();
+    this.#outcome.bytes = this.#source.bytes;
+    this.#rejects?.close();
     this.#journal?.remove();
     return this.#outcome;
   }
@@ -140,7 +148,8 @@ export class Importer {
 
   #reject(record: Rejected, reason: string): void {
     this.#outcome.rejected++;
-    this.#rejects.write(record, reason);
+    this.#outcome.refusals.add(record.line, reason);
+    this.#rejects?.write(record, reason);
     if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
   }
 

@@ -3,13 +3,18 @@ import { counted, formatCount } from '../exit.js';
 import type { ImportOutcome } from './importer.js';
 
 /** Says on standard output what an import did, after so many seconds. */
-export function printOutcome(outcome: ImportOutcome, seconds: number): void {
-  const parts = [`loaded ${counted(outcome.loaded, 'entry', 'entries')}`];
+export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boolean): void {
+  const parts = [
+    `${isDry ? 'dry run, nothing is written: ' : ''}loaded ${counted(outcome.loaded, 'entry', 'entries')}`,
+  ];
   if (outcome.changed > 0) parts.push(`applied ${counted(outcome.changed, 'change')}`);
   if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
   if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
   const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
-  process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
+  process.stdout.write(
+    `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${counted(outcome.bytes, 'byte')} read\n`,
+  );
+  if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`  ${line}\n`);
   const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
   if (hashed > 0) {
     const passwords = counted(hashed, 'password');
