@@ -13,6 +13,7 @@ import type { Store } from '../store/contract.js';
 import { openLmdbStore } from '../store/lmdb/index.js';
 import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
+import { tellInterruption } from './interruption.js';
 import type { Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
@@ -108,14 +109,17 @@ export async function onTrial(
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-dry-run-'));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
-  process.once('exit', remove);
+  const quiet = tellInterruption(() => {
+    remove();
+    return '';
+  });
   try {
     const trial = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
     const partition = await Partition.open(trial, schema, { readOnly: true });
     const close = () => partition.close();
     await work({ partition, schema, address, close }).finally(close);
   } finally {
-    process.off('exit', remove);
+    quiet();
     remove();
   }
 }

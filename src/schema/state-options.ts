@@ -1,4 +1,4 @@
-/** What 389 Directory Server notes of a value's changes: it, or its attribute, is deleted; by which change, and when. */
+/** What 389 Directory Server notes of a value: it, or its attribute, is deleted; which change did what to it. */
 const DELETED = /^deleted(?:attribute)?$/i;
 const CHANGE = /^(?:ad|vu|vd|md)csn-/i;
 

@@ -1,8 +1,22 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
 import { Refusals } from '../../src/cli/import/refusals.js';
-import { ADA, ADMIN, PASSWORD, PEOPLE, PEOPLE_SCRIPT, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  PEOPLE_SCRIPT,
+  rowan,
+  rowanDoes,
+  run,
+  Sandbox,
+  SUFFIX,
+  startRowan,
+  until,
+} from './rowan.js';
 
 function person(uid: string, more = ''): string {
   return `dn: uid=${uid},${PEOPLE}\nobjectClass: inetOrgPerson\nuid: ${uid}\ncn: ${uid}\nsn: ${uid}\n${more}\n`;
@@ -243,6 +257,16 @@ sn: d
     expect(await rowanDoes([...args, file('sound.ldif', person('new'))])).to.match(said);
     expect(await rowanDoes([...args, '-'], { input: person('new') })).to.match(said);
     expect(await exported('--filter', '(uid=new)')).not.to.include('dn:');
+  });
+
+  it('--dry-run that is interrupted leaves no temporary folder', async () => {
+    const TMPDIR = sandbox.path('tmp');
+    mkdirSync(TMPDIR);
+    const child = startRowan(['import', '--data', sandbox.data, '--dry-run', '-'], { env: { TMPDIR } });
+    await until(child, () => readdirSync(TMPDIR).length > 0);
+    child.kill('SIGINT');
+    expect(await exited(child)).to.equal('SIGINT');
+    expect(readdirSync(TMPDIR)).to.deep.equal([]);
   });
 
   it('says how many passwords cannot be verified, of which kinds, and check names them', async () => {

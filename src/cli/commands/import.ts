@@ -98,6 +98,7 @@ async function importFile(
   const start = performance.now();
   const quiet = tellInterruption(() => {
     progress.finish();
+    if (isDry) return `interrupted after about ${counted(records, 'record')}; nothing was written`;
     const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
     const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
     return `interrupted after about ${counted(records, 'record')}; ${goesOn}`;

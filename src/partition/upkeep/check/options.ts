@@ -56,7 +56,7 @@ function isWrong({ description: { type, options }, text }: DraftAttribute): bool
   return type.operational || stateOptionsOf(text) !== undefined;
 }
 
-/** Values that are not deleted and that their attribute lacks, under its own name; whether large ones are among them. */
+/** Values that are live and that their attribute lacks, under its own name; whether large ones are among them. */
 function keptOf(
   survey: Survey,
   draft: Draft,

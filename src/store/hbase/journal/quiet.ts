@@ -13,9 +13,9 @@ const QUIET_LEASES = 6;
 
 /**
  * Resolves when every plan that was decided before is wholly done, counters included. A record stays in the journal
- * until its counters are folded: a front end that lives folds them, and one that does not is swept by the others. Rejects
- * with `unavailable` when nothing of either is seen for a while. `given`: a ticket that was drawn before; `settled`: as
- * `Store.settled`.
+ * until its counters are folded: a front end that lives folds them, and one that does not is swept by the others.
+ * Rejects with `unavailable` when nothing of either is seen for a while. `given`: a ticket that was drawn before;
+ * `settled`: as `Store.settled`.
  */
 export async function untilQuiet(
   cluster: Cluster,
