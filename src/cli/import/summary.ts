@@ -14,7 +14,6 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   process.stdout.write(
     `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${counted(outcome.bytes, 'byte')} read\n`,
   );
-  if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`  ${line}\n`);
   const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
   if (hashed > 0) {
     const passwords = counted(hashed, 'password');
@@ -55,4 +54,5 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   }
   const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
   if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
+  if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`${line}\n`);
 }
