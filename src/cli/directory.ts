@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Preset, presetText } from '../access/presets.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
@@ -7,7 +10,10 @@ import type { AttributeDescription, Dn } from '../schema/schema-types.js';
 import { policyOf } from '../server/passwords/passwords.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
+import { openLmdbStore } from '../store/lmdb/index.js';
+import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
+import { tellInterruption } from './interruption.js';
 import type { Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
@@ -93,6 +99,28 @@ export async function withDirectory<T>(
     return await work(directory);
   } finally {
     await directory.close();
+  }
+}
+
+/** Does the work with a directory that is as this one but for what the work writes, which is forgotten. */
+export async function onTrial(
+  { partition: { store }, schema, address }: OpenDirectory,
+  work: (directory: OpenDirectory) => Promise<void>,
+): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'rowan-dry-run-'));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  const quiet = tellInterruption(() => {
+    remove();
+    return '';
+  });
+  try {
+    const trial = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
+    const partition = await Partition.open(trial, schema, { readOnly: true });
+    const close = () => partition.close();
+    await work({ partition, schema, address, close }).finally(close);
+  } finally {
+    quiet();
+    remove();
   }
 }
 

@@ -1,9 +1,10 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Says `message()` when a signal ends the process, until the function that it gives is called. */
+/** Says `message()`, where it gives any, when a signal ends the process, until the function that it gives is called. */
 export function tellInterruption(message: () => string): () => void {
   const end = (signal: NodeJS.Signals): void => {
-    process.stderr.write(`rowan: ${message()}\n`);
+    const text = message();
+    if (text !== '') process.stderr.write(`rowan: ${text}\n`);
     quiet();
     process.kill(process.pid, signal);
   };

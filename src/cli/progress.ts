@@ -9,19 +9,21 @@ const BAR_MS = 100;
  */
 export interface Progress {
   update(done: number, part?: number): void;
-  /** Names what happens now. */
-  phase(name: string): void;
+  /** Names what happens now, and what is counted then, where that is another unit. */
+  phase(name: string, unit?: string): void;
   /** Ends the display. Safe to call twice. */
   finish(): void;
 }
 
 interface Meter {
   readonly name: string;
-  readonly unit: string;
+  unit: string;
   readonly start: number;
   phase: string;
   done: number;
   part: number | undefined;
+  /** The first share that was told, and when, monotonic ms. */
+  first: { readonly part: number; readonly at: number } | undefined;
 }
 
 function rate(meter: Meter): string {
@@ -29,11 +31,30 @@ function rate(meter: Meter): string {
   return seconds > 0 ? formatCount(meter.done / seconds) : '0';
 }
 
+function note(meter: Meter, done: number, part: number | undefined): void {
+  meter.done = done;
+  meter.part = part;
+  if (part !== undefined) meter.first ??= { part, at: performance.now() };
+}
+
+/** The share that is done, and how long the rest takes. */
+function shares({ part, first }: Meter): string[] {
+  if (part === undefined || !first) return [];
+  return [`${Math.floor(part * 100)} %`, ...timeLeft(first, part, performance.now())];
+}
+
+/** How long the rest takes if it goes on as from share `first.part` at `first.at` to `part` now, ms; none: unknown. */
+export function timeLeft(first: { readonly part: number; readonly at: number }, part: number, now: number): string[] {
+  if (part <= first.part || part >= 1) return [];
+  const seconds = Math.ceil(((now - first.at) * (1 - part)) / (part - first.part) / 1000);
+  return [seconds < 120 ? `${seconds} s left` : `${formatCount(Math.ceil(seconds / 60))} min left`];
+}
+
 /** A bar that is redrawn, for a person. */
 function barProgress(meter: Meter): Progress {
   const bar = new SingleBar(
     {
-      format: `{phase} [{bar}] {share} | {count} ${meter.unit} | {speed}/s`,
+      format: '{phase} [{bar}] {share} | {count} {unit} | {speed}/s{left}',
       stream: process.stderr,
       fps: 10,
       hideCursor: true,
@@ -42,28 +63,35 @@ function barProgress(meter: Meter): Progress {
     },
     Presets.legacy,
   );
-  const payload = () => ({
-    phase: meter.phase,
-    share: meter.part === undefined ? '' : `${Math.floor(meter.part * 100)} %`,
-    count: formatCount(meter.done),
-    speed: rate(meter),
-  });
+  const payload = () => {
+    const [share = '', left] = shares(meter);
+    // Blanks stand where a longer text may have stood.
+    const rest = (left === undefined ? '' : ` | ${left}`).padEnd(20);
+    return {
+      phase: meter.phase,
+      share,
+      count: formatCount(meter.done),
+      unit: meter.unit,
+      speed: rate(meter),
+      left: rest,
+    };
+  };
   let drawn = 0;
   let running = true;
   bar.start(1000, 0, payload());
   const draw = (): void => bar.update(Math.floor((meter.part ?? 0) * 1000), payload());
   return {
     update(done, part) {
-      meter.done = done;
-      meter.part = part;
+      note(meter, done, part);
       const now = performance.now();
       if (now - drawn < BAR_MS) return;
       drawn = now;
       draw();
     },
-    phase(name) {
+    phase(name, unit) {
       if (name === meter.phase) return;
       meter.phase = name;
+      meter.unit = unit ?? meter.unit;
       draw();
     },
     finish() {
@@ -79,21 +107,21 @@ function barProgress(meter: Meter): Progress {
 function lineProgress(meter: Meter): Progress {
   let printed = meter.start;
   const print = (): void => {
-    const share = meter.part === undefined ? '' : `, ${Math.floor(meter.part * 100)} %`;
-    process.stderr.write(`${meter.phase}: ${formatCount(meter.done)} ${meter.unit}, ${rate(meter)}/s${share}\n`);
+    const parts = [`${formatCount(meter.done)} ${meter.unit}`, `${rate(meter)}/s`, ...shares(meter)];
+    process.stderr.write(`${meter.phase}: ${parts.join(', ')}\n`);
   };
   return {
     update(done, part) {
-      meter.done = done;
-      meter.part = part;
+      note(meter, done, part);
       const now = performance.now();
       if (now - printed < LINE_MS) return;
       printed = now;
       print();
     },
-    phase(name) {
+    phase(name, unit) {
       if (name === meter.phase) return;
       meter.phase = name;
+      meter.unit = unit ?? meter.unit;
       process.stderr.write(`${meter.name}: ${name}\n`);
     },
     finish() {},
@@ -102,6 +130,14 @@ function lineProgress(meter: Meter): Progress {
 
 /** Shows progress on standard error: a bar when that is a terminal, else a line every two seconds. */
 export function startProgress(name: string, unit: string): Progress {
-  const meter: Meter = { name, unit, start: performance.now(), phase: name, done: 0, part: undefined };
+  const meter: Meter = {
+    name,
+    unit,
+    start: performance.now(),
+    phase: name,
+    done: 0,
+    part: undefined,
+    first: undefined,
+  };
   return process.stderr.isTTY ? barProgress(meter) : lineProgress(meter);
 }

@@ -1,7 +1,9 @@
+import { CR_ALONE, hasLoneCr } from '../bytes/text-form.js';
 import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
 import { hashStep, type Name, type Names } from './names.js';
 
+const TAB = 0x09;
 const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
@@ -11,6 +13,7 @@ const COLON = 0x3a;
 /** Lines longer than this are searched by the C library, shorter ones faster here. */
 const SHORT = 200;
 const MAX_NAME_SHOWN = 40;
+const SPACES = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
 
 /**
  * The logical lines of a block of whole records: comments left out, folded lines joined, each with its number. The line
@@ -37,6 +40,8 @@ export class Lines {
   end = 0;
   /** Offset in `bytes` of the colon after the name that `name()` read. */
   colon = 0;
+  /** Number of the last line of the record that has spaces alone and so continues the one before it; 0: none. */
+  #spaces = 0;
   /** Its value, where that stands elsewhere. */
   apart: LongLine | undefined;
 
@@ -60,6 +65,7 @@ export class Lines {
   nextRecord(): boolean {
     const block = this.#block;
     this.#ended = false;
+    this.#spaces = 0;
     for (;;) {
       if (this.#at >= block.length) return false;
       let at = this.#at;
@@ -87,10 +93,14 @@ export class Lines {
       if (stop === from) return this.#endRecord();
       const folded = this.#at < end && block[this.#at] === SPACE;
       while (this.#at < end && block[this.#at] === SPACE) {
-        stop = this.#contentEnd(this.#at);
+        let at = this.#at;
+        stop = this.#contentEnd(at);
+        while (at < stop && block[at] === SPACE) at++;
+        if (at === stop) this.#spaces = this.#next;
         this.#next++;
       }
-      if (block[from] === HASH) continue;
+      // A comment that a CR ends would hide what comes behind it.
+      if (block[from] === HASH && !hasLoneCr(block, from, stop)) continue;
       if (this.#apart) this.#takeApart(from);
       this.number = number;
       this.from = from;
@@ -108,6 +118,16 @@ export class Lines {
   #takeApart(from: number): void {
     this.apart = this.#apart!.get(from);
     this.#next += this.apart?.folds ?? 0;
+  }
+
+  /** The fault in the line in hand, or what has caused it. */
+  causeOf(fault: LdifFault): LdifFault {
+    const { bytes, start, stop, apart, number } = this;
+    const isText = apart && typeof apart.value !== 'string';
+    if (isText ? hasLoneCr(apart.value, 0, apart.value.length) : hasLoneCr(bytes, start, stop))
+      return new LdifFault(number, CR_ALONE);
+    const isDn = bytes.toString('latin1', start, Math.min(stop, start + 3)).toLowerCase() === 'dn:';
+    return this.#spaces > 0 && isDn ? new LdifFault(this.#spaces, SPACES) : fault;
   }
 
   /** Passes the rest of the record. */
@@ -176,6 +196,8 @@ export class Lines {
   #notAttribute(): string {
     const { bytes, start, stop } = this;
     if (bytes[start] === SPACE) return 'a continuation line with no line before it';
+    if (bytes.subarray(start, stop).every((byte) => byte === SPACE || byte === TAB))
+      return 'a line of white space alone; make it empty, or remove it';
     // A line that is no attribute may be anything, a secret among it: only its length is told.
     return stop - start === 1 && bytes[start] === 0x2d
       ? '"-" stands only between the changes of "changetype: modify"'

@@ -1,4 +1,4 @@
-import { Base64Decoder } from './base64.js';
+import { Base64Decoder } from '../bytes/base64.js';
 
 const LF = 0x0a;
 const CR = 0x0d;

@@ -1,3 +1,4 @@
+import { CR_ALONE, hasLoneCr, utf16Problem } from '../bytes/text-form.js';
 import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
 import { Lines } from './lines.js';
 import { KEPT, LongRecord } from './long-record.js';
@@ -13,6 +14,7 @@ const LONG_RECORD = 1024 * 1024;
 const LONG_LINE = 1 / 16;
 /** No attribute line, so that what is left of a record is not imported for the whole. */
 const CUT = Buffer.from('\n(the rest of the record is left out here)\n');
+const FOREIGN = Buffer.from('(the text is left out here)\n');
 
 /**
  * Reads LDIF (RFC 2849) piece by piece: content and change records, mixed, in any pieces. A blank line ends a record
@@ -34,6 +36,10 @@ export class LdifParser {
   /** Byte and line of the file where `#parts` begin. */
   #offset = 0;
   #line = 1;
+  /** The first two bytes, as far as they came. */
+  #start: Buffer = Buffer.alloc(0);
+  /** The text is no LDIF in any part: nothing of it is read any more. */
+  #isForeign = false;
   /** Beginning of a record that is too long, while the rest of it is passed over. */
   #tooLong: { line: number; offset: number; text: Buffer } | undefined;
   /** The record in hand, where it is long: nothing else is held then. */
@@ -47,6 +53,12 @@ export class LdifParser {
 
   /** The records that this chunk completes, in order. */
   push(chunk: Buffer): LdifRecord[] {
+    if (this.#isForeign) return [];
+    if (this.#start.length < 2) {
+      this.#start = Buffer.concat([this.#start, chunk.subarray(0, 2 - this.#start.length)]);
+      const problem = utf16Problem(this.#start);
+      if (problem) return [this.#foreign(problem)];
+    }
     if (this.#long) return this.#pushLong(this.#long, chunk);
     const cut = this.#lastBoundary(chunk);
     let records: LdifRecord[] = [];
@@ -58,6 +70,13 @@ export class LdifParser {
     if (this.#held > this.#maxBytes) this.#overflow();
     else if (this.#held > this.#longBytes && !this.#tooLong) this.#beginLong();
     return records;
+  }
+
+  /** Stands for all records: each of them would be refused for the same reason. */
+  #foreign(problem: string): LdifRecord {
+    this.#isForeign = true;
+    this.#join();
+    return { kind: 'error', line: 1, faultLine: 1, offset: 0, text: FOREIGN, reason: `line 1: ${problem}` };
   }
 
   /** What is held is the beginning of one record. */
@@ -191,8 +210,9 @@ export class LdifParser {
       body = readRecord(lines, this.#options);
     } catch (error) {
       if (!(error instanceof LdifFault)) throw error;
+      const { line: faultLine, message } = lines.causeOf(error);
       lines.skipRecord();
-      body = { kind: 'error', faultLine: error.line, reason: `line ${error.line}: ${error.message}` };
+      body = { kind: 'error', faultLine, reason: `line ${faultLine}: ${message}` };
     }
     const offset = this.#offset + from;
     const text = block.subarray(from, lines.end);
@@ -204,7 +224,8 @@ export class LdifParser {
   }
 
   #lengthError(line: number, offset: number, text: Buffer): LdifRecord {
-    const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes`;
+    const why = text.includes(LF) || !hasLoneCr(text, 0, text.length) ? '' : `; ${CR_ALONE}`;
+    const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes${why}`;
     return { kind: 'error', faultLine: line, reason, line, offset, text };
   }
 }

@@ -1,5 +1,5 @@
+import { decodeBase64 } from '../bytes/base64.js';
 import type { Modification } from '../ldap/ldap-types.js';
-import { decodeBase64 } from './base64.js';
 import { type LdifControl, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
 import type { Lines } from './lines.js';
 import type { Name } from './names.js';

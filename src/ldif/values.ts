@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { decodeBase64 } from './base64.js';
+import { decodeBase64 } from '../bytes/base64.js';
 import { LdifFault, type LdifOptions } from './ldif-types.js';
 import type { Lines } from './lines.js';
 

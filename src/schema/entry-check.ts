@@ -65,7 +65,7 @@ export class EntryChecker {
     }
     if (set.allowed[type.index] === 0 && !type.operational) this.refuse(type, set);
     if (type.oid === OBJECT_CLASS || attribute.unchanged) return;
-    if (type.secret) refuseOptions(description);
+    if (type.secret || (type.operational && description.options.length > 0)) refuseOptions(description);
     checkValues(description, values);
   }
 
@@ -101,15 +101,15 @@ function demands(node: ClassNode, type: TypeNode): number {
 }
 
 /**
- * Under an option a secret would be another attribute, which a change of the secret itself leaves as it is. `binary`
- * makes no other attribute, but means nothing for a secret.
+ * Under an option a secret would be another attribute, which a change of the secret itself leaves as it is, and so
+ * would what the server keeps of an entry. `binary` makes no other attribute, but means nothing for a secret.
  */
 export function refuseOptions(description: AttributeDescription): void {
   if (!hasOptions(description)) return;
-  const { name } = description.type;
+  const { name, secret } = description.type;
   throw new LdapError(
     'constraintViolation',
-    `attribute '${name}' holds secrets and takes no options; give '${name}' alone`,
+    `attribute '${name}' ${secret ? 'holds secrets' : 'is operational'} and takes no options; give '${name}' alone`,
   );
 }
 

@@ -1,5 +1,8 @@
+import { isUtf8 } from 'node:buffer';
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { decodeBase64 } from '../bytes/base64.js';
+import { CR_ALONE, utf16Problem } from '../bytes/text-form.js';
 import { DEFINITION_KINDS, type DefinitionKind } from './definition.js';
 import { SchemaError } from './schema-error.js';
 import { didYouMean, shown } from './suggest.js';
@@ -111,6 +114,8 @@ function someSchemaFiles(folder: string): string[] {
 }
 
 function decode(bytes: Buffer, file: string): string {
+  const problem = utf16Problem(bytes);
+  if (problem) throw new SchemaError(problem, { file, line: 0 });
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
@@ -145,10 +150,13 @@ function unfold(text: string, file: string): Line[] {
   const lines: { text: string; line: number; comment: boolean }[] = [];
   let open = false;
   const raw = text.split(/\r?\n/);
+  const lone = raw.findIndex((part) => /\r(?!$)/.test(part));
+  if (lone >= 0) throw new SchemaError(CR_ALONE, { file, line: lone + 1 });
   for (let i = 0; i < raw.length; i++) {
     const part = raw[i]!;
     if (part.startsWith(' ')) {
       const last = lines[lines.length - 1];
+      if (!open && part.trim() === '') continue;
       if (!open || !last)
         throw new SchemaError('continues no line; remove the space at its start', { file, line: i + 1 });
       last.text += part.slice(1);
@@ -168,7 +176,12 @@ function split(line: Line, file: string): { name: string; value: string } {
     throw new SchemaError(`${what}; start a continued line with a space`, { file, line: line.line });
   }
   const [, name = '', encoded, value = ''] = match;
-  return { name, value: encoded ? Buffer.from(value, 'base64').toString('utf8') : value.trimEnd() };
+  if (!encoded) return { name, value: value.trimEnd() };
+  const bytes = Buffer.from(value.trimEnd());
+  const decoded = decodeBase64(bytes, 0, bytes.length);
+  const problem = typeof decoded === 'string' ? decoded : isUtf8(decoded) ? undefined : 'the value is not UTF-8';
+  if (problem !== undefined) throw new SchemaError(problem, { file, line: line.line });
+  return { name, value: decoded.toString('utf8') };
 }
 
 function define(body: string, macros: Macros, file: string, line: number): void {

@@ -31,6 +31,7 @@ import type {
   Syntax,
 } from './schema-types.js';
 import { type NisSchema, type SchemaSource, storable } from './source.js';
+import { stateOptionsOf } from './state-options.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
 import { didYouMean, shown } from './suggest.js';
 
@@ -170,11 +171,22 @@ export class Schema {
     return description;
   }
 
-  /** As `requireAsked`, of what is to be stored: no option of a secret, no range of options (RFC 3866 §2.2). */
+  /**
+   * As `requireAsked`, of what is to be stored: no option of a secret or an operational attribute, no range of options
+   * (RFC 3866 §2.2), no state option of another server.
+   */
   requireStorable(text: string): AttributeDescription {
     const description = this.requireDescription(text);
-    if (description.type.secret) refuseOptions(description);
+    const { type } = description;
+    if (type.secret) refuseOptions(description);
     requireAskable(description);
+    if (description.options.length === 0) return description;
+    const state = stateOptionsOf(text);
+    if (state) {
+      const why = `under an option that another server keeps of a value's changes; give '${shown(state.text)}'`;
+      throw new LdapError('undefinedAttributeType', `attribute '${type.name}' stands ${why}`);
+    }
+    if (type.operational) refuseOptions(description);
     for (const option of description.options) {
       if (!option.endsWith('-')) continue;
       const why = `'${option}' stands for several options and can only be asked for; name one`;

@@ -295,7 +295,9 @@ export interface Store extends Reader {
    */
   ending?(): void;
   /**
-   * Resolves when every plan that anybody had decided before is wholly done, the plans of those who have died included.
+   * Resolves when every plan that anybody had decided before is wholly done, its counters and the plans of those who
+   * have died included: it waits for as long as those live whose plans they are. Rejects with `unavailable` where
+   * nobody does and nobody takes them up.
    * Absent where a plan is never seen half done.
    */
   quiet?(): Promise<void>;

@@ -406,6 +406,13 @@ describe('rules from slapd', () => {
       ]);
     });
 
+    it('with a text behind two colons that is not base64 are told by their line', () => {
+      const { remarks } = translated(
+        `dn: olcDatabase={1}mdb,cn=config\nolcSuffix: ${SUFFIX}\nolcAccess:: to * by * read`,
+      );
+      expect(remarks.join()).to.include('3 left: character 3 of the text behind "::" is not base64');
+    });
+
     it('with line ends within values make no other rules', () => {
       const value = Buffer.from('to dn.base="ou=a\n- name: x,o=b" attrs=cn by dn="cn=a\n- name: y,o=b" =c').toString(
         'base64',

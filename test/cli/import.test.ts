@@ -1,7 +1,22 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
-import { ADA, ADMIN, PASSWORD, PEOPLE, PEOPLE_SCRIPT, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
+import { Refusals } from '../../src/cli/import/refusals.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  PEOPLE_SCRIPT,
+  rowan,
+  rowanDoes,
+  run,
+  Sandbox,
+  SUFFIX,
+  startRowan,
+  until,
+} from './rowan.js';
 
 function person(uid: string, more = ''): string {
   return `dn: uid=${uid},${PEOPLE}\nobjectClass: inetOrgPerson\nuid: ${uid}\ncn: ${uid}\nsn: ${uid}\n${more}\n`;
@@ -122,6 +137,138 @@ sn: d
     await expectSound();
   });
 
+  it('takes what is live of a dump with state options, without them, and says what it left out', async () => {
+    const dump = [
+      `dn: uid=one,${PEOPLE}`,
+      'objectClass;vucsn-5f00: inetOrgPerson',
+      'uid: one',
+      'cn;vucsn-5f00: Ada',
+      'CN: Countess',
+      'cn;vucsn-5f00;mdcsn-5f00: Countess',
+      'sn;lang-de;vucsn-5f00: Eins',
+      'sn: One',
+      'description;deleted;vdcsn-5f00: gone',
+      'description;vucsn-5f00;deleted: gone, too',
+      'mail;adcsn-5f00;deletedattribute;deleted:',
+      'userPassword;deleted: in the clear',
+      'telephoneNumber;vdcsn-5f00;vucsn-5f01: 1',
+      'createTimestamp: 20200101000000Z',
+      'createTimestamp;adcsn-5f00: 20210101000000Z',
+      'modifyTimestamp;adcsn-5f00;vucsn-5f00: 20220101000000Z',
+      '',
+      '',
+    ].join('\n');
+    const change = dump.replaceAll(/\bone\b/g, 'two').replace('\n', `\nchangetype: add\n`);
+    const bad = `${person('bad', 'description;deleted: gone\nmodifyTimestamp;lang-de: 20220101000000Z\n')}`;
+    const path = file('389.ldif', dump + change + bad);
+    const { code, stdout } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(code).to.equal(1);
+    expect(stdout).to.include(
+      '10 values left out that another server keeps as deleted, 12 taken without their state options, the first is objectClass;vucsn-5f00 of the entry at line 1\n',
+    );
+    expect(stdout).not.to.include('in the clear');
+    expect(readFileSync(`${path}.rejects`, 'utf8')).to.include("attribute 'modifyTimestamp' is operational and takes");
+    expect(await exported('--filter', '(description=gone)')).not.to.include('dn:');
+    for (const uid of ['one', 'two']) {
+      const text = await rowanDoes(['export', '--data', sandbox.data, '--filter', `(uid=${uid})`]);
+      const lines = text.split('\n').filter((line) => /^(?:cn|sn|desc|mail|tele|user|(?:create|modify)T)/i.test(line));
+      expect(lines.sort()).to.deep.equal([
+        'CN: Ada',
+        'CN: Countess',
+        'createTimestamp: 20200101000000Z',
+        'modifyTimestamp: 20220101000000Z',
+        'sn: One',
+        'sn;lang-de: Eins',
+        'telephoneNumber: 1',
+      ]);
+    }
+    await expectSound();
+  });
+
+  it('ends with what was refused by kind, with the first line and a remedy, and with the bytes', async () => {
+    const bad = Array.from({ length: 30 }, (_, n) => person(`bad${n}`, `sAMAccountName: ${n}\n`));
+    const text = `${person('good')}${bad.join('')}dn: cn=a\nno colon\n\n`;
+    const path = file('kinds.ldif', text);
+    const { code, stdout, stderr } = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(code).to.equal(1);
+    expect(stdout).to.match(/^loaded 1 entry, refused 31 in [\d.]+ s \(\d+\/s\), [\d,]+ bytes read\n/);
+    expect(stdout.replaceAll(',', '')).to.include(` ${text.length} bytes read`);
+    expect(stdout.split('\n').slice(1)).to.deep.equal([
+      `30 × undefinedAttributeType: attribute 'sAMAccountName' is not in the schema, the first at line 7; define the attribute ("rowan schema set"), or take it out of the file`,
+      '1 × no colon in this line of 8 bytes; expected "attribute: value", the first at line 217',
+      '',
+    ]);
+    expect(stderr).to.include('rowan: 31 records refused: see ');
+  });
+
+  it('tells kinds of refusals apart up to a number, and counts the rest together', () => {
+    const refusals = new Refusals();
+    for (let n = 1; n <= 1000; n++) {
+      refusals.add(n, `line ${n}: value ${n} of 'cn' is empty`);
+      refusals.add(n, `attribute 'x${'a'.repeat(n)}' is unknown`);
+    }
+    for (let n = 0; n < 1000; n++) refusals.add(n, String.fromCharCode(0x4e00 + n));
+    const lines = refusals.lines();
+    expect(lines).to.have.length(201);
+    expect(lines.join('\n'))
+      .to.include("1,000 × value 1 of 'cn' is empty, the first at line 1; correct these records")
+      .and.match(/^901 × attribute 'xa+' is unknown, the first at line 100; correct these records$/m)
+      .and.include('901 × other reasons');
+    const counts = lines.map((line) => Number(line.replace(',', '').split(' ')[0]));
+    expect(counts.reduce((sum, count) => sum + count, 0)).to.equal(3000);
+  });
+
+  it('--dry-run checks entries and changes as an import does, and writes nothing', async () => {
+    const photo = Buffer.alloc(200_000, 7).toString('base64');
+    const records = [
+      person('one', `jpegPhoto:: ${photo}\n`),
+      `dn: ou=new,${PEOPLE}\nobjectClass: organizationalUnit\nou: new\n\n`,
+      person('two').replace(`,${PEOPLE}`, `,ou=new,${PEOPLE}`),
+      person('one'),
+      person('orphan').replace(`,${PEOPLE}`, `,ou=nowhere,${PEOPLE}`),
+      person('unknown', 'sAMAccountName: x\n'),
+      `dn: uid=one,${PEOPLE}\nchangetype: modify\nadd: mail\nmail: one@example.com\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: modify\nadd: mail\nmail: one@example.com\n\n`,
+      `dn: ou=new,${PEOPLE}\nchangetype: delete\n\n`,
+      `dn: ${ADA}\nchangetype: modify\nadd: mail\nmail: more@example.com\n\n`,
+      `dn: ${ADA}\nchangetype: delete\n\n`,
+      `dn: ${ADA}\nchangetype: delete\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: modrdn\nnewrdn: uid=three\ndeleteoldrdn: 1\n\n`,
+      `dn: uid=one,${PEOPLE}\nchangetype: delete\n\n`,
+      person('one'),
+      'dn: cn=x\nno colon\n\n',
+    ];
+    const path = file('trial.ldif', records.join(''));
+    const before = await rowanDoes(['export', '--data', sandbox.data]);
+    const dry = await rowan(['import', '--data', sandbox.data, '--dry-run', path]);
+    expect(dry.code, dry.stderr).to.equal(1);
+    expect(dry.stderr).to.include('rowan: 8 records would be refused\n');
+    expect(existsSync(`${path}.rejects`)).to.equal(false);
+    expect(await rowanDoes(['export', '--data', sandbox.data])).to.equal(before);
+    const real = await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    const untimed = (text: string) => text.replace(/ in [\d.]+ s \([\d,]+\/s\)/, '');
+    expect(untimed(dry.stdout)).to.equal(`dry run, nothing is written: ${untimed(real.stdout)}`);
+    await expectSound();
+  });
+
+  it('--dry-run of a sound file ends with 0, and of standard input, too', async () => {
+    const args = ['import', '--data', sandbox.data, '--dry-run'];
+    const said = /^dry run, nothing is written: loaded 1 entry in /;
+    expect(await rowanDoes([...args, file('sound.ldif', person('new'))])).to.match(said);
+    expect(await rowanDoes([...args, '-'], { input: person('new') })).to.match(said);
+    expect(await exported('--filter', '(uid=new)')).not.to.include('dn:');
+  });
+
+  it('--dry-run that is interrupted leaves no temporary folder', async () => {
+    const TMPDIR = sandbox.path('tmp');
+    mkdirSync(TMPDIR);
+    const child = startRowan(['import', '--data', sandbox.data, '--dry-run', '-'], { env: { TMPDIR } });
+    await until(child, () => readdirSync(TMPDIR).length > 0);
+    child.kill('SIGINT');
+    expect(await exited(child)).to.equal('SIGINT');
+    expect(readdirSync(TMPDIR)).to.deep.equal([]);
+  });
+
   it('says how many passwords cannot be verified, of which kinds, and check names them', async () => {
     // libxcrypt's crypt("secret", …).
     const yescrypt = '$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';
@@ -155,7 +302,7 @@ sn: d
     expect(stdout).to.contain('2 passwords cannot be verified here');
     expect(stdout).to.contain('2 attributes left out');
     const again = await rowan(['import', '--data', sandbox.data, '--continue', path]);
-    expect(again.stdout).to.match(/^loaded 0 entries, refused 4 in .*\n$/);
+    expect(again.stdout).to.match(/^loaded 0 entries, refused 4 in .*\n(?:2 × [^\n]+\n){2}$/);
     const more = file('more.ldif', [person('bad', faulty), person('behind', secrets)].join(''));
     const ended = await rowan(['import', '--data', sandbox.data, more]);
     expect(ended.stdout).to.match(/^loaded 0 entries, refused 1 in .*\n$/);

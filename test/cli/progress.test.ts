@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { Importer } from '../../src/cli/import/importer.js';
 import { RejectsFile } from '../../src/cli/import/rejects.js';
 import { openInput, RecordSource } from '../../src/cli/import/source.js';
+import { timeLeft } from '../../src/cli/progress.js';
 import { Partition, storedSource } from '../../src/partition/index.js';
 import { Schema } from '../../src/schema/index.js';
 import { policyOf } from '../../src/server/passwords/passwords.js';
@@ -32,7 +33,7 @@ describe('cli: the progress of an import', () => {
     const { code, stdout } = await run('script', ['-qec', command, '/dev/null']);
     expect(code, stdout).to.equal(0);
     const [bar, outcome] = stdout.split('\r\n') as [string, string];
-    expect(bar).to.match(/import \[-+\] {2}\| 0 records \| 0\/s.*import \[=+\] 100 % \| 3,002 records \| [\d,]+\/s/);
+    expect(bar).to.match(/import \[-+\] {2}\| 0 entries \| 0\/s.*import \[=+\] 100 % \| 3,002 entries \| [\d,]+\/s/);
     expect(bar.split('\x1b[1G').length).to.be.greaterThan(2);
     expect(outcome).to.match(/^loaded 3,002 entries in /);
   });
@@ -43,7 +44,16 @@ describe('cli: the progress of an import', () => {
       await people(3000),
     ]);
     expect(code).to.equal(0);
-    expect(stderr).to.match(/^(?:import: [\d,]+ records, [\d,]+\/s, \d+ %\n)*$/);
+    expect(stderr).to.match(/^(?:import: [\d,]+ entries, [\d,]+\/s, \d+ %(?:, [\d,]+ (?:s|min) left)?\n)*$/);
+  });
+
+  it('tells how long the rest takes, by the pace since the first share that it knows', () => {
+    const first = { part: 0.25, at: 1000 };
+    expect(timeLeft(first, 0.25, 2000)).to.deep.equal([]);
+    expect(timeLeft(first, 0.5, 2000)).to.deep.equal(['2 s left']);
+    expect(timeLeft(first, 0.75, 2001)).to.deep.equal(['1 s left']);
+    expect(timeLeft({ part: 0, at: 0 }, 0.01, 36_000)).to.deep.equal(['60 min left']);
+    expect(timeLeft(first, 1, 3000)).to.deep.equal([]);
   });
 
   it('tells the share of the records that are loaded, not of what is read of the file', async () => {

@@ -14,6 +14,15 @@ export function parse(
   return [...records, ...parser.end()];
 }
 
+/** What is said of a value behind `::`. */
+export function notBase64(position: number): string {
+  return `character ${position} of the text behind "::" is not base64; encode it, or write the text behind one ":"`;
+}
+
+export function badLength(length: number): string {
+  return `the base64 text behind "::" has ${length} characters; the length must be a multiple of 4: add what is missing`;
+}
+
 /** The record in a form that reads well in a test: values as latin1 text, no position. */
 export function plain(record: LdifRecord): unknown {
   const { line: _line, offset: _offset, text: _text, apart: _apart, ...body } = record;

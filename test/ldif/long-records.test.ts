@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { formatRecord, type LdifRecord, VERSION_LINE } from '../../src/ldif/index.js';
-import { parse, plain, type Random, random } from './helpers.js';
+import { badLength, notBase64, parse, plain, type Random, random } from './helpers.js';
 
 /** Records of more bytes, and lines of a sixteenth of them, are long. */
 const LONG = 800;
@@ -81,11 +81,11 @@ describe('LDIF: long records', () => {
   it('what is wrong in them is told with its line, and what is kept of them is no whole record', () => {
     const good = Buffer.alloc(3000, 7).toString('base64');
     const wrong = {
-      'character 11 of the base64 text is not base64': `${good.slice(0, 10)}!${good.slice(11)}`,
-      'character 3001 of the base64 text is not base64': `${good.slice(0, 3000)}=${good.slice(3001)}`,
-      'character 4000 of the base64 text is not base64': `${good.slice(0, -1)}!`,
-      'base64 of 4001 characters; the length must be a multiple of 4': `${good}A`,
-      'base64 of 3999 characters; the length must be a multiple of 4': good.slice(1),
+      [notBase64(11)]: `${good.slice(0, 10)}!${good.slice(11)}`,
+      [notBase64(3001)]: `${good.slice(0, 3000)}=${good.slice(3001)}`,
+      [notBase64(4000)]: `${good.slice(0, -1)}!`,
+      [badLength(4001)]: `${good}A`,
+      [badLength(3999)]: good.slice(1),
     };
     for (const [reason, base64] of Object.entries(wrong)) {
       const text = `dn: cn=a\ncn: a\njpegPhoto::\n ${base64.slice(0, 500)}\n ${base64.slice(500)}\nsn: b\n\ndn: cn=b\ncn: b\n`;

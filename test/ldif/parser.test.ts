@@ -1,6 +1,7 @@
 import { expect } from 'chai';
+import { CR_ALONE } from '../../src/bytes/text-form.js';
 import { formatEntry, type LdifRecord, readLdif } from '../../src/ldif/index.js';
-import { parse, plain, whole } from './helpers.js';
+import { badLength, notBase64, parse, plain, whole } from './helpers.js';
 
 function content(text: string): [dn: string, ...values: string[]] {
   const [record] = parse(text);
@@ -13,6 +14,8 @@ function fault(text: string): { line: number; faultLine: number; reason: string 
   if (record?.kind !== 'error') throw new TypeError(JSON.stringify(plain(record!)));
   return { line: record.line, faultLine: record.faultLine, reason: record.reason };
 }
+
+const SPACES = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
 
 describe('LDIF: reading', () => {
   it('takes line ends of both kinds, a byte order mark, and no last line end', () => {
@@ -94,10 +97,19 @@ describe('LDIF: reading', () => {
     ['dn: cn=a\ncn;: a\n', 2, '"cn;" is not an attribute description'],
     ['dn: cn=a\n\tcn: a\n', 2, '"\\tcn" is not an attribute description'],
     [' cn: a\n', 1, 'a continuation line with no line before it'],
-    ['dn: cn=a\ncn:: YWJj!\n', 2, 'base64 of 5 characters; the length must be a multiple of 4'],
-    ['dn: cn=a\n# c\ncn:: YW\n Jj-w==\n', 3, 'character 5 of the base64 text is not base64'],
-    ['dn: cn=a\ncn:: YQ==YQ==\n', 2, 'character 3 of the base64 text is not base64'],
-    ['dn: cn=a\ncn:: ====\n', 2, 'character 1 of the base64 text is not base64'],
+    ['dn: cn=a\ncn:: YWJj!\n', 2, notBase64(5)],
+    ['dn: cn=a\n# c\ncn:: YW\n Jj-w==\n', 3, notBase64(5)],
+    ['dn: cn=a\ncn:: YQ==YQ==\n', 2, notBase64(3)],
+    ['dn: cn=a\ncn:: ====\n', 2, notBase64(1)],
+    ['dn: cn=a\ncn:: a text in the clear\n', 2, notBase64(2)],
+    ['dn: cn=a\ncn:: YWJjZ\n', 2, badLength(5)],
+    ['dn: cn=a\rcn: a\r\rdn: cn=b\rcn: b\n', 1, CR_ALONE],
+    ['version: 1\rdn: cn=a\rcn: a\n', 1, CR_ALONE],
+    ['# a comment\rdn: cn=a\rcn: a\n', 1, CR_ALONE],
+    ['dn: cn=a\ncn: a\n\t\ndn: cn=b\ncn: b\n', 3, 'a line of white space alone; make it empty, or remove it'],
+    ['dn: cn=a\ncn: a\n  \n# b\ndn: cn=b\ncn: b\n', 3, SPACES],
+    ['dn: cn=a\r\nchangetype: delete\r\n \r\ndn: cn=b\r\n', 3, SPACES],
+    ['dn: cn=a\nchangetype: modify\nadd: cn\ncn: a\n-\n \ndn: cn=b\ncn: b\n', 6, SPACES],
     ['dn:: /w==\ncn: a\n', 1, 'the value is not UTF-8'],
     ['dn: cn=a\nchangetype: ad\n', 2, 'unknown changetype; there are add, delete, modify, modrdn and moddn'],
     ['dn: cn=a\nchangetype: add\n', 2, '"changetype: add" has no attributes'],
@@ -134,6 +146,32 @@ describe('LDIF: reading', () => {
       expect(next.map((record) => record.text.toString()).join('')).to.include('dn: cn=next');
     });
   }
+
+  it('names line ends of CR alone in a text without any LF, however long it is', () => {
+    const text = `dn: cn=a\rcn: ${'a'.repeat(2000)}\r\rdn: cn=b\rcn: b\r`;
+    for (const options of [{}, { longRecordBytes: 800 }, { maxRecordBytes: 1000 }]) {
+      const records = parse(text, options, 100);
+      expect(records).to.have.length(1);
+      expect(records[0]).to.include({ kind: 'error', faultLine: 1 });
+      expect((records[0] as { reason: string }).reason).to.include(CR_ALONE);
+    }
+    expect(content('# a comment\r\n#  of two\r\n  lines\r\ndn: cn=a\r\ncn: a\r\n')).to.deep.equal(['cn=a', 'cn=a']);
+  });
+
+  it('tells a text in UTF-16 once, with the way to convert it, in any chunks', () => {
+    const text = 'dn: cn=a\ncn: a\n\ndn: cn=b\ncn: b\n';
+    const little = Buffer.from(text, 'utf16le');
+    const marked = Buffer.from(`\ufeff${text}`, 'utf16le');
+    const forms = { 'UTF-16LE': little, 'UTF-16BE': Buffer.from(little).swap16(), 'UTF-16': marked };
+    for (const [form, bytes] of [...Object.entries(forms), ['UTF-16', Buffer.from(marked).swap16()] as const]) {
+      for (const size of [1, 7, 1000]) {
+        const reason = `line 1: the text is UTF-16; convert it with iconv -f ${form} -t UTF-8`;
+        const records = parse(bytes, {}, size);
+        expect(records).to.have.length(1);
+        expect(records[0]).to.include({ kind: 'error', line: 1, faultLine: 1, reason });
+      }
+    }
+  });
 
   it('takes a modification without its last dash, and the record after it', () => {
     const records = parse('dn: cn=a\nchangetype: modify\ndelete: cn\n\ndn: cn=b\nadd: cn\n\n');

@@ -255,6 +255,16 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     ],
     ['a fold of nothing', '\n folded\n', 2, /continues no line/],
     ['bytes that are not UTF-8', 'dn: cn=\xff\n', 0, /not UTF-8/],
+    [
+      'a text behind two colons that is not base64',
+      `${head}attributeTypes:: ( 1.2.3\n`,
+      4,
+      /character 1 of the text behind "::" is not base64/,
+    ],
+    ['base64 that lacks its end', `${head}\nattributeTypes:: KCAxL\n`, 5, /has 5 characters; the length must be/],
+    ['base64 of what is not UTF-8', 'dn:: /w==\n', 1, /the value is not UTF-8/],
+    ['UTF-16', 'd\0n\0:\0\n\0', 0, /is UTF-16; convert it with iconv -f UTF-16LE -t UTF-8/],
+    ['line ends of CR alone', `# own\rdn: cn=own\robjectClass: subschema\r`, 1, /the line ends are CR alone; convert/],
   ];
   for (const [what, text, line, message] of mistakes) {
     it(`name file, line and remedy of ${what}`, () => {
@@ -272,6 +282,11 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
       expect(said.startsWith(`${file}:${line}: `)).to.equal(true);
     });
   }
+
+  it('may have lines of spaces between their entries', () => {
+    const text = `${head}\n  \nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' SUP name )\n \n\n`;
+    expect(load(text).attribute('own')!.oid).to.equal('1.3.6.1.4.1.99999.1');
+  });
 
   it('refuse a circle of superiors', () => {
     const text = `${head}attributeTypes: ( 1.2.3.1 NAME 'a' SUP b )\nattributeTypes: ( 1.2.3.2 NAME 'b' SUP a )\n`;

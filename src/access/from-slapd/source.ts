@@ -1,3 +1,4 @@
+import { decodeBase64 } from '../../bytes/base64.js';
 import { type LogicalLine, logicalLines } from './logical-lines.js';
 import type { Report } from './report.js';
 
@@ -152,8 +153,11 @@ function recordsOf(lines: readonly LogicalLine[], report: Report): Value[][] {
     if (!parts) continue;
     const name = parts[1]!.toLowerCase();
     if (name === 'dn' && records.at(-1)!.some((one) => one.name === 'dn')) records.push([]);
-    const value = parts[2] === '' ? parts[3]! : Buffer.from(parts[3]!, 'base64').toString('utf8');
-    if (value.includes('\u{fffd}')) report.left(line, `the value of ${name} is not UTF-8`);
+    const bytes = Buffer.from(parts[3]!.trimEnd());
+    const decoded = parts[2] === '' ? undefined : decodeBase64(bytes, 0, bytes.length);
+    const value = decoded?.toString() ?? parts[3]!;
+    if (typeof decoded === 'string') report.left(line, decoded);
+    else if (value.includes('\u{fffd}')) report.left(line, `the value of ${name} is not UTF-8`);
     else records.at(-1)!.push({ line, name, value });
   }
   return records;

@@ -3,14 +3,14 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
-import { printable } from '../../server/words/printable.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { type OpenDirectory, withDirectory } from '../directory.js';
-import { CliError, counted, formatCount } from '../exit.js';
+import { type OpenDirectory, onTrial, withDirectory } from '../directory.js';
+import { CliError, counted } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
+import { printOutcome } from '../import/summary.js';
 import { tellInterruption } from '../interruption.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -22,6 +22,9 @@ Examples:
 
   Go on after faults; refused records go to people.ldif.rejects with line and reason:
     rowan import --data data --continue people.ldif
+
+  Check a file first, beside a running server; nothing is written:
+    rowan import --data data --dry-run people.ldif
 
   From a program, beside a running server:
     zcat backup.ldif.gz | rowan import --data data -
@@ -35,6 +38,7 @@ interface ImportFlags {
   readonly rejects?: string;
   readonly resume?: boolean;
   readonly allowUrls?: boolean;
+  readonly dryRun?: boolean;
 }
 
 function rejectsPath(file: string, flags: ImportFlags): string {
@@ -66,29 +70,35 @@ async function importFile(
   path: string,
   flags: ImportFlags,
 ): Promise<void> {
-  const journal = input.fingerprint && new ImportJournal(journalPath(directory.address, path), input.fingerprint);
+  const isDry = flags.dryRun === true;
+  const journal = isDry
+    ? undefined
+    : input.fingerprint && new ImportJournal(journalPath(directory.address, path), input.fingerprint);
   const resume = resumption(journal, flags);
-  const rejects = new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
+  const rejects = isDry
+    ? undefined
+    : new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
   const source = new RecordSource(
     input.chunks,
     flags.allowUrls ? { allowUrls: (url) => url.protocol === 'file:' } : {},
   );
-  const progress = startProgress('import', 'records');
+  const progress = startProgress('import', 'entries');
   const size = input.fingerprint?.size;
   let records = 0;
   const importer = new Importer(directory.partition, source, rejects, journal, {
     policy,
-    continue: flags.continue === true,
+    continue: flags.continue === true || isDry,
     resume,
     onProgress: (count, phase, done) => {
       records = count;
-      progress.phase(phase === 'entries' ? 'import' : phase);
+      progress.phase(phase === 'entries' ? 'import' : phase, phase === 'entries' ? phase : 'records');
       progress.update(count, size === undefined ? undefined : done / Math.max(1, size));
     },
   });
   const start = performance.now();
   const quiet = tellInterruption(() => {
     progress.finish();
+    if (isDry) return `interrupted after about ${counted(records, 'record')}; nothing was written`;
     const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
     const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
     return `interrupted after about ${counted(records, 'record')}; ${goesOn}`;
@@ -101,62 +111,21 @@ async function importFile(
     quiet();
     progress.finish();
   });
-  printOutcome(outcome, (performance.now() - start) / 1000);
+  printOutcome(outcome, (performance.now() - start) / 1000, isDry);
   judge(outcome, input, rejects);
 }
 
-function printOutcome(outcome: ImportOutcome, seconds: number): void {
-  const parts = [`loaded ${counted(outcome.loaded, 'entry', 'entries')}`];
-  if (outcome.changed > 0) parts.push(`applied ${counted(outcome.changed, 'change')}`);
-  if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
-  if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
-  const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
-  process.stdout.write(`${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s)\n`);
-  const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
-  if (hashed > 0) {
-    const passwords = counted(hashed, 'password');
-    process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
-  }
-  if (outcome.firstLeftOut) {
-    const attributes = counted(outcome.leftOut, 'attribute');
-    const { line, attribute } = outcome.firstLeftOut;
-    process.stdout.write(
-      `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
-    );
-  }
-  if (foreign > 0) {
-    const passwords = counted(foreign, 'password');
-    process.stdout.write(
-      `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
-    );
-    for (const dn of named) process.stdout.write(`  ${printable(dn)}\n`);
-    if (named.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
-  }
-  if (dear > 0) {
-    const passwords = counted(dear, 'password');
-    process.stdout.write(
-      `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
-    );
-  }
-  if (locked > 0) {
-    const accounts = counted(locked, 'account is', 'accounts are');
-    process.stdout.write(
-      `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
-    );
-  }
-  const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
-  if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
-}
-
-function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile): void {
+function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | undefined): void {
   const { stoppedAt } = outcome;
-  if (stoppedAt) {
+  if (stoppedAt && rejects) {
     const reason = stoppedAt.reason.replace(/[\s.]+$/, '');
     throw new CliError(
       `${input.name}, record at line ${stoppedAt.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
     );
   }
-  if (outcome.rejected > 0) throw new CliError(`${counted(outcome.rejected, 'record')} refused: see ${rejects.path}`);
+  if (outcome.rejected === 0) return;
+  const where = rejects ? `refused: see ${rejects.path}` : `would be refused`;
+  throw new CliError(`${counted(outcome.rejected, 'record')} ${where}`);
 }
 
 export function addImport(program: Command): void {
@@ -169,12 +138,14 @@ export function addImport(program: Command): void {
       'take entries that exist for loaded, as after an interrupted import (found out by itself for files)',
     )
     .option('--no-resume', 'start from the beginning, although an import of this file was interrupted')
+    .option('--dry-run', 'parse and check everything, tell what would be refused, and write nothing')
     .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")
     .addHelpText('after', EXAMPLES)
     .action((file: string, flags: ImportFlags, command: Command) => {
       const settings = settingsOf(command);
       const input = openInput(file);
       const policy = policyOf(settings.config);
-      return withDirectory(settings, {}, (directory) => importFile(directory, policy, input, file, flags));
+      const work = (directory: OpenDirectory) => importFile(directory, policy, input, file, flags);
+      return withDirectory(settings, {}, (directory) => (flags.dryRun ? onTrial(directory, work) : work(directory)));
     });
 }

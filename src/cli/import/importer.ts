@@ -7,8 +7,10 @@ import { storeFailureOf } from '../exit.js';
 import { applyChange, type ChangeRecord } from './apply.js';
 import type { ImportJournal } from './journal.js';
 import { ImportedPasswords, PasswordCounts } from './passwords.js';
+import { Refusals } from './refusals.js';
 import type { Rejected, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
+import { StateCounts, withoutState } from './state-options.js';
 
 const JOURNAL_MS = 200;
 
@@ -30,6 +32,10 @@ export interface ImportOutcome {
   loaded: number;
   changed: number;
   rejected: number;
+  /** What was refused, by kind. */
+  readonly refusals: Refusals;
+  /** Of the file, or of standard input. */
+  bytes: number;
   /** Entries that an interrupted import had loaded. */
   existing: number;
   /** Of what was loaded and applied. */
@@ -38,6 +44,8 @@ export interface ImportOutcome {
   leftOut: number;
   /** The first of them. */
   firstLeftOut: { readonly line: number; readonly attribute: string } | undefined;
+  /** Of what was loaded and applied. */
+  readonly state: StateCounts;
   /** The record that ended it. */
   stoppedAt: { readonly line: number; readonly reason: string } | undefined;
 }
@@ -61,6 +69,8 @@ class Source implements Rejected {
   readonly apart: readonly LdifApart[];
   /** Undefined where the record has none. */
   passwords: PasswordCounts | undefined;
+  /** Undefined where nothing in the record has state options. */
+  state: StateCounts | undefined;
   /** Attributes of it that are not stored. */
   leftOut: string[] | undefined;
 
@@ -81,7 +91,7 @@ function asSource(entry: LoadSource): Source {
 export class Importer {
   readonly #partition: Partition;
   readonly #source: RecordSource;
-  readonly #rejects: RejectsFile;
+  readonly #rejects: RejectsFile | undefined;
   readonly #journal: ImportJournal | undefined;
   readonly #options: ImportOptions;
   readonly #actor: Actor;
@@ -90,10 +100,13 @@ export class Importer {
     loaded: 0,
     changed: 0,
     rejected: 0,
+    refusals: new Refusals(),
+    bytes: 0,
     existing: 0,
     passwords: new PasswordCounts(),
     leftOut: 0,
     firstLeftOut: undefined,
+    state: new StateCounts(),
     stoppedAt: undefined,
   };
   #journalled = performance.now();
@@ -103,7 +116,7 @@ export class Importer {
   constructor(
     partition: Partition,
     source: RecordSource,
-    rejects: RejectsFile,
+    rejects: RejectsFile | undefined,
     journal: ImportJournal | undefined,
     options: ImportOptions,
   ) {
@@ -123,7 +136,8 @@ export class Importer {
       await this.#applyChanges();
     }
     await this.#source.close();
-    this.#rejects.close();
+    this.#outcome.bytes = this.#source.bytes;
+    this.#rejects?.close();
     this.#journal?.remove();
     return this.#outcome;
   }
@@ -134,7 +148,8 @@ export class Importer {
 
   #reject(record: Rejected, reason: string): void {
     this.#outcome.rejected++;
-    this.#rejects.write(record, reason);
+    this.#outcome.refusals.add(record.line, reason);
+    this.#rejects?.write(record, reason);
     if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
   }
 
@@ -169,8 +184,11 @@ export class Importer {
 
   /** Undefined where it is refused for its passwords. */
   #entryOf(record: LdifContent): LoadEntry | undefined {
-    const { line, dn, attributes } = record;
+    const { line, dn } = record;
     const source = new Source(record);
+    const state = new StateCounts();
+    const attributes = withoutState(this.#partition.schema, line, record.attributes, state);
+    if (state.first) source.state = state;
     if (!this.#passwords.anyIn(attributes)) return { line, dn, attributes, source };
     const passwords = new PasswordCounts();
     source.passwords = passwords;
@@ -207,9 +225,10 @@ export class Importer {
     else this.#reject(source, reason);
   }
 
-  #countLoaded({ line, offset, passwords, leftOut }: Source): void {
+  #countLoaded({ line, offset, passwords, state, leftOut }: Source): void {
     this.#done = Math.max(this.#done, offset);
     if (passwords) this.#outcome.passwords.add(passwords);
+    if (state) this.#outcome.state.add(state);
     if (leftOut) for (const attribute of leftOut) this.#leaveOut(line, attribute);
   }
 
@@ -229,11 +248,11 @@ export class Importer {
     this.#outcome.firstLeftOut ??= { line, attribute };
   }
 
-  /** The change without the attributes of a new entry that are not stored, which `leftOut` then has. */
-  #storable(change: ChangeRecord, leftOut: string[]): ChangeRecord {
+  /** The change without the attributes of a new entry that are not stored, which `leftOut` and `state` then have. */
+  #storable(change: ChangeRecord, leftOut: string[], state: StateCounts): ChangeRecord {
     if (change.kind !== 'add') return change;
     const { schema } = this.#partition;
-    const attributes = change.attributes.filter(({ type }) => {
+    const attributes = withoutState(schema, change.line, change.attributes, state).filter(({ type }) => {
       const computed = isComputed(schema.requireDescription(type).type);
       if (computed) leftOut.push(type);
       return !computed;
@@ -245,9 +264,11 @@ export class Importer {
     this.#note(change.offset);
     const counts = new PasswordCounts();
     const leftOut: string[] = [];
+    const state = new StateCounts();
     try {
-      await applyChange(this.#partition, this.#storable(change, leftOut), this.#actor, this.#passwords, counts);
+      await applyChange(this.#partition, this.#storable(change, leftOut, state), this.#actor, this.#passwords, counts);
       this.#outcome.changed++;
+      this.#outcome.state.add(state);
       this.#outcome.passwords.add(counts);
       for (const attribute of leftOut) this.#leaveOut(change.line, attribute);
     } catch (error) {

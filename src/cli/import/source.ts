@@ -58,6 +58,8 @@ export class RecordSource {
   /** Read and not parsed yet. */
   #chunk: Buffer = Buffer.alloc(0);
   #ended = false;
+  /** Read so far. */
+  bytes = 0;
 
   constructor(chunks: AsyncIterable<Buffer>, options: LdifOptions) {
     this.#chunks = chunks[Symbol.asyncIterator]();
@@ -78,6 +80,7 @@ export class RecordSource {
       const { value, done } = await this.#chunks.next();
       this.#ended = done === true;
       if (!done) this.#chunk = value;
+      this.bytes += this.#chunk.length;
     }
     // A record may be long: none is held while the next one comes.
     this.#batch = [];

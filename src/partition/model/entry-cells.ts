@@ -123,7 +123,7 @@ export function largePointer(value: Buffer): Buffer {
 }
 
 /** Value of treeInfo `large`: each qualifier behind its 2-byte length. */
-function largeList(qualifiers: readonly Buffer[]): Buffer {
+export function largeList(qualifiers: readonly Buffer[]): Buffer {
   const parts: Buffer[] = [];
   for (const qualifier of qualifiers) {
     const length = Buffer.allocUnsafe(2);

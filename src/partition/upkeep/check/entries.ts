@@ -23,6 +23,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
+import { checkOptions } from './options.js';
 import { nameOf, placeSteps, uniqueRdn } from './place.js';
 import { rowProblem } from './row-problem.js';
 import { checkSecrets } from './secrets.js';
@@ -118,6 +119,7 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   const draft = draftWithLarge(survey.context, row, large?.values);
   await checkUuid(survey, key, row, version, draft);
   await checkSecrets(survey, key, row, version, draft.attributes);
+  await checkOptions(survey, key, row, version, draft);
   await checkWide(survey, key, row, version, draft);
   await checkComputed(survey, key, version, draft);
   await checkForms(survey, key, version, draft);

@@ -2,6 +2,7 @@ import type { Plan } from '../../contract.js';
 import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
+import { untilQuiet } from './quiet.js';
 import { runPlan } from './run.js';
 import { Session, type SessionOptions } from './session.js';
 import { Sweeper } from './sweeper.js';
@@ -15,8 +16,6 @@ export interface JournalOptions extends SessionOptions {
   readonly answers: () => number;
 }
 
-/** Plans that were decided are waited for so many leases. */
-const QUIET_LEASES = 6;
 /** A plan whose session ended before it was decided is started again so many times. */
 const SESSIONS = 5;
 
@@ -161,15 +160,7 @@ export class Journal {
   async quiet(): Promise<void> {
     const { clock, pace } = this.#options;
     const given = await this.#tickets.read();
-    // What a writer that stopped has left is done when its lease is over, and a little later its counters.
-    for (const end = clock.now() + QUIET_LEASES * pace.lease; ; await clock.sleep(2 * pace.fold)) {
-      if ((await this.settled()) >= given) return clock.sleep(2 * pace.fold);
-      if (clock.now() > end)
-        throw new StoreError(
-          'unavailable',
-          'a plan that was decided is not done in time; is a front end standing still?',
-        );
-    }
+    await untilQuiet(this.#cluster, given, () => this.settled(), clock, pace);
   }
 
   /** Ends what is under way, gives back what is held, and waits no longer for an HBase that answers nothing. */

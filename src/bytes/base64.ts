@@ -7,14 +7,18 @@ const PAD = 0x3d;
 
 /**
  * Decodes the base64 text in `text[from, to)` strictly (RFC 4648 §4, padding required). What is wrong comes back as a
- * string: Node's own decoder skips what it does not know, which would change a value without a word.
+ * string without a character of the text: Node's own decoder skips what it does not know, which would change a value
+ * without a word.
  */
 export function decodeBase64(text: Buffer, from: number, to: number): Buffer | string {
   const length = to - from;
   if (length === 0) return Buffer.alloc(0);
-  if (length % 4 !== 0) return badLength(length);
   const padding = text[to - 1] !== PAD ? 0 : text[to - 2] !== PAD ? 1 : 2;
   const end = to - padding;
+  if (length % 4 !== 0) {
+    for (let at = from; at < end; at++) if (digits[text[at]!] === INVALID) return badCharacter(at - from + 1);
+    return badLength(length);
+  }
   const bytes = Buffer.allocUnsafe((length / 4) * 3 - padding);
   let bits = 0;
   let held = 0;
@@ -79,15 +83,15 @@ export class Base64Decoder {
 
   /** What is wrong with all of it. */
   end(): string | undefined {
-    if (this.#count % 4 !== 0) return badLength(this.#count);
-    return this.#wrong > 0 ? badCharacter(this.#wrong) : undefined;
+    if (this.#wrong > 0) return badCharacter(this.#wrong);
+    return this.#count % 4 === 0 ? undefined : badLength(this.#count);
   }
 }
 
 function badLength(length: number): string {
-  return `base64 of ${length} characters; the length must be a multiple of 4`;
+  return `the base64 text behind "::" has ${length} characters; the length must be a multiple of 4: add what is missing`;
 }
 
 function badCharacter(position: number): string {
-  return `character ${position} of the base64 text is not base64`;
+  return `character ${position} of the text behind "::" is not base64; encode it, or write the text behind one ":"`;
 }

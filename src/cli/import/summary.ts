@@ -1,0 +1,58 @@
+import { printable } from '../../server/words/printable.js';
+import { counted, formatCount } from '../exit.js';
+import type { ImportOutcome } from './importer.js';
+
+/** Says on standard output what an import did, after so many seconds. */
+export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boolean): void {
+  const parts = [
+    `${isDry ? 'dry run, nothing is written: ' : ''}loaded ${counted(outcome.loaded, 'entry', 'entries')}`,
+  ];
+  if (outcome.changed > 0) parts.push(`applied ${counted(outcome.changed, 'change')}`);
+  if (outcome.existing > 0) parts.push(`${formatCount(outcome.existing)} were there already`);
+  if (outcome.rejected > 0) parts.push(`refused ${formatCount(outcome.rejected)}`);
+  const speed = formatCount((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
+  process.stdout.write(
+    `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${counted(outcome.bytes, 'byte')} read\n`,
+  );
+  const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
+  if (hashed > 0) {
+    const passwords = counted(hashed, 'password');
+    process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
+  }
+  if (outcome.firstLeftOut) {
+    const attributes = counted(outcome.leftOut, 'attribute');
+    const { line, attribute } = outcome.firstLeftOut;
+    process.stdout.write(
+      `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
+    );
+  }
+  if (outcome.state.first) {
+    const { deleted, freed, first } = outcome.state;
+    process.stdout.write(
+      `${counted(deleted, 'value')} left out that another server keeps as deleted, ${formatCount(freed)} taken without their state options, the first is ${first.attribute} of the entry at line ${first.line}\n`,
+    );
+  }
+  if (foreign > 0) {
+    const passwords = counted(foreign, 'password');
+    process.stdout.write(
+      `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
+    );
+    for (const dn of named) process.stdout.write(`  ${printable(dn)}\n`);
+    if (named.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
+  }
+  if (dear > 0) {
+    const passwords = counted(dear, 'password');
+    process.stdout.write(
+      `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
+    );
+  }
+  if (locked > 0) {
+    const accounts = counted(locked, 'account is', 'accounts are');
+    process.stdout.write(
+      `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
+    );
+  }
+  const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
+  if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
+  if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`${line}\n`);
+}
