@@ -18,8 +18,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   password: ['cache'],
   partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
+  records: ['cache', 'ldap', 'ldif', 'partition', 'password', 'schema', 'server'],
+  dropfolder: ['access', 'ldap', 'ldif', 'partition', 'password', 'records', 'schema', 'server', 'store'],
   server: ['access', 'bytes', 'cache', 'protocol', 'partition', 'schema', 'password', 'ldap'],
-  cli: ['access', 'cache', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
+  cli: [
+    ...['access', 'cache', 'dropfolder', 'server', 'partition', 'records', 'store', 'schema', 'ldif', 'password'],
+    ...['protocol', 'ldap'],
+  ],
 };
 
 /** Packages that only these rooms may import. */
@@ -38,8 +43,9 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   commander: ['cli'],
   'cli-progress': ['cli'],
   diff: ['cli'],
-  yaml: ['access', 'cli'],
-  pino: ['server', 'cli'],
+  'csv-parse': ['dropfolder'],
+  yaml: ['access', 'cli', 'dropfolder'],
+  pino: ['server', 'cli', 'dropfolder'],
 };
 
 /**

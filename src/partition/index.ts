@@ -6,7 +6,7 @@ export type * from './model/directory.js';
 export { LongWork } from './model/long-work.js';
 export { openSchema, storedSource } from './model/schema-row.js';
 export { isPassword, MAX_PASSWORDS } from './model/secrets.js';
-export { type Damage, damageOf } from './model/store-errors.js';
+export { type Damage, damageOf, storeFailureOf } from './model/store-errors.js';
 export { largeQualifiers, MASTER } from './model/tables.js';
 export { LONG_ROW } from './model/thresholds.js';
 export { parseUuid, uuidText } from './model/uuid.js';
