@@ -5,6 +5,8 @@ import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
 import type { Dn } from '../schema/schema-types.js';
 import { Claims, type Held } from './claims.js';
+import { readMapping } from './csv-mapping.js';
+import { CsvSource } from './csv-source.js';
 import { FileRun, type FileSettings, type FileTools } from './file-run.js';
 import { actorFor } from './identity.js';
 import { DropError, hasCode, Layout, printable } from './layout.js';
@@ -18,8 +20,8 @@ export interface DropFolderSettings extends FileSettings {
   readonly lease: number;
   /** Seconds between two looks at the folder, where nothing tells that a file has come. */
   readonly poll: number;
-  /** Makes records of a `.csv` file; undefined: such files are refused. */
-  readonly csvSource?: FileTools['csvSource'];
+  /** File that says how rows of `.csv` files become entries; undefined: such files are refused. */
+  readonly mapping?: string | undefined;
 }
 
 /** How many files ended how. */
@@ -28,8 +30,12 @@ export type PassResult = Readonly<Record<End, number>> & {
   readonly failed: number;
 };
 
-function noCsv(): never {
-  throw new DropError('no mapping is given for CSV files; give one with --mapping');
+/** Makes records of CSV files by a mapping file, if there is one; it is read anew for each of them. */
+export function csvSourceBy(mapping: string | undefined, partition: Partition): FileTools['csvSource'] {
+  return async (file) => {
+    if (mapping === undefined) throw new DropError('no mapping is given for CSV files; give one with --mapping');
+    return CsvSource.open(file, partition, readMapping(mapping, partition.schema));
+  };
 }
 
 /** Files that are taken before `target` is looked at again: one of a higher priority may have come. */
@@ -65,7 +71,7 @@ export class DropFolder {
     const actor = await actorFor(partition, settings.as, log);
     const claims = new Claims(layout, settings.lease * 1000);
     const results = new Results(layout, claims, partition.store);
-    const { csvSource = noCsv } = settings;
+    const csvSource = csvSourceBy(settings.mapping, partition);
     return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource }, settings, log);
   }
 
@@ -152,7 +158,9 @@ export class DropFolder {
       result[end]++;
       this.#log.info({ name, delivery: held.claim.token, result: end }, 'a dropped file is done');
     } catch (error) {
-      if (signal?.aborted) return this.#claims.release(run.held);
+      // Another may be able to, or this process later.
+      await this.#claims.release(run.held);
+      if (signal?.aborted) return;
       if (storeFailureOf(error)) throw error;
       this.#tellFailed(name, error, result);
     }

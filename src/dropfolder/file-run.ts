@@ -10,6 +10,7 @@ import {
   passUnchanged,
   RecordDone,
   readDrop,
+  readRefusals,
 } from '../partition/model/drop-rows.js';
 import type { PasswordPolicy } from '../password/index.js';
 import { applyChange } from '../records/apply.js';
@@ -145,10 +146,14 @@ export class FileRun {
   }
 
   /** Whether all is done; false where somebody else has done a record meanwhile. */
-  async #applyFrom({ done }: DropState, source: RecordSource, signal: AbortSignal | undefined): Promise<boolean> {
+  async #applyFrom(
+    { done, refused }: DropState,
+    source: RecordSource,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> {
     let number = done;
     try {
-      for await (const item of source.items(done)) {
+      for await (const item of source.items(done, refused > 0 ? await this.#refusedDns() : undefined)) {
         signal?.throwIfAborted();
         await this.#applyItem(item, number++);
       }
@@ -157,6 +162,14 @@ export class FileRun {
       if (error instanceof RecordDone) return false;
       throw error;
     }
+  }
+
+  async #refusedDns(): Promise<Set<string>> {
+    const dns = new Set<string>();
+    if (!this.#name.isCsv) return dns;
+    for await (const { dn } of readRefusals(this.#tools.partition.store, this.#held.claim.token))
+      if (dn !== undefined) dns.add(dn);
+    return dns;
   }
 
   async #applyItem(item: Item, number: number): Promise<void> {

@@ -16,10 +16,25 @@ export interface Item {
 
 /** The records of a file, which can be read again and again. */
 export interface RecordSource {
-  /** The records from number `done` on, from 0, in their order. */
-  items(done: number): AsyncGenerator<Item>;
+  /**
+   * The records from number `done` on, from 0, in their order. `refused`: DNs of those that stand on no line and were
+   * refused before.
+   */
+  items(done: number, refused?: ReadonlySet<string>): AsyncGenerator<Item>;
   /** What was refused, as LDIF with comments; `refusals` in their order. */
   rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
+}
+
+const CHUNK = 64 * 1024;
+
+/** The file from its start, as often as it is asked for; each chunk is the caller's. */
+export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+  for (let at = 0; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK, at);
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
 }
 
 /** An LDIF file: what stands in it, in its order. */
@@ -32,7 +47,7 @@ export class LdifSource implements RecordSource {
 
   async *records(): AsyncGenerator<LdifRecord> {
     const parser = new LdifParser();
-    for await (const chunk of this.#file.createReadStream({ start: 0, autoClose: false })) yield* parser.push(chunk);
+    for await (const chunk of chunksOf(this.#file)) yield* parser.push(chunk);
     yield* parser.end();
   }
 

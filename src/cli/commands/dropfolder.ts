@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
+import { csvSourceBy, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
+import { dryRun } from '../../dropfolder/dry-run.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
@@ -25,6 +26,8 @@ const GIB = 2 ** 30;
 
 interface DropFlags {
   readonly as?: string;
+  readonly mapping?: string;
+  readonly dryRun?: boolean;
   readonly once?: boolean;
   readonly validateFirst?: boolean;
   readonly maxBytes: number;
@@ -39,15 +42,21 @@ function number(text: string): number {
 }
 
 function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: DropFlags): DropFolderSettings {
-  const { maxBytes, lease, poll, validateFirst = false } = flags;
+  const { maxBytes, lease, poll, mapping, validateFirst = false } = flags;
   return {
-    ...{ maxBytes, lease, poll, validateFirst },
+    ...{ maxBytes, lease, poll, mapping, validateFirst },
     as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
     policy: policyOf(config),
   };
 }
 
 async function work(directory: OpenDirectory, settings: Settings, folder: string, flags: DropFlags): Promise<void> {
+  if (flags.dryRun) {
+    const csvSource = csvSourceBy(flags.mapping, directory.partition);
+    for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
+      process.stdout.write(`${line}\n`);
+    return;
+  }
   const stop = new AbortController();
   const end = (): void => stop.abort();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end);
@@ -78,6 +87,8 @@ export function addDropFolder(program: Command): void {
     .argument('<folder>', 'the drop folder; incoming/target and others are made below it')
     .option('--once', 'end when nothing is left to do, instead of waiting for files')
     .option('--as <dn>', 'by the rights of this entry (default: the administrator)')
+    .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
+    .option('--dry-run', 'print what the files in target would change, and change nothing')
     .option('--validate-first', 'check a whole file against the schema before its first record is applied')
     .option('--max-bytes <number>', 'refuse longer files', number, GIB)
     .option('--lease <seconds>', 'take the files over of a process that has said nothing for so long', number, 60)
