@@ -107,6 +107,11 @@ export class Claims {
     return isThere(path);
   }
 
+  /** Whether anybody has the file. */
+  async isClaimed(token: string): Promise<boolean> {
+    return (await readdir(this.#layout.path('processing'))).some((name) => parseClaim(name)?.token === token);
+  }
+
   /** A new path for what is being written for a claim. */
   part({ claim }: Held): string {
     return this.#layout.path('processing', `.${claim.token}.${randomBytes(6).toString('hex')}`);

@@ -6,6 +6,7 @@ import {
   alsoRecord,
   beginDrop,
   type DropState,
+  endDrop,
   noteRefusal,
   passUnchanged,
   RecordDone,
@@ -139,7 +140,11 @@ export class FileRun {
     const { token, name } = this.#held.claim;
     await beginDrop(partition.store, token, name, Date.now());
     const begun = await claims.begin(this.#held);
-    if (!begun) return false;
+    if (!begun) {
+      // Who took the file may have done it already: the row is too late then, and nobody's.
+      if (!(await claims.isClaimed(token))) await endDrop(partition.store, token);
+      return false;
+    }
     this.#held = begun;
     await layout.sync('processing', 'target');
     return true;
