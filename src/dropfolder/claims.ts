@@ -26,8 +26,8 @@ export interface Others {
 }
 
 /**
- * Which files are whose. A claim is a name in `processing`, and made by a rename that one alone can do. While it lives, a
- * claimant writes another number into a file of its own, from time to time; where that number has stood still for the
+ * Which files are whose. A claim is a name in `processing`, and made by a rename that one alone can do. While it lives,
+ * a claimant writes another number into a file of its own, from time to time; where that number has stood still for the
  * time of a lease, by the taker's own clock, its claims are taken over. No clocks of two machines are compared. A
  * claimant that lives and is taken for dead does no harm: what may be done is decided by the row of the file.
  */

@@ -40,7 +40,9 @@ export class CsvSource implements RecordSource {
     this.#mapping = mapping;
   }
 
-  /** Reads the file once. Throws `DropError` where it is no CSV, lacks a column, or would take too many entries away. */
+  /**
+   * Reads the file once. Throws `DropError` where it is no CSV, lacks a column, or would take too many entries away.
+   */
   static async open(file: FileHandle, partition: Partition, mapping: Mapping): Promise<CsvSource> {
     const source = new CsvSource(file, partition, mapping);
     await source.#check();

@@ -123,9 +123,7 @@ export class DropFolder {
   /** Passes until the signal is aborted. A store that fails is logged, and asked again. */
   async run(signal: AbortSignal): Promise<void> {
     let wake = (): void => undefined;
-    const watcher = watch(this.#layout.path('target'), { signal }, () => wake());
-    // Where the system does not tell, it is looked from time to time.
-    watcher.on('error', () => watcher.close());
+    this.#watch(signal, () => wake());
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
@@ -140,6 +138,16 @@ export class DropFolder {
       const timeout = sleep(this.#settings.poll * 1000, undefined, { signal: AbortSignal.any([signal, ended.signal]) });
       await Promise.race([woken, timeout]).catch(() => undefined);
       ended.abort();
+    }
+  }
+
+  /** Where the system does not tell, the folder is looked at from time to time all the same. */
+  #watch(signal: AbortSignal, wake: () => void): void {
+    try {
+      const watcher = watch(this.#layout.path('target'), { signal }, wake);
+      watcher.on('error', () => watcher.close());
+    } catch (error) {
+      this.#log.warn({ reason: String(error) }, 'the system does not tell of new files; they are looked for');
     }
   }
 

@@ -10,8 +10,8 @@ export class DropError extends Error {
 const PLACES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
 export type Place = (typeof PLACES)[number];
 
-/** For everybody whom the process's umask lets. */
-const FOLDER_MODE = 0o777;
+/** Less what the process's umask takes. */
+const FOLDER_MODE = 0o775;
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
@@ -36,11 +36,11 @@ export class Layout {
 
   async #make(): Promise<void> {
     const incoming = join(this.folder, 'incoming');
-    await mkdir(incoming, { mode: FOLDER_MODE & ~0o002 }).catch(unlessThere);
+    await mkdir(incoming, { mode: FOLDER_MODE }).catch(unlessThere);
     const { dev } = await checkedFolder(incoming, 'incoming');
     for (const place of PLACES) {
       const path = this.path(place);
-      await mkdir(path, { mode: FOLDER_MODE & ~0o002 }).catch(unlessThere);
+      await mkdir(path, { mode: FOLDER_MODE }).catch(unlessThere);
       const found = await checkedFolder(path, place);
       if (found.dev !== dev)
         throw new DropError(
@@ -78,6 +78,9 @@ export class Layout {
     const isPlain = parts.every((part) => part !== '' && !part.startsWith('.') && !/[\\\p{Cc}]/u.test(part));
     const path = join(root, ...parts);
     if (!isPlain) throw new DropError(`replyTo '${printable(replyTo)}' is no name of a folder below ${root}; give one`);
+    // Its receipts would be dropped files, with receipts of their own.
+    if (`${path}${sep}`.startsWith(`${this.folder}${sep}`))
+      throw new DropError(`replyTo names the drop folder itself, or a folder in it; name another`);
     const real = await realpath(path).catch(() => undefined);
     if (real === undefined)
       throw new DropError(`replyTo names '${replyTo}', which is not there; make the folder ${path}`);
@@ -143,7 +146,7 @@ export async function writeWhole(
   await rename(part, path);
 }
 
-/** The same of a short text, which whoever may enter the folder may read, where nothing has the name; whether it has. */
+/** The same of a short text that all may read, where nothing has the name. Gives whether it was written. */
 export async function writeNew(path: string, part: string, text: string): Promise<boolean> {
   await writePart(part, [Buffer.from(text)], 0o644);
   try {

@@ -122,7 +122,17 @@ describe('a drop folder', () => {
   it('refuses a file whose replyTo leads elsewhere, or nowhere', async () => {
     mkdirSync(join(drop.root, 'real'));
     symlinkSync(join(drop.root, 'real'), join(drop.root, 'link'));
-    const wrong = ['%2e%2e', 'a%2f%2e%2e%2f%2e%2e', '%2fetc', 'nowhere', 'link', '%2ehidden', 'a%00b'];
+    const wrong = [
+      '%2e%2e',
+      'a%2f%2e%2e%2f%2e%2e',
+      '%2fetc',
+      'nowhere',
+      'link',
+      '%2ehidden',
+      'a%00b',
+      'drop',
+      'drop%2fincoming',
+    ];
     for (const replyTo of wrong) drop.drop(`4.1.T...${replyTo}`, unit('a'));
     expect((await drop.pass(fixture)).result).to.include({ error: wrong.length, processed: 0 });
     expect(await exists('a')).to.equal(false);

@@ -97,8 +97,8 @@ export interface Also {
   /** Go into the plan of the change, on rows that no entry has. */
   readonly steps: readonly PlanStep[];
   /**
-   * Called when a guard of the plan did not hold, of these steps or of another. Throws what ends the write, with nothing
-   * done, where these will not hold any more; else another attempt is made.
+   * Called when a guard of the plan did not hold, of these steps or of another. Throws what ends the write, with
+   * nothing done, where these will not hold any more; else another attempt is made.
    */
   missed(): Maybe<void>;
 }
