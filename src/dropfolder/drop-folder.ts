@@ -164,7 +164,10 @@ export class DropFolder {
       const end = await run.run(signal);
       if (!end) return;
       result[end]++;
-      this.#log.info({ name, delivery: held.claim.token, result: end }, 'a dropped file is done');
+      this.#log[end === 'processed' ? 'info' : 'warn'](
+        { name, delivery: held.claim.token, result: end },
+        'a dropped file is done',
+      );
     } catch (error) {
       // Another may be able to, or this process later.
       await this.#claims.release(run.held);

@@ -23,6 +23,8 @@ import type { End, Results } from './result.js';
 import { type Item, LdifSource, type RecordSource } from './source.js';
 import { validate } from './validate.js';
 
+/** How often a record may have been done by nobody where a plan says that somebody has done it. */
+const MOST_STILL = 10;
 /** Characters of a reason that are kept. */
 const MAX_REASON = 500;
 
@@ -123,12 +125,18 @@ export class FileRun {
     const { partition, results } = this.#tools;
     if (!this.#held.claim.begun && !(await this.#begin())) return undefined;
     const { token } = this.#held.claim;
-    for (;;) {
+    for (let last = -1, still = 0; ; ) {
       const state = await readDrop(partition.store, token);
       // Where the row has gone the receipt is in place.
       if (!state) return results.goOn(this.#held);
       if (await this.#applyFrom(state, source, signal)) break;
       if (!(await this.#tools.claims.isHeld(this.#held))) return undefined;
+      still = state.done === last ? still + 1 : 0;
+      last = state.done;
+      if (still === MOST_STILL)
+        throw new Error(
+          `record ${last + 1} cannot be done; was ${this.#held.path} given another name? Give it back its own`,
+        );
     }
     const state = await readDrop(partition.store, token);
     return state ? results.end(this.#held, source, state) : results.goOn(this.#held);

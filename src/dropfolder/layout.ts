@@ -134,21 +134,25 @@ export async function openClaimed(path: string | Buffer, maxBytes: number): Prom
 }
 
 /**
- * Writes a file for its owner alone, whole and durable, in place of any of the name; `part`: where it is written first.
- * Whoever wants it to stay there syncs its folder.
+ * Writes a file whole and durable, in place of any of the name; `part`: where it is written first, `mode`: who may read
+ * it. Whoever wants it to stay there syncs its folder.
  */
 export async function writeWhole(
   path: string,
   part: string,
   content: AsyncIterable<Buffer> | Iterable<Buffer>,
+  mode: number,
 ): Promise<void> {
-  await writePart(part, content, 0o600);
+  await writePart(part, content, mode);
   await rename(part, path);
 }
 
+export const OWNER_ALONE = 0o600;
+export const EVERYBODY = 0o644;
+
 /** The same of a short text that all may read, where nothing has the name. Gives whether it was written. */
 export async function writeNew(path: string, part: string, text: string): Promise<boolean> {
-  await writePart(part, [Buffer.from(text)], 0o644);
+  await writePart(part, [Buffer.from(text)], EVERYBODY);
   try {
     await link(part, path);
     return true;

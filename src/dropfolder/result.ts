@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { type DropState, endDrop, type Refusal, readRefusals } from '../partition/model/drop-rows.js';
 import type { Store } from '../store/contract.js';
 import type { Claims, Held } from './claims.js';
-import { hasCode, isThere, type Layout, type Place, writeNew, writeWhole } from './layout.js';
+import { EVERYBODY, hasCode, isThere, type Layout, OWNER_ALONE, type Place, writeNew, writeWhole } from './layout.js';
 import { type FileName, newToken, parseFileName } from './names.js';
 import type { RecordSource } from './source.js';
 
@@ -104,7 +104,7 @@ export class Results {
   }
 
   async #end(held: Held, outcome: Outcome, rejects: AsyncIterable<Buffer> | undefined): Promise<End> {
-    if (rejects) await writeWhole(this.#rejectsPath(held), this.#claims.part(held), rejects);
+    if (rejects) await writeWhole(this.#rejectsPath(held), this.#claims.part(held), rejects, OWNER_ALONE);
     await this.#layout.sync('processing');
     const receipt = receiptOf(held, outcome);
     const text = textOf(receipt);
@@ -141,7 +141,7 @@ export class Results {
     const reply = await this.#layout.reply(replyTo);
     const part = reply.path('working', basename(this.#claims.part(held)));
     const text = Buffer.from(textOf(receipt));
-    await writeWhole(reply.path('target', `${name}.receipt.json`), part, [text]);
+    await writeWhole(reply.path('target', `${name}.receipt.json`), part, [text], EVERYBODY);
     await reply.sync('target');
   }
 

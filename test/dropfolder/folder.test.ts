@@ -1,4 +1,14 @@
-import { chmodSync, mkdirSync, renameSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { pino } from 'pino';
@@ -115,7 +125,8 @@ describe('a drop folder', () => {
     drop.drop('4.1.T..corr.answers', unit('a'));
     await drop.pass(fixture);
     const reply = join(drop.root, 'answers/incoming/target/4.1.T..corr.answers.receipt.json');
-    expect(statSync(reply).isFile()).to.equal(true);
+    expect(statSync(reply).mode & 0o777).to.equal(0o644);
+    expect(readFileSync(reply, 'utf8')).to.equal(drop.text('processed', '4.1.T..corr.answers.receipt.json'));
     expect(drop.receipt('processed', '4.1.T..corr.answers')).to.include({ correlation: 'corr', applied: 1 });
   });
 
@@ -217,6 +228,27 @@ describe('a drop folder', () => {
       hr,
     ]);
     expect(await refusal({ as: fixture.dn(`cn=nobody,${SUFFIX}`) })).to.match(/is not there; add the entry/);
+  });
+
+  it('leaves a file alone whose claim was given another name, and says so', async () => {
+    drop.drop('f.ldif', `${unit('a')}dn: ${unitDn('b')}\nchangetype: delete\n\n`);
+    const stop = new AbortController();
+    const commit = fixture.store.commit.bind(fixture.store);
+    let left = 2;
+    fixture.store.commit = (plan) => commit(plan).then(() => void (--left === 0 && stop.abort()));
+    const log = pino({ enabled: false });
+    const first = await DropFolder.open(drop.folder, fixture.partition, dropSettings(), log);
+    await first.pass(stop.signal);
+    await first.close();
+    const [claimed] = readdirSync(drop.path('processing')).filter((name) => name.endsWith('~f.ldif'));
+    renameSync(drop.path('processing', claimed), drop.path('processing', claimed!.replace(/~.*/, '~g.ldif')));
+    const { result, log: said } = await drop.pass(fixture);
+    expect(result).to.include({ failed: 1, processed: 0, error: 0 });
+    expect(said).to.match(/record 2 cannot be done; was .*~g.ldif given another name/);
+    const [named] = drop.names('processing');
+    renameSync(drop.path('processing', named), drop.path('target', named!.replace(/~.*/, '~f.ldif')));
+    await drop.pass(fixture);
+    expect(drop.receipt('error', 'f.ldif')).to.include({ records: 2, applied: 1, refused: 1 });
   });
 
   it('takes files as they come until it is told to end', async () => {
