@@ -36,9 +36,10 @@ for (const engine of ENGINES) {
     /** The file has been done `times` times, each of its records once. */
     async function expectDone(times: number): Promise<void> {
       expect(await fixture.values(COUNTER, 'uidNumber')).to.deep.equal([String(2 * times)]);
-      const { records, applied, refused: notDone, errors } = drop.receipts().at(-1)!;
-      expect({ records, applied, notDone }).to.deep.equal({ records: 4, applied: 3, notDone: 1 });
-      expect(errors).to.have.lengthOf(1);
+      for (const { records, applied, refused: notDone, errors } of drop.receipts()) {
+        expect({ records, applied, notDone }).to.deep.equal({ records: 4, applied: 3, notDone: 1 });
+        expect(errors).to.have.lengthOf(1);
+      }
       expect(drop.receipts()).to.have.lengthOf(times);
       const rejects = drop.names('error').filter((name) => name.endsWith('.rejects.ldif'));
       expect(rejects).to.have.lengthOf(times);
@@ -112,6 +113,36 @@ for (const engine of ENGINES) {
           await expectDone(drop.receipts().length);
         }
       }
+    });
+
+    it('are not applied too late, where nothing but the row of the file tells that they were', async () => {
+      const gone = `dn: ou=one,${SUFFIX}\nchangetype: delete\n\n`;
+      // The other does all of the file, or its first two records.
+      for (const commits of [Infinity, 3]) {
+        const { store } = fixture;
+        const commit = store.commit.bind(store);
+        const stop = new AbortController();
+        const other = await open(fixture.partition, SHORT);
+        let left = commits;
+        store.commit = async (plan) => {
+          // The first makes the row, the second would add the entry: by then it has come and gone again.
+          if (!plan.steps.some((step) => step.table === 'changes')) return commit(plan);
+          store.commit = (one) => commit(one).then(() => void (--left === 1 && stop.abort()));
+          await other.settle(stop.signal);
+          store.commit = commit;
+          return commit(plan);
+        };
+        const slow = await open(fixture.partition, LONG);
+        drop.drop('f.ldif', unit('one') + gone + increment);
+        await slow.pass();
+        store.commit = commit;
+        for (const one of [slow, other]) await one.close();
+        await drop.pass(fixture);
+        expect(await fixture.find('(ou=one)'), 'what had gone').to.deep.equal([]);
+        for (const receipt of drop.receipts()) expect(receipt).to.include({ records: 3, applied: 3, refused: 0 });
+        expect(await dropRows(store)).to.deep.equal([]);
+      }
+      expect(await fixture.values(COUNTER, 'uidNumber')).to.deep.equal(['2']);
     });
 
     it('are gone on with by another process, at once, when one is told to end', async () => {
