@@ -19,8 +19,25 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
   jobs: ['partition', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
+  records: ['cache', 'ldap', 'ldif', 'partition', 'password', 'schema', 'server'],
+  dropfolder: ['access', 'ldap', 'ldif', 'partition', 'password', 'records', 'schema', 'server', 'store'],
   server: ['access', 'bytes', 'cache', 'jobs', 'protocol', 'partition', 'schema', 'password', 'ldap'],
-  cli: ['access', 'cache', 'jobs', 'server', 'partition', 'store', 'schema', 'ldif', 'password', 'protocol', 'ldap'],
+  cli: [
+    ...[
+      'access',
+      'cache',
+      'dropfolder',
+      'jobs',
+      'server',
+      'partition',
+      'records',
+      'store',
+      'schema',
+      'ldif',
+      'password',
+    ],
+    ...['protocol', 'ldap'],
+  ],
 };
 
 /** Packages that only these rooms may import. */
@@ -40,8 +57,9 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   croner: ['jobs'],
   'cli-progress': ['cli'],
   diff: ['cli'],
-  yaml: ['access', 'cli'],
-  pino: ['server', 'cli'],
+  'csv-parse': ['dropfolder'],
+  yaml: ['access', 'cli', 'dropfolder'],
+  pino: ['server', 'cli', 'dropfolder'],
 };
 
 /**

@@ -1,4 +1,5 @@
 import { LdapError } from '../ldap/ldap-error.js';
+import { storeFailureOf } from '../partition/model/store-errors.js';
 import { StoreError, type StoreErrorCode } from '../store/store-error.js';
 
 /** What a command's process ends with. */
@@ -38,12 +39,6 @@ const SYSTEM_ERRORS: Readonly<Record<string, string>> = {
 
 function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && 'syscall' in error;
-}
-
-/** The store's own error behind an LDAP one, where the store failed; undefined where the request was at fault. */
-export function storeFailureOf(error: unknown): StoreError | undefined {
-  const cause = error instanceof LdapError ? error.cause : error;
-  return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;
 }
 
 /** What to do, behind the message of a store's failure. */

@@ -22,6 +22,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   init: async () => (await import('./commands/init.js')).addInit,
   serve: async () => (await import('./commands/serve.js')).addServe,
   import: async () => (await import('./commands/import.js')).addImport,
+  dropfolder: async () => (await import('./commands/dropfolder.js')).addDropFolder,
   export: async () => (await import('./commands/export.js')).addExport,
   check: async () => (await import('./commands/check.js')).addCheck,
   repair: async () => (await import('./commands/check.js')).addRepair,

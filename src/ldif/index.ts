@@ -15,6 +15,7 @@ export type {
 export { LdifParser } from './parser.js';
 export { readLdif } from './read.js';
 export {
+  formatChange,
   formatComment,
   formatEntry,
   formatEntryPieces,

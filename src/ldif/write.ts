@@ -1,5 +1,5 @@
 import type { PartialAttribute } from '../ldap/ldap-types.js';
-import type { LdifRecord } from './ldif-types.js';
+import type { LdifAdd, LdifDelete, LdifModify, LdifRecord, LdifRename } from './ldif-types.js';
 
 export interface LdifWriteOptions {
   /** Fold lines at 76 columns (RFC 2849, note 2); true unless told. */
@@ -122,3 +122,28 @@ export function formatComment(text: string): Buffer {
 
 /** The line that begins a file. */
 export const VERSION_LINE = Buffer.from('version: 1\n\n');
+
+/** A change record, the blank line after it included; controls are left out. */
+export function formatChange(record: LdifAdd | LdifDelete | LdifModify | LdifRename): Buffer {
+  let text = line('dn', Buffer.from(record.dn), true);
+  const add = (name: string, value: string | Buffer): void => {
+    text += line(name, Buffer.from(value as string), true);
+  };
+  const addValues = ({ type, values }: PartialAttribute): void => {
+    for (const value of values) add(type, value);
+  };
+  add('changetype', record.kind);
+  if (record.kind === 'add') record.attributes.forEach(addValues);
+  else if (record.kind === 'modify') {
+    for (const { operation, attribute } of record.changes) {
+      add(operation, attribute.type);
+      addValues(attribute);
+      text += '-\n';
+    }
+  } else if (record.kind === 'modrdn') {
+    add('newrdn', record.newRdn);
+    add('deleteoldrdn', record.deleteOldRdn ? '1' : '0');
+    if (record.newSuperior !== undefined) add('newsuperior', record.newSuperior);
+  }
+  return Buffer.from(text + '\n', 'latin1');
+}

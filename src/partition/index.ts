@@ -7,7 +7,7 @@ export { LongWork } from './model/long-work.js';
 export type { Piecework } from './model/piecework.js';
 export { openSchema, storedSource } from './model/schema-row.js';
 export { isPassword, MAX_PASSWORDS } from './model/secrets.js';
-export { type Damage, damageOf } from './model/store-errors.js';
+export { type Damage, damageOf, storeFailureOf } from './model/store-errors.js';
 export { largeQualifiers, MASTER } from './model/tables.js';
 export { LONG_ROW } from './model/thresholds.js';
 export { parseUuid, uuidText } from './model/uuid.js';

@@ -1,12 +1,11 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
-import { isComputed, type Partition } from '../../partition/index.js';
+import { isComputed, type Partition, storeFailureOf } from '../../partition/index.js';
 import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory.js';
 import type { PasswordPolicy } from '../../password/index.js';
-import { storeFailureOf } from '../exit.js';
-import { applyChange, type ChangeRecord } from './apply.js';
+import { applyChange, type ChangeRecord } from '../../records/apply.js';
+import { ImportedPasswords, PasswordCounts } from '../../records/passwords.js';
 import type { ImportJournal } from './journal.js';
-import { ImportedPasswords, PasswordCounts } from './passwords.js';
 import { Refusals } from './refusals.js';
 import type { Rejected, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';

@@ -1,7 +1,7 @@
 import type { LdapError, ResultName } from '../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import type { AttributeDescription, AttributeType, Rdn } from '../../schema/schema-types.js';
-import type { Maybe } from '../../store/contract.js';
+import type { Maybe, PlanStep } from '../../store/contract.js';
 import type { Node } from './node.js';
 import type { Viewer } from './viewer.js';
 
@@ -92,8 +92,20 @@ export interface Entry {
   readonly row: Buffer;
 }
 
+/** What comes true together with a write, or not at all. */
+export interface Also {
+  /** Go into the plan of the change, on rows that no entry has. */
+  readonly steps: readonly PlanStep[];
+  /**
+   * Called when a guard of the plan did not hold, of these steps or of another. Throws what ends the write, with
+   * nothing done, where these will not hold any more; else another attempt is made.
+   */
+  missed(): Maybe<void>;
+}
+
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
+  readonly also?: Also | undefined;
   /** Throws `LongWork`, with nothing done, where the entry is so long that the event loop would stand still. */
   readonly leaveLong?: boolean;
 }

@@ -56,3 +56,9 @@ export function damageOf(error: unknown): Damage | undefined {
   if (!isDamage(cause)) return undefined;
   return { table: cause.table, key: cause.key?.toString('hex'), message: cause.message };
 }
+
+/** The store's own error behind an LDAP one, where the store failed; undefined where the request was at fault. */
+export function storeFailureOf(error: unknown): StoreError | undefined {
+  const cause = error instanceof LdapError ? error.cause : error;
+  return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;
+}

@@ -45,6 +45,7 @@ export async function addDraft(
     name: dn.norm,
     asked,
     ahead,
+    also: options.also,
     find: () => placeFor(context, dn, asked.actor, options),
     async change({ node, obstacle }) {
       const again = id !== undefined;

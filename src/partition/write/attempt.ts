@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Actor, Asked } from '../model/directory.js';
+import type { Actor, Also, Asked } from '../model/directory.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { seenError } from '../tree/sight.js';
 import type { Change } from './change.js';
@@ -17,6 +17,8 @@ export interface Write<F extends Target> {
   readonly asked: Asked;
   /** Where large values are written before the plan that makes them visible. */
   readonly ahead: LargeAhead;
+  /** What its plan does besides. */
+  readonly also?: Also | undefined;
   /** Reads the entry that the plan will guard. */
   find(): Promise<F>;
   /** What is done to it. */
@@ -29,7 +31,7 @@ export interface Write<F extends Target> {
  */
 export async function write<F extends Target>(
   context: WriteContext,
-  { name, asked, ahead, ...work }: Write<F>,
+  { name, asked, ahead, also, ...work }: Write<F>,
 ): Promise<Change> {
   refuseAsked(context, asked);
   return retrying(
@@ -45,11 +47,12 @@ export async function write<F extends Target>(
       if (change.obstacle) throw change.obstacle;
       const large = change.after && newLarge(change.after);
       const written = large && (await ahead.write(change.id, large));
-      await context.store.commit(planOf(context, [{ change, written }], steps));
+      await context.store.commit(planOf(context, [{ change, written }], also ? [...steps, ...also.steps] : steps));
       context.shared.expire();
       return change;
     },
     ahead,
+    also,
   );
 }
 
@@ -79,6 +82,7 @@ async function retrying<T>(
   actor: Actor,
   attempt: () => Promise<T>,
   ahead: LargeAhead,
+  also: Also | undefined,
 ): Promise<T> {
   let line: string | undefined;
   const enter = async (): Promise<void> => {
@@ -99,6 +103,7 @@ async function retrying<T>(
         if (!isGuard) throw error;
         if (tries === MAX_TRIES)
           throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+        if (also) await unlessMissed(also, ahead);
       }
       if (line !== undefined && tries % TRIES_IN_TURN === 0) {
         context.lines.leave(line);
@@ -114,6 +119,15 @@ async function retrying<T>(
     }
   } finally {
     if (line !== undefined) context.lines.leave(line);
+  }
+}
+
+async function unlessMissed(also: Also, ahead: LargeAhead): Promise<void> {
+  try {
+    await also.missed();
+  } catch (error) {
+    await ahead.tidy();
+    throw error;
   }
 }
 

@@ -21,6 +21,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     name: dn.norm,
     asked: { op: 'delete', actor, changes: [] },
     ahead,
+    also: options.also,
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
   });

@@ -43,6 +43,7 @@ export async function modify(
     name: dn.norm,
     asked,
     ahead,
+    also: options.also,
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =

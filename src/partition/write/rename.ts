@@ -46,6 +46,7 @@ export async function rename(
     name: dn.norm,
     asked: { op: 'rename', actor, changes: [], rdn },
     ahead,
+    also: options.also,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {
       if (shared.isSuffix(dn)) {

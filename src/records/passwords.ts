@@ -1,7 +1,7 @@
-import { BoundedMap } from '../../cache/bounded-map.js';
-import { LdapError } from '../../ldap/ldap-error.js';
-import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
-import { isPassword } from '../../partition/index.js';
+import { BoundedMap } from '../cache/bounded-map.js';
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
+import { isPassword } from '../partition/index.js';
 import {
   clearText,
   givenAs,
@@ -10,10 +10,10 @@ import {
   MAX_STORED_BYTES,
   type PasswordPolicy,
   tooDearOf,
-} from '../../password/index.js';
-import type { Schema } from '../../schema/index.js';
-import { lockingValues } from '../../server/passwords/account-lock.js';
-import { credentialsAfter } from '../../server/passwords/credentials.js';
+} from '../password/index.js';
+import type { Schema } from '../schema/index.js';
+import { lockingValues } from '../server/passwords/account-lock.js';
+import { credentialsAfter } from '../server/passwords/credentials.js';
 
 const MAX_KNOWN = 1000;
 /** Entries with foreign passwords that are named. */

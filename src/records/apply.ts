@@ -1,17 +1,16 @@
-import { LdapError } from '../../ldap/ldap-error.js';
-import type { Modification } from '../../ldap/ldap-types.js';
-import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../../ldif/index.js';
-import type { Partition, Target } from '../../partition/index.js';
-import type { Actor } from '../../partition/model/directory.js';
-import type { Dn } from '../../schema/schema-types.js';
-import { Credentials } from '../../server/passwords/credentials.js';
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Modification } from '../ldap/ldap-types.js';
+import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../ldif/index.js';
+import type { Partition, Target } from '../partition/index.js';
+import type { Actor, WriteOptions } from '../partition/model/directory.js';
+import type { Dn } from '../schema/schema-types.js';
+import { Credentials } from '../server/passwords/credentials.js';
 import { type ImportedPasswords, PasswordCounts } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 
-/** RFC 3296. An import treats referrals as entries with or without it. */
+/** RFC 3296. Referrals are treated as entries with or without it. */
 const MANAGE_DSA_IT = '2.16.840.1.113730.3.4.2';
-const OPTIONS = { manageDsaIT: true } as const;
 
 function checkControls(controls: readonly LdifControl[]): void {
   const unknown = controls.find((control) => control.critical && control.oid !== MANAGE_DSA_IT);
@@ -24,7 +23,7 @@ function checkControls(controls: readonly LdifControl[]): void {
 
 /**
  * Carries one change record out, and adds to the counts. Throws `LdapError` when it is refused; nothing has changed
- * then.
+ * then. `also`: what goes into the plan of the change.
  */
 export async function applyChange(
   partition: Partition,
@@ -32,20 +31,22 @@ export async function applyChange(
   actor: Actor,
   passwords: ImportedPasswords,
   counts: PasswordCounts,
+  also?: WriteOptions['also'],
 ): Promise<void> {
+  const options = { manageDsaIT: true, also };
   checkControls(record.controls);
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
     case 'add':
-      await partition.add(dn, passwords.attributes(record.dn, record.attributes, counts), actor, OPTIONS);
+      await partition.add(dn, passwords.attributes(record.dn, record.attributes, counts), actor, options);
       return;
     case 'delete':
-      return partition.delete(dn, actor, OPTIONS);
+      return partition.delete(dn, actor, options);
     case 'modify':
-      return modify(partition, dn, record, actor, passwords, counts);
+      return modify(partition, dn, record, actor, passwords, counts, options);
     case 'modrdn': {
       const { newRdn, deleteOldRdn, newSuperior } = record;
-      return partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actor, OPTIONS);
+      return partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actor, options);
     }
   }
 }
@@ -58,15 +59,16 @@ async function modify(
   actor: Actor,
   passwords: ImportedPasswords,
   counts: PasswordCounts,
+  options: WriteOptions,
 ): Promise<void> {
   const brought = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
-  if (!passwords.anyIn(brought)) return partition.modify(dn, changes, actor, OPTIONS);
+  if (!passwords.anyIn(brought)) return partition.modify(dn, changes, actor, options);
   const credentials = new Credentials(partition.descriptions);
   let made = new PasswordCounts();
   const changesOf = ({ row }: Target): readonly Modification[] => {
     made = new PasswordCounts();
     return passwords.changes(changes, credentials.ofRow(row).passwords, made);
   };
-  await partition.modify(dn, changesOf, actor, OPTIONS);
+  await partition.modify(dn, changesOf, actor, options);
   counts.add(made);
 }

@@ -1,0 +1,106 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { csvSourceBy, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
+import { dryRun } from '../../dropfolder/dry-run.js';
+import { DropError } from '../../dropfolder/layout.js';
+import { policyOf } from '../../server/passwords/passwords.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
+import { CliError, counted } from '../exit.js';
+import { createLog } from '../log.js';
+import { directoryCommand, type Settings, settingsOf } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  Apply each LDIF file that is moved to drop/incoming/target, until SIGTERM; beside a server, or on several machines:
+    mkdir drop && rowan dropfolder drop --data data
+
+  From cron: what is there now, by the rights of a service account:
+    rowan dropfolder drop --data data --once --as cn=hr,ou=services,dc=example,dc=com
+
+  A producer writes elsewhere and moves the file when it is whole:
+    cp people.ldif drop/incoming/working/ && mv drop/incoming/working/people.ldif drop/incoming/target/
+
+docs/dropfolder.md has recipes: names that say priority and expiry, receipts, refused records.
+`;
+
+const GIB = 2 ** 30;
+
+interface DropFlags {
+  readonly as?: string;
+  readonly mapping?: string;
+  readonly dryRun?: boolean;
+  readonly once?: boolean;
+  readonly validateFirst?: boolean;
+  readonly maxBytes: number;
+  readonly lease: number;
+  readonly poll: number;
+}
+
+function number(text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError('a number above 0 is wanted.');
+  return value;
+}
+
+function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: DropFlags): DropFolderSettings {
+  const { maxBytes, lease, poll, mapping, validateFirst = false } = flags;
+  return {
+    ...{ maxBytes, lease, poll, mapping, validateFirst },
+    as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
+    policy: policyOf(config),
+  };
+}
+
+async function work(directory: OpenDirectory, settings: Settings, folder: string, flags: DropFlags): Promise<void> {
+  if (flags.dryRun) {
+    const csvSource = csvSourceBy(flags.mapping, directory.partition);
+    for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
+      process.stdout.write(`${line}\n`);
+    return;
+  }
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end);
+  const drop = await DropFolder.open(
+    folder,
+    directory.partition,
+    settingsFor(directory, settings, flags),
+    createLog(settings.config),
+  );
+  try {
+    if (flags.once) tell(await drop.settle(stop.signal));
+    else await drop.run(stop.signal);
+  } finally {
+    await drop.close();
+  }
+}
+
+function tell({ processed, error, expired, failed }: PassResult): void {
+  process.stdout.write(
+    `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left\n`,
+  );
+  if (error + failed > 0)
+    throw new CliError('files were refused, wholly or in part: see the receipts in incoming/error');
+}
+
+export function addDropFolder(program: Command): void {
+  directoryCommand(program, 'dropfolder', 'apply LDIF and CSV files that are moved into a folder')
+    .argument('<folder>', 'the drop folder; incoming/target and others are made below it')
+    .option('--once', 'end when nothing is left to do, instead of waiting for files')
+    .option('--as <dn>', 'by the rights of this entry (default: the administrator)')
+    .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
+    .option('--dry-run', 'print what the files in target would change, and change nothing')
+    .option('--validate-first', 'check a whole file against the schema before its first record is applied')
+    .option('--max-bytes <number>', 'refuse longer files', number, GIB)
+    .option('--lease <seconds>', 'take the files over of a process that has said nothing for so long', number, 60)
+    .option('--poll <seconds>', 'look for files at least so often', number, 5)
+    .addHelpText('after', EXAMPLES)
+    .action(async (folder: string, flags: DropFlags, command: Command) => {
+      const settings = settingsOf(command);
+      try {
+        await withDirectory(settings, {}, (directory) => work(directory, settings, folder, flags));
+      } catch (error) {
+        if (error instanceof DropError) throw new CliError(error.message, { cause: error });
+        throw error;
+      }
+    });
+}

@@ -1,0 +1,80 @@
+import { LdapError } from '../ldap/ldap-error.js';
+import type { PartialAttribute } from '../ldap/ldap-types.js';
+import type { Partition } from '../partition/index.js';
+import type { ChangeRecord } from '../records/apply.js';
+import type { FileSettings, FileTools } from './file-run.js';
+import { DropError, Layout, openClaimed, printable } from './layout.js';
+import { nameFault, parseFileName } from './names.js';
+import { LdifSource } from './source.js';
+
+/** What dropped files would change, line by line; nothing is changed or moved. Secrets are not told. */
+export async function* dryRun(
+  folder: string,
+  partition: Partition,
+  { maxBytes, csvSource }: Pick<FileSettings, 'maxBytes'> & Pick<FileTools, 'csvSource'>,
+): AsyncGenerator<string> {
+  const layout = await Layout.open(folder);
+  for (const bytes of (await layout.names('target')).sort(Buffer.compare)) {
+    const name = bytes.toString();
+    yield `${printable(name)}:`;
+    try {
+      const fault = nameFault(bytes);
+      if (fault !== undefined) throw new DropError(fault);
+      const file = await openClaimed(layout.path('target', name), maxBytes);
+      try {
+        const source = parseFileName(name).isCsv ? await csvSource(file) : new LdifSource(file);
+        for await (const { line, change } of source.items(0)) yield* told(partition, line, change);
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      if (!(error instanceof DropError)) throw error;
+      yield `  refused: ${error.message}`;
+    }
+  }
+}
+
+async function* told(
+  partition: Partition,
+  line: number,
+  change: () => ChangeRecord | undefined | Promise<ChangeRecord | undefined>,
+): AsyncGenerator<string> {
+  try {
+    const record = await change();
+    if (record) yield* toldRecord(partition, record);
+  } catch (error) {
+    if (!(error instanceof LdapError)) throw error;
+    yield `  refused: line ${line}: ${error.message}`;
+  }
+}
+
+async function* toldRecord(partition: Partition, record: ChangeRecord): AsyncGenerator<string> {
+  const { schema } = partition;
+  const shown = ({ type, values }: PartialAttribute): string => {
+    if (values.length === 0) return '(none)';
+    return schema.requireDescription(type).type.secret ? '(secret)' : printable(values.map(String).join(', '));
+  };
+  switch (record.kind) {
+    case 'add':
+      yield `  add ${record.dn}`;
+      for (const attribute of record.attributes) yield `    ${attribute.type}: ${shown(attribute)}`;
+      return;
+    case 'delete':
+      yield `  remove ${record.dn}`;
+      return;
+    case 'modrdn':
+      yield `  rename ${record.dn} to ${record.newRdn}${record.newSuperior ? ` below ${record.newSuperior}` : ''}`;
+      return;
+    case 'modify': {
+      const entry = await partition.read(schema.parseDn(record.dn), { manageDsaIT: true });
+      yield `  change ${record.dn}`;
+      for (const { operation, attribute } of record.changes) {
+        const { type } = schema.requireDescription(attribute.type);
+        const values = entry.attributes.filter((one) => one.type === type).flatMap((one) => one.values);
+        const before = shown({ type: attribute.type, values });
+        if (operation === 'replace') yield `    ${attribute.type}: ${before} -> ${shown(attribute)}`;
+        else yield `    ${attribute.type}: ${before}, ${operation} ${shown(attribute)}`;
+      }
+    }
+  }
+}

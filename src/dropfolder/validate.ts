@@ -1,0 +1,59 @@
+import { LdapError } from '../ldap/ldap-error.js';
+import type { Partition } from '../partition/index.js';
+import { draftFromAttributes } from '../partition/model/draft.js';
+import { completeClasses, completeRdn } from '../partition/write/complete.js';
+import type { ChangeRecord } from '../records/apply.js';
+import type { Schema } from '../schema/schema.js';
+import type { RecordSource } from './source.js';
+
+/** What is wrong with the records of a file by the schema alone. */
+export interface Faults {
+  readonly count: number;
+  /** The first of them. */
+  readonly errors: readonly { readonly line: number; readonly reason: string }[];
+}
+
+const MOST_ERRORS = 10;
+
+/** Checks each record of a file, and changes nothing. What an entry will be that is modified is not looked at. */
+export async function validate({ schema }: Partition, source: RecordSource): Promise<Faults> {
+  const errors: Faults['errors'][number][] = [];
+  let count = 0;
+  for await (const item of source.items(0)) {
+    try {
+      const record = await item.change();
+      if (record) checkRecord(schema, record);
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      count++;
+      if (errors.length < MOST_ERRORS) errors.push({ line: item.line, reason: `${error.result}: ${error.message}` });
+    }
+  }
+  return { count, errors };
+}
+
+function checkRecord(schema: Schema, record: ChangeRecord): void {
+  const dn = schema.parseDn(record.dn);
+  switch (record.kind) {
+    case 'add': {
+      const draft = draftFromAttributes(schema, record.attributes);
+      completeClasses(schema, draft);
+      if (dn.rdns[0]) completeRdn(draft, schema, dn.rdns[0]);
+      const attributes = draft.attributes.map(({ description, values }) => ({
+        description,
+        values: values.map(({ bytes }) => bytes),
+      }));
+      if (dn.rdns[0]) schema.checkEntry(attributes, dn.rdns[0], { system: true });
+      return;
+    }
+    case 'modify':
+      for (const { operation, attribute } of record.changes) {
+        if (operation === 'delete') schema.requireDescription(attribute.type);
+        else schema.checkValues(schema.requireStorable(attribute.type), attribute.values);
+      }
+      return;
+    case 'modrdn':
+      schema.parseRdn(record.newRdn);
+      if (record.newSuperior !== undefined) schema.parseDn(record.newSuperior);
+  }
+}
