@@ -1,10 +1,11 @@
 import type { Logger } from 'pino';
-import { Scheduler, standardJobs } from '../jobs/index.js';
+import { Scheduler } from '../jobs/index.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
 import { tellOutages } from '../server/services/outages.js';
 import type { Config } from '../server/settings/index.js';
 import { StoreError } from '../store/store-error.js';
+import { jobsOf } from './jobs.js';
 
 /** How often what is not finished is looked for, in milliseconds. */
 const EVERY_MS = 60_000;
@@ -28,7 +29,7 @@ export class Maintenance {
     this.#partition = partition;
     this.#log = log;
     this.#everyMs = everyMs;
-    this.#scheduler = new Scheduler(partition.store, standardJobs(partition, config), {
+    this.#scheduler = new Scheduler(partition.store, jobsOf(partition, config, log), {
       done: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
       failed: (job, error) => this.#tell(job, error, 'a job failed'),
     });

@@ -2,7 +2,9 @@ import type { Job } from './job.js';
 import type { JobRow } from './job-rows.js';
 import { nextStart, OFF } from './schedule.js';
 
-const timeText = (time: number | undefined): string => (time === undefined ? 'never' : new Date(time).toISOString());
+/** ISO 8601 of milliseconds since 1970. */
+export const timeText = (time: number | undefined): string =>
+  time === undefined ? 'never' : new Date(time).toISOString();
 
 /** When the job ran last, for how long, and what came of it. */
 export function lastRun({ state }: JobRow): string {

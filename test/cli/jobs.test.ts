@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { readJob } from '../../src/jobs/index.js';
@@ -43,6 +45,19 @@ describe('cli: jobs', () => {
     const refused = await rowan(['serve', '--data', sandbox.data, ...given]);
     expect(refused.code).to.equal(2);
     expect(refused.stderr).to.match(/must be a cron pattern of five fields, such as "30 3 \* \* \*", or off: .*61/);
+  });
+
+  it('runs job dropfolder where the configuration has a folder, by the rights that it names', async () => {
+    const drop = sandbox.path('drop');
+    const lines = [`data: ${sandbox.data}`, 'dropfolder:', `  folder: ${drop}`, `  as: ${ADMIN}`];
+    writeFileSync(sandbox.path('rowan.yaml'), lines.map((line) => `${line}\n`).join(''));
+    mkdirSync(drop, { mode: 0o700 });
+    const run = () => rowanDoes(['jobs', 'run', 'dropfolder', '--config', sandbox.path('rowan.yaml')]);
+    expect(await run()).to.equal('0 files processed, 0 with refused records, 0 expired, 0 left\n');
+    const text = 'dn: ou=dropped,dc=example,dc=com\nobjectClass: organizationalUnit\nou: dropped\n';
+    writeFileSync(join(drop, 'incoming/target/unit.ldif'), text);
+    expect(await run()).to.equal('1 files processed, 0 with refused records, 0 expired, 0 left\n');
+    expect(await rowanDoes(['export', '--data', sandbox.data, '--filter', '(ou=dropped)'])).to.contain('ou=dropped');
   });
 
   it('a server purges at its time what is older than it is kept, and cn=Jobs,cn=Monitor tells of it', async () => {

@@ -24,7 +24,7 @@ export interface ClaimantArgs {
   readonly after: number;
 }
 
-/** `claimant-child.js ARGS`: works on a drop folder until it kills itself, or is told to end by SIGTERM. */
+/** `claimant-child.js ARGS`: two claimants of a drop folder, until it kills itself or is told to end by SIGTERM. */
 const [, program, given] = process.argv;
 if (program === CLAIMANT) {
   const { folder, lmdb, hbase, lease, commits, after } = JSON.parse(given!) as ClaimantArgs;
@@ -45,8 +45,11 @@ if (program === CLAIMANT) {
   process.once('SIGTERM', () => stop.abort());
   const partition = await Partition.open(store, testSchema());
   const log = pino({ level: 'error' }, process.stderr);
-  const drop = await DropFolder.open(folder, partition, dropSettings({ lease, poll: lease / 5 }), log);
-  await drop.run(stop.signal);
-  await drop.close();
+  const claimant = async (): Promise<void> => {
+    const drop = await DropFolder.open(folder, partition, dropSettings({ lease, poll: lease / 5 }), log);
+    await drop.run(stop.signal);
+    await drop.close();
+  };
+  await Promise.all([claimant(), claimant()]);
   await partition.close();
 }

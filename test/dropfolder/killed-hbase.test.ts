@@ -9,7 +9,7 @@ import { Drop } from './drop.js';
 
 const FILES = rounds(10, 200);
 
-describe('claimants of a drop folder at two front ends over HBase, killed with -9', () => {
+describe('eight claimants of a drop folder at four front ends over HBase, killed with -9', () => {
   const drop = new Drop();
   after(() => drop.remove());
 
@@ -23,7 +23,7 @@ describe('claimants of a drop folder at two front ends over HBase, killed with -
       await makeCounters(fixture);
       const expected = dropFiles(drop, FILES, random);
       const claimants = new Claimants({ folder: drop.folder, hbase: settings, lease: 1 }, random, 20);
-      await claimants.work(2, () => isDone(drop));
+      await claimants.work(4, () => isDone(drop));
       expect(claimants.kills, 'how many were killed').to.be.at.least(1);
       await expectOnce(fixture, drop, expected);
       await fixture.close();

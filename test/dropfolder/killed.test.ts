@@ -11,7 +11,7 @@ import { Drop } from './drop.js';
 
 const FILES = rounds(100, 2000);
 
-describe('claimants of a drop folder on one LMDB folder, killed with -9', () => {
+describe('eight claimants of a drop folder on one LMDB folder, in four processes killed with -9', () => {
   const drop = new Drop();
   const lmdb = mkdtempSync(join(tmpdir(), 'rowan-drop-lmdb-'));
   after(() => {
@@ -27,7 +27,7 @@ describe('claimants of a drop folder on one LMDB folder, killed with -9', () => 
       await makeCounters(fixture);
       const expected = dropFiles(drop, FILES, random);
       const claimants = new Claimants({ folder: drop.folder, lmdb, lease: 1 }, random, 120);
-      await claimants.work(3, () => isDone(drop));
+      await claimants.work(4, () => isDone(drop));
       expect(claimants.kills, 'how many were killed').to.be.at.least(3);
       fixture.partition.renewReads();
       await expectOnce(fixture, drop, expected);

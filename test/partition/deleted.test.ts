@@ -272,7 +272,9 @@ for (const engine of ENGINES) {
       const all = await records();
       const { partition } = fixture;
       const day = 86_400_000;
-      const [yesterday, tomorrow] = [Date.now() - day, Date.now() + day];
+      const now = Date.now();
+      const yesterday = now - day;
+      const tomorrow = now + day;
       expect(await partition.trimChanges(yesterday)).to.equal(0);
       expect(await partition.purge(yesterday)).to.equal(0);
       await fixture.delete(ANN);

@@ -1,17 +1,10 @@
 import type { Command } from 'commander';
-import {
-  disabledStep,
-  type Job,
-  type JobRow,
-  lastRun,
-  nextRun,
-  readJob,
-  runNow,
-  standardJobs,
-} from '../../jobs/index.js';
+import { disabledStep, type Job, type JobRow, lastRun, nextRun, readJob, runNow } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { withDirectory } from '../directory.js';
 import { CliError, UsageError } from '../exit.js';
+import { jobsOf } from '../jobs.js';
+import { createLog } from '../log.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
@@ -37,7 +30,7 @@ function jobNamed(jobs: readonly Job[], name: string): Job {
 
 async function list(settings: Settings): Promise<void> {
   await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
-    for (const job of standardJobs(partition, settings.config)) {
+    for (const job of jobsOf(partition, settings.config, createLog(settings.config))) {
       const row = await readJob(partition.store, job.name);
       const lines = [`schedule  ${job.schedule}`, `last      ${lastRun(row)}`, `next      ${nextRun(job, row)}`];
       process.stdout.write(`${job.name}: ${job.about}\n${lines.map((line) => `  ${line}\n`).join('')}`);
@@ -62,7 +55,7 @@ async function runJob(partition: Partition, job: Job): Promise<void> {
 
 async function setDisabled(settings: Settings, name: string, disabled: boolean): Promise<void> {
   await withDirectory(settings, {}, async ({ partition }) => {
-    const job = jobNamed(standardJobs(partition, settings.config), name);
+    const job = jobNamed(jobsOf(partition, settings.config, createLog(settings.config)), name);
     await partition.store.commit({ steps: [disabledStep(job.name, disabled)], decisive: 0 });
     process.stdout.write(`${job.name}: ${disabled ? 'disabled' : 'enabled'}\n`);
   });
@@ -84,7 +77,7 @@ export function addJobs(program: Command): void {
     .action((name: string, _options: object, command: Command) => {
       const settings = settingsOf(command);
       return withDirectory(settings, {}, ({ partition }) =>
-        runJob(partition, jobNamed(standardJobs(partition, settings.config), name)),
+        runJob(partition, jobNamed(jobsOf(partition, settings.config, createLog(settings.config)), name)),
       );
     });
   sub('disable', 'have no server start the job by itself')

@@ -386,6 +386,38 @@ export const settings = {
     help: 'How long before its end job `certificate` warns of the certificate.',
   },
 
+  'jobs.dropfolder.schedule': {
+    kind: 'schedule',
+    default: '* * * * *',
+    help: 'When the files of `dropfolder.folder` are applied, as `jobs.purge.schedule`.',
+  },
+  'dropfolder.folder': {
+    kind: 'path',
+    help: 'Folder into which LDIF and CSV files are dropped, which job `dropfolder` applies (docs/dropfolder.md).',
+  },
+  'dropfolder.as': {
+    kind: 'text',
+    pattern: /^.{1,2000}$/,
+    form: 'a DN',
+    help: 'Entry by whose rights dropped files are applied; the administrator unless given.',
+  },
+  'dropfolder.mapping': {
+    kind: 'path',
+    help: 'YAML file that says how rows of dropped `.csv` files become entries; without it they are refused.',
+  },
+  'dropfolder.validateFirst': {
+    kind: 'boolean',
+    default: false,
+    help: 'Check a whole dropped file against the schema before its first record is applied.',
+  },
+  'dropfolder.maxBytes': {
+    kind: 'size',
+    default: 1024 ** 3,
+    min: 1024,
+    max: 1024 ** 4,
+    help: 'Longer dropped files are refused.',
+  },
+
   'schema.folders': {
     kind: 'paths',
     default: [],

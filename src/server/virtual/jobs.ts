@@ -1,18 +1,19 @@
-import { lastRun, nextRun, readJob, standardJobs } from '../../jobs/index.js';
+import { type JobRow, lastRun, nextRun, readJob, readJobs, standardJobs, timeText } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Config } from '../settings/index.js';
 import type { VirtualAttributes } from './virtual-attributes.js';
 
-/** What the directory knows of the scheduled jobs: three values of `description` a job. */
+/** What the directory knows of the scheduled jobs, in values of `description` as those of `cn=Monitor`. */
 export async function jobsAttributes(partition: Partition, config: Config): Promise<VirtualAttributes> {
   const lines: string[] = [];
-  for (const job of standardJobs(partition, config)) {
+  const jobs = standardJobs(partition, config);
+  for (const job of jobs) {
     const row = await readJob(partition.store, job.name);
-    lines.push(`${job.name}.schedule: ${job.schedule}`);
-    lines.push(`${job.name}.last: ${lastRun(row)}`);
-    lines.push(`${job.name}.next: ${nextRun(job, row)}`);
+    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, nextRun(job, row)));
   }
+  for (const row of await readJobs(partition.store))
+    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runs(row, timeText(row.state.next)));
   return [
     ['objectClass', ['top', 'monitor', 'monitoredObject', 'extensibleObject']],
     ['cn', ['Jobs']],
@@ -22,4 +23,8 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
     ['structuralObjectClass', ['monitoredObject']],
     ['hasSubordinates', ['FALSE']],
   ];
+}
+
+function runs(row: JobRow, next: string): string[] {
+  return [`${row.name}.last: ${lastRun(row)}`, `${row.name}.next: ${next}`];
 }
