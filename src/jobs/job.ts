@@ -32,6 +32,6 @@ export class JobStopped extends Error {
   override readonly name = 'JobStopped';
 
   constructor(job: string) {
-    super(`job '${job}' was stopped, because the process ends; it is run again`);
+    super(`job '${job}' was stopped, as its process was told to end`);
   }
 }

@@ -17,6 +17,15 @@ const RESULT_LENGTH = 500;
 
 const PROCESS = `${hostname()}:${process.pid}`;
 
+/** How a job is taken. */
+export interface LeaseGiven {
+  /** Ends the run before its next piece. */
+  readonly stop: AbortSignal;
+  /** What is told of a run that is stopped: `stopped` has a server start it again at once. */
+  readonly whenStopped: 'stopped' | 'failed';
+  readonly leaseMs: number;
+}
+
 /** A job that this process has taken. */
 export class Lease implements JobRun {
   readonly fence: RowStep;
@@ -24,42 +33,35 @@ export class Lease implements JobRun {
   readonly #job: Job;
   readonly #term: bigint;
   readonly #state: JobState;
-  readonly #leaseMs: number;
-  readonly #stop: AbortSignal;
+  readonly #given: LeaseGiven;
   readonly #timer: NodeJS.Timeout;
   #seen = performance.now();
   #beating: Promise<void> | undefined;
 
-  private constructor(store: Store, job: Job, term: bigint, state: JobState, stop: AbortSignal, leaseMs: number) {
+  private constructor(store: Store, job: Job, term: bigint, state: JobState, given: LeaseGiven) {
     this.#store = store;
     this.#job = job;
     this.#term = term;
     this.#state = state;
-    this.#leaseMs = leaseMs;
-    this.#stop = stop;
+    this.#given = given;
     this.fence = fenceStep(job.name, term);
     // A beat that fails is made again by `proceed`, which then tells why.
-    this.#timer = setInterval(() => void this.#beat().catch(() => undefined), leaseMs / BEATS).unref();
+    this.#timer = setInterval(() => void this.#beat().catch(() => undefined), given.leaseMs / BEATS).unref();
   }
 
   /** Takes the job as it stands in `row`; undefined where another process was faster. */
-  static async take(
-    store: Store,
-    job: Job,
-    row: JobRow,
-    stop: AbortSignal,
-    leaseMs = LEASE_MS,
-  ): Promise<Lease | undefined> {
+  static async take(store: Store, job: Job, row: JobRow, given: LeaseGiven): Promise<Lease | undefined> {
     const started = Date.now();
     const next = nextStart(job.schedule, started);
     const state: JobState = { holder: PROCESS, started, ...(next && { next }) };
     const taken = await held(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
-    return taken ? new Lease(store, job, row.term + 1n, state, stop, leaseMs) : undefined;
+    return taken ? new Lease(store, job, row.term + 1n, state, given) : undefined;
   }
 
   async proceed(): Promise<void> {
-    if (this.#stop.aborted) throw new JobStopped(this.#job.name);
-    if (performance.now() - this.#seen > this.#leaseMs / BEATS) await this.#beat();
+    const { stop, leaseMs } = this.#given;
+    if (stop.aborted) throw new JobStopped(this.#job.name);
+    if (performance.now() - this.#seen > leaseMs / BEATS) await this.#beat();
   }
 
   #beat(): Promise<void> {
@@ -91,7 +93,7 @@ export class Lease implements JobRun {
       return await this.#job.run(this);
     } catch (error) {
       if (error instanceof JobLost) throw error;
-      const outcome = error instanceof JobStopped ? 'stopped' : 'failed';
+      const outcome = error instanceof JobStopped ? this.#given.whenStopped : 'failed';
       await this.#end({ outcome, result: (error as Error).message });
       throw error;
     }

@@ -23,7 +23,8 @@ export async function runNow(
     store.renewReads?.();
     const row = await readJob(store, job.name);
     if (row.state.holder === undefined || watch.hasDied(row)) {
-      const lease = await Lease.take(store, job, row, stop, leaseMs);
+      // Whoever stops it wants it stopped: no server goes on with it.
+      const lease = await Lease.take(store, job, row, { stop, whenStopped: 'failed', leaseMs });
       if (lease) return lease.run();
       continue;
     }

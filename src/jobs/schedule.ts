@@ -12,11 +12,15 @@ export function nextStart(schedule: string, after: number): number | undefined {
   return new Cron(schedule, { mode: '5-part', paused: true }).nextRun(new Date(after))?.getTime();
 }
 
+const FIELDS = 5;
+
 /** What is wrong with a schedule; undefined where nothing is. */
 export function scheduleFault(schedule: string): string | undefined {
+  if (schedule === OFF) return undefined;
+  const fields = schedule.trim().split(/\s+/).length;
+  if (fields !== FIELDS) return `it has ${fields === 1 ? 'one field' : `${fields} fields`}`;
   try {
-    nextStart(schedule, 0);
-    return undefined;
+    return nextStart(schedule, 0) === undefined ? 'that time never comes' : undefined;
   } catch (error) {
     return (error as Error).message;
   }

@@ -3,7 +3,7 @@ import { StoreError } from '../store/store-error.js';
 import { type Job, JobLost, JobStopped } from './job.js';
 import { type JobRow, readJob, stateStep } from './job-rows.js';
 import { LEASE_MS, Lease, Watch } from './lease.js';
-import { nextStart } from './schedule.js';
+import { nextStart, OFF } from './schedule.js';
 
 /** How often the jobs are looked at, at the least, in milliseconds: others may have been changed, or died. */
 const LOOK_MS = 10_000;
@@ -90,10 +90,10 @@ export class Scheduler {
     this.#store.renewReads?.();
     const row = await readJob(this.#store, job.name);
     const { disabled, state } = row;
+    if (disabled || job.schedule === OFF) return this.#lookMs;
     if (state.holder !== undefined) {
       if (!this.#watch.hasDied(row)) return this.#lookMs;
     } else if (state.outcome !== 'stopped') {
-      if (disabled) return this.#lookMs;
       const base = state.started ?? state.since;
       if (base === undefined) return this.#plan(row);
       const next = nextStart(job.schedule, base);
@@ -117,7 +117,8 @@ export class Scheduler {
 
   async #run(job: Job, row: JobRow): Promise<void> {
     const began = performance.now();
-    const lease = await Lease.take(this.#store, job, row, this.#stop.signal, this.#leaseMs);
+    const given = { stop: this.#stop.signal, whenStopped: 'stopped', leaseMs: this.#leaseMs } as const;
+    const lease = await Lease.take(this.#store, job, row, given);
     if (!lease) return;
     const result = await lease.run();
     this.#log.done(job.name, result, performance.now() - began);

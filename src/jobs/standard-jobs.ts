@@ -69,16 +69,32 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
   ];
 }
 
-/** Of the certificate in a PEM file. Throws where it ends within `days`. */
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** Of the certificates in a PEM file. Throws where one is not valid now, or ends within `days`. */
 async function certificateState(path: string | undefined, days: number): Promise<string> {
   if (path === undefined) return 'there is no certificate (tls.cert)';
-  const end = new Date(new X509Certificate(await readFile(path)).validTo);
-  const left = Math.floor((end.getTime() - Date.now()) / DAY_MS);
-  const date = end.toISOString();
-  if (left < 0) throw new Error(`the certificate in ${path} has expired on ${date}; replace it and send SIGHUP`);
+  const certificates = [...(await readFile(path, 'latin1')).matchAll(PEM)].map(([pem]) => parsed(path, pem));
+  if (certificates.length === 0) throw new Error(`${path} has no certificate in PEM form`);
+  const begin = Math.max(...certificates.map(({ validFrom }) => Date.parse(validFrom)));
+  const end = Math.min(...certificates.map(({ validTo }) => Date.parse(validTo)));
+  const remedy = 'replace it and send SIGHUP';
+  if (begin > Date.now())
+    throw new Error(`the certificate in ${path} is not valid before ${new Date(begin).toISOString()}; ${remedy}`);
+  const left = Math.floor((end - Date.now()) / DAY_MS);
+  const date = new Date(end).toISOString();
+  if (left < 0) throw new Error(`the certificate in ${path} has expired on ${date}; ${remedy}`);
   const expires = `the certificate in ${path} expires in ${counted(left, 'day')}, on ${date}`;
-  if (left < days) throw new Error(`${expires}; replace it and send SIGHUP`);
+  if (left < days) throw new Error(`${expires}; ${remedy}`);
   return expires;
+}
+
+function parsed(path: string, pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (error) {
+    throw new Error(`${path} has a certificate that cannot be read`, { cause: error });
+  }
 }
 
 function counted(count: number, one: string, many = `${one}s`): string {

@@ -45,6 +45,11 @@ describe('cli: jobs', () => {
     const refused = await rowan(['serve', '--data', sandbox.data, ...given]);
     expect(refused.code).to.equal(2);
     expect(refused.stderr).to.match(/must be a cron pattern of five fields, such as "30 3 \* \* \*", or off: .*61/);
+    for (const [text, fault] of [
+      ['foo', 'it has one field'],
+      ['0 0 31 2 *', 'that time never comes'],
+    ] as const)
+      expect((await rowan(['serve', '--data', sandbox.data, '--jobs-purge-schedule', text])).stderr).to.contain(fault);
   });
 
   it('runs job dropfolder where the configuration has a folder, by the rights that it names', async () => {

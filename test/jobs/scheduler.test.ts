@@ -166,6 +166,32 @@ for (const engine of ENGINES) {
       expect(other.said).to.deep.equal(['work: finished']);
     });
 
+    it('a job that is disabled is not started where it was stopped, or where its server died', async () => {
+      const { store } = fixture;
+      const stop = new AbortController();
+      const stopped = job(async (run) => {
+        stop.abort();
+        await run.proceed();
+        return 'never';
+      });
+      await runNow(store, stopped, stop.signal).catch(() => undefined);
+      expect((await readJob(store, 'work')).state.outcome).to.equal('failed');
+      for (const state of [{ outcome: 'stopped' }, { holder: 'gone:1' }] as const) {
+        const { term } = await readJob(store, 'work');
+        await store.commit({ steps: [stateStep('work', term, { started: 1, ...state })], decisive: 0 });
+        await store.commit({ steps: [disabledStep('work', true)], decisive: 0 });
+        const last: Job = { ...job(async () => 'done'), name: 'last' };
+        await makeDue(store, 'last');
+        const { said, scheduler } = schedulerOf(store, [job(async () => 'started'), last], 1);
+        scheduler.start();
+        await until(() => said.length > 0);
+        await makeDue(store, 'last');
+        await until(() => said.length > 1);
+        await scheduler.stop();
+        expect(said).to.deep.equal(['last: done', 'last: done']);
+      }
+    });
+
     it('a job that another process runs is not run beside it', async () => {
       const { store } = fixture;
       let end = (): void => undefined;

@@ -25,7 +25,8 @@ When a job starts, and what it does, is set in the configuration of the servers 
 function jobNamed(jobs: readonly Job[], name: string): Job {
   const job = jobs.find((one) => one.name === name);
   if (job) return job;
-  throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}`);
+  const folder = name === 'dropfolder' ? '; dropfolder.folder in the configuration makes it (--config)' : '';
+  throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}${folder}`);
 }
 
 async function list(settings: Settings): Promise<void> {

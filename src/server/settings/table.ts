@@ -369,7 +369,7 @@ export const settings = {
     kind: 'integer',
     default: 1000,
     min: 1,
-    max: 10_000_000,
+    max: 1_000_000,
     help: 'Entries that job `check` looks at, drawn at random.',
   },
   'jobs.certificate.schedule': {

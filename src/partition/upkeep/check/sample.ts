@@ -24,10 +24,11 @@ export interface Sampled {
 
 /**
  * Checks some entries, drawn at random, each with its tree row, its large values and its index rows, as `check` does
- * with all of them. Counters are not checked. `entries` is rounded up to whole places of 50 entries.
+ * with all of them. Counters are not checked. They are drawn in runs of 50; of overlapping runs
+ * each entry counts once.
  */
 export async function sampleCheck(context: WriteContext, entries: number, piecework?: Piecework): Promise<Sampled> {
-  const places = await drawPlaces(context, Math.ceil(entries / RUN));
+  const places = await drawPlaces(context, entries);
   const found = await checkPlaces(context, places, piecework);
   if (found.breaches.length === 0 || context.store.supports.snapshot) return found;
   // What a plan that is half done shows as a breach is none when the plan is done.
@@ -39,48 +40,60 @@ export async function sampleCheck(context: WriteContext, entries: number, piecew
 
 const textOf = ({ invariant, where, message }: Breach): string => `${invariant} ${where}: ${message}`;
 
-/** Keys from which on entries are checked. */
-async function drawPlaces({ store }: WriteContext, count: number): Promise<Buffer[]> {
+/** Where entries are checked: keys from which on, and how many at each. */
+interface Places {
+  readonly keys: readonly Buffer[];
+  readonly run: number;
+}
+
+/** For `entries` entries; of a directory that has no more, all are checked. */
+async function drawPlaces({ store }: WriteContext, entries: number): Promise<Places> {
+  const there = await store.count(MASTER_TABLE.name, {}, entries);
+  if (there < entries) return { keys: there > 0 ? [Buffer.alloc(UUID_BYTES)] : [], run: there };
+  const run = Math.min(RUN, entries);
   const end = (reverse: boolean) => keysOf(store.scan(MASTER_TABLE.name, {}, { reverse, limit: 1, keysOnly: true }));
   const [first] = await end(false);
   const [last] = await end(true);
-  if (!first || !last) return [];
+  if (!first || !last) return { keys: [], run };
   const from = first.readBigUInt64BE(0);
   const width = last.readBigUInt64BE(0) - from + 1n;
-  return Array.from({ length: count }, () => {
+  const keys = Array.from({ length: Math.ceil(entries / run) }, () => {
     const key = Buffer.alloc(UUID_BYTES);
     key.writeBigUInt64BE(from + (randomBytes(DRAWN_BYTES).readBigUInt64BE(0) % width));
     return key;
   });
+  return { keys, run };
 }
 
 async function checkPlaces(
   context: WriteContext,
-  places: readonly Buffer[],
+  { keys, run }: Places,
   piecework: Piecework | undefined,
 ): Promise<Sampled> {
   const breaches: Breach[] = [];
-  let entries = 0;
+  /** entryUUIDs, Latin-1: places may overlap. */
+  const seen = new Set<string>();
   await surveying(
     context,
     ({ breach }) => void breaches.push(breach),
     () => piecework?.proceed(),
     async (pass) => {
-      for (const place of places) {
+      for (const place of keys) {
         await piecework?.proceed();
-        const later = await checkRun(pass, { from: place }, RUN);
+        const later = await checkRun(pass, { from: place }, run, seen);
         // Behind the last entry it goes on with the first, so that each is as likely to be drawn.
-        entries += later < RUN ? later + (await checkRun(pass, { to: place }, RUN - later)) : later;
+        if (later < run) await checkRun(pass, { to: place }, run - later, seen);
       }
     },
   );
-  return { entries, breaches };
+  return { entries: seen.size, breaches };
 }
 
 /** Checks the first `limit` entries of a range at most; resolves with their number. */
-async function checkRun(survey: Survey, range: KeyRange, limit: number): Promise<number> {
+async function checkRun(survey: Survey, range: KeyRange, limit: number, seen: Set<string>): Promise<number> {
   const keys = await keysOf(survey.reader.scan(MASTER_TABLE.name, range, { limit, keysOnly: true }));
   if (keys.length === 0) return 0;
+  for (const key of keys) seen.add(key.toString('latin1'));
   const checked = { from: keys[0]!, to: keyAfter(keys.at(-1)!) };
   await checkEntriesIn(survey, checked, (entries) => checkPostings(survey, entries));
   return keys.length;
