@@ -54,7 +54,9 @@ export class Scheduler {
     await this.#running;
   }
 
+  /** Begins a while after the start: a server that begins has other things to do. */
   async #loop(): Promise<void> {
+    await this.#sleep(this.#lookMs);
     while (!this.#stop.signal.aborted) {
       let wait = this.#lookMs;
       for (const job of this.#jobs) {
