@@ -70,9 +70,9 @@ export class DropFolder {
     const layout = await Layout.open(folder);
     const actor = await actorFor(partition, settings.as, log);
     const claims = new Claims(layout, settings.lease * 1000);
-    const results = new Results(layout, claims, partition.store);
+    const results = new Results(layout, claims, partition.store, log);
     const csvSource = csvSourceBy(settings.mapping, partition);
-    return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource }, settings, log);
+    return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource, log }, settings, log);
   }
 
   /**

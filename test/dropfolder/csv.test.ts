@@ -121,6 +121,28 @@ describe('CSV files in a drop folder', () => {
     expect(await people()).to.have.lengthOf(3);
   });
 
+  it('end where they were left when too many entries would go by now', async () => {
+    writeFileSync(mapping, `${MAPPING}gone: delete\nmostGone: 1\n`);
+    await passes(`${ADA}${LI}`);
+    drop.drop('more.csv', `${HEAD}3,xi,Xi,Wu,,,\n${ADA}${LI}`);
+    const stop = new AbortController();
+    const commit = fixture.store.commit.bind(fixture.store);
+    let left = 2;
+    fixture.store.commit = (plan) => commit(plan).then(() => void (--left === 0 && stop.abort()));
+    await drop.pass(fixture, { mapping }, stop.signal);
+    fixture.store.commit = commit;
+    for (const n of [7, 8]) {
+      const names = { uid: `p${n}`, cn: 'P', sn: 'P', employeeNumber: String(n) };
+      await fixture.add(`uid=p${n},${PEOPLE}`, { objectClass: 'inetOrgPerson', ...names });
+    }
+    expect((await drop.pass(fixture, { mapping })).result).to.include({ error: 1, failed: 0 });
+    const receipt = drop.receipt('error', 'more.csv');
+    expect(receipt).to.include({ records: 1, applied: 1 });
+    expect(receipt.reason).to.match(/^2 entries have no row .* after its record 1 was not applied$/);
+    expect(drop.names('processing')).to.deep.equal([]);
+    expect(await dropRows(fixture.store)).to.deep.equal([]);
+  });
+
   it('that are no CSV, lack a column, or name somebody twice are refused whole, without a value of theirs', async () => {
     for (const [text, expected] of [
       [`${ADA}2,"sesame open\n`, /^line .* is not as in a CSV file/],
@@ -142,7 +164,9 @@ describe('CSV files in a drop folder', () => {
 
   it('are refused whole where they are not UTF-8, and stored as they are where they are', async () => {
     for (const text of ['2,zoe,Zo\xeb,Smit,,,\n', '2,zoe,Zoe,Smit,,,\xc3']) {
-      expect((await passes(Buffer.from(ADA + text, 'latin1'))).reason).to.equal('it is not UTF-8; convert it with iconv');
+      expect((await passes(Buffer.from(ADA + text, 'latin1'))).reason).to.equal(
+        'it is not UTF-8; convert it with iconv',
+      );
       expect(await people()).to.deep.equal([]);
     }
     expect(await passes(`${'\n'.repeat(65_500)}2,zoe,${'\u00eb'.repeat(40)},Smit,,,\n`)).to.include({ applied: 1 });
@@ -208,6 +232,7 @@ describe('CSV files in a drop folder', () => {
     for (const [text, expected] of [
       [MAPPING.replace('sn:', 'snn:'), /mapping.yaml: .*'snn'/],
       [`${MAPPING}gone: sometimes\n`, /mapping.yaml: gone has to be/],
+      [`${MAPPING}delimiter: ""\n`, /mapping.yaml: delimiter has to be one character/],
       [`${MAPPING}hase: x\n`, /mapping.yaml: 'hase' is not known/],
       [MAPPING.replace('base:', '# base:'), /mapping.yaml: base has to be/],
     ] as const) {

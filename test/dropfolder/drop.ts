@@ -70,11 +70,12 @@ export class Drop {
   async pass(
     { partition }: Fixture,
     given: Partial<DropFolderSettings> = {},
+    signal?: AbortSignal,
   ): Promise<{ result: PassResult; log: string }> {
     const lines: string[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(line) });
     const drop = await DropFolder.open(this.folder, partition, dropSettings(given), logger);
-    const result = await drop.pass();
+    const result = await drop.pass(signal);
     await drop.close();
     return { result, log: lines.join('') };
   }
