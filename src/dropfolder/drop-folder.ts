@@ -8,7 +8,7 @@ import { Claims, type Held } from './claims.js';
 import { readMapping } from './csv-mapping.js';
 import { CsvSource } from './csv-source.js';
 import { FileRun, type FileSettings, type FileTools } from './file-run.js';
-import { actorFor } from './identity.js';
+import { type AccountSettings, actorFor } from './identity.js';
 import { DropError, hasCode, Layout, printable } from './layout.js';
 import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
 import { type End, Results } from './result.js';
@@ -16,6 +16,7 @@ import { type End, Results } from './result.js';
 export interface DropFolderSettings extends FileSettings {
   /** By whose rights records are applied; undefined: the administrator, as `rowan import`. */
   readonly as: Dn | undefined;
+  readonly accounts: AccountSettings;
   /** Seconds after which the files of a process that has died are taken over. */
   readonly lease: number;
   /** Seconds between two looks at the folder, where nothing tells that a file has come. */
@@ -68,7 +69,7 @@ export class DropFolder {
     log: Pick<Logger, 'info' | 'warn' | 'error'>,
   ): Promise<DropFolder> {
     const layout = await Layout.open(folder);
-    const actor = await actorFor(partition, settings.as, log);
+    const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
     const results = new Results(layout, claims, partition.store, log);
     const csvSource = csvSourceBy(settings.mapping, partition);

@@ -64,7 +64,7 @@ export class FileRun {
     this.#tools = tools;
     this.#held = held;
     this.#name = parseFileName(held.claim.name);
-    this.#passwords = new ImportedPasswords(tools.partition.schema, tools.settings.policy);
+    this.#passwords = new ImportedPasswords(tools.partition.schema, tools.settings.policy, true);
   }
 
   /** The claim as it is now. */
@@ -138,8 +138,9 @@ export class FileRun {
   }
 
   async #opened(): Promise<FileHandle> {
-    const { layout, settings } = this.#tools;
+    const { layout, settings, actor } = this.#tools;
     const { path, claim } = this.#held;
+    await actor.access?.renew();
     if (claim.begun) return openClaimed(path, Infinity);
     if (this.#name.replyTo !== '') await layout.reply(this.#name.replyTo);
     return openClaimed(path, settings.maxBytes);

@@ -15,6 +15,7 @@ export type Place = (typeof PLACES)[number];
 export function dropSettings(given: Partial<DropFolderSettings> = {}): DropFolderSettings {
   return {
     ...{ as: undefined, lease: 60, poll: 5, maxBytes: 2 ** 30, validateFirst: false, policy: DEFAULT_POLICY },
+    accounts: { shadow: false },
     ...given,
   };
 }

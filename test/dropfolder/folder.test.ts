@@ -14,6 +14,8 @@ import { expect } from 'chai';
 import { pino } from 'pino';
 import { DropFolder } from '../../src/dropfolder/drop-folder.js';
 import { DropError } from '../../src/dropfolder/layout.js';
+import { ONE_COST } from '../../src/password/cost.js';
+import { DEFAULT_POLICY } from '../../src/password/policy.js';
 import { type Fixture, openFixture, SUFFIX } from '../partition/fixture.js';
 import { Drop, dropSettings, type Place, unit, unitDn } from './drop.js';
 
@@ -290,6 +292,62 @@ describe('a drop folder', () => {
       hr,
     ]);
     expect(await refusal({ as: fixture.dn(`cn=nobody,${SUFFIX}`) })).to.match(/is not there; add the entry/);
+  });
+
+  it('applies nothing by the rights of an entry that is locked, or outside its dates', async () => {
+    await fixture.person('hr');
+    const hr = `cn=hr,${SUFFIX}`;
+    const as = fixture.dn(hr);
+    await fixture.partition.setAccess(
+      JSON.stringify({
+        rules: [
+          {
+            name: 'r',
+            who: { users: true },
+            to: { attributes: ['*', 'entry', 'children'] },
+            allow: ['view', 'write', 'create'],
+          },
+        ],
+      }),
+      'test',
+      0,
+    );
+    const set = (type: string, ...values: string[]) =>
+      fixture.modify(hr, {
+        operation: 'replace',
+        attribute: { type, values: values.map((value) => Buffer.from(value)) },
+      });
+    const log = pino({ enabled: false });
+    const folder = await DropFolder.open(drop.folder, fixture.partition, dropSettings({ as }), log);
+    drop.drop('one.ldif', unit('one'));
+    await folder.pass();
+    expect(drop.receipts()[0]).to.deep.include({ result: 'processed', errors: [] });
+    for (const [type, value, expected] of [
+      ['pwdAccountLockedTime', '000001010000Z', /is locked \(pwdAccountLockedTime\); unlock it/],
+      ['pwdEndTime', '20200101000000Z', /is not valid at this time/],
+      ['pwdStartTime', '29990101000000Z', /is not valid at this time/],
+    ] as const) {
+      await set(type, value);
+      expect(await refusal({ as })).to.match(expected);
+      drop.drop(`${type}.ldif`, unit(type));
+      expect(await folder.pass()).to.include({ processed: 0, error: 1 });
+      expect(drop.receipt('error', `${type}.ldif`).reason).to.match(expected);
+      expect(await exists(type)).to.equal(false);
+      await set(type);
+    }
+    await folder.close();
+  });
+
+  it('refuses password hashes that cost more than the settings allow, and says why', async () => {
+    const policy = { ...DEFAULT_POLICY, maxCost: 10 * ONE_COST };
+    const hash = '{PBKDF2-SHA256}1000000000$c2FsdA$aGFzaA';
+    const change = `dn: uid=b,${SUFFIX}\nchangetype: modify\nreplace: userPassword\nuserPassword: ${hash}\n-\n\n`;
+    drop.drop('dear.ldif', person('a', `userPassword: ${hash}\n`) + person('b') + change);
+    await drop.pass(fixture, { policy });
+    const { applied, refused, errors } = drop.receipt('error', 'dear.ldif');
+    expect({ applied, refused }).to.deep.equal({ applied: 1, refused: 2 });
+    for (const { reason } of errors) expect(reason).to.match(/constraintViolation: .*passwords.maxCost/);
+    expect(await fixture.find('(uid=a)')).to.deep.equal([]);
   });
 
   it('leaves a file alone whose claim was given another name, and says so', async () => {

@@ -47,6 +47,7 @@ function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: Dro
     ...{ maxBytes, lease, poll, mapping, validateFirst },
     as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
     policy: policyOf(config),
+    accounts: config.passwords,
   };
 }
 
