@@ -3,6 +3,7 @@ import { lstat, rename } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
+import type { Actor } from '../partition/model/directory.js';
 import type { Dn } from '../schema/schema-types.js';
 import { Claims, type Held } from './claims.js';
 import { readMapping } from './csv-mapping.js';
@@ -32,10 +33,14 @@ export type PassResult = Readonly<Record<End, number>> & {
 };
 
 /** Makes records of CSV files by a mapping file, if there is one; it is read anew for each of them. */
-export function csvSourceBy(mapping: string | undefined, partition: Partition): FileTools['csvSource'] {
+export function csvSourceBy(
+  mapping: string | undefined,
+  partition: Partition,
+  access?: Actor['access'],
+): FileTools['csvSource'] {
   return async (file) => {
     if (mapping === undefined) throw new DropError('no mapping is given for CSV files; give one with --mapping');
-    return CsvSource.open(file, partition, readMapping(mapping, partition.schema));
+    return CsvSource.open(file, partition, readMapping(mapping, partition.schema), access);
   };
 }
 
@@ -72,7 +77,7 @@ export class DropFolder {
     const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
     const results = new Results(layout, claims, partition.store, log);
-    const csvSource = csvSourceBy(settings.mapping, partition);
+    const csvSource = csvSourceBy(settings.mapping, partition, actor.access);
     return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource, log }, settings, log);
   }
 

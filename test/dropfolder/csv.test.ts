@@ -173,6 +173,33 @@ describe('CSV files in a drop folder', () => {
     expect(await values('zoe', 'givenName')).to.deep.equal(['\u00eb'.repeat(40)]);
   });
 
+  it('tell no more of entries than those may see by whose rights they are applied', async () => {
+    await passes(ADA + LI);
+    await fixture.person('hr');
+    const as = fixture.dn(`cn=hr,${SUFFIX}`);
+    const rules = [
+      { name: 'all', who: { users: true }, to: { attributes: ['entry', 'employeeNumber', 'uid'] }, allow: ['view'] },
+      { name: 'base', who: { users: true }, to: { base: PEOPLE, attributes: ['*', 'entry'] }, allow: ['view'] },
+    ];
+    await fixture.partition.setAccess(JSON.stringify({ rules }), 'test', 0);
+    for (const last of ['Brandt', 'Meyer']) {
+      const found = await passes(ADA.replace('Brandt', last), { as });
+      expect(found).to.include({ unchanged: 0, refused: 1 });
+    }
+    const told = drop.receipts().flatMap(({ errors }) => errors.map(({ reason }) => reason));
+    expect(new Set(told).size).to.equal(1);
+    expect(told[0]).to.match(/^insufficientAccessRights/);
+    const hiding = [{ ...rules[1], name: 'only base' }];
+    await fixture.partition.setAccess(JSON.stringify({ rules: hiding }), 'test', 1);
+    expect(await passes('1,eve,Eve,Stone,,,\n', { as })).to.include({ refused: 1 });
+    const rejects = drop.names('error').filter((one) => one.endsWith('.rejects.ldif'));
+    const texts = rejects.map((name) => drop.text('error', name)).filter((text) => text.includes('uid=eve'));
+    expect(texts).to.have.lengthOf(1);
+    expect(texts[0]).to.contain('changetype: add');
+    writeFileSync(mapping, `${MAPPING}gone: delete\n`);
+    expect(await passes('1,eve,Eve,Stone,,,\n', { as })).to.include({ records: 1, refused: 1 });
+  });
+
   it('give refused rows back as LDIF', async () => {
     expect(await passes(`${ADA}2,li,Wei,,,,\n`)).to.include({ applied: 1, refused: 1 });
     const name = drop.names('error').find((one) => one.endsWith('.rejects.ldif'))!;
