@@ -32,8 +32,8 @@ interface Row {
 
 /**
  * Rows of a CSV file, each of which is what brings its entry to what the row says, and then the entries whose row has
- * gone. What that is is worked out when it is done: a row that says what is there already changes nothing. What those may
- * not see by whose rights it is done is not there, and what they may not read is not as the row says: the change is
+ * gone. What that is is worked out when it is done: a row that says what is there already changes nothing. What those
+ * by whose rights it is done may not see is not there, and what they may not read is not as the row says: the change is
  * then tried, and refused to them.
  */
 export class CsvSource implements RecordSource {

@@ -116,12 +116,14 @@ export class FileRun {
     if (!claim.begun) return results.endWhole(this.#held, { result: 'error', reason, errors });
     const state = await readDrop(partition.store, claim.token);
     if (!state) return this.#goOnUnknown();
-    return results.end(
-      this.#held,
-      source,
-      state,
-      `${reason}; what comes after its record ${state.done} was not applied`,
-    );
+    const left = `${reason}; what comes after its record ${state.done} was not applied`;
+    try {
+      return await results.end(this.#held, source, state, left);
+    } catch (error) {
+      if (isLater(error)) throw error;
+      // What hinders the records may hinder what was refused from being read again.
+      return results.end(this.#held, undefined, state, left);
+    }
   }
 
   /** Goes on with a file that was begun and has no row: it is done, or its row is in another directory. */

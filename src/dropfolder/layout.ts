@@ -59,7 +59,7 @@ export class Layout {
     }
   }
 
-  /** One that others have made. Throws `DropError` where it has no `incoming/target`, or that is not as it has to be. */
+  /** One that others have made. Throws `DropError` where it lacks `incoming/target`, or is not as it has to be. */
   static async existing(folder: string): Promise<Layout> {
     const layout = new Layout(resolve(folder));
     await checkedFolder(layout.folder, 'the folder');
@@ -167,8 +167,13 @@ export async function writeWhole(
   content: AsyncIterable<Buffer> | Iterable<Buffer>,
   mode: number,
 ): Promise<void> {
-  await writePart(part, content, mode);
-  await rename(part, path);
+  try {
+    await writePart(part, content, mode);
+    await rename(part, path);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
 }
 
 export const OWNER_ALONE = 0o600;

@@ -245,6 +245,35 @@ describe('CSV files in a drop folder', () => {
     }
   });
 
+  it('end in error where the directory does not have what the mapping names', async () => {
+    writeFileSync(mapping, `${MAPPING.replace('base: ', 'base: ou=nowhere,')}gone: delete\n`);
+    expect((await passes(ADA)).reason).to.match(/^noSuchObject: /);
+    expect(drop.names('processing')).to.deep.equal([]);
+  });
+
+  it('end with their receipt when the identity is locked meanwhile', async () => {
+    await fixture.person('hr');
+    const hr = `cn=hr,${SUFFIX}`;
+    const to = { attributes: ['*', 'entry', 'children'] };
+    const rules = [{ name: 'r', who: { users: true }, to, allow: ['view', 'write', 'create'] }];
+    await fixture.partition.setAccess(JSON.stringify({ rules }), 'test', 0);
+    const commit = fixture.store.commit.bind(fixture.store);
+    let left = 3;
+    fixture.store.commit = async (plan) => {
+      await commit(plan);
+      if (--left !== 0) return;
+      fixture.store.commit = commit;
+      const locked = { type: 'pwdAccountLockedTime', values: [Buffer.from('000001010000Z')] };
+      await fixture.modify(hr, { operation: 'replace', attribute: locked });
+    };
+    // The row of the file, one entry, one refusal.
+    const found = await passes(`${LI}9,wrong,,,,,\n${ADA}`, { as: fixture.dn(hr) });
+    expect(found).to.include({ records: 2, applied: 1, refused: 1 });
+    expect(found.reason).to.match(/is locked .*; what comes after its record 2 was not applied$/);
+    expect(drop.names('processing')).to.deep.equal([]);
+    expect(await dropRows(fixture.store)).to.deep.equal([]);
+  });
+
   it('keep a comma or a plus of a value within the name of an entry', async () => {
     writeFileSync(mapping, MAPPING.replace('uid={login}', 'cn={last}'));
     await passes(`7,x,Wei,"Li, Jr. + Co",,,\n`);
