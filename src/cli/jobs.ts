@@ -1,8 +1,10 @@
+import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type Job, type JobRun, standardJobs } from '../jobs/index.js';
 import type { Partition } from '../partition/index.js';
 import { policyOf } from '../server/passwords/passwords.js';
 import type { Config } from '../server/settings/index.js';
+import { counted } from './exit.js';
 
 /** How often a run of job `dropfolder` looks whether it is to end, in milliseconds. */
 const LOOK_MS = 1000;
@@ -31,11 +33,16 @@ function dropJob(
       const { DropFolder } = await import('../dropfolder/drop-folder.js');
       const { as, mapping, validateFirst, maxBytes } = config.dropfolder;
       const identity = as === undefined ? undefined : partition.schema.parseDn(as);
-      const settings = { as: identity, mapping, validateFirst, maxBytes, policy: policyOf(config) };
+      const settings = {
+        ...{ as: identity, mapping, validateFirst, maxBytes },
+        ...{ policy: policyOf(config), accounts: config.passwords },
+      };
       const drop = await DropFolder.open(folder, partition, { ...settings, lease: LEASE, poll: LEASE }, log);
       try {
         const { processed, error, expired, failed } = await whileHeld(run, (signal) => drop.settle(signal));
-        return `${processed} files processed, ${error} with refused records, ${expired} expired, ${failed} left`;
+        const counts = `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
+        if (error + failed > 0) throw new Error(`${counts}; see the receipts in ${join(folder, 'incoming/error')}`);
+        return counts;
       } finally {
         await drop.close();
       }

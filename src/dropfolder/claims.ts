@@ -70,9 +70,7 @@ export class Claims {
 
   /** Claims a file of `target`; undefined where another was faster. */
   claim(name: string): Promise<Held | undefined> {
-    // A claim that was put back there goes on.
-    const known = parseClaim(name) ?? { token: newToken(), begun: false, name };
-    return this.#move(this.#layout.path('target', name), known, parseClaim(name) !== undefined);
+    return this.#move(this.#layout.path('target', name), { token: newToken(), begun: false, name }, false);
   }
 
   /** Takes a claim over that is free; undefined where another was faster. */

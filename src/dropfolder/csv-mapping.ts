@@ -95,6 +95,8 @@ class Reader {
     };
     if (!Number.isInteger(mapping.mostGone) || mapping.mostGone < 0)
       throw new Fault('mostGone has to be a number of entries');
+    if (!/^[^"\r\n]$/.test(mapping.delimiter))
+      throw new Fault('delimiter has to be one character, and no quote or line break');
     return mapping;
   }
 

@@ -3,12 +3,13 @@ import { lstat, rename } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
+import type { Actor } from '../partition/model/directory.js';
 import type { Dn } from '../schema/schema-types.js';
 import { Claims, type Held } from './claims.js';
 import { readMapping } from './csv-mapping.js';
 import { CsvSource } from './csv-source.js';
 import { FileRun, type FileSettings, type FileTools } from './file-run.js';
-import { actorFor } from './identity.js';
+import { type AccountSettings, actorFor } from './identity.js';
 import { DropError, hasCode, Layout, printable } from './layout.js';
 import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
 import { type End, Results } from './result.js';
@@ -16,6 +17,7 @@ import { type End, Results } from './result.js';
 export interface DropFolderSettings extends FileSettings {
   /** By whose rights records are applied; undefined: the administrator, as `rowan import`. */
   readonly as: Dn | undefined;
+  readonly accounts: AccountSettings;
   /** Seconds after which the files of a process that has died are taken over. */
   readonly lease: number;
   /** Seconds between two looks at the folder, where nothing tells that a file has come. */
@@ -31,10 +33,14 @@ export type PassResult = Readonly<Record<End, number>> & {
 };
 
 /** Makes records of CSV files by a mapping file, if there is one; it is read anew for each of them. */
-export function csvSourceBy(mapping: string | undefined, partition: Partition): FileTools['csvSource'] {
+export function csvSourceBy(
+  mapping: string | undefined,
+  partition: Partition,
+  access?: Actor['access'],
+): FileTools['csvSource'] {
   return async (file) => {
     if (mapping === undefined) throw new DropError('no mapping is given for CSV files; give one with --mapping');
-    return CsvSource.open(file, partition, readMapping(mapping, partition.schema));
+    return CsvSource.open(file, partition, readMapping(mapping, partition.schema), access);
   };
 }
 
@@ -68,11 +74,11 @@ export class DropFolder {
     log: Pick<Logger, 'info' | 'warn' | 'error'>,
   ): Promise<DropFolder> {
     const layout = await Layout.open(folder);
-    const actor = await actorFor(partition, settings.as, log);
+    const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
-    const results = new Results(layout, claims, partition.store);
-    const csvSource = csvSourceBy(settings.mapping, partition);
-    return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource }, settings, log);
+    const results = new Results(layout, claims, partition.store, log);
+    const csvSource = csvSourceBy(settings.mapping, partition, actor.access);
+    return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource, log }, settings, log);
   }
 
   /**

@@ -17,6 +17,16 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }
 
+/** For people: what the system calls the error, or what kind of one it is; never its message, which may have values. */
+export function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException | undefined)?.code ?? (error instanceof Error ? error.name : 'unknown');
+}
+
+/** What the disk or the system says of itself, and not of a file: it may be otherwise later. */
+export function isPassing(error: unknown): boolean {
+  return hasCode(error, 'ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE', 'ENOMEM', 'ESTALE');
+}
+
 /** The folders below one drop folder. */
 export class Layout {
   /** Absolute. */
@@ -49,6 +59,15 @@ export class Layout {
     }
   }
 
+  /** One that others have made. Throws `DropError` where it lacks `incoming/target`, or is not as it has to be. */
+  static async existing(folder: string): Promise<Layout> {
+    const layout = new Layout(resolve(folder));
+    await checkedFolder(layout.folder, 'the folder');
+    await checkedFolder(join(layout.folder, 'incoming'), 'incoming');
+    await checkedFolder(layout.path('target'), 'incoming/target');
+    return layout;
+  }
+
   path(place: Place, name: string | Buffer = ''): string {
     return join(this.folder, 'incoming', place, String(name));
   }
@@ -69,8 +88,8 @@ export class Layout {
   }
 
   /**
-   * The drop folder that `replyTo` names: beside this one, or below one that is. Throws `DropError` where that is not a
-   * folder, or lies elsewhere.
+   * The drop folder that `replyTo` names: beside this one, or below one that is. Throws `DropError` where that is not
+   * there as a drop folder, or lies elsewhere.
    */
   async reply(replyTo: string): Promise<Layout> {
     const root = dirname(this.folder);
@@ -86,7 +105,12 @@ export class Layout {
       throw new DropError(`replyTo names '${replyTo}', which is not there; make the folder ${path}`);
     if (real !== join(await realpath(root), ...parts))
       throw new DropError(`replyTo names '${replyTo}', which is a link or lies behind one; name the folder itself`);
-    return Layout.open(path);
+    try {
+      return await Layout.existing(path);
+    } catch (error) {
+      if (!(error instanceof DropError)) throw error;
+      throw new DropError(`replyTo names '${replyTo}', which is no drop folder: ${error.message}`, { cause: error });
+    }
   }
 }
 
@@ -143,8 +167,13 @@ export async function writeWhole(
   content: AsyncIterable<Buffer> | Iterable<Buffer>,
   mode: number,
 ): Promise<void> {
-  await writePart(part, content, mode);
-  await rename(part, path);
+  try {
+    await writePart(part, content, mode);
+    await rename(part, path);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
 }
 
 export const OWNER_ALONE = 0o600;

@@ -65,6 +65,8 @@ export function nameFault(name: Buffer): string | undefined {
   const text = name.toString();
   if (!Buffer.from(text).equals(name)) return 'its name is not UTF-8; rename it';
   if (/\p{Cc}/u.test(text)) return 'its name has a control character; rename it';
+  if (parseClaim(text))
+    return 'its name is one that files have in processing, and its records may have been applied; rename it if they shall be';
   if (name.length > MAX_NAME) return `its name has ${name.length} bytes, and may have ${MAX_NAME}; rename it`;
   return undefined;
 }

@@ -1,10 +1,23 @@
 import { readFile, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import type { Logger } from 'pino';
 import { type DropState, endDrop, type Refusal, readRefusals } from '../partition/model/drop-rows.js';
 import type { Store } from '../store/contract.js';
 import type { Claims, Held } from './claims.js';
-import { EVERYBODY, hasCode, isThere, type Layout, OWNER_ALONE, type Place, writeNew, writeWhole } from './layout.js';
-import { type FileName, newToken, parseFileName } from './names.js';
+import {
+  codeOf,
+  DropError,
+  EVERYBODY,
+  hasCode,
+  isPassing,
+  isThere,
+  type Layout,
+  OWNER_ALONE,
+  type Place,
+  writeNew,
+  writeWhole,
+} from './layout.js';
+import { newToken, parseFileName } from './names.js';
 import type { RecordSource } from './source.js';
 
 /** Refused records that a receipt tells of. */
@@ -27,8 +40,10 @@ export interface Receipt {
   readonly applied: number;
   readonly unchanged: number;
   readonly refused: number;
-  /** Why nothing was applied of a file that was refused whole. */
+  /** Why a file was refused whole, or where it was left. */
   readonly reason?: string;
+  /** Why no copy of this went to `replyTo`. */
+  readonly unanswered?: string;
   /** The first of them. */
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
@@ -57,27 +72,32 @@ export class Results {
   readonly #layout: Layout;
   readonly #claims: Claims;
   readonly #store: Store;
+  readonly #log: Pick<Logger, 'warn'>;
 
-  constructor(layout: Layout, claims: Claims, store: Store) {
+  constructor(layout: Layout, claims: Claims, store: Store, log: Pick<Logger, 'warn'>) {
     this.#layout = layout;
     this.#claims = claims;
     this.#store = store;
+    this.#log = log;
   }
 
-  /** Ends a file whose records were all done. `state` is that of its row. */
-  async end(held: Held, source: RecordSource, state: DropState): Promise<End> {
-    const result = state.refused > 0 ? 'error' : 'processed';
+  /**
+   * Ends a file whose records were all done, or of which no more will be, for `reason`. `state` is that of its row;
+   * `source` gives the refused records back, where it can be read.
+   */
+  async end(held: Held, source: RecordSource | undefined, state: DropState, reason?: string): Promise<End> {
+    const result = state.refused > 0 || reason !== undefined ? 'error' : 'processed';
     const errors: Outcome['errors'][number][] = [];
     const refusals: Refusal[] = [];
     for await (const refusal of readRefusals(this.#store, held.claim.token)) {
       refusals.push(refusal);
       if (errors.length < MOST_ERRORS) errors.push({ line: refusal.line, reason: refusal.reason });
     }
-    const rejects = refusals.length > 0 ? source.rejects(refusals) : undefined;
-    return this.#end(held, { result, state, errors }, rejects);
+    const rejects = refusals.length > 0 ? source?.rejects(refusals) : undefined;
+    return this.#end(held, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
   }
 
-  /** Ends a file of which nothing was applied. */
+  /** Ends a file of which nothing was applied, or of which nobody knows what was. */
   async endWhole(held: Held, outcome: Omit<Outcome, 'state' | 'errors'> & Partial<Outcome>): Promise<End> {
     const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
     return this.#end(held, { state, errors: [], ...outcome }, undefined);
@@ -106,7 +126,8 @@ export class Results {
   async #end(held: Held, outcome: Outcome, rejects: AsyncIterable<Buffer> | undefined): Promise<End> {
     if (rejects) await writeWhole(this.#rejectsPath(held), this.#claims.part(held), rejects, OWNER_ALONE);
     await this.#layout.sync('processing');
-    const receipt = receiptOf(held, outcome);
+    const unanswered = await this.#answering(held, outcome, async () => undefined);
+    const receipt = { ...receiptOf(held, outcome), ...(unanswered !== undefined && { unanswered }) };
     const text = textOf(receipt);
     for (const name of namesFor(held)) {
       const placed = { place: outcome.result, name };
@@ -127,7 +148,7 @@ export class Results {
     const rejects = this.#rejectsOf({ place, name });
     if (await isThere(rejects)) await rm(this.#rejectsPath(held), { force: true });
     else await rename(this.#rejectsPath(held), rejects).catch(unlessGone);
-    await this.#reply(held, parseFileName(held.claim.name), name, receipt);
+    await this.#reply(held, { place, name }, receipt);
     await this.#layout.sync(place);
     await endDrop(this.#store, held.claim.token);
     await rename(held.path, this.#layout.path(place, name)).catch(unlessGone);
@@ -135,14 +156,37 @@ export class Results {
     return receipt.result;
   }
 
-  async #reply(held: Held, { replyTo }: FileName, name: string, receipt: Receipt): Promise<void> {
+  async #reply(held: Held, placed: Placed, receipt: Receipt): Promise<void> {
+    if (receipt.unanswered !== undefined) return;
+    const part = basename(this.#claims.part(held));
+    const unanswered = await this.#answering(held, receipt, async (reply) => {
+      const path = reply.path('target', `${placed.name}.receipt.json`);
+      await writeWhole(path, reply.path('target', part), [Buffer.from(textOf(receipt))], EVERYBODY);
+      await reply.sync('target');
+    });
+    if (unanswered === undefined) return;
+    const text = Buffer.from(textOf({ ...receipt, unanswered }));
+    await writeWhole(this.#receiptPath(placed), this.#claims.part(held), [text], EVERYBODY);
+  }
+
+  /** Does work in the folder that `replyTo` names, if any. Gives why it cannot be done, which is logged. */
+  async #answering(
+    { claim }: Held,
+    { reason }: Pick<Receipt, 'reason'>,
+    work: (reply: Layout) => Promise<void>,
+  ): Promise<string | undefined> {
+    const { name, replyTo } = parseFileName(claim.name);
     // Of a file that is refused for its replyTo the reason says so.
-    if (replyTo === '' || receipt.reason?.startsWith('replyTo')) return;
-    const reply = await this.#layout.reply(replyTo);
-    const part = reply.path('working', basename(this.#claims.part(held)));
-    const text = Buffer.from(textOf(receipt));
-    await writeWhole(reply.path('target', `${name}.receipt.json`), part, [text], EVERYBODY);
-    await reply.sync('target');
+    if (replyTo === '' || reason?.startsWith('replyTo')) return undefined;
+    try {
+      await work(await this.#layout.reply(replyTo));
+      return undefined;
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      const unanswered = error instanceof DropError ? error.message : `replyTo cannot be written to (${codeOf(error)})`;
+      this.#log.warn({ name, delivery: claim.token, reason: unanswered }, 'a receipt could not be sent to replyTo');
+      return unanswered;
+    }
   }
 
   #receiptPath({ place, name }: Placed): string {

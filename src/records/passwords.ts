@@ -14,6 +14,7 @@ import {
 import type { Schema } from '../schema/index.js';
 import { lockingValues } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
+import { refuseDear, refuseUnfit } from '../server/passwords/refusals.js';
 
 const MAX_KNOWN = 1000;
 /** Entries with foreign passwords that are named. */
@@ -70,11 +71,14 @@ interface Meaning {
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
+  readonly #refuses: boolean;
   /** By description as given. */
   readonly #known = new BoundedMap<string, Meaning>(MAX_KNOWN);
 
-  constructor(schema: Schema, policy: PasswordPolicy) {
+  /** `refuses`: those that cost too much are refused, too. */
+  constructor(schema: Schema, policy: PasswordPolicy, refuses = false) {
     this.#schema = schema;
+    this.#refuses = refuses;
     this.#policy = policy;
   }
 
@@ -153,11 +157,18 @@ export class ImportedPasswords {
     const given = attributes.flatMap(({ type, values }) => (this.#holds(type) ? values : []));
     const storable = given.filter((value) => value.length <= MAX_STORED_BYTES);
     const dear = tooDearOf(storable, beside, this.#policy);
+    if (this.#refuses) this.#refuse(given, dear, beside);
     return attributes.map((attribute) => {
       const { type, values } = attribute;
       if (!this.#holds(type)) return attribute;
       return { type, values: values.flatMap((value) => this.#stored(value, dear.includes(value), counts) ?? []) };
     });
+  }
+
+  #refuse(given: readonly Buffer[], dear: readonly Buffer[], beside: readonly Buffer[]): void {
+    for (const value of given) if (givenAs(value) !== 'clear') refuseUnfit(value, this.#policy);
+    // Each of them does alone, and is too much beside the others.
+    if (dear.length > 0) refuseDear([...beside, ...given], this.#policy);
   }
 
   /** Undefined where the value is left out. */

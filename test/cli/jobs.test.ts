@@ -61,8 +61,14 @@ describe('cli: jobs', () => {
     expect(await run()).to.equal('0 files processed, 0 with refused records, 0 expired, 0 left\n');
     const text = 'dn: ou=dropped,dc=example,dc=com\nobjectClass: organizationalUnit\nou: dropped\n';
     writeFileSync(join(drop, 'incoming/target/unit.ldif'), text);
-    expect(await run()).to.equal('1 files processed, 0 with refused records, 0 expired, 0 left\n');
+    expect(await run()).to.equal('1 file processed, 0 with refused records, 0 expired, 0 left\n');
     expect(await rowanDoes(['export', '--data', sandbox.data, '--filter', '(ou=dropped)'])).to.contain('ou=dropped');
+    writeFileSync(join(drop, 'incoming/target/again.ldif'), text);
+    const failed = await rowan(['jobs', 'run', 'dropfolder', '--config', sandbox.path('rowan.yaml')]);
+    expect(failed.code).not.to.equal(0);
+    expect(failed.stdout + failed.stderr).to.contain(
+      `0 files processed, 1 with refused records, 0 expired, 0 left; see the receipts in ${join(drop, 'incoming/error')}`,
+    );
   });
 
   it('a server purges at its time what is older than it is kept, and cn=Jobs,cn=Monitor tells of it', async () => {

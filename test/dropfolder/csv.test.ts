@@ -46,8 +46,8 @@ describe('CSV files in a drop folder', () => {
   const values = (uid: string, type: string) => fixture.values(`uid=${uid},${PEOPLE}`, type);
   const people = () => fixture.find('(uid=*)');
 
-  async function passes(text: string, given = {}) {
-    drop.drop('hr.csv', HEAD + text);
+  async function passes(text: string | Buffer, given = {}) {
+    drop.drop('hr.csv', Buffer.concat([Buffer.from(HEAD), Buffer.from(text)]));
     await drop.pass(fixture, { mapping, ...given });
     const { records, applied, unchanged, refused, reason } = drop
       .receipts()
@@ -121,10 +121,33 @@ describe('CSV files in a drop folder', () => {
     expect(await people()).to.have.lengthOf(3);
   });
 
+  it('end where they were left when too many entries would go by now', async () => {
+    writeFileSync(mapping, `${MAPPING}gone: delete\nmostGone: 1\n`);
+    await passes(`${ADA}${LI}`);
+    drop.drop('more.csv', `${HEAD}3,xi,Xi,Wu,,,\n${ADA}${LI}`);
+    const stop = new AbortController();
+    const commit = fixture.store.commit.bind(fixture.store);
+    let left = 2;
+    fixture.store.commit = (plan) => commit(plan).then(() => void (--left === 0 && stop.abort()));
+    await drop.pass(fixture, { mapping }, stop.signal);
+    fixture.store.commit = commit;
+    for (const n of [7, 8]) {
+      const names = { uid: `p${n}`, cn: 'P', sn: 'P', employeeNumber: String(n) };
+      await fixture.add(`uid=p${n},${PEOPLE}`, { objectClass: 'inetOrgPerson', ...names });
+    }
+    expect((await drop.pass(fixture, { mapping })).result).to.include({ error: 1, failed: 0 });
+    const receipt = drop.receipt('error', 'more.csv');
+    expect(receipt).to.include({ records: 1, applied: 1 });
+    expect(receipt.reason).to.match(/^2 entries have no row .* after its record 1 was not applied$/);
+    expect(drop.names('processing')).to.deep.equal([]);
+    expect(await dropRows(fixture.store)).to.deep.equal([]);
+  });
+
   it('that are no CSV, lack a column, or name somebody twice are refused whole, without a value of theirs', async () => {
     for (const [text, expected] of [
       [`${ADA}2,"sesame open\n`, /^line .* is not as in a CSV file/],
       [`${ADA}2,sesame\n`, /^line .* is not as in a CSV file/],
+      [`${ADA}2,li,Wei,Li,,,sesame"x\n`, /^line 3 is not as in a CSV file \(INVALID_OPENING_QUOTE\)/],
       [ADA + ADA, /^line 3 has a 'id' that another row has/],
       [',x,x,x,,,\n', /^line 2 has no 'id'/],
     ] as const) {
@@ -137,6 +160,44 @@ describe('CSV files in a drop folder', () => {
     await drop.pass(fixture, { mapping });
     expect(drop.receipt('error', 'other.csv').reason).to.match(/no column 'first', 'last'/);
     expect(await people()).to.deep.equal([]);
+  });
+
+  it('are refused whole where they are not UTF-8, and stored as they are where they are', async () => {
+    for (const text of ['2,zoe,Zo\xeb,Smit,,,\n', '2,zoe,Zoe,Smit,,,\xc3']) {
+      expect((await passes(Buffer.from(ADA + text, 'latin1'))).reason).to.equal(
+        'it is not UTF-8; convert it with iconv',
+      );
+      expect(await people()).to.deep.equal([]);
+    }
+    expect(await passes(`${'\n'.repeat(65_500)}2,zoe,${'\u00eb'.repeat(40)},Smit,,,\n`)).to.include({ applied: 1 });
+    expect(await values('zoe', 'givenName')).to.deep.equal(['\u00eb'.repeat(40)]);
+  });
+
+  it('tell no more of entries than those may see by whose rights they are applied', async () => {
+    await passes(ADA + LI);
+    await fixture.person('hr');
+    const as = fixture.dn(`cn=hr,${SUFFIX}`);
+    const rules = [
+      { name: 'all', who: { users: true }, to: { attributes: ['entry', 'employeeNumber', 'uid'] }, allow: ['view'] },
+      { name: 'base', who: { users: true }, to: { base: PEOPLE, attributes: ['*', 'entry'] }, allow: ['view'] },
+    ];
+    await fixture.partition.setAccess(JSON.stringify({ rules }), 'test', 0);
+    for (const last of ['Brandt', 'Meyer']) {
+      const found = await passes(ADA.replace('Brandt', last), { as });
+      expect(found).to.include({ unchanged: 0, refused: 1 });
+    }
+    const told = drop.receipts().flatMap(({ errors }) => errors.map(({ reason }) => reason));
+    expect(new Set(told).size).to.equal(1);
+    expect(told[0]).to.match(/^insufficientAccessRights/);
+    const hiding = [{ ...rules[1], name: 'only base' }];
+    await fixture.partition.setAccess(JSON.stringify({ rules: hiding }), 'test', 1);
+    expect(await passes('1,eve,Eve,Stone,,,\n', { as })).to.include({ refused: 1 });
+    const rejects = drop.names('error').filter((one) => one.endsWith('.rejects.ldif'));
+    const texts = rejects.map((name) => drop.text('error', name)).filter((text) => text.includes('uid=eve'));
+    expect(texts).to.have.lengthOf(1);
+    expect(texts[0]).to.contain('changetype: add');
+    writeFileSync(mapping, `${MAPPING}gone: delete\n`);
+    expect(await passes('1,eve,Eve,Stone,,,\n', { as })).to.include({ records: 1, refused: 1 });
   });
 
   it('give refused rows back as LDIF', async () => {
@@ -184,6 +245,35 @@ describe('CSV files in a drop folder', () => {
     }
   });
 
+  it('end in error where the directory does not have what the mapping names', async () => {
+    writeFileSync(mapping, `${MAPPING.replace('base: ', 'base: ou=nowhere,')}gone: delete\n`);
+    expect((await passes(ADA)).reason).to.match(/^noSuchObject: /);
+    expect(drop.names('processing')).to.deep.equal([]);
+  });
+
+  it('end with their receipt when the identity is locked meanwhile', async () => {
+    await fixture.person('hr');
+    const hr = `cn=hr,${SUFFIX}`;
+    const to = { attributes: ['*', 'entry', 'children'] };
+    const rules = [{ name: 'r', who: { users: true }, to, allow: ['view', 'write', 'create'] }];
+    await fixture.partition.setAccess(JSON.stringify({ rules }), 'test', 0);
+    const commit = fixture.store.commit.bind(fixture.store);
+    let left = 3;
+    fixture.store.commit = async (plan) => {
+      await commit(plan);
+      if (--left !== 0) return;
+      fixture.store.commit = commit;
+      const locked = { type: 'pwdAccountLockedTime', values: [Buffer.from('000001010000Z')] };
+      await fixture.modify(hr, { operation: 'replace', attribute: locked });
+    };
+    // The row of the file, one entry, one refusal.
+    const found = await passes(`${LI}9,wrong,,,,,\n${ADA}`, { as: fixture.dn(hr) });
+    expect(found).to.include({ records: 2, applied: 1, refused: 1 });
+    expect(found.reason).to.match(/is locked .*; what comes after its record 2 was not applied$/);
+    expect(drop.names('processing')).to.deep.equal([]);
+    expect(await dropRows(fixture.store)).to.deep.equal([]);
+  });
+
   it('keep a comma or a plus of a value within the name of an entry', async () => {
     writeFileSync(mapping, MAPPING.replace('uid={login}', 'cn={last}'));
     await passes(`7,x,Wei,"Li, Jr. + Co",,,\n`);
@@ -198,6 +288,7 @@ describe('CSV files in a drop folder', () => {
     for (const [text, expected] of [
       [MAPPING.replace('sn:', 'snn:'), /mapping.yaml: .*'snn'/],
       [`${MAPPING}gone: sometimes\n`, /mapping.yaml: gone has to be/],
+      [`${MAPPING}delimiter: ""\n`, /mapping.yaml: delimiter has to be one character/],
       [`${MAPPING}hase: x\n`, /mapping.yaml: 'hase' is not known/],
       [MAPPING.replace('base:', '# base:'), /mapping.yaml: base has to be/],
     ] as const) {

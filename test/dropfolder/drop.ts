@@ -15,6 +15,7 @@ export type Place = (typeof PLACES)[number];
 export function dropSettings(given: Partial<DropFolderSettings> = {}): DropFolderSettings {
   return {
     ...{ as: undefined, lease: 60, poll: 5, maxBytes: 2 ** 30, validateFirst: false, policy: DEFAULT_POLICY },
+    accounts: { shadow: false },
     ...given,
   };
 }
@@ -37,7 +38,7 @@ export class Drop {
   }
 
   /** As a producer does. */
-  drop(name: string, text: string): void {
+  drop(name: string, text: string | Buffer): void {
     this.make();
     writeFileSync(this.path('working', name), text);
     renameSync(this.path('working', name), this.path('target', name));
@@ -70,11 +71,12 @@ export class Drop {
   async pass(
     { partition }: Fixture,
     given: Partial<DropFolderSettings> = {},
+    signal?: AbortSignal,
   ): Promise<{ result: PassResult; log: string }> {
     const lines: string[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(line) });
     const drop = await DropFolder.open(this.folder, partition, dropSettings(given), logger);
-    const result = await drop.pass();
+    const result = await drop.pass(signal);
     await drop.close();
     return { result, log: lines.join('') };
   }

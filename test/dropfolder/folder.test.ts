@@ -14,6 +14,8 @@ import { expect } from 'chai';
 import { pino } from 'pino';
 import { DropFolder } from '../../src/dropfolder/drop-folder.js';
 import { DropError } from '../../src/dropfolder/layout.js';
+import { ONE_COST } from '../../src/password/cost.js';
+import { DEFAULT_POLICY } from '../../src/password/policy.js';
 import { type Fixture, openFixture, SUFFIX } from '../partition/fixture.js';
 import { Drop, dropSettings, type Place, unit, unitDn } from './drop.js';
 
@@ -121,13 +123,67 @@ describe('a drop folder', () => {
   });
 
   it('sends a copy of the receipt to the folder that replyTo names', async () => {
-    mkdirSync(join(drop.root, 'answers'));
+    mkdirSync(join(drop.root, 'answers/incoming/target'), { recursive: true });
     drop.drop('4.1.T..corr.answers', unit('a'));
     await drop.pass(fixture);
     const reply = join(drop.root, 'answers/incoming/target/4.1.T..corr.answers.receipt.json');
     expect(statSync(reply).mode & 0o777).to.equal(0o644);
     expect(readFileSync(reply, 'utf8')).to.equal(drop.text('processed', '4.1.T..corr.answers.receipt.json'));
     expect(drop.receipt('processed', '4.1.T..corr.answers')).to.include({ correlation: 'corr', applied: 1 });
+  });
+
+  it('ends a file of which nobody can be answered, and says so once', async () => {
+    const late = '4.late.T.1000..nowhere';
+    const early = '4.early.T...answers';
+    const target = join(drop.root, 'answers/incoming/target');
+    mkdirSync(target, { recursive: true });
+    drop.drop(late, unit('late'));
+    expect((await drop.pass(fixture)).result).to.include({ expired: 1, failed: 0 });
+    drop.drop(early, unit('early'));
+    const commit = fixture.store.commit.bind(fixture.store);
+    fixture.store.commit = (plan) => {
+      chmodSync(target, 0o777);
+      return commit(plan);
+    };
+    const { result, log } = await drop.pass(fixture);
+    expect(result).to.deep.equal({ processed: 1, error: 0, expired: 0, failed: 0 });
+    expect(drop.receipt('expired', late).unanswered).to.match(/^replyTo names 'nowhere', which is not there/);
+    expect(drop.receipt('processed', early).unanswered).to.match(/everybody may write there/);
+    expect(log.match(/could not be sent/g)).to.have.lengthOf(1);
+    expect(readdirSync(target)).to.deep.equal([]);
+  });
+
+  it('says in the receipt when the answer fails as it is written', async () => {
+    const name = '4.1.T...answers';
+    mkdirSync(join(drop.root, `answers/incoming/target/${name}.receipt.json`), { recursive: true });
+    drop.drop(name, unit('a'));
+    expect((await drop.pass(fixture)).result).to.include({ processed: 1, failed: 0 });
+    expect(drop.receipt('processed', name).unanswered).to.match(/^replyTo cannot be written to \(E/);
+  });
+
+  it('ends a file that it cannot read', async function () {
+    if (process.getuid?.() === 0) this.skip();
+    drop.drop('closed.ldif', unit('a'));
+    chmodSync(drop.path('target', 'closed.ldif'), 0);
+    expect((await drop.pass(fixture)).result).to.include({ error: 1, failed: 0 });
+    expect(drop.receipt('error', 'closed.ldif').reason).to.match(/EACCES/);
+  });
+
+  it('ends a file of whose progress this directory knows nothing, and applies nothing of it', async () => {
+    drop.make();
+    const name = '0123456789abcdef0123456789abcdef.b.000000000000.0~x.ldif';
+    for (const place of ['processing', 'target'] as const) writeFileSync(drop.path(place, name), unit('a'));
+    const log = pino({ enabled: false });
+    const folder = await DropFolder.open(drop.folder, fixture.partition, dropSettings({ lease: 0.1 }), log);
+    expect(await folder.settle()).to.deep.equal({ processed: 0, error: 2, expired: 0, failed: 0 });
+    await folder.close();
+    expect(await exists('a')).to.equal(false);
+    expect(drop.receipt('error', 'x.ldif').reason).to.match(/not known in this directory: records .* may have been/);
+    const reasons = drop.receipts().map(({ reason }) => reason);
+    expect(reasons.filter((reason) => /^its name is one that files have in processing/.test(reason!))).to.have.length(
+      1,
+    );
+    for (const place of ['processing', 'target'] as const) expect(drop.names(place)).to.deep.equal([]);
   });
 
   it('refuses a file whose replyTo leads elsewhere, or nowhere', async () => {
@@ -143,11 +199,19 @@ describe('a drop folder', () => {
       'a%00b',
       'drop',
       'drop%2fincoming',
+      'data',
+      'plain',
+      'open',
     ];
+    mkdirSync(join(drop.root, 'data'));
+    writeFileSync(join(drop.root, 'plain'), '');
+    mkdirSync(join(drop.root, 'open/incoming/target'), { recursive: true });
+    chmodSync(join(drop.root, 'open'), 0o777);
     for (const replyTo of wrong) drop.drop(`4.1.T...${replyTo}`, unit('a'));
     expect((await drop.pass(fixture)).result).to.include({ error: wrong.length, processed: 0 });
     expect(await exists('a')).to.equal(false);
     for (const replyTo of wrong) expect(drop.receipt('error', `4.1.T...${replyTo}`).reason).to.match(/^replyTo/);
+    expect(readdirSync(join(drop.root, 'data'))).to.deep.equal([]);
   });
 
   it('refuses links, folders, long files and names that cannot be told, each with the reason', async () => {
@@ -230,6 +294,62 @@ describe('a drop folder', () => {
     expect(await refusal({ as: fixture.dn(`cn=nobody,${SUFFIX}`) })).to.match(/is not there; add the entry/);
   });
 
+  it('applies nothing by the rights of an entry that is locked, or outside its dates', async () => {
+    await fixture.person('hr');
+    const hr = `cn=hr,${SUFFIX}`;
+    const as = fixture.dn(hr);
+    await fixture.partition.setAccess(
+      JSON.stringify({
+        rules: [
+          {
+            name: 'r',
+            who: { users: true },
+            to: { attributes: ['*', 'entry', 'children'] },
+            allow: ['view', 'write', 'create'],
+          },
+        ],
+      }),
+      'test',
+      0,
+    );
+    const set = (type: string, ...values: string[]) =>
+      fixture.modify(hr, {
+        operation: 'replace',
+        attribute: { type, values: values.map((value) => Buffer.from(value)) },
+      });
+    const log = pino({ enabled: false });
+    const folder = await DropFolder.open(drop.folder, fixture.partition, dropSettings({ as }), log);
+    drop.drop('one.ldif', unit('one'));
+    await folder.pass();
+    expect(drop.receipts()[0]).to.deep.include({ result: 'processed', errors: [] });
+    for (const [type, value, expected] of [
+      ['pwdAccountLockedTime', '000001010000Z', /is locked \(pwdAccountLockedTime\); unlock it/],
+      ['pwdEndTime', '20200101000000Z', /is not valid at this time/],
+      ['pwdStartTime', '29990101000000Z', /is not valid at this time/],
+    ] as const) {
+      await set(type, value);
+      expect(await refusal({ as })).to.match(expected);
+      drop.drop(`${type}.ldif`, unit(type));
+      expect(await folder.pass()).to.include({ processed: 0, error: 1 });
+      expect(drop.receipt('error', `${type}.ldif`).reason).to.match(expected);
+      expect(await exists(type)).to.equal(false);
+      await set(type);
+    }
+    await folder.close();
+  });
+
+  it('refuses password hashes that cost more than the settings allow, and says why', async () => {
+    const policy = { ...DEFAULT_POLICY, maxCost: 10 * ONE_COST };
+    const hash = '{PBKDF2-SHA256}1000000000$c2FsdA$aGFzaA';
+    const change = `dn: uid=b,${SUFFIX}\nchangetype: modify\nreplace: userPassword\nuserPassword: ${hash}\n-\n\n`;
+    drop.drop('dear.ldif', person('a', `userPassword: ${hash}\n`) + person('b') + change);
+    await drop.pass(fixture, { policy });
+    const { applied, refused, errors } = drop.receipt('error', 'dear.ldif');
+    expect({ applied, refused }).to.deep.equal({ applied: 1, refused: 2 });
+    for (const { reason } of errors) expect(reason).to.match(/constraintViolation: .*passwords.maxCost/);
+    expect(await fixture.find('(uid=a)')).to.deep.equal([]);
+  });
+
   it('leaves a file alone whose claim was given another name, and says so', async () => {
     drop.drop('f.ldif', `${unit('a')}dn: ${unitDn('b')}\nchangetype: delete\n\n`);
     const stop = new AbortController();
@@ -246,7 +366,7 @@ describe('a drop folder', () => {
     expect(result).to.include({ failed: 1, processed: 0, error: 0 });
     expect(said).to.match(/record 2 cannot be done; was .*~g.ldif given another name/);
     const [named] = drop.names('processing');
-    renameSync(drop.path('processing', named), drop.path('target', named!.replace(/~.*/, '~f.ldif')));
+    renameSync(drop.path('processing', named), drop.path('processing', named!.replace(/~.*/, '~f.ldif')));
     await drop.pass(fixture);
     expect(drop.receipt('error', 'f.ldif')).to.include({ records: 2, applied: 1, refused: 1 });
   });

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { csvSourceBy, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
 import { dryRun } from '../../dropfolder/dry-run.js';
+import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
@@ -47,12 +48,15 @@ function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: Dro
     ...{ maxBytes, lease, poll, mapping, validateFirst },
     as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
     policy: policyOf(config),
+    accounts: config.passwords,
   };
 }
 
 async function work(directory: OpenDirectory, settings: Settings, folder: string, flags: DropFlags): Promise<void> {
   if (flags.dryRun) {
-    const csvSource = csvSourceBy(flags.mapping, directory.partition);
+    const { as, accounts } = settingsFor(directory, settings, flags);
+    const { access } = await actorFor(directory.partition, as, accounts, createLog(settings.config));
+    const csvSource = csvSourceBy(flags.mapping, directory.partition, access);
     for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
       process.stdout.write(`${line}\n`);
     return;
