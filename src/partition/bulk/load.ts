@@ -31,6 +31,15 @@ export interface LoadOptions {
   readonly continue: boolean;
 }
 
+interface Prepared {
+  readonly entry: LoadEntry;
+  readonly dn: Dn;
+  /** Normalized DN. */
+  readonly name: string;
+  /** The entryUUID that it brings, as `latin1` text. */
+  readonly given: string | undefined;
+}
+
 /** Batches that are being written while the next one is prepared. */
 const IN_FLIGHT = 2;
 
@@ -145,17 +154,23 @@ class BulkLoader {
     refuseAsked(this.#context, this.#asked(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
+    const isGiven = draft.text('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
+    const given = isGiven ? id.toString('latin1') : undefined;
+    // Of the batches before, the store knows.
+    if (given !== undefined && this.#batch.given.has(given))
+      throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
     if (asksForNumber(this.#context.shared.values, draft)) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
-    if (isPromise(steps)) return steps.then((known) => this.#put(entry, dn, name, change, known));
-    return this.#put(entry, dn, name, change, steps);
+    if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, given }, change, known));
+    return this.#put({ entry, dn, name, given }, change, steps);
   }
 
-  #put(entry: LoadEntry, dn: Dn, name: string, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
+  #put({ entry, dn, name, given }: Prepared, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
     if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
+    if (given !== undefined) this.#batch.given.add(given);
     const { values } = this.#context.shared;
     if (values.numbers.length > 0) for (const said of saidNumbers(values, change.after!)) this.#batch.say(said);
     return undefined;
