@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { type CsvError, parse } from 'csv-parse';
+import { CsvError, parse } from 'csv-parse';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { formatChange } from '../ldif/index.js';
@@ -74,25 +74,26 @@ export class CsvSource implements RecordSource {
 
   async *#read(): AsyncGenerator<Row> {
     const { delimiter } = this.#mapping;
-    const parser = parse({
-      bom: true,
-      columns: true,
-      delimiter,
-      info: true,
-      maxRecordSize: MAX_ROW,
-      skipEmptyLines: true,
-    });
-    const stream = Readable.from(chunksOf(this.#file));
-    stream.on('error', (error) => parser.destroy(error));
+    let stream: Readable | undefined;
     try {
+      const parser = parse({
+        bom: true,
+        columns: true,
+        delimiter,
+        info: true,
+        maxRecordSize: MAX_ROW,
+        skipEmptyLines: true,
+      });
+      stream = Readable.from(utf8Of(chunksOf(this.#file)));
+      stream.on('error', (error) => parser.destroy(error));
       for await (const { record, info } of stream.pipe(parser)) yield { line: info.lines, values: record };
     } catch (error) {
-      const { code, lines } = error as CsvError & { lines?: number };
       // The message may have values.
-      if (!String(code).startsWith('CSV_')) throw error;
-      throw new DropError(`line ${lines ?? '?'} is not as in a CSV file (${code}); correct it`);
+      if (!(error instanceof CsvError)) throw error;
+      const { lines } = error as { lines?: number };
+      throw new DropError(`line ${lines ?? '?'} is not as in a CSV file (${error.code}); correct it`);
     } finally {
-      stream.destroy();
+      stream?.destroy();
     }
   }
 
@@ -199,6 +200,23 @@ export class CsvSource implements RecordSource {
   #keyName(value: Buffer): string {
     return nameOf(this.#partition.schema.requireDescription(this.#mapping.key.attribute).type)(value);
   }
+}
+
+/** The chunks as they are. Throws `DropError` before one that has bytes that are no UTF-8. */
+async function* utf8Of(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const check = (chunk?: Buffer): void => {
+    try {
+      decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch (error) {
+      throw new DropError('it is not UTF-8; convert it with iconv', { cause: error });
+    }
+  };
+  for await (const chunk of chunks) {
+    check(chunk);
+    yield chunk;
+  }
+  check();
 }
 
 interface Wanted {

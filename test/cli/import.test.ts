@@ -457,6 +457,15 @@ sn: d
     await expectSound();
   });
 
+  it('--resume passes over entries that exist and ends at the first other record that is refused', async () => {
+    const path = file('resumed.ldif', person('ada') + person('bad', 'mial: x@example.com\n') + person('last'));
+    const ended = await rowan(['import', '--data', sandbox.data, '--resume', path]);
+    expect(ended.code).to.equal(1);
+    expect(ended.stdout).to.match(/^loaded 0 entries, 1 were there already, refused 1/);
+    expect(ended.stderr).to.contain('record at line 7: ');
+    expect(await exported('--filter', '(uid=last)')).to.not.contain('uid=last');
+  });
+
   it('says that an entry is below no suffix', async () => {
     const outside = person('one').replaceAll('dc=com', 'dc=org');
     const { stderr } = await rowan(['import', '--data', sandbox.data, file('outside.ldif', outside)]);

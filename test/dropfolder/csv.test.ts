@@ -46,8 +46,8 @@ describe('CSV files in a drop folder', () => {
   const values = (uid: string, type: string) => fixture.values(`uid=${uid},${PEOPLE}`, type);
   const people = () => fixture.find('(uid=*)');
 
-  async function passes(text: string, given = {}) {
-    drop.drop('hr.csv', HEAD + text);
+  async function passes(text: string | Buffer, given = {}) {
+    drop.drop('hr.csv', Buffer.concat([Buffer.from(HEAD), Buffer.from(text)]));
     await drop.pass(fixture, { mapping, ...given });
     const { records, applied, unchanged, refused, reason } = drop
       .receipts()
@@ -125,6 +125,7 @@ describe('CSV files in a drop folder', () => {
     for (const [text, expected] of [
       [`${ADA}2,"sesame open\n`, /^line .* is not as in a CSV file/],
       [`${ADA}2,sesame\n`, /^line .* is not as in a CSV file/],
+      [`${ADA}2,li,Wei,Li,,,sesame"x\n`, /^line 3 is not as in a CSV file \(INVALID_OPENING_QUOTE\)/],
       [ADA + ADA, /^line 3 has a 'id' that another row has/],
       [',x,x,x,,,\n', /^line 2 has no 'id'/],
     ] as const) {
@@ -137,6 +138,15 @@ describe('CSV files in a drop folder', () => {
     await drop.pass(fixture, { mapping });
     expect(drop.receipt('error', 'other.csv').reason).to.match(/no column 'first', 'last'/);
     expect(await people()).to.deep.equal([]);
+  });
+
+  it('are refused whole where they are not UTF-8, and stored as they are where they are', async () => {
+    for (const text of ['2,zoe,Zo\xeb,Smit,,,\n', '2,zoe,Zoe,Smit,,,\xc3']) {
+      expect((await passes(Buffer.from(ADA + text, 'latin1'))).reason).to.equal('it is not UTF-8; convert it with iconv');
+      expect(await people()).to.deep.equal([]);
+    }
+    expect(await passes(`${'\n'.repeat(65_500)}2,zoe,${'\u00eb'.repeat(40)},Smit,,,\n`)).to.include({ applied: 1 });
+    expect(await values('zoe', 'givenName')).to.deep.equal(['\u00eb'.repeat(40)]);
   });
 
   it('give refused rows back as LDIF', async () => {

@@ -37,7 +37,7 @@ export class Drop {
   }
 
   /** As a producer does. */
-  drop(name: string, text: string): void {
+  drop(name: string, text: string | Buffer): void {
     this.make();
     writeFileSync(this.path('working', name), text);
     renameSync(this.path('working', name), this.path('target', name));

@@ -27,8 +27,8 @@ export interface LoadOptions {
   /** The entry is stored. */
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /** Goes on behind a rejected entry; else the load ends there, with what came before it stored. */
-  readonly continue: boolean;
+  /** Goes on behind an entry rejected with this result; else the load ends there, with what came before it stored. */
+  readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
 interface Prepared {
@@ -222,13 +222,17 @@ class BulkLoader {
     this.#options.onLoaded?.(source);
   }
 
-  #reject(entry: LoadSource, error: unknown): void {
+  /** Whether the load ends at it. */
+  #reject(entry: LoadSource, error: unknown): boolean {
     const shown = toLdapError(error);
     if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
     this.rejected++;
     const { result, message } = shown;
     this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
-    if (!this.#options.continue) this.ended = true;
+    const goesOn = this.#options.continue;
+    const ends = typeof goesOn === 'boolean' ? !goesOn : !goesOn(result);
+    this.ended ||= ends;
+    return ends;
   }
 
   /** Has the batch written; resolves when the next may be prepared. */
@@ -285,8 +289,7 @@ class BulkLoader {
         await this.#add(schema.parseDn(dn), draft);
         this.#count(source);
       } catch (error) {
-        this.#reject(source, error);
-        this.#cut = this.ended;
+        this.#cut = this.#reject(source, error);
         refused.add(node);
       }
     }
