@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
 import { Refusals } from '../../src/cli/import/refusals.js';
@@ -441,6 +441,28 @@ sn: d
     expect(again.stdout).to.match(/^loaded 3 entries, refused 1 in /);
     expect(existsSync(sandbox.path('second'))).to.equal(true);
     await expectSound();
+  });
+
+  it('writes rejects neither over its input nor over a file that is not one of rejects', async () => {
+    const text = person('bad', 'mial: x@example.com\n');
+    const path = file('in.ldif', text);
+    const link = sandbox.path('link');
+    symlinkSync(path, link);
+    for (const rejects of [path, link]) {
+      const ended = await rowan(['import', '--data', sandbox.data, '--rejects', rejects, path]);
+      expect(ended.code).to.equal(2);
+      expect(ended.stderr).to.contain(`${rejects} is the file to import; name another one`);
+      expect(readFileSync(path, 'utf8')).to.equal(text);
+    }
+    const other = file('other', 'precious\n');
+    const refused = await rowan(['import', '--data', sandbox.data, '--rejects', other, path]);
+    expect(refused.code).to.equal(2);
+    expect(refused.stderr).to.contain(`${other} exists and has no refused records; move it away`);
+    expect(readFileSync(other, 'utf8')).to.equal('precious\n');
+    for (const taken of [file('empty', ''), file('old', '# line 7: of before\n\n')]) {
+      await rowan(['import', '--data', sandbox.data, '--no-resume', '--rejects', taken, path]);
+      expect(readFileSync(taken, 'utf8')).to.match(/^# line 1: .*mial/);
+    }
   });
 
   it('the same file twice: every entry is refused as present, and nothing changes', async () => {
