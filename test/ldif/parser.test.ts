@@ -1,3 +1,4 @@
+import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { CR_ALONE } from '../../src/bytes/text-form.js';
 import { formatEntry, type LdifRecord, readLdif } from '../../src/ldif/index.js';
@@ -146,6 +147,20 @@ describe('LDIF: reading', () => {
       expect(next.map((record) => record.text.toString()).join('')).to.include('dn: cn=next');
     });
   }
+
+  it('reads no file for a name, nor for another keyword', () => {
+    const url = `< ${pathToFileURL(process.execPath)}\n`;
+    const texts = [
+      `dn:${url}cn: a\n`,
+      `dn: cn=a\nchangetype: modrdn\nnewrdn:${url}deleteoldrdn: 1\n`,
+      `dn: cn=a\nchangetype:${url}`,
+    ];
+    const allowUrls = (): never => expect.fail('a URL is asked for');
+    for (const text of texts) {
+      const [record] = parse(text, { allowUrls });
+      expect(record).to.have.property('reason').that.includes('only the value of an attribute can come from a URL');
+    }
+  });
 
   it('names line ends of CR alone in a text without any LF, however long it is', () => {
     const text = `dn: cn=a\rcn: ${'a'.repeat(2000)}\r\rdn: cn=b\rcn: b\r`;
