@@ -12,9 +12,16 @@ export function utf16Problem([first, second]: Buffer): string | undefined {
 
 export const CR_ALONE = "the line ends are CR alone; convert them to LF, with tr '\\r' '\\n'";
 
-/** Whether a CR in `bytes[from, to)` is no part of a CRLF. */
-export function hasLoneCr(bytes: Buffer, from: number, to: number): boolean {
-  for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1))
-    if (bytes[at + 1] !== LF) return true;
-  return false;
+export const CR_DOUBLED = "the line ends are CR CR LF; take the CRs out, with tr -d '\\r'";
+
+/** What is to be told where a CR in `bytes[from, to)` is neither part of a CRLF nor the last byte. */
+export function crProblem(bytes: Buffer, from: number, to: number): string | undefined {
+  let problem: string | undefined;
+  for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1)) {
+    const first = at;
+    while (bytes[at + 1] === CR) at++;
+    if (at + 1 < bytes.length && bytes[at + 1] !== LF) return CR_ALONE;
+    if (at > first) problem = CR_DOUBLED;
+  }
+  return problem;
 }

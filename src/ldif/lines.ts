@@ -1,4 +1,4 @@
-import { CR_ALONE, hasLoneCr } from '../bytes/text-form.js';
+import { crProblem } from '../bytes/text-form.js';
 import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
 import { hashStep, type Name, type Names } from './names.js';
@@ -22,6 +22,7 @@ const SPACES = 'a line of spaces alone continues the line before it; make it emp
 export class Lines {
   readonly #block: Buffer;
   readonly #names: Names;
+  readonly #hasCr: boolean;
   #at = 0;
   /** Number of the physical line at `#at`. */
   #next: number;
@@ -49,6 +50,7 @@ export class Lines {
     if (apart.length > 0) this.#apart = new Map(apart.map((line) => [line.at, line]));
     this.#block = block;
     this.#names = names;
+    this.#hasCr = block.includes(CR);
     this.#next = firstLine;
     this.bytes = block;
   }
@@ -100,7 +102,7 @@ export class Lines {
         this.#next++;
       }
       // A comment that a CR ends would hide what comes behind it.
-      if (block[from] === HASH && !hasLoneCr(block, from, stop)) continue;
+      if (block[from] === HASH && !(this.#hasCr && crProblem(block, from, this.#at))) continue;
       if (this.#apart) this.#takeApart(from);
       this.number = number;
       this.from = from;
@@ -122,10 +124,9 @@ export class Lines {
 
   /** The fault in the line in hand, or what has caused it. */
   causeOf(fault: LdifFault): LdifFault {
-    const { bytes, start, stop, apart, number } = this;
-    const isText = apart && typeof apart.value !== 'string';
-    if (isText ? hasLoneCr(apart.value, 0, apart.value.length) : hasLoneCr(bytes, start, stop))
-      return new LdifFault(number, CR_ALONE);
+    const { bytes, start, stop, number } = this;
+    const problem = crProblem(this.#block, this.from, this.end);
+    if (problem) return new LdifFault(number, problem);
     const isDn = bytes.toString('latin1', start, Math.min(stop, start + 3)).toLowerCase() === 'dn:';
     return this.#spaces > 0 && isDn ? new LdifFault(this.#spaces, SPACES) : fault;
   }
@@ -143,6 +144,8 @@ export class Lines {
   /** The attribute description before the line's colon. */
   name(): Name {
     const { bytes, start, stop } = this;
+    const problem = this.#hasCr && crProblem(this.#block, this.from, this.end);
+    if (problem) throw new LdifFault(this.number, problem);
     const guess = this.#names.guess(bytes, start, stop);
     if (guess) {
       this.colon = start + guess.bytes.length;

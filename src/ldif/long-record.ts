@@ -1,4 +1,5 @@
 import { Base64Decoder } from '../bytes/base64.js';
+import { CR_ALONE } from '../bytes/text-form.js';
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -193,7 +194,9 @@ class LongValue {
 
   /** What is wrong with it comes as a text. */
   end(): Buffer | string {
-    return this.#decoder?.end() ?? this.#bytes.finished();
+    if (this.#decoder) return this.#decoder.end() ?? this.#bytes.finished();
+    // Those of line ends are not among it.
+    return this.#bytes.taken().includes(CR) ? CR_ALONE : this.#bytes.finished();
   }
 }
 

@@ -1,4 +1,4 @@
-import { CR_ALONE, hasLoneCr, utf16Problem } from '../bytes/text-form.js';
+import { CR_DOUBLED, crProblem, utf16Problem } from '../bytes/text-form.js';
 import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
 import { Lines } from './lines.js';
 import { KEPT, LongRecord } from './long-record.js';
@@ -224,7 +224,8 @@ export class LdifParser {
   }
 
   #lengthError(line: number, offset: number, text: Buffer): LdifRecord {
-    const why = text.includes(LF) || !hasLoneCr(text, 0, text.length) ? '' : `; ${CR_ALONE}`;
+    const problem = crProblem(text, 0, text.length);
+    const why = problem && (problem === CR_DOUBLED || !text.includes(LF)) ? `; ${problem}` : '';
     const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes${why}`;
     return { kind: 'error', faultLine: line, reason, line, offset, text };
   }

@@ -83,6 +83,10 @@ function plainText({ bytes, colon, stop }: Lines): string | undefined {
 }
 
 function decodedText(lines: Lines, options: LdifOptions): string {
+  const { bytes, colon, stop, number } = lines;
+  // What the file has would be told as a name that is wrong.
+  if (bytes[colon + 1] === LESS && colon + 1 < stop)
+    throw new LdifFault(number, 'only the value of an attribute can come from a URL (":<")');
   const value = readValue(lines, options);
   const text = value.toString('utf8');
   if (text.includes(REPLACEMENT) && !isUtf8(value)) throw new LdifFault(lines.number, 'the value is not UTF-8');

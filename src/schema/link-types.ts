@@ -1,5 +1,5 @@
 import { formatDefinition } from './definition.js';
-import { type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
+import { goesWith, type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
 import type { MatchingRule, Usage } from './schema-types.js';
 import { didYouMean } from './suggest.js';
@@ -34,10 +34,17 @@ class TypeLinker {
   private readonly open = new Set<Parsed>();
   private readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
   private readonly rules: Registry<RuleNode>;
+  private readonly isNew: boolean;
 
-  constructor(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxNode>, rules: Registry<RuleNode>) {
+  constructor(
+    all: readonly Parsed[],
+    syntaxes: ReadonlyMap<string, SyntaxNode>,
+    rules: Registry<RuleNode>,
+    isNew: boolean,
+  ) {
     this.syntaxes = syntaxes;
     this.rules = rules;
+    this.isNew = isNew;
     for (const parsed of all) {
       this.parsed.set(parsed.definition.id, parsed);
       for (const name of parsed.names) this.parsed.set(name.toLowerCase(), parsed);
@@ -72,6 +79,7 @@ class TypeLinker {
       secret: isSecret(parsed) || superior?.secret === true,
       definition: formatDefinition(parsed.definition),
     });
+    if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseMisfit(parsed, rule, syntax);
     this.types.add(type);
     this.open.delete(parsed);
     return type;
@@ -131,6 +139,16 @@ class TypeLinker {
   }
 }
 
+/** A rule by which values of the syntax have no form: they would be stored, and no filter would find them. */
+function refuseMisfit(parsed: Parsed, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
+  if (!rule || goesWith(rule as RuleNode, syntax)) return;
+  const { name } = rule as RuleNode;
+  fail(
+    parsed,
+    `${describe(parsed)}: ${rule.kind} rule ${name} does not go with syntax ${syntax.oid} (${syntax.description}); change one`,
+  );
+}
+
 function isSecret(parsed: Parsed): boolean {
   return SECRET.has(parsed.definition.id) || field(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
 }
@@ -139,6 +157,7 @@ export function linkTypes(
   all: readonly Parsed[],
   syntaxes: ReadonlyMap<string, SyntaxNode>,
   rules: Registry<RuleNode>,
+  isNew: boolean,
 ): Registry<TypeNode> {
-  return new TypeLinker(all, syntaxes, rules).types;
+  return new TypeLinker(all, syntaxes, rules, isNew).types;
 }

@@ -69,7 +69,8 @@ function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxN
   const rules = new Registry<RuleNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const known = code.get(oid) ?? code.get(field(parsed, 'X-SUBST') ?? '');
+    const builtIn = code.has(oid) ? oid : (field(parsed, 'X-SUBST') ?? '');
+    const known = code.get(builtIn);
     if (!known)
       fail(parsed, `matching rule ${oid} is not built in; add X-SUBST 'OID' of a built-in rule to evaluate it as`);
     const syntax = field(parsed, 'SYNTAX');
@@ -83,6 +84,7 @@ function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxN
       syntax,
       ...known,
       normalizeAssertion: known.normalizeAssertion ?? known.normalize,
+      builtIn,
       appliesTo: new Set(known.appliesTo),
       definition: formatDefinition(parsed.definition),
     });
@@ -90,8 +92,11 @@ function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxN
   return rules;
 }
 
-/** Turns definitions, in any order, into a schema. Throws SchemaError at the first mistake. */
-export function link(declared: readonly Declared[], context: Context): Tables {
+/**
+ * Turns definitions, in any order, into a schema. Throws SchemaError at the first mistake. `isNew`: no directory has
+ * them yet, so that what is useless is a mistake, too.
+ */
+export function link(declared: readonly Declared[], context: Context, isNew: boolean): Tables {
   const all = declared.map(parse);
   refuseDuplicates(all);
   const kinds = new Map<DefinitionKind, Parsed[]>();
@@ -104,7 +109,7 @@ export function link(declared: readonly Declared[], context: Context): Tables {
   const of = (kind: DefinitionKind): readonly Parsed[] => kinds.get(kind) ?? [];
   const syntaxes = linkSyntaxes(of('ldapSyntaxes'), context);
   const rules = linkRules(of('matchingRules'), syntaxes, context);
-  const types = linkTypes(of('attributeTypes'), syntaxes, rules);
+  const types = linkTypes(of('attributeTypes'), syntaxes, rules, isNew);
   const classes = linkClasses(of('objectClasses'), types);
   const [placed] = of('dITStructureRules');
   if (placed) fail(placed, `${describe(placed)}: a DIT structure rule cannot be put in force here; remove it`);

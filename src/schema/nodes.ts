@@ -1,4 +1,5 @@
 import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './schema-types.js';
+import { LDAP_SYNTAX } from './syntaxes.js';
 
 /** What the schema is made of inside this room: the public interfaces and what only the checks need. */
 
@@ -107,6 +108,8 @@ export class ClassNode implements ObjectClass {
 /** A matching rule with the syntaxes of the attributes it may be used with, and its definition. */
 export interface RuleNode extends MatchingRule {
   readonly name: string;
+  /** OID of the built-in rule that it is, or that X-SUBST names. */
+  readonly builtIn: string;
   readonly appliesTo: ReadonlySet<string>;
   readonly definition: string;
 }
@@ -115,6 +118,26 @@ export interface SyntaxNode extends Syntax {
   /** OID of the built-in syntax that it is, or that X-SUBST names. */
   readonly builtIn: string;
   readonly definition: string;
+}
+
+/** Arcs, below that of RFC 4517's syntaxes, of those that have ASCII alone. */
+const ASCII = [6, 7, 11, 24, 27, 36, 38, 44, 50, 53];
+/** Arcs of syntaxes whose values have a form by a rule, besides those that it applies to. */
+const ALSO: Readonly<Record<string, readonly number[]>> = {
+  '2.5.13.20': [36, 44],
+  '2.5.13.23': [12],
+  '1.3.6.1.4.1.1466.109.114.1': ASCII,
+  '1.3.6.1.4.1.1466.109.114.2': ASCII,
+};
+/** Every text has a form by these, and every value by those of octets. */
+const TEXT = new Set(['2.5.13.2', '2.5.13.3', '2.5.13.5', '2.5.13.6']);
+const OCTETS = new Set(['2.5.13.17', '2.5.13.18']);
+
+/** Whether filters with the rule find values of the syntax. */
+export function goesWith(rule: RuleNode, syntax: SyntaxNode): boolean {
+  if (rule.appliesTo.has(syntax.builtIn) || OCTETS.has(rule.builtIn)) return true;
+  if (TEXT.has(rule.builtIn)) return !syntax.binary;
+  return ALSO[rule.builtIn]?.some((arc) => syntax.builtIn === `${LDAP_SYNTAX}.${arc}`) === true;
 }
 
 /**

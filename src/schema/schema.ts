@@ -75,21 +75,25 @@ export class Schema {
   /** Reads the definitions. Throws SchemaError, which names file and line, at the first mistake. */
   static load(options: SchemaOptions = {}): Schema {
     const files = readSchemaFolders(options.extra ?? []);
-    return Schema.of({ nis: options.nis ?? 'rfc2307', files }, options.folder);
+    return Schema.made({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, true);
   }
 
   /** The built-in definitions that the source names, and its own files. Throws as `load`. */
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
+    return Schema.made(source, folder, false);
+  }
+
+  private static made(source: SchemaSource, folder: string, isNew: boolean): Schema {
     const left = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
     const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== left);
     const macros = systemMacros();
     const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
-    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source));
+    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source), isNew);
   }
 
-  private constructor(declared: readonly Declared[], source: SchemaSource) {
+  private constructor(declared: readonly Declared[], source: SchemaSource, isNew: boolean) {
     this.source = source;
-    this.tables = link(declared, this.context());
+    this.tables = link(declared, this.context(), isNew);
     const fallback = this.tables.rules.get(CASE_IGNORE);
     if (!fallback)
       throw new SchemaError(`the matching rule caseIgnoreMatch is not defined; add rfc4517 to the schema folder`);

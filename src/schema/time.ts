@@ -82,6 +82,15 @@ function parseGeneralized(text: string): Time | string {
   return checkFields(time.year, time.month, time.day, time.hour, time.minute, time.second) ?? time;
 }
 
+/** The time to the minute; undefined where it is before year 0 or after 9999 in UTC. */
+function utcDate(time: Time): Date | undefined {
+  const date = new Date(0);
+  date.setUTCFullYear(time.year, time.month - 1, time.day);
+  date.setUTCHours(time.hour, time.minute - time.offset, 0, 0);
+  const year = date.getUTCFullYear();
+  return year < 0 || year > 9999 ? undefined : date;
+}
+
 function zoneMinutes(zone: string): number | undefined {
   if (zone === 'Z') return 0;
   const hours = Number(zone.slice(1, 3));
@@ -102,7 +111,8 @@ export function checkGeneralizedTime(value: Buffer): string | undefined {
   if (isPlain(value)) return checkPlain(value);
   if (value.length > MAX_TIME) return 'is too long for a time';
   const time = parseGeneralized(value.toString('latin1'));
-  return typeof time === 'string' ? time : undefined;
+  if (typeof time === 'string') return time;
+  return utcDate(time) ? undefined : 'is before the year 0 or after 9999 in UTC';
 }
 
 /** Normal form; undefined when `value` is no time, or one before year 0 or after 9999 in UTC. */
@@ -111,13 +121,11 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
   if (value.length > MAX_TIME) return undefined;
   const time = parseGeneralized(value.toString('latin1'));
   if (typeof time === 'string') return undefined;
-  const date = new Date(0);
-  date.setUTCFullYear(time.year, time.month - 1, time.day);
-  date.setUTCHours(time.hour, time.minute - time.offset, 0, 0);
-  const year = date.getUTCFullYear();
-  if (year < 0 || year > 9999) return undefined;
+  const date = utcDate(time);
+  if (!date) return undefined;
   const clock = [date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), time.second];
-  const text = String(year).padStart(4, '0') + clock.map((part) => String(part).padStart(2, '0')).join('');
+  const text =
+    String(date.getUTCFullYear()).padStart(4, '0') + clock.map((part) => String(part).padStart(2, '0')).join('');
   return Buffer.from(time.fraction === '' ? text : `${text}.${time.fraction}`, 'latin1');
 }
 

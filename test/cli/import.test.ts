@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
 import { Refusals } from '../../src/cli/import/refusals.js';
@@ -443,6 +443,28 @@ sn: d
     await expectSound();
   });
 
+  it('writes rejects neither over its input nor over a file that is not one of rejects', async () => {
+    const text = person('bad', 'mial: x@example.com\n');
+    const path = file('in.ldif', text);
+    const link = sandbox.path('link');
+    symlinkSync(path, link);
+    for (const rejects of [path, link]) {
+      const ended = await rowan(['import', '--data', sandbox.data, '--rejects', rejects, path]);
+      expect(ended.code).to.equal(2);
+      expect(ended.stderr).to.contain(`${rejects} is the file to import; name another one`);
+      expect(readFileSync(path, 'utf8')).to.equal(text);
+    }
+    const other = file('other', 'precious\n');
+    const refused = await rowan(['import', '--data', sandbox.data, '--rejects', other, path]);
+    expect(refused.code).to.equal(2);
+    expect(refused.stderr).to.contain(`${other} exists and has no refused records; move it away`);
+    expect(readFileSync(other, 'utf8')).to.equal('precious\n');
+    for (const taken of [file('empty', ''), file('old', '# line 7: of before\n\n')]) {
+      await rowan(['import', '--data', sandbox.data, '--no-resume', '--rejects', taken, path]);
+      expect(readFileSync(taken, 'utf8')).to.match(/^# line 1: .*mial/);
+    }
+  });
+
   it('the same file twice: every entry is refused as present, and nothing changes', async () => {
     const path = file('twice.ldif', person('x') + person('y'));
     await rowanDoes(['import', '--data', sandbox.data, path]);
@@ -455,6 +477,15 @@ sn: d
       /^loaded 0 entries, 2 were there already/,
     );
     await expectSound();
+  });
+
+  it('--resume passes over entries that exist and ends at the first other record that is refused', async () => {
+    const path = file('resumed.ldif', person('ada') + person('bad', 'mial: x@example.com\n') + person('last'));
+    const ended = await rowan(['import', '--data', sandbox.data, '--resume', path]);
+    expect(ended.code).to.equal(1);
+    expect(ended.stdout).to.match(/^loaded 0 entries, 1 were there already, refused 1/);
+    expect(ended.stderr).to.contain('record at line 7: ');
+    expect(await exported('--filter', '(uid=last)')).to.not.contain('uid=last');
   });
 
   it('says that an entry is below no suffix', async () => {

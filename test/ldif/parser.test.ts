@@ -1,5 +1,6 @@
+import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
-import { CR_ALONE } from '../../src/bytes/text-form.js';
+import { CR_ALONE, CR_DOUBLED } from '../../src/bytes/text-form.js';
 import { formatEntry, type LdifRecord, readLdif } from '../../src/ldif/index.js';
 import { badLength, notBase64, parse, plain, whole } from './helpers.js';
 
@@ -106,6 +107,12 @@ describe('LDIF: reading', () => {
     ['dn: cn=a\rcn: a\r\rdn: cn=b\rcn: b\n', 1, CR_ALONE],
     ['version: 1\rdn: cn=a\rcn: a\n', 1, CR_ALONE],
     ['# a comment\rdn: cn=a\rcn: a\n', 1, CR_ALONE],
+    ['dn: cn=a\ndescription: foo\rtitle: bar\n', 2, CR_ALONE],
+    ['dn: cn=a\r\ndescription: foo\r\n \rbar\r\n', 2, CR_ALONE],
+    ['dn: cn=a\nchangetype: modify\nadd: cn\ncn: a\rb\n-\n', 4, CR_ALONE],
+    ['dn: cn=a\r\r\ncn: a\r\r\n', 1, CR_DOUBLED],
+    ['dn: cn=a\ncn: a\r\r\n b\n', 2, CR_DOUBLED],
+    ['# a comment\r\r\ndn: cn=a\r\r\n', 1, CR_DOUBLED],
     ['dn: cn=a\ncn: a\n\t\ndn: cn=b\ncn: b\n', 3, 'a line of white space alone; make it empty, or remove it'],
     ['dn: cn=a\ncn: a\n  \n# b\ndn: cn=b\ncn: b\n', 3, SPACES],
     ['dn: cn=a\r\nchangetype: delete\r\n \r\ndn: cn=b\r\n', 3, SPACES],
@@ -147,6 +154,20 @@ describe('LDIF: reading', () => {
     });
   }
 
+  it('reads no file for a name, nor for another keyword', () => {
+    const url = `< ${pathToFileURL(process.execPath)}\n`;
+    const texts = [
+      `dn:${url}cn: a\n`,
+      `dn: cn=a\nchangetype: modrdn\nnewrdn:${url}deleteoldrdn: 1\n`,
+      `dn: cn=a\nchangetype:${url}`,
+    ];
+    const allowUrls = (): never => expect.fail('a URL is asked for');
+    for (const text of texts) {
+      const [record] = parse(text, { allowUrls });
+      expect(record).to.have.property('reason').that.includes('only the value of an attribute can come from a URL');
+    }
+  });
+
   it('names line ends of CR alone in a text without any LF, however long it is', () => {
     const text = `dn: cn=a\rcn: ${'a'.repeat(2000)}\r\rdn: cn=b\rcn: b\r`;
     for (const options of [{}, { longRecordBytes: 800 }, { maxRecordBytes: 1000 }]) {
@@ -156,6 +177,15 @@ describe('LDIF: reading', () => {
       expect((records[0] as { reason: string }).reason).to.include(CR_ALONE);
     }
     expect(content('# a comment\r\n#  of two\r\n  lines\r\ndn: cn=a\r\ncn: a\r\n')).to.deep.equal(['cn=a', 'cn=a']);
+  });
+
+  it('finds a CR in a value of a long record, and takes CRLF there', () => {
+    const text = (value: string): string => `dn: cn=a\r\ncn: ${value}\r\n b\r\nsn:: DQ==\r\n`;
+    const value = 'a'.repeat(2000);
+    const options = { longRecordBytes: 800 };
+    const [taken] = parse(text(value), options, 100);
+    expect(taken).to.have.property('kind', 'content');
+    expect(parse(text(`${value}\rb`), options, 100)[0]).to.have.property('reason', `line 2: ${CR_ALONE}`);
   });
 
   it('tells a text in UTF-16 once, with the way to convert it, in any chunks', () => {

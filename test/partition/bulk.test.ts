@@ -116,6 +116,23 @@ for (const engine of ['memory', 'lmdb'] as const) {
         await fixture.close();
       });
 
+    it('refuses an entry that brings the entryUUID of another one, however close behind it', async () => {
+      const fixture = await openFixture(engine);
+      const id = '0000abcd-0000-7000-8000-000000000000';
+      const same = (cn: string, entryUUID: string): Given => ({
+        dn: `cn=${cn},${SUFFIX}`,
+        values: { objectClass: 'device', entryUUID },
+      });
+      const given = [same('a', id), same('b', id.toUpperCase()), ...devices(SUFFIX), same('c', id)];
+      expect(await load(fixture, given)).to.deep.equal([
+        '2: entryAlreadyExists: an entry with this entryUUID came before',
+        `${given.length}: entryAlreadyExists: there is an entry with this entryUUID already`,
+      ]);
+      expect(await fixture.find('(|(cn=a)(cn=b)(cn=c)(cn=4499))')).to.have.length(2);
+      await fixture.expectClean();
+      await fixture.close();
+    });
+
     it('stores nothing that comes behind the entry at which it ends, however many batches are on their way', async () => {
       const fixture = await openFixture(engine);
       await load(fixture, [unit('there')]);

@@ -168,6 +168,26 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     expect(published).to.include.members(['dITContentRules', 'nameForms']);
   });
 
+  it('may have the rules of text with every text syntax, and a stored schema has what it was given', () => {
+    const uses = [
+      'caseIgnoreMatch:26',
+      'caseExactMatch:44',
+      'caseIgnoreIA5Match:44',
+      'caseIgnoreMatch:11',
+      'octetStringMatch:15',
+      'distinguishedNameMatch:12',
+      'uniqueMemberMatch:12',
+      'objectIdentifierMatch:38',
+    ].map((use, n) => {
+      const [rule, arc] = use.split(':');
+      return `attributeTypes: ( 1.3.6.1.4.1.99999.${n} EQUALITY ${rule} SYNTAX 1.3.6.1.4.1.1466.115.121.1.${arc} )\n`;
+    });
+    load(head + uses.join(''));
+    const misfit = at('EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15');
+    const stored = Schema.of({ nis: 'rfc2307', files: [{ name: 'own.ldif', text: misfit }] });
+    expect(stored.attribute('own')).to.have.property('oid', '1.3.6.1.4.1.99999.1');
+  });
+
   const cr = (rest: string) => `${head}dITContentRules: ( ${rest} )\n`;
   const at = (rest: string) => `${head}attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
   const oc = (rest: string) => `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'own' ${rest} )\n`;
@@ -187,6 +207,18 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
       at('EQUALITY caseIgnoreSubstringsMatch SUP name'),
       4,
       /is a rule for substrings, not equality/,
+    ],
+    [
+      'an equality rule by which text has no form',
+      at('EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15'),
+      4,
+      /'own': equality rule integerMatch does not go with syntax [0-9.]+\.15 \(Directory string\)/,
+    ],
+    [
+      'an ordering rule by which text has no form',
+      at('SUP name ORDERING generalizedTimeOrderingMatch'),
+      4,
+      /ordering rule generalizedTimeOrderingMatch does not go with syntax/,
     ],
     [
       'an unknown usage',

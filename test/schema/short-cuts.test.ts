@@ -43,6 +43,15 @@ describe('the short cuts of the schema', () => {
     }
   });
 
+  it('refuse a time outside the years 0 to 9999 in UTC, which has no form', () => {
+    for (const time of ['00000101000000+0100', '99991231235959-0100']) {
+      expect(checkGeneralizedTime(bytes(time)), time).to.equal('is before the year 0 or after 9999 in UTC');
+      expect(normalizeGeneralizedTime(bytes(time)), time).to.equal(undefined);
+    }
+    for (const time of ['00000101000000-0100', '99991231235959+0100'])
+      expect(checkGeneralizedTime(bytes(time)), time).to.equal(undefined);
+  });
+
   it('tell of every time the same as the long way', () => {
     repeat(10_000, (random) => sameByBothWays(clock(random)));
   });

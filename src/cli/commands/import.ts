@@ -8,7 +8,7 @@ import { type OpenDirectory, onTrial, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
-import { RejectsFile } from '../import/rejects.js';
+import { checkRejectsPath, RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
 import { tellInterruption } from '../interruption.js';
@@ -143,6 +143,7 @@ export function addImport(program: Command): void {
     .addHelpText('after', EXAMPLES)
     .action((file: string, flags: ImportFlags, command: Command) => {
       const settings = settingsOf(command);
+      if (!flags.dryRun) checkRejectsPath(rejectsPath(file, flags), file);
       const input = openInput(file);
       const policy = policyOf(settings.config);
       const work = (directory: OpenDirectory) => importFile(directory, policy, input, file, flags);

@@ -203,8 +203,7 @@ export class Importer {
   async #loadContent(): Promise<void> {
     const before = this.#outcome.loaded;
     const { loaded } = await this.#partition.load(this.#contentBatches(), this.#actor, {
-      // An interrupted import meets entries that exist and goes on; #refuse tells them from what is wrong.
-      continue: this.#options.continue || this.#options.resume !== undefined,
+      continue: this.#options.continue || ((result) => this.#isDone(result)),
       onReject: (reject) => this.#refuse(reject),
       onLeftOut: (entry, attribute) => {
         const source = asSource(entry);
@@ -220,8 +219,13 @@ export class Importer {
   #refuse({ entry, reason, result }: LoadReject): void {
     const source = asSource(entry);
     this.#done = Math.max(this.#done, source.offset);
-    if (this.#options.resume && result === 'entryAlreadyExists') this.#outcome.existing++;
+    if (this.#isDone(result)) this.#outcome.existing++;
     else this.#reject(source, reason);
+  }
+
+  /** Whether an interrupted import has loaded an entry that is refused so. */
+  #isDone(result: LoadReject['result']): boolean {
+    return this.#options.resume !== undefined && result === 'entryAlreadyExists';
   }
 
   #countLoaded({ line, offset, passwords, state, leftOut }: Source): void {

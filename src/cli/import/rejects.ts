@@ -1,5 +1,10 @@
-import { closeSync, fchmodSync, fstatSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, readSync, type Stats, statSync, writeSync } from 'node:fs';
 import { formatComment, formatRecord, type LdifApart } from '../../ldif/index.js';
+import { UsageError } from '../exit.js';
+
+/** What every file of rejects begins with. */
+const BEGINNING = /^# line \d+: /;
+const BEGINNING_BYTES = 32;
 
 export interface Rejected {
   /** First line of the record in its file. */
@@ -8,6 +13,37 @@ export interface Rejected {
   readonly text: Buffer;
   /** What of it is not in `text`. */
   readonly apart?: readonly LdifApart[];
+}
+
+/**
+ * Throws where writing rejects to `path` would destroy what is not theirs: the input, whatever name it has there, or
+ * another file. `input`: `-` is standard input.
+ */
+export function checkRejectsPath(path: string, input: string): void {
+  const found = regularFile(path);
+  if (!found) return;
+  const read = input === '-' ? fstatSync(0) : regularFile(input);
+  if (read && read.dev === found.dev && read.ino === found.ino)
+    throw new UsageError(`${path} is the file to import; name another one for the refused records, with --rejects`);
+  if (found.size === 0 || BEGINNING.test(beginningOf(path))) return;
+  throw new UsageError(
+    `${path} exists and has no refused records; move it away, or name another file for them, with --rejects`,
+  );
+}
+
+function regularFile(path: string): Stats | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() ? stat : undefined;
+}
+
+function beginningOf(path: string): string {
+  const fd = openSync(path, 'r');
+  try {
+    const bytes = Buffer.alloc(BEGINNING_BYTES);
+    return bytes.toString('latin1', 0, readSync(fd, bytes));
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /**

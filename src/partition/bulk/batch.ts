@@ -49,6 +49,8 @@ interface Taken {
 export class BulkBatch {
   /** Of the batch, by normalized DN. */
   readonly nodes = new Map<string, Node>();
+  /** The entryUUIDs that its entries bring, as `latin1` text. */
+  readonly given = new Set<string>();
   /** Settled when it is stored or refused. */
   written: Promise<void> = Promise.resolve();
   /** It has entries below one that was refused: their rows name a parent that will not be. */

@@ -27,8 +27,17 @@ export interface LoadOptions {
   /** The entry is stored. */
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /** Goes on behind a rejected entry; else the load ends there, with what came before it stored. */
-  readonly continue: boolean;
+  /** Goes on behind an entry rejected with this result; else the load ends there, with what came before it stored. */
+  readonly continue: boolean | ((result: LoadReject['result']) => boolean);
+}
+
+interface Prepared {
+  readonly entry: LoadEntry;
+  readonly dn: Dn;
+  /** Normalized DN. */
+  readonly name: string;
+  /** The entryUUID that it brings, as `latin1` text. */
+  readonly given: string | undefined;
 }
 
 /** Batches that are being written while the next one is prepared. */
@@ -145,17 +154,23 @@ class BulkLoader {
     refuseAsked(this.#context, this.#asked(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
+    const isGiven = draft.text('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
+    const given = isGiven ? id.toString('latin1') : undefined;
+    // Of the batches before, the store knows.
+    if (given !== undefined && this.#batch.given.has(given))
+      throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
     if (asksForNumber(this.#context.shared.values, draft)) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
-    if (isPromise(steps)) return steps.then((known) => this.#put(entry, dn, name, change, known));
-    return this.#put(entry, dn, name, change, steps);
+    if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, given }, change, known));
+    return this.#put({ entry, dn, name, given }, change, steps);
   }
 
-  #put(entry: LoadEntry, dn: Dn, name: string, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
+  #put({ entry, dn, name, given }: Prepared, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
     if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
+    if (given !== undefined) this.#batch.given.add(given);
     const { values } = this.#context.shared;
     if (values.numbers.length > 0) for (const said of saidNumbers(values, change.after!)) this.#batch.say(said);
     return undefined;
@@ -207,13 +222,17 @@ class BulkLoader {
     this.#options.onLoaded?.(source);
   }
 
-  #reject(entry: LoadSource, error: unknown): void {
+  /** Whether the load ends at it. */
+  #reject(entry: LoadSource, error: unknown): boolean {
     const shown = toLdapError(error);
     if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
     this.rejected++;
     const { result, message } = shown;
     this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
-    if (!this.#options.continue) this.ended = true;
+    const goesOn = this.#options.continue;
+    const ends = typeof goesOn === 'boolean' ? !goesOn : !goesOn(result);
+    this.ended ||= ends;
+    return ends;
   }
 
   /** Has the batch written; resolves when the next may be prepared. */
@@ -270,8 +289,7 @@ class BulkLoader {
         await this.#add(schema.parseDn(dn), draft);
         this.#count(source);
       } catch (error) {
-        this.#reject(source, error);
-        this.#cut = this.ended;
+        this.#cut = this.#reject(source, error);
         refused.add(node);
       }
     }
