@@ -6,6 +6,7 @@ import {
   clearText,
   givenAs,
   hashPasswordFast,
+  isSlow,
   kindText,
   MAX_STORED_BYTES,
   type PasswordPolicy,
@@ -112,7 +113,7 @@ export class ImportedPasswords {
 
   /** As they are to be stored in the new entry, and counted. */
   attributes(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
-    if (!this.anyIn(attributes)) return attributes;
+    if (this.#areAsGiven(attributes) || !this.anyIn(attributes)) return attributes;
     if (attributes.some((attribute) => this.#locks(attribute))) counts.locked++;
     for (const { type, values } of attributes) {
       const { taken } = this.#meaningOf(type);
@@ -121,6 +122,19 @@ export class ImportedPasswords {
     const foreign = (value: Buffer) => givenAs(value) === 'foreign';
     if (attributes.some(({ type, values }) => this.#holds(type) && values.some(foreign))) counts.named.add(dn);
     return this.#made(attributes, [], counts).filter(({ values }) => values.length > 0);
+  }
+
+  /** Whether they are stored as they came, and nothing is told of them: their hashes cost next to nothing. */
+  #areAsGiven(attributes: readonly PartialAttribute[]): boolean {
+    if (this.#refuses) return false;
+    for (const { type, values } of attributes) {
+      const { holds, locking, taken } = this.#meaningOf(type);
+      if (locking || taken) return false;
+      if (!holds) continue;
+      for (const value of values)
+        if (value.length > MAX_STORED_BYTES || isSlow(value) || givenAs(value) !== 'hashed') return false;
+    }
+    return true;
   }
 
   /** The changes as they are to be made to an entry that has the credentials `stored`. */
