@@ -144,11 +144,13 @@ describe('server: limits', () => {
     for (; taken === 0; await new Promise(setImmediate)) sipping.resume();
     const early = taken;
     const { statistics } = running.server.services;
+    // It takes some in the midst of its time, and goes on as the rest of it passes.
+    clock.pass(500);
+    for (; taken <= early + 2048; await new Promise(setImmediate)) sipping.resume();
     for (; statistics.connectionsCurrent > 1; await new Promise(setImmediate)) {
       sipping.resume();
       clock.pass(100);
     }
-    expect(taken).to.be.greaterThan(early + 2048);
     expect(running.lines.join('')).to.contain('the client does not read');
     sipping.destroy();
     expect((await writer.search(SUFFIX)).code).to.equal(0);
