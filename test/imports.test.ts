@@ -84,6 +84,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     tree: ['model'],
     read: ['model', 'tree'],
     groups: ['model', 'tree', 'read'],
+    references: ['model', 'tree', 'read', 'groups', 'write'],
     write: ['model', 'tree'],
     index: ['model', 'write'],
     bulk: ['model', 'tree', 'write'],

@@ -12,8 +12,8 @@ const EVERY_MS = 60_000;
 
 /**
  * What a serving process does beside serving: it runs the jobs, finishes indexes whose building was interrupted, puts
- * uniqueness constraints in force that have no conflicts any more, and says when the directory has another schema than
- * the server.
+ * uniqueness constraints in force that have no conflicts any more, brings references up to date, and says when the
+ * directory has another schema than the server.
  */
 export class Maintenance {
   readonly #partition: Partition;
@@ -45,6 +45,7 @@ export class Maintenance {
   #unfinished(): void {
     this.#queue('indexes', () => this.#indexes());
     this.#queue('unique', () => this.#unique());
+    this.#queue('references', () => this.#references());
   }
 
   /** Resolves when what is under way has ended. */
@@ -90,6 +91,12 @@ export class Maintenance {
       if (record.ready && waiting.some((one) => one.record.number === record.number))
         this.#log.info({ constraint: record.number }, `values are unique from now on: ${text}`);
     }
+  }
+
+  /** What a process left that ended, or that could not reach the store. */
+  async #references(): Promise<void> {
+    const changes = await this.#partition.settleReferences();
+    if (changes > 0) this.#log.info({ changes }, 'references follow the names that entries have now');
   }
 
   /** Once. */

@@ -29,6 +29,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   warm: async () => (await import('./commands/warm.js')).addWarm,
   index: async () => (await import('./commands/indexes.js')).addIndex,
   unique: async () => (await import('./commands/unique.js')).addUnique,
+  references: async () => (await import('./commands/references.js')).addReferences,
   number: async () => (await import('./commands/number.js')).addNumber,
   schema: async () => (await import('./commands/schema.js')).addSchema,
   deleted: async () => (await import('./commands/deleted.js')).addDeleted,

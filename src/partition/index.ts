@@ -15,5 +15,6 @@ export { UNRESTRICTED } from './model/viewer.js';
 export { Partition, type Virtual } from './partition.js';
 export { beforeTurns, Turns } from './read/run/turns.js';
 export { EVERYTHING } from './read/search-params.js';
+export type { Dangling } from './references/dangling.js';
 export type { SchemaChange } from './schema-change.js';
 export { initDirectory, parseNames } from './tree/shared.js';

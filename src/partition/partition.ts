@@ -53,6 +53,8 @@ import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
 import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
 import type { Hit, SearchSink } from './read/sink.js';
+import { type Dangling, dangling } from './references/dangling.js';
+import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type Located, requireEntry } from './tree/locate.js';
@@ -66,6 +68,7 @@ import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
 import { type Warmed, warm } from './upkeep/warm.js';
 import { type GivenRange, givenRanges, removeNumbers, setNumbers } from './values/number-admin.js';
+import { setReferences } from './values/reference-admin.js';
 import { addUnique, removeUnique, type UniqueGiven } from './values/unique-admin.js';
 import { finishUnique, type UniqueTold } from './values/unique-build.js';
 import { changeNobodysState, changeState, clearState, readState, type StateEdit } from './write/account-state.js';
@@ -132,7 +135,7 @@ export class Partition implements Directory {
     const shared = new SharedState(store, schema, () => nodes.clear());
     await shared.fresh();
     const csn = new CsnClock(await latestCsn(store), options.now, options.process);
-    const compiler = new FilterCompiler(schema, descriptions);
+    const compiler = new FilterCompiler(schema, descriptions, { descriptions, shared });
     const context: SearchContext & WriteContext = {
       store,
       schema,
@@ -154,6 +157,7 @@ export class Partition implements Directory {
       hasStates: await hasStates(store, options.readOnly ?? false),
       fits: draftFits(compiler),
       numbers: new NumberPools(),
+      references: new ReferenceKeeper(() => context),
     };
     return new Partition(context);
   }
@@ -523,7 +527,41 @@ export class Partition implements Directory {
     return this.#translated(this.context.shared.addSuffix(dn));
   }
 
+  /**
+   * Brings references up to date where a process has ended before it did. Resolves with the number of changes of names
+   * that were pending.
+   */
+  async settleReferences(): Promise<number> {
+    return this.#translated(this.#settleReferences());
+  }
+
+  /**
+   * Tells every reference to an entry that is not there, and removes it where that is asked; resolves with their
+   * number.
+   */
+  async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
+    return this.#translated(dangling(this.context, onDangling, remove));
+  }
+
+  /** Attributes whose values follow the names of the entries that they name. */
+  references(): string[] {
+    return [...this.context.shared.references].map(({ name }) => name);
+  }
+
+  /** Has these attributes, and those below them, follow names, and no others. */
+  async setReferences(attributes: readonly string[]): Promise<void> {
+    return this.#translated(setReferences(this.context, attributes));
+  }
+
+  async #settleReferences(): Promise<number> {
+    await this.context.shared.refresh();
+    const { length } = this.context.shared.names.records;
+    if (length > 0) await this.context.references.settle();
+    return length;
+  }
+
   async close(): Promise<void> {
+    await this.context.references.close();
     await this.store.close();
   }
 

@@ -154,6 +154,7 @@ describe('cli: the command line', () => {
       'warm',
       'index',
       'unique',
+      'references',
       'number',
       'deleted',
       'explain',

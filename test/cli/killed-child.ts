@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { Partition } from '../../src/partition/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { testSchema } from '../server/directory.js';
+import { SUFFIX } from './rowan.js';
 
 /** The file that Node runs. */
 export const KILLED_CHILD = fileURLToPath(import.meta.url);
@@ -17,6 +18,24 @@ const WORK: Readonly<Record<string, (partition: Partition, begin: (writes: numbe
     await partition.addUnique({ attributes: ['uid'] });
     begin(1);
     await partition.finishUnique();
+  },
+  async references(partition, begin) {
+    const dn = (text: string) => partition.schema.parseDn(text);
+    const attribute = (type: string, ...values: string[]) => ({
+      type,
+      values: values.map((value) => Buffer.from(value)),
+    });
+    const actor = { dn: 'cn=admin' };
+    for (let n = 0; n < 40; n++) {
+      const values = [attribute('objectClass', 'groupOfNames'), attribute('cn', `g${n}`)];
+      const member = attribute('member', `ou=people,${SUFFIX}`, `cn=nobody,ou=people,${SUFFIX}`);
+      await partition.add(dn(`cn=g${n},${SUFFIX}`), [...values, member], actor);
+    }
+    // The rename, and some of the groups.
+    begin(20);
+    const to = { newRdn: 'ou=staff', deleteOldRdn: true, newSuperior: undefined };
+    await partition.rename(dn(`ou=people,${SUFFIX}`), to, actor);
+    await partition.settleReferences();
   },
   repair(partition, begin) {
     // By the third, some rows are mended.

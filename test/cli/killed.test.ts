@@ -145,6 +145,38 @@ describe('cli: killed with -9', () => {
     expect(await breaches()).to.equal(0);
   });
 
+  it('references are brought up to date by another process, and are right before', async () => {
+    killedAt('references');
+    const pending = async () => {
+      partition.renewReads();
+      await partition.refresh();
+      return partition.context.shared.names.records.length;
+    };
+    expect(await pending()).to.equal(1);
+    const groups = async () => {
+      const text = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(objectClass=groupOfNames)']);
+      return [...text.matchAll(/^member: (.*)$/gm)].map(([, dn]) => dn).sort();
+    };
+    const names = [`cn=nobody,ou=staff,${SUFFIX}`, `ou=staff,${SUFFIX}`].flatMap(
+      (dn) => Array(40).fill(dn) as string[],
+    );
+    expect(await groups()).to.deep.equal(names);
+    const check = ['check', '--references', '--data', sandbox.data];
+    const listed = await rowanDoes(check);
+    expect(listed).to.contain(`note reference cn=g0,${SUFFIX}: member 'cn=nobody,ou=staff,${SUFFIX}' names no entry\n`);
+    expect(listed).to.contain('references to entries that are not there: 40\n');
+    expect(await pending()).to.equal(1);
+    const repair = await rowanDoes(['repair', '--references', '--data', sandbox.data]);
+    expect(repair).to.contain('references removed: 40\n');
+    expect(await pending()).to.equal(0);
+    expect(await groups()).to.deep.equal(names.slice(40));
+    expect(await rowanDoes(check)).to.contain('references to entries that are not there: 0\n');
+    const to = { newRdn: 'ou=people', deleteOldRdn: true, newSuperior: undefined };
+    await partition.rename(testSchema().parseDn(`ou=staff,${SUFFIX}`), to, { dn: 'cn=admin' });
+    await partition.settleReferences();
+    expect(await breaches()).to.equal(0);
+  });
+
   it('repair does the rest when it is given again', async () => {
     const { store } = partition;
     await store.dropTable(indexTable(SN).name);

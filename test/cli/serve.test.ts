@@ -322,6 +322,21 @@ describe('cli: beside a server', () => {
     expect((await rowan(['unique', 'remove', '0', '--data', sandbox.data])).code).to.equal(2);
   });
 
+  it('references show and set', async () => {
+    expect(await does('references', 'show')).to.equal('member\nuniqueMember\n');
+    const refused = await rowan(['references', 'set', 'manager', '--data', sandbox.data]);
+    expect(refused.code).to.equal(1);
+    expect(refused.stderr).to.contain('it needs an index; first: rowan index add manager');
+    expect((await rowan(['references', 'set', 'uid', '--data', sandbox.data])).stderr).to.contain('they are no DNs');
+    await does('index', 'add', 'manager');
+    expect(await does('references', 'show')).to.equal('member\nuniqueMember\nmanager\n');
+    await does('references', 'set', 'manager');
+    expect(await does('references', 'show')).to.equal('manager\n');
+    await does('references', 'set', 'member', 'uniqueMember', 'manager');
+    await does('index', 'drop', 'manager');
+    expect(await does('references', 'show')).to.equal('member\nuniqueMember\n');
+  });
+
   it('number set, show and remove', async () => {
     await does('number', 'set', 'uidNumber', '70000', '70001');
     const account = (n: number) =>

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Dangling } from '../../partition/index.js';
 import type { Breach } from '../../partition/model/directory.js';
 import {
   costOf,
@@ -24,6 +25,9 @@ Examples:
   Look at everything; each breach is a line "invariant where: message", and the exit code is 1 when there is any:
     rowan check --data data
 
+  Which values of member, manager and the like name an entry that is not there:
+    rowan check --references --data data
+
   Beside a running server, at night, from cron:
     rowan check --data /var/lib/rowan || mail -s "rowan check" root < /dev/null
 `;
@@ -32,6 +36,9 @@ const REPAIR_EXAMPLES = `
 Examples:
   Restore the tree, the indexes and the counters from the entries themselves, then make sure:
     rowan repair --data data && rowan check --data data
+
+  Remove the values that name an entry which is not there, too:
+    rowan repair --references --data data
 `;
 
 /**
@@ -63,20 +70,29 @@ function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
 }
 
+function printDangling({ dn, attribute, value }: Dangling): void {
+  process.stdout.write(`note reference ${dn}: ${attribute} '${value}' names no entry\n`);
+}
+
 export function addCheck(program: Command): void {
   directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries')
+    .option('--references', 'list references to entries that are not there, too')
     .addHelpText('after', CHECK_EXAMPLES)
-    .action(async (_options: object, command: Command) => {
-      process.exitCode = isReader() ? await check(settingsOf(command)) : await readInChild();
+    .action(async ({ references = false }: ReferenceOption, command: Command) => {
+      process.exitCode = isReader() ? await check(settingsOf(command), references) : await readInChild();
     });
 }
 
+interface ReferenceOption {
+  readonly references?: boolean;
+}
+
 /** Resolves with the exit code. */
-async function check(settings: Settings): Promise<number> {
+async function check(settings: Settings, references: boolean): Promise<number> {
   const release = endWithParent();
   try {
     const findings = await damagedPages(settings, 'check');
-    return findings.length > 0 ? tellDamaged(findings) : await checkRows(settings);
+    return findings.length > 0 ? tellDamaged(findings) : await checkRows(settings, references);
   } finally {
     release();
   }
@@ -89,7 +105,7 @@ function tellDamaged(findings: readonly string[]): number {
   return ExitCode.failure;
 }
 
-function checkRows(settings: Settings): Promise<number> {
+function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = startProgress('check', 'rows');
     const policy = policyOf(settings.config);
@@ -101,6 +117,10 @@ function checkRows(settings: Settings): Promise<number> {
     };
     const breaches = await partition.check(printBreach, onProgress, judge);
     progress.finish();
+    if (references) {
+      const count = await partition.danglingReferences(printDangling);
+      process.stdout.write(`references to entries that are not there: ${formatCount(count)}\n`);
+    }
     const dead = (await partition.store.deadLocks?.(false)) ?? 0;
     if (dead > 0)
       process.stdout.write(`note locks: rows that front ends hold which died: ${formatCount(dead)}; ${HARMLESS}\n`);
@@ -117,11 +137,12 @@ function checkRows(settings: Settings): Promise<number> {
 
 export function addRepair(program: Command): void {
   directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries')
+    .option('--references', 'remove references to entries that are not there, too')
     .addHelpText('after', REPAIR_EXAMPLES)
-    .action((_options: object, command: Command) => repair(settingsOf(command)));
+    .action(({ references = false }: ReferenceOption, command: Command) => repair(settingsOf(command), references));
 }
 
-async function repair(settings: Settings): Promise<void> {
+async function repair(settings: Settings, references: boolean): Promise<void> {
   await refuseDamagedPages(settings, 'repair');
   await withDirectory(settings, { evenIfDamaged: true }, async ({ partition }) => {
     const progress = startProgress('repair', 'rows');
@@ -132,6 +153,10 @@ async function repair(settings: Settings): Promise<void> {
     };
     const repaired = await partition.repair(tell, (done) => progress.update(done));
     progress.finish();
+    if (references) {
+      const removed = await partition.danglingReferences(printDangling, true);
+      process.stdout.write(`references removed: ${formatCount(removed)}\n`);
+    }
     const freed = (await partition.store.deadLocks?.(true)) ?? 0;
     if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatCount(freed)}\n`);
     if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);

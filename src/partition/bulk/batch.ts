@@ -42,6 +42,13 @@ interface Taken {
   readonly draft: Draft | undefined;
 }
 
+/** What the rows of a batch depend on. */
+export interface BatchGuards {
+  readonly values: ValueRules;
+  /** `SharedState.namesGuard`. */
+  readonly namesGuard: RowStep;
+}
+
 /**
  * Entries that are written together. Each becomes packed rows as soon as it is taken: what is kept until the batch is
  * full is a few objects an entry.
@@ -59,6 +66,7 @@ export class BulkBatch {
   /** The lists that the rows are made for. */
   readonly #indexes: IndexSet;
   readonly #values: ValueRules;
+  readonly #namesGuard: RowStep;
   readonly #rows: BulkRows;
   readonly #changes: ChangeRows;
   readonly #counts = new Map<Node, number>();
@@ -70,9 +78,10 @@ export class BulkBatch {
   readonly #owners: RowStep[] = [];
   readonly #said = new Map<NumberRange, Said>();
 
-  constructor(actor: Actor, layouts: Layouts, values: ValueRules) {
+  constructor(actor: Actor, layouts: Layouts, { values, namesGuard }: BatchGuards) {
     this.#indexes = layouts.indexes;
     this.#values = values;
+    this.#namesGuard = namesGuard;
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
   }
@@ -121,7 +130,7 @@ export class BulkBatch {
   /** The batch as the store takes it; `more`: steps that go with it. */
   rows(more: readonly PlanStep[]): [LoadTable[], Plan] {
     const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#special);
-    const steps = mergeSteps([shared, ...sumSteps(this.#counts), ...this.#steps, ...more]);
+    const steps = mergeSteps([shared, this.#namesGuard, ...sumSteps(this.#counts), ...this.#steps, ...more]);
     this.#master ??= this.#rows.master;
     const tables: LoadTable[] = [
       { table: TREE_TABLE.name, rows: this.#rows.tree, absent: true },

@@ -54,6 +54,7 @@ export async function load(
   actor: Actor,
   options: LoadOptions,
 ): Promise<{ loaded: number; rejected: number }> {
+  await context.references.settle();
   const loader = new BulkLoader(context, { ...actor, system: true }, options);
   for await (const batch of entries) {
     const taken = loader.takeAll(batch, 0);
@@ -87,7 +88,12 @@ class BulkLoader {
     this.#actor = actor;
     this.#options = options;
     this.#layouts = new Layouts(context.shared.indexes);
-    this.#batch = new BulkBatch(actor, this.#layouts, context.shared.values);
+    this.#batch = this.#newBatch();
+  }
+
+  #newBatch(): BulkBatch {
+    const { shared } = this.#context;
+    return new BulkBatch(this.#actor, this.#layouts, { values: shared.values, namesGuard: shared.namesGuard() });
   }
 
   /** The entries from `from` on; nothing of them is kept when it is done. */
@@ -160,7 +166,9 @@ class BulkLoader {
     // Of the batches before, the store knows.
     if (given !== undefined && this.#batch.given.has(given))
       throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
-    if (asksForNumber(this.#context.shared.values, draft)) return this.#addAlone(entry.source ?? entry, dn, draft);
+    const { values, names } = this.#context.shared;
+    // While names change, an add waits where it has to.
+    if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
     if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, given }, change, known));
@@ -239,9 +247,9 @@ class BulkLoader {
   async flush(): Promise<void> {
     while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
     const batch = this.#batch;
-    const { indexes, values } = this.#context.shared;
+    const { indexes } = this.#context.shared;
     if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
-    this.#batch = new BulkBatch(this.#actor, this.#layouts, values);
+    this.#batch = this.#newBatch();
     if (batch.size === 0 || this.#cut) return;
     this.#writing.push(batch);
     batch.written = awaitedLater(this.#write(batch, this.#written));

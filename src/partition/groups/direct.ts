@@ -22,8 +22,9 @@ export function directGroups(
   const normRdn = normRdnOf(entry.row);
   if (groups.length > FEW || normRdn.length > MAX_NORM) return found;
   const name = makeName(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
-  const value = cutNorm(Buffer.from(name, 'latin1'));
-  const qualifiers = groupTypes(context.schema).members.map(({ oid }) => normQualifier(oidBytes(oid), value));
+  const values = context.shared.names.storedForms(name).map((form) => cutNorm(Buffer.from(form, 'latin1')));
+  const { members } = groupTypes(context.schema);
+  const qualifiers = members.flatMap(({ oid }) => values.map((value) => normQualifier(oidBytes(oid), value)));
   return fold(groups, found, (all, group) =>
     chain(hasOne(context, group, qualifiers), (has) => (has ? all.add(group.toString('latin1')) : all)),
   );

@@ -10,6 +10,7 @@ import { attributeValues } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
 import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
+import { presentRow } from '../model/present-row.js';
 import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MEMBER_URLS } from '../model/thresholds.js';
@@ -198,9 +199,10 @@ export class Tested {
   async #read(): Promise<Candidate | undefined> {
     const { store, nodes, descriptions } = this.#context;
     const { sightOf } = this.#viewer;
-    const row = await store.get(MASTER_TABLE.name, this.#id);
-    const parent = row && (await nodes.byIdAt(row, parentIdOffset(row)));
+    const stored = await store.get(MASTER_TABLE.name, this.#id);
+    const parent = stored && (await nodes.byIdAt(stored, parentIdOffset(stored)));
     if (!parent) return undefined;
+    const row = presentRow(this.#context, stored);
     const sight = sightOf?.({ id: this.#id, parent, row });
     if (sightOf && !sight) return undefined;
     const seen = seenRow(descriptions, row, sight, 'search');

@@ -1,9 +1,8 @@
-import type { AttributeType } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { EMPTY } from '../../store/row.js';
 import { isComputed } from '../model/computed.js';
-import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
+import { groupTypes, namesEntries } from '../model/group-rows.js';
 import { isHidden, type Viewer } from '../model/viewer.js';
 import type { Chain } from '../read/filter/compiled-filter.js';
 import { sortIds } from '../read/plan/sources.js';
@@ -46,10 +45,6 @@ async function byValues(
   for (let step = ends.map((end) => end.toString('latin1')); step.length > 0; )
     step = await walk.take(await idsNaming(context, namers, step, bounds));
   return idsOf(walk);
-}
-
-function namesEntries({ equality }: AttributeType): boolean {
-  return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
 }
 
 /** Dynamic groups that have one of the names as a member. */

@@ -1,7 +1,8 @@
 import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
-import { groupTypes } from '../model/group-rows.js';
+import { groupTypes, withoutUid } from '../model/group-rows.js';
+import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { sortIds } from '../read/plan/sources.js';
@@ -9,7 +10,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { Turns } from '../read/run/turns.js';
 import { findEntry } from '../tree/locate.js';
 import { dynamicGroupIds } from './dynamic-groups.js';
-import { ALL, withoutUid } from './namers.js';
+import { ALL } from './namers.js';
 import { dnOfName } from './names.js';
 
 /** More members are not gone through to find candidates. */
@@ -74,8 +75,9 @@ class Descent {
   /** DNs of the members that the group's values name. */
   async #membersOf(id: Buffer): Promise<Dn[]> {
     const { schema, store } = this.#context;
-    const row = await store.get(MASTER_TABLE.name, id);
-    if (!row) return [];
+    const stored = await store.get(MASTER_TABLE.name, id);
+    if (!stored) return [];
+    const row = presentRow(this.#context, stored);
     return groupTypes(schema).members.flatMap((type) =>
       attributeValues(this.#context, row, type.name).map((value) => schema.parseDnBytes(withoutUid(type, value))),
     );

@@ -1,8 +1,7 @@
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
-import { uidStart } from '../../schema/syntaxes.js';
 import type { KeyRange, Maybe } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
-import { UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
+import { UNIQUE_MEMBER_MATCH, withoutUid } from '../model/group-rows.js';
 import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
 import { search } from '../read/run/search.js';
@@ -60,12 +59,26 @@ export async function namersIn(
  */
 export async function idsNaming(
   context: SearchContext,
-  { indexed, others }: Namers,
+  namers: Namers,
   names: readonly string[],
   until?: Until,
 ): Promise<Naming[]> {
+  const { others } = namers;
   const found = others.size > 0 ? await idsByLooking(context, others, new Set(names), until) : [];
-  const sorted = [...names].sort();
+  const { names: changes } = context.shared;
+  const forms = changes.isEmpty ? names : [...new Set(names.flatMap((name) => changes.storedForms(name)))];
+  found.push(...(await idsHolding(context, namers, forms)));
+  return found;
+}
+
+/** Entries whose indexed values have one of the forms. */
+export async function idsHolding(
+  context: SearchContext,
+  { indexed }: Pick<Namers, 'indexed'>,
+  forms: readonly string[],
+): Promise<Naming[]> {
+  const found: Naming[] = [];
+  const sorted = [...forms].sort();
   for (const { type, table, uids } of indexed) {
     for (let at = 0; at < sorted.length; at += TOGETHER) {
       const some = sorted.slice(at, at + TOGETHER).map((name) => Buffer.from(name, 'latin1'));
@@ -158,10 +171,4 @@ function namesOneOf(context: SearchContext, row: Buffer, type: AttributeType, wa
     }
   }
   return false;
-}
-
-/** The DN of a value. */
-export function withoutUid({ equality }: AttributeType, value: Buffer): Buffer {
-  const hash = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
-  return hash < 0 ? value : value.subarray(0, hash);
 }

@@ -1,4 +1,5 @@
 import type { AttributeType } from '../../schema/schema-types.js';
+import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE } from '../model/tables.js';
 import { UNRESTRICTED } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
@@ -17,9 +18,10 @@ export async function shortRow(
 ): Promise<Buffer | undefined> {
   const { store, compiler } = context;
   const head = await store.getHead(MASTER_TABLE.name, id);
-  if (!head || isWhole(head)) return head;
+  if (!head || isWhole(head)) return head && presentRow(context, head);
   const isLookedInto = wideOf(context, head).some(({ description }) => looksInto?.has(description.type));
   const { filter } = compiler.compile({ type: 'present', attribute: 'objectClass' }, UNRESTRICTED);
   const part = isLookedInto ? undefined : await partForFilter(context, store, id, head, filter);
-  return part ?? store.get(MASTER_TABLE.name, id);
+  const row = part ?? (await store.get(MASTER_TABLE.name, id));
+  return row && presentRow(context, row);
 }

@@ -113,6 +113,8 @@ export interface WriteOptions {
 export interface ModifyOptions extends WriteOptions {
   /** Descriptions of all that `ChangesOf` will change: where others have many values, these are not read. */
   readonly touches?: readonly string[];
+  /** The changes bring references up to date with changed names. */
+  readonly settles?: boolean;
 }
 
 /** An entry as one attempt of a write has read it; its plan comes true only while the row is this one. */

@@ -1,5 +1,6 @@
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
+import { uidStart } from '../../schema/syntaxes.js';
 import type { RowStep } from '../../store/contract.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { META_TABLE } from './tables.js';
@@ -41,6 +42,17 @@ export const DN_MATCH = '2.5.13.1';
 /** uniqueMemberMatch: the same, and behind it the UID, where there is one. */
 export const UNIQUE_MEMBER_MATCH = '2.5.13.23';
 
+/** Whether its values are DNs, with a UID behind or without. */
+export function namesEntries({ equality }: AttributeType): boolean {
+  return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
+}
+
+/** The DN of a value. */
+export function withoutUid({ equality }: AttributeType, value: Buffer): Buffer {
+  const hash = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
+  return hash < 0 ? value : value.subarray(0, hash);
+}
+
 const MEMBER = '2.5.4.31';
 /** The class of dynamic groups. */
 const GROUP_OF_URLS = '2.16.840.1.113730.3.2.33';
@@ -65,9 +77,7 @@ export function groupTypes(schema: Schema): GroupTypes {
   const before = known.get(schema);
   if (before) return before;
   const named = (name: string): readonly AttributeType[] => schema.attribute(name)?.subtypes ?? [];
-  const members = [...named(MEMBER), ...named('2.5.4.50')].filter(
-    ({ equality }) => equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH,
-  );
+  const members = [...named(MEMBER), ...named('2.5.4.50')].filter(namesEntries);
   const urls = new Set(named('2.16.840.1.113730.3.1.198'));
   const dynamic = schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(GROUP_OF_URLS));
   const types = { members, member: schema.attribute(MEMBER), urls, dynamic, all: new Set([...members, ...urls]) };

@@ -26,7 +26,13 @@ export const DELETED = { ...MASTER, deletion: 3 } as const;
 export const PURGE_TABLE: TableSpec = { name: 'purge', families: [{ name: 'mark' }], rising: true, suffixBytes: 16 };
 
 /** Qualifiers of family `deletion`. */
-export const DELETION = { dn: Buffer.from('dn'), time: Buffer.from('time'), by: Buffer.from('by') } as const;
+export const DELETION = {
+  dn: Buffer.from('dn'),
+  time: Buffer.from('time'),
+  by: Buffer.from('by'),
+  /** How many values were removed that named the entry; each is a cell of its own (`reference-rows.ts`). */
+  references: Buffer.from('references'),
+} as const;
 
 /** Key of table `purge`. */
 export function purgeKey(time: Buffer, id: Buffer): Buffer {

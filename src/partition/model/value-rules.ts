@@ -36,6 +36,8 @@ export interface ValueRecords {
   readonly unique: readonly UniqueRecord[];
   /** Absent: none are given out. */
   readonly numbers?: readonly NumberRecord[];
+  /** OIDs of the attributes whose values follow the names of entries; absent: `DEFAULT_REFERENCES`. */
+  readonly references?: readonly string[];
 }
 
 const NO_RECORDS: ValueRecords = { last: 0, unique: [] };

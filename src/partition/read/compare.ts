@@ -9,6 +9,7 @@ import { groupTypes } from '../model/group-rows.js';
 import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';
 import { leaveLong } from '../model/long-work.js';
 import type { Node } from '../model/node.js';
+import { presentRow } from '../model/present-row.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { isHidden, type Sight, UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
@@ -102,7 +103,7 @@ function compareRow(context: SearchContext, read: Read, comparison: Comparison):
   let equal = false;
   let refers = false;
   let findsMembers = false;
-  const reader = context.reader.read(read.row);
+  const reader = context.reader.read(presentRow(context, read.row));
   for (let i = 0; i < reader.count; i++) {
     const stored = reader.stored[i]!;
     const { description } = stored;

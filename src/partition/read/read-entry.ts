@@ -4,12 +4,15 @@ import { draftFromAttributes } from '../model/draft.js';
 import { looseRow } from '../model/entry-cells.js';
 import { readAllLarge } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
+import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE, parentIdOf, versionOf } from '../model/tables.js';
 import type { Context, Located } from '../tree/locate.js';
 import type { SearchContext } from './run/search-context.js';
 
 /** The entry as an object; large values are read only when asked for, else they are left out. */
-export async function toEntry(context: SearchContext, { node, row }: Located, withLarge: boolean): Promise<Entry> {
+export async function toEntry(context: SearchContext, located: Located, withLarge: boolean): Promise<Entry> {
+  const { node } = located;
+  const row = presentRow(context, located.row);
   const large = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;
   const draft = draftWithLarge(context, row, large);
   return {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
-import type { Dn } from '../../schema/schema-types.js';
+import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { SchemaSource } from '../../schema/source.js';
 import type { Guard, Maybe, Reader, RowStep, Store } from '../../store/contract.js';
 import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
@@ -11,6 +11,8 @@ import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory.js';
 import { NO_GROUPS_STEP } from '../model/group-rows.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
+import { type NameChange, NameChanges } from '../model/name-changes.js';
+import { referenceTypes } from '../model/reference-types.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
 import { refuseSecretNames } from '../model/secrets.js';
 import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
@@ -31,6 +33,7 @@ const CELL = {
   schema: q('schema'),
   access: q('access'),
   values: q('values'),
+  names: q('names'),
 } as const;
 
 /** Format of the tables; a directory of a higher one is refused. */
@@ -143,6 +146,9 @@ export class SharedState {
   #suffixNorms!: ReadonlySet<string>;
   #indexes!: IndexSet;
   #values!: ValueRules;
+  #names!: NameChanges;
+  #namesBytes: Buffer | undefined;
+  #references!: ReadonlySet<AttributeType>;
   #schemaDigest: Buffer | undefined;
   #accessVersion = 0;
   #generation = 0;
@@ -174,6 +180,14 @@ export class SharedState {
   /** What the directory demands of values. */
   get values(): ValueRules {
     return this.#values;
+  }
+  /** Changes of names that references have not followed yet. */
+  get names(): NameChanges {
+    return this.#names;
+  }
+  /** Attributes whose values follow the names of the entries that they name. */
+  get references(): ReadonlySet<AttributeType> {
+    return this.#references;
   }
   /** How often another row was taken. */
   get generation(): number {
@@ -271,6 +285,12 @@ export class SharedState {
     if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
     const values = cellValue(row, F, CELL.values);
     if (!this.#values || !isSame(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
+    const names = cellValue(row, F, CELL.names);
+    if (!this.#names || !isSame(this.#namesBytes, names)) {
+      this.#names = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
+      this.#namesBytes = names;
+    }
+    this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
     this.#row = row;
     this.#generation++;
     this.#onChange();
@@ -278,13 +298,33 @@ export class SharedState {
 
   /**
    * Step of a write plan: the lists of indexes and of what is demanded of values are still those that the plan was
-   * made for; `moved` marks the tree as changed. With `access`: the access rules are still those of this version.
+   * made for; `moved` marks the tree as changed. With `access`: the access rules are still those of this version. With
+   * `names`: the changes of names that references have not followed are still the ones known here.
    */
-  guardStep(moved: boolean, access?: number): RowStep {
+  guardStep(moved: boolean, access?: number, names = false): RowStep {
     const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, moved);
-    if (access === undefined) return step;
-    const value = BigInt(access);
-    return { ...step, guards: [...step.guards!, { op: 'counterEquals', family: F, qualifier: CELL.access, value }] };
+    if (access === undefined && !names) return step;
+    const guards = [...step.guards!];
+    if (access !== undefined)
+      guards.push({ op: 'counterEquals', family: F, qualifier: CELL.access, value: BigInt(access) });
+    if (names) guards.push(...this.namesGuard().guards!);
+    return { ...step, guards };
+  }
+
+  /** The guard of `names` alone. */
+  namesGuard(): RowStep {
+    const cell = { family: F, qualifier: CELL.names };
+    const guard: Guard = this.#namesBytes
+      ? { op: 'equals', ...cell, value: this.#namesBytes }
+      : { op: 'absent', ...cell };
+    return { table: META_TABLE.name, key: SHARED_KEY, guards: [guard] };
+  }
+
+  /** Step of a plan: puts other changes of names in place of those. */
+  namesStep(changes: readonly NameChange[]): RowStep {
+    const cell = { family: F, qualifier: CELL.names };
+    if (changes.length === 0) return { ...this.namesGuard(), delete: [cell] };
+    return { ...this.namesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
   }
 
   /** Marks the tree as changed, for what rewrites it as a whole. */

@@ -7,6 +7,7 @@ import { seenError } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
 import { type LargeAhead, newLarge } from './large-ahead.js';
+import { NamesPending } from './names-pending.js';
 import { planOf } from './plan.js';
 import { applyRules, refuseAsked, refuseFound } from './rules/apply.js';
 
@@ -29,11 +30,22 @@ export interface Write<F extends Target> {
  * Every write of one entry, stage by stage. All but the first are an attempt, which is made again from the start when a
  * guard of its plan did not hold. Gives the change that was made.
  */
-export async function write<F extends Target>(
+export async function write<F extends Target>(context: WriteContext, work: Write<F>): Promise<Change> {
+  refuseAsked(context, work.asked);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await writeNow(context, work);
+    } catch (error) {
+      if (!(error instanceof NamesPending) || tries === MAX_TRIES) throw error;
+      await context.references.settle();
+    }
+  }
+}
+
+async function writeNow<F extends Target>(
   context: WriteContext,
   { name, asked, ahead, also, ...work }: Write<F>,
 ): Promise<Change> {
-  refuseAsked(context, asked);
   return retrying(
     context,
     name,

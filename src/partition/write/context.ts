@@ -4,6 +4,7 @@ import type { Maybe, PlanStep, Store } from '../../store/contract.js';
 import type { CsnClock } from '../model/csn.js';
 import type { Asked } from '../model/directory.js';
 import type { Draft } from '../model/draft.js';
+import type { NameChange, NameChanges } from '../model/name-changes.js';
 import type { Node } from '../model/node.js';
 import type { Context } from '../tree/locate.js';
 import type { Change, Stored } from './change.js';
@@ -22,6 +23,21 @@ export interface WriteContext extends Context {
   /** Whether the entry, whose large values are at hand, matches; its place in the tree is not asked. */
   fits(filter: Filter, entry: Draft): boolean;
   readonly numbers: NumberPools;
+  readonly references: References;
+}
+
+/** What brings references up to date with the names of the entries that they name. */
+export interface References {
+  /** Whether a value of some entry names the entry of this name (`Dn.norm` as Latin-1). */
+  named(name: string): Promise<boolean>;
+  /** Resolves when no change of a name is pending. */
+  settle(): Promise<void>;
+  /** An entry has changed its name: settles what is pending, and what no plan could know of. Does not wait. */
+  changed(change: NameChange): void;
+  /** How names have changed since the entry was deleted, at the time that its row in table `deleted` has. */
+  changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;
+  /** Leaves what is pending; resolves when nothing is done any more. */
+  close(): Promise<void>;
 }
 
 /** What a rule says of a change; undefined: nothing against it, nothing to add. */

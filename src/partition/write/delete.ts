@@ -17,7 +17,7 @@ import { findWhole, loadLarge } from './open.js';
 export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
   const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
-  await write(context, {
+  const change = await write(context, {
     name: dn.norm,
     asked: { op: 'delete', actor, changes: [] },
     ahead,
@@ -25,6 +25,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
   });
+  context.references.changed({ id: change.id.toString('hex'), from: change.place.from!.dn.toString() });
 }
 
 async function deletion(

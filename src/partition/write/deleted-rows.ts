@@ -1,8 +1,11 @@
 import type { Cell, CellName, PlanStep } from '../../store/contract.js';
-import { cellValue, MARK, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
+import { cellCounter, cellValue, MARK, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
 import { chunkNames, largeCells } from '../model/large.js';
-import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, purgeKey } from '../model/tables.js';
+import type { NameChange } from '../model/name-changes.js';
+import { type SavedReference, saveStep } from '../model/reference-rows.js';
+import { DELETED, DELETED_TABLE, DELETION, MASTER, MASTER_TABLE, PURGE_TABLE, purgeKey, Q } from '../model/tables.js';
 import type { Change } from './change.js';
+import type { WriteContext } from './context.js';
 import { carriedCells } from './large-ahead.js';
 
 /** Steps that keep a deleted entry's rows; one of the same entryUUID that was deleted earlier makes room. */
@@ -47,14 +50,36 @@ function cellsWithChunks(row: Buffer): CellName[] {
 
 /** Steps that take an entry that is restored out of the deleted ones. */
 export function bringBackSteps({ id, aside }: Change): PlanStep[] {
-  const time = cellValue(aside!.row!, DELETED.deletion, DELETION.time)!;
+  const family = DELETED.deletion;
+  const time = cellValue(aside!.row!, family, DELETION.time)!;
+  const references = cellCounter(aside!.row!, family, DELETION.references);
   return [
     {
       table: DELETED_TABLE.name,
       key: id,
-      guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
+      guards: [
+        { op: 'equals', family, qualifier: DELETION.time, value: time },
+        { op: 'counterEquals', family, qualifier: DELETION.references, value: references },
+      ],
       deleteRow: true,
     },
     { table: PURGE_TABLE.name, key: purgeKey(time, id), deleteRow: true },
   ];
+}
+
+/**
+ * Steps by which the row of a deleted entry remembers a value that named it, to come back with it. Where there is no
+ * such row the entry was forgotten: a guard that it was not restored.
+ */
+export async function saveSteps(
+  { store }: Pick<WriteContext, 'store'>,
+  { id }: NameChange,
+  reference: SavedReference,
+): Promise<PlanStep[]> {
+  const gone = Buffer.from(id, 'hex');
+  const row = await store.get(DELETED_TABLE.name, gone);
+  const time = row && cellValue(row, DELETED.deletion, DELETION.time);
+  if (time) return [saveStep(gone, time, reference)];
+  const isGone = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
+  return [{ table: MASTER_TABLE.name, key: gone, guards: [isGone] }];
 }

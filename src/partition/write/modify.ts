@@ -13,6 +13,7 @@ import type {
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';
+import { formOf } from '../model/present-row.js';
 import { MASTER_TABLE, upRdnOf } from '../model/tables.js';
 import { refuseReferral, requireHead } from '../tree/locate.js';
 import { asAllowed, write } from './attempt.js';
@@ -21,6 +22,7 @@ import { Changer } from './changer.js';
 import { completeClasses } from './complete.js';
 import type { Target, WriteContext } from './context.js';
 import { LargeAhead } from './large-ahead.js';
+import { NamesPending } from './names-pending.js';
 import { loadLarge, openWhole } from './open.js';
 import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
@@ -61,9 +63,21 @@ export async function modify(
         refuseUntold(modifications, options.touches);
         await refuseAll(context, { ...asked, changes: changesOf(context, wanted) }, { node, stored });
       }
+      if (!options.settles) requireSettled(context, modifications);
       return modified(context, dn, node, stored, modifications, actor, options.leaveLong);
     },
   });
+}
+
+/** Values are told apart by their names of now: stored ones of other names have to follow first. */
+function requireSettled({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
+  if (shared.names.isEmpty) return;
+  for (const { attribute } of modifications) {
+    const { type } = schema.requireDescription(attribute.type);
+    if (!shared.references.has(type)) continue;
+    for (const value of attribute.values)
+      if (shared.names.storedForms(formOf(type, value)).length !== 1) throw new NamesPending();
+  }
 }
 
 async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<KeptChanges> {

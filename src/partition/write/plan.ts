@@ -138,12 +138,21 @@ function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep 
  * Guards the list of indexes, and the access rules that allowed the change; says that names have changed where others
  * may remember them.
  */
-function sharedStep(context: WriteContext, { op, actor, place, before, after }: Change): RowStep {
+function sharedStep(context: WriteContext, change: Change): RowStep {
+  const { op, actor, place, before, after } = change;
   const were = before !== undefined && isSpecial(before.draft);
   const are = after !== undefined && isSpecial(after);
   const moved = op === 'restore' || (place.from !== undefined && place.to !== undefined && place.from !== place.to);
   const { version } = actor.access ?? {};
-  return context.shared.guardStep(moved || were !== are, version);
+  return context.shared.guardStep(moved || were !== are, version, dependsOnNames(context, change));
+}
+
+/** Whether it takes or gives up a name, or changes references. */
+function dependsOnNames({ shared }: WriteContext, change: Change): boolean {
+  const { from, to } = change.place;
+  if (from !== to) return true;
+  for (const type of changedTypes(change)) if (shared.references.has(type)) return true;
+  return false;
 }
 
 /** Whether the entry changes what `specialsOf` tells. */

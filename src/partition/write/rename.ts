@@ -42,7 +42,7 @@ export async function rename(
   if (superior && superior.rdns.length >= MAX_RDNS)
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
-  await write(context, {
+  const change = await write(context, {
     name: dn.norm,
     asked: { op: 'rename', actor, changes: [], rdn },
     ahead,
@@ -62,6 +62,8 @@ export async function rename(
     },
   });
   context.nodes.clear();
+  const { from, to: place } = change.place;
+  context.references.changed({ id: change.id.toString('hex'), from: from!.dn.toString(), to: place!.dn.toString() });
 }
 
 async function requireSuperior(

@@ -39,6 +39,7 @@ export async function restore(context: WriteContext, id: Buffer, actor: Actor): 
     find: () => findDeleted(context, id),
     change: ({ node, row }) => restoration(context, id, node, row, actor, ahead),
   });
+  await context.references.settle();
   return change.place.to!.dn.toString();
 }
 

@@ -6,6 +6,7 @@ import { nextCell } from '../../../store/row.js';
 import { isComputed, isMembership } from '../../model/computed.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
 import { groupTypes } from '../../model/group-rows.js';
+import type { Naming } from '../../model/present-row.js';
 import { MASTER } from '../../model/tables.js';
 import { isHidden, type Viewer } from '../../model/viewer.js';
 import {
@@ -57,16 +58,19 @@ export class FilterCompiler {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
+  readonly #naming: Naming | undefined;
 
-  constructor(schema: Schema, descriptions: DescriptionTable) {
+  /** `naming`: how rows that filters are looked up in may differ from those that they are evaluated on. */
+  constructor(schema: Schema, descriptions: DescriptionTable, naming?: Naming) {
     this.#schema = schema;
     this.#descriptions = descriptions;
+    this.#naming = naming;
     this.#wanted = new WantedDescriptions(schema, descriptions);
   }
 
   /** `alone`: of an entry alone; what is to be looked up elsewhere is Undefined. */
   compile(filter: Filter, viewer: Viewer, alone = false): { filter: CompiledFilter; needs: Needs } {
-    const compilation = new Compilation(this.#schema, this.#descriptions, this.#wanted, viewer);
+    const compilation = new Compilation(this.#schema, this.#descriptions, this.#wanted, this.#naming, viewer);
     const compiled = compilation.filter(filter);
     return { filter: compiled, needs: alone ? { ...compilation.needs, groups: false, chains: [] } : compilation.needs };
   }
@@ -78,13 +82,21 @@ class Compilation {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
+  readonly #naming: Naming | undefined;
   readonly #viewer: Viewer;
   readonly #forms: SharedForms;
 
-  constructor(schema: Schema, descriptions: DescriptionTable, wanted: WantedDescriptions, viewer: Viewer) {
+  constructor(
+    schema: Schema,
+    descriptions: DescriptionTable,
+    wanted: WantedDescriptions,
+    naming: Naming | undefined,
+    viewer: Viewer,
+  ) {
     this.#schema = schema;
     this.#descriptions = descriptions;
     this.#wanted = wanted;
+    this.#naming = naming;
     this.#viewer = viewer;
     this.#forms = new SharedForms(wanted);
   }
@@ -349,9 +361,23 @@ class Compilation {
   ): Term {
     const { needs } = this;
     const wanted = this.#wanted.of(asked);
+    const stored = lookup && this.#storedLookup(wanted.types, lookup);
     if (test && needs.values !== 'all') needs.values = union(needs.values, wanted.types);
     const forms = test && this.#forms.of(wanted, test.normalize);
-    return new ValuesTerm(this.#wanted, wanted, test, forms, lookup, exact);
+    return new ValuesTerm(this.#wanted, wanted, test, forms, stored, exact);
+  }
+
+  /** Rows may hold references under older names of their entries. */
+  #storedLookup(types: readonly AttributeType[], lookup: Lookup): Lookup {
+    const { names, references } = this.#naming?.shared ?? {};
+    if (!names || names.isEmpty || !types.some((type) => references!.has(type))) return lookup;
+    if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return lookup;
+    const asked = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
+    const forms = new Set(
+      asked.flatMap((norm) => [norm.toString('latin1'), ...names.storedForms(norm.toString('latin1'))]),
+    );
+    const norms = [...forms].sort().map((form) => Buffer.from(form, 'latin1'));
+    return norms.length === 1 ? { kind: 'equality', norm: norms[0]! } : { kind: 'anyOf', norms };
   }
 }
 

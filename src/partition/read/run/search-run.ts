@@ -5,6 +5,7 @@ import { EMPTY } from '../../../store/row.js';
 import { isReplaced, largeCellsOf, readAllLarge } from '../../model/large.js';
 import { LongWork, leaveLong } from '../../model/long-work.js';
 import type { Node } from '../../model/node.js';
+import { presentRow } from '../../model/present-row.js';
 import { seenRow } from '../../model/seen-row.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import type { Sight } from '../../model/viewer.js';
@@ -263,10 +264,11 @@ export class SearchRun {
    * that is `lacking` has all that the filter needs and not all that is to be returned.
    */
   consider(id: Buffer, row: Buffer, kind: PlanKind, key: Buffer, lacking = false): Maybe<void> {
-    const parent = this.context.nodes.byIdAt(row, parentIdOffset(row));
+    const present = presentRow(this.context, row);
+    const parent = this.context.nodes.byIdAt(present, parentIdOffset(present));
     return isPromise(parent)
-      ? parent.then((p) => this.#inScope(id, row, p, kind, key, lacking))
-      : this.#inScope(id, row, parent, kind, key, lacking);
+      ? parent.then((p) => this.#inScope(id, present, p, kind, key, lacking))
+      : this.#inScope(id, present, parent, kind, key, lacking);
   }
 
   #inScope(
@@ -313,7 +315,7 @@ export class SearchRun {
     return chain(this.#reader.get(MASTER_TABLE.name, id), (row) => {
       if (!row) return;
       return isSameVersion(row, part)
-        ? this.#give(id, row, parent, kind, key, sight)
+        ? this.#give(id, presentRow(this.context, row), parent, kind, key, sight)
         : this.consider(id, row, kind, key);
     });
   }

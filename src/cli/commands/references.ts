@@ -1,0 +1,41 @@
+import type { Command } from 'commander';
+import { withDirectory } from '../directory.js';
+import { directoryCommand, settingsOf } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  Values of member, uniqueMember and secretary follow the names of the entries that they name; others stay as they are:
+    rowan index add secretary --data data
+    rowan references set member uniqueMember secretary --data data
+
+  rowan references show --data data
+
+Which values name an entry that is not there: rowan check --references
+`;
+
+async function show(_options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+    for (const name of partition.references()) process.stdout.write(`${name}\n`);
+  });
+}
+
+async function set(attributes: string[], _options: object, command: Command): Promise<void> {
+  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
+    await partition.setReferences(attributes);
+    process.stdout.write(`attributes that follow names: ${partition.references().join(', ')}\n`);
+  });
+}
+
+export function addReferences(program: Command): void {
+  const references = program
+    .command('references')
+    .description('show and change which attributes follow the names of the entries that they name')
+    .addHelpText('after', EXAMPLES);
+
+  directoryCommand(references, 'show', 'show the attributes').addHelpText('after', EXAMPLES).action(show);
+
+  directoryCommand(references, 'set', 'have these attributes follow names, and no others')
+    .argument('<attributes...>', 'whose values are DNs, with an index')
+    .addHelpText('after', EXAMPLES)
+    .action(set);
+}

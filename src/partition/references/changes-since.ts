@@ -1,0 +1,43 @@
+import type { Schema } from '../../schema/schema.js';
+import { batchesOf } from '../../store/batches.js';
+import type { Store } from '../../store/contract.js';
+import { type ChangeRecord, changeRecord } from '../model/change-record.js';
+import { type NameChange, NameChanges } from '../model/name-changes.js';
+import { CHANGES_TABLE } from '../model/tables.js';
+
+/** Clocks of front ends differ by less. */
+const CLOCKS_MS = 600_000;
+
+/**
+ * How names have changed since the entry was deleted at the time, as far as change records are kept: renames, deletions
+ * and restorations, in the order of their records.
+ */
+export async function changesSince(
+  { store, schema }: { readonly store: Store; readonly schema: Schema },
+  id: Buffer,
+  time: Buffer,
+): Promise<NameChanges> {
+  const found: NameChange[] = [];
+  for await (const { rows } of batchesOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true }))) {
+    for (const row of rows) {
+      if (!row) continue;
+      const record = changeRecord(row);
+      const isIt = record.op === 'delete' && record.id.equals(id) && record.time.equals(time);
+      if (isIt || timeOf(record.time) < timeOf(time) - CLOCKS_MS) return new NameChanges(schema, found.reverse());
+      const named = nameChange(record);
+      if (named) found.push(named);
+    }
+  }
+  return new NameChanges(schema, found.reverse());
+}
+
+function nameChange({ op, id, dn, newDn }: ChangeRecord): NameChange | undefined {
+  const change = { id: id.toString('hex'), from: dn.toString() };
+  if (op === 'rename' && newDn) return { ...change, to: newDn.toString(), below: true };
+  if (op === 'delete') return change;
+  return op === 'restore' ? { ...change, restored: true } : undefined;
+}
+
+function timeOf(time: Buffer): number {
+  return time.length === 8 ? Number(time.readBigUInt64BE()) : 0;
+}

@@ -1,0 +1,21 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import { namesEntries } from '../model/group-rows.js';
+import type { WriteContext } from '../write/context.js';
+import { freshly } from '../write/freshly.js';
+
+/** Has values of these attributes, and of those below them, follow the names of the entries that they name. */
+export async function setReferences(context: WriteContext, attributes: readonly string[]): Promise<void> {
+  const types = attributes.map((name) => context.schema.requireDescription(name).type);
+  for (const type of types) {
+    const refuse = (why: string): never => {
+      throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot follow names: ${why}`);
+    };
+    if (!namesEntries(type)) refuse('they are no DNs');
+    if (!context.shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
+  }
+  await context.references.settle();
+  await freshly(context, async () => {
+    const { records } = context.shared.values;
+    await context.shared.setValues({ ...records, references: types.map(({ oid }) => oid) });
+  });
+}

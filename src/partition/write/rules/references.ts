@@ -1,0 +1,126 @@
+import type { AttributeType } from '../../../schema/schema-types.js';
+import type { PlanStep } from '../../../store/contract.js';
+import { cellCounter, cellValue } from '../../../store/row.js';
+import type { Draft, DraftValue } from '../../model/draft.js';
+import { GROUPS_STEP, withoutUid } from '../../model/group-rows.js';
+import type { NameChange } from '../../model/name-changes.js';
+import { formOf, presentRow } from '../../model/present-row.js';
+import { broughtBackStep, savedReferences } from '../../model/reference-rows.js';
+import { DELETED, DELETION, Q, TREE } from '../../model/tables.js';
+import type { Change } from '../change.js';
+import type { Rule, Verdict, WriteContext } from '../context.js';
+import { saveSteps } from '../deleted-rows.js';
+import { NamesPending } from '../names-pending.js';
+
+/** So many changes of names may be pending; who makes another one waits. */
+const MOST_PENDING = 64;
+
+/**
+ * References follow the names of the entries that they name. A rename or deletion of an entry that others name puts the
+ * change of its name into the shared row, in its plan: from then on readers see references with it, and `References`
+ * brings the stored values up to date. Nobody takes a name, or writes a value, that a pending change gives up.
+ */
+export const REFERENCES: Rule = {
+  name: 'references',
+
+  change(context, change) {
+    const { op, obstacle } = change;
+    if (obstacle) return undefined;
+    refuseGivenUp(context, change);
+    if (op === 'restore') return restored(context, change);
+    if (op === 'delete' || op === 'rename') return changed(context, change);
+    return undefined;
+  },
+};
+
+/** Throws where the change depends on a name that is given up. */
+function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
+  const { names, references } = context.shared;
+  if (names.records.length === 0) return;
+  if (to && to !== from && names.covers(nameOf(context, to.dn))) throw new NamesPending();
+  if (op === 'delete' && names.records.some((record) => record.restored && record.id === id.toString('hex')))
+    throw new NamesPending();
+  if (op === 'delete' && presentRow(context, before!.row) !== before!.row) throw new NamesPending();
+  if (op !== 'add') return;
+  for (const { description, values } of after!.attributes)
+    if (references.has(description.type) && values.some(({ bytes }) => names.covers(formOf(description.type, bytes))))
+      throw new NamesPending();
+}
+
+/** A deletion, or a rename. */
+async function changed(context: WriteContext, { id, place }: Change): Promise<Verdict> {
+  const { shared, references } = context;
+  if (shared.references.size === 0) return undefined;
+  const from = place.from!.dn;
+  const name = nameOf(context, from);
+  if (place.to && nameOf(context, place.to.dn) === name) return undefined;
+  const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
+  if (!isAbove && !(await references.named(name))) return undefined;
+  if (shared.names.records.length >= MOST_PENDING) throw new NamesPending();
+  const record: NameChange = {
+    id: id.toString('hex'),
+    from: from.toString(),
+    time: Date.now(),
+    ...(place.to && { to: place.to.dn.toString() }),
+    ...(isAbove && { below: true }),
+  };
+  return { steps: [shared.namesStep([...shared.names.records, record]), GROUPS_STEP] };
+}
+
+/** What names the entry does so again; what it names itself is called as it is now. */
+async function restored(context: WriteContext, change: Change): Promise<Verdict> {
+  const { shared } = context;
+  const id = change.id.toString('hex');
+  const row = change.aside!.row!;
+  const known = shared.names.records;
+  const records = known.filter((record) => record.id !== id || record.to !== undefined);
+  const saved = savedReferences(row);
+  const steps: PlanStep[] = [];
+  if (saved.length > 0) {
+    records.push({ id, from: change.place.to!.dn.toString(), time: Date.now(), restored: true });
+    steps.push(broughtBackStep(change.id, saved));
+  }
+  if (records.length !== known.length || saved.length > 0) steps.push(shared.namesStep(records), GROUPS_STEP);
+  const own = await followed(context, change);
+  return { steps: [...steps, ...own.steps], amend: own.amend };
+}
+
+/** The references of a restored entry, as names have changed since it was deleted. */
+async function followed(
+  context: WriteContext,
+  { id, after, aside }: Change,
+): Promise<{ steps: PlanStep[]; amend: (draft: Draft) => void }> {
+  const { references } = context.shared;
+  const steps: PlanStep[] = [];
+  const amended = new Map<string, DraftValue[]>();
+  const attributes = after!.attributes.filter(({ description: { type } }) => references.has(type));
+  const time = cellValue(aside!.row!, DELETED.deletion, DELETION.time)!;
+  const names = attributes.length > 0 ? await context.references.changesSince(id, time) : undefined;
+  for (const { description, text, values } of names?.isEmpty === false ? attributes : []) {
+    const { type } = description;
+    const kept: DraftValue[] = [];
+    for (const value of values) {
+      const present = names!.present(type, value.bytes);
+      if (Buffer.isBuffer(present)) kept.push(present === value.bytes ? value : { ...value, bytes: present });
+      else steps.push(...(await saveSteps(context, present, { id, description: text, uid: uidOf(type, value.bytes) })));
+    }
+    amended.set(text, kept);
+  }
+  const amend = (draft: Draft): void => {
+    for (const attribute of [...draft.attributes]) {
+      const values = amended.get(attribute.text);
+      if (values?.length === 0) draft.remove(attribute.description);
+      else if (values) draft.set({ ...attribute, values });
+    }
+  };
+  return { steps, amend };
+}
+
+function uidOf(type: AttributeType, value: Buffer): Buffer {
+  return value.subarray(withoutUid(type, value).length);
+}
+
+/** `Dn.norm` as Latin-1. */
+function nameOf({ schema }: WriteContext, dn: Buffer): string {
+  return schema.parseDnBytes(dn).norm.toString('latin1');
+}

@@ -1,0 +1,427 @@
+import { expect } from 'chai';
+import { Partition } from '../../src/partition/index.js';
+import { rounds } from '../rounds.js';
+import {
+  change,
+  ENGINES,
+  Fixture,
+  openFixture,
+  type Random,
+  refused,
+  SUFFIX,
+  SYSTEM,
+  seeded,
+  testSchema,
+} from './fixture.js';
+
+const PEOPLE = `ou=people,${SUFFIX}`;
+const GROUPS = `ou=groups,${SUFFIX}`;
+const person = (cn: string) => `cn=${cn},${PEOPLE}`;
+
+async function group(fixture: Fixture, cn: string, ...member: string[]): Promise<string> {
+  const dn = `cn=${cn},${GROUPS}`;
+  await fixture.add(dn, { objectClass: 'groupOfNames', cn, member });
+  return dn;
+}
+
+const members = async (fixture: Fixture, dn: string) => (await fixture.values(dn, 'member')).sort();
+
+/** Another front end of the same directory, which leaves what is pending to others. */
+async function idleFront({ store }: Fixture): Promise<Fixture> {
+  const partition = await Partition.open(store, testSchema());
+  await partition.context.references.close();
+  return new Fixture(store, partition, undefined);
+}
+
+for (const engine of ENGINES) {
+  describe(`references (${engine})`, () => {
+    let fixture: Fixture;
+    let ann: Buffer;
+    beforeEach(async () => {
+      fixture = await openFixture(engine);
+      await fixture.unit('people');
+      await fixture.unit('groups');
+      ann = await fixture.person('ann', PEOPLE);
+      await fixture.person('bob', PEOPLE);
+    });
+    afterEach(() => fixture.close());
+
+    it('follow a renamed entry before the stored values do, and after', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const unique = `cn=u,${GROUPS}`;
+      const values = [`${person('ann')}#'0101'B`, person('bob')];
+      await fixture.add(unique, { objectClass: 'groupOfUniqueNames', cn: 'u', uniqueMember: values });
+      const front = await idleFront(fixture);
+      await front.rename(person('ann'), 'cn=anna');
+      const expectFollowed = async () => {
+        await fixture.partition.refresh();
+        expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
+        expect(await fixture.values(unique, 'uniqueMember')).to.have.members([
+          `${person('anna')}#'0101'B`,
+          person('bob'),
+        ]);
+        expect(await fixture.find(`(member=${person('anna')})`)).to.deep.equal([dn]);
+        expect(await fixture.find(`(member=${person('ann')})`)).to.deep.equal([]);
+        expect(await fixture.find(`(&(cn=g)(member=${person('anna')}))`)).to.deep.equal([dn]);
+        expect(await fixture.find(`(memberOf=${dn})`)).to.have.members([person('anna'), person('bob')]);
+        expect(await fixture.find(`(&(cn=anna)(memberOf=${dn}))`)).to.deep.equal([person('anna')]);
+        expect(await fixture.find(`(uniqueMember=${person('anna')}#'0101'B)`)).to.deep.equal([unique]);
+        expect(await fixture.partition.compare(fixture.dn(dn), 'member', Buffer.from(person('anna')), {})).to.equal(
+          true,
+        );
+        expect(await fixture.partition.compare(fixture.dn(dn), 'member', Buffer.from(person('ann')), {})).to.equal(
+          false,
+        );
+      };
+      await expectFollowed();
+      expect(await fixture.partition.settleReferences()).to.equal(1);
+      expect(await fixture.partition.settleReferences()).to.equal(0);
+      await expectFollowed();
+      await fixture.expectClean();
+    });
+
+    it('follow what lies below a renamed or moved entry, and leave names of nobody as they are', async () => {
+      const dn = await group(fixture, 'g', person('ann'), `cn=x,${SUFFIX}`, 'CN=Bob, OU=People,dc=example,dc=com');
+      const front = await idleFront(fixture);
+      await front.rename(PEOPLE, 'ou=staff', { newSuperior: GROUPS });
+      const below = `ou=staff,${GROUPS}`;
+      const now = [`CN=Bob,${below}`, `cn=ann,${below}`, `cn=x,${SUFFIX}`].sort();
+      await fixture.partition.refresh();
+      expect(await members(fixture, dn)).to.deep.equal(now);
+      expect(await fixture.find(`(member=cn=ann,${below})`)).to.deep.equal([dn]);
+      await fixture.partition.settleReferences();
+      expect(await members(fixture, dn)).to.deep.equal(now);
+      await fixture.expectClean();
+    });
+
+    it('go with a deleted entry at once, and come back with it where they were', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const one = await group(fixture, 'one', person('ann'));
+      const front = await idleFront(fixture);
+      await front.delete(person('ann'));
+      await fixture.partition.refresh();
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+      expect(await fixture.find(`(member=${person('ann')})`)).to.deep.equal([]);
+      await fixture.partition.settleReferences();
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+      expect(await members(fixture, one), 'a class demands a member').to.deep.equal(['']);
+      const other = await fixture.person('ann', PEOPLE);
+      expect(await fixture.find(`(member=${person('ann')})`), 'another entry of the name').to.deep.equal([]);
+      await fixture.rename(person('ann'), 'cn=other');
+      await fixture.rename(PEOPLE, 'ou=staff');
+      await fixture.partition.restore(ann, SYSTEM);
+      const staff = `ou=staff,${SUFFIX}`;
+      expect(await members(fixture, dn)).to.deep.equal([`cn=ann,${staff}`, `cn=bob,${staff}`]);
+      expect(await members(fixture, one)).to.deep.equal([`cn=ann,${staff}`]);
+      expect(other.equals(ann)).to.equal(false);
+      await fixture.expectClean();
+    });
+
+    it('of a deleted entry come back when it is restored before they were removed', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const front = await idleFront(fixture);
+      await front.delete(person('ann'));
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      expect(await fixture.partition.settleReferences()).to.equal(0);
+      await fixture.expectClean();
+    });
+
+    it('of a group that comes back name its members as they are called by then', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const { id } = await fixture.read(dn);
+      await fixture.delete(dn);
+      await fixture.rename(person('ann'), 'cn=anna');
+      await fixture.person('ann', PEOPLE);
+      const { id: bob } = await fixture.read(person('bob'));
+      await fixture.delete(person('bob'));
+      await fixture.partition.restore(id, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('anna')]);
+      await fixture.partition.restore(bob, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    it('let nobody take a name, or write a value, before they have followed', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const front = await idleFront(fixture);
+      await front.rename(person('ann'), 'cn=anna');
+      await refused('unavailable', front.person('ann', PEOPLE));
+      await fixture.person('ann', PEOPLE);
+      expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
+      await front.rename(person('bob'), 'cn=rob');
+      await fixture.modify(dn, change('delete', 'member', person('rob')), change('add', 'member', person('bob')));
+      expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
+      await front.rename(person('anna'), 'cn=anne');
+      await fixture.load([{ dn: person('anna'), values: { objectClass: 'person', cn: 'anna', sn: 'x' } }]);
+      expect(await members(fixture, dn)).to.deep.equal([person('anne'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    it('of a large group follow a few at a time', async () => {
+      const count = engine === 'hbase' ? 600 : 2_500;
+      const people = Array.from({ length: count }, (_, n) => person(`p${n}`));
+      const dn = await group(fixture, 'g', ...people, person('ann'));
+      await fixture.rename(person('ann'), 'cn=anna');
+      await fixture.partition.settleReferences();
+      await fixture.rename(PEOPLE, 'ou=staff');
+      await fixture.partition.settleReferences();
+      const now = [...people, person('anna')].map((name) => name.replace('ou=people', 'ou=staff')).sort();
+      expect(await members(fixture, dn)).to.deep.equal(now);
+      await fixture.expectClean();
+    });
+
+    it('are those of a plain model after random changes at two front ends', () =>
+      seeded(async (random) => {
+        const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
+        const idle = await idleFront(fixture);
+        const model = new Model([fixture, front, idle], random);
+        await model.prepare();
+        const steps = engine === 'hbase' ? rounds(40, 300) : rounds(150, 1500);
+        for (let n = 0; n < steps; n++) await model.step();
+        await front.partition.context.references.close();
+        await fixture.partition.settleReferences();
+        await model.compare(fixture);
+        await fixture.expectClean();
+      })).timeout(600_000);
+
+    it('stay right while entries are renamed and deleted and groups change at once', () =>
+      seeded(async (random) => {
+        const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
+        const count = engine === 'hbase' ? 12 : 40;
+        const names = Array.from({ length: count }, (_, n) => `p${n}`);
+        for (const name of names) await fixture.person(name, PEOPLE);
+        const groups = await Promise.all(['a', 'b', 'c'].map((cn) => group(fixture, cn, person('bob'))));
+        const work = names.map(async (name, n) => {
+          const [here, there] = random.chance(0.5) ? [fixture, front] : [front, fixture];
+          const joins = groups.map((dn) =>
+            there.modify(dn, change('add', 'member', person(name))).catch((error: { result?: string }) => {
+              if (error.result !== 'busy') throw error;
+            }),
+          );
+          await (n % 2 === 0 ? here.rename(person(name), `cn=new-${name}`) : here.delete(person(name)));
+          await Promise.all(joins);
+        });
+        await Promise.all(work);
+        await front.partition.context.references.close();
+        await fixture.partition.settleReferences();
+        const there = new Set(await fixture.find('(objectClass=person)'));
+        for (const dn of groups)
+          for (const value of await members(fixture, dn)) {
+            // Who joined after a rename or a deletion has joined a name that nobody has.
+            const isLate = names.some((name) => value === person(name));
+            expect(there.has(value) || isLate, value).to.equal(true);
+          }
+        await fixture.expectClean();
+      })).timeout(300_000);
+  });
+}
+
+interface Entry {
+  readonly id: string;
+  cn: string;
+  isGroup: boolean;
+  /** Of a group: ids, or names of nobody. */
+  refs: Set<string>;
+  /** Of a deleted entry: groups that named it. */
+  saved: Set<string>;
+}
+
+/** References by entryUUID. A name of nobody becomes a reference when an entry of the name comes. */
+class Model {
+  readonly #fronts: readonly Fixture[];
+  readonly #random: Random;
+  readonly #live = new Map<string, Entry>();
+  readonly #deleted = new Map<string, Entry>();
+  #people = 'people';
+  #log: string[] = [];
+
+  constructor(fronts: readonly Fixture[], random: Random) {
+    this.#fronts = fronts;
+    this.#random = random;
+  }
+
+  async prepare(): Promise<void> {
+    for (const cn of ['ann', 'bob']) {
+      const { id } = await this.#fronts[0]!.read(person(cn));
+      this.#live.set(id.toString('hex'), {
+        id: id.toString('hex'),
+        cn,
+        isGroup: false,
+        refs: new Set(),
+        saved: new Set(),
+      });
+    }
+  }
+
+  #dn({ cn, isGroup }: Pick<Entry, 'cn' | 'isGroup'>): string {
+    return isGroup ? `cn=${cn},${GROUPS}` : `cn=${cn},ou=${this.#people},${SUFFIX}`;
+  }
+
+  #named(cn: string, isGroup: boolean): Entry | undefined {
+    return [...this.#live.values()].find((entry) => entry.cn === cn && entry.isGroup === isGroup);
+  }
+
+  async step(): Promise<void> {
+    const random = this.#random;
+    // The one that leaves things pending takes part where it does not have to wait for others.
+    const front = random.pick(this.#fronts);
+    const name = `n${random.int(10)}`;
+    const isGroup = random.chance(0.4);
+    const kind = random.int(10);
+    // A server does so when bytes arrive from a client.
+    for (const { partition } of this.#fronts) await partition.refresh();
+    try {
+      if (kind < 2) await this.#add(front, name, isGroup);
+      else if (kind < 5) await this.#regroup(front);
+      else if (kind < 6) await this.#rename(front, name);
+      else if (kind < 7) await this.#delete(front);
+      else if (kind < 9) await this.#restore(this.#fronts[0]!);
+      else if (random.chance(0.3)) await this.#renamePeople(front);
+    } catch (error) {
+      if (!(error instanceof Error) || (error as { result?: string }).result !== 'unavailable') throw error;
+    }
+    if (random.chance(0.3)) await this.compare(random.pick(this.#fronts));
+  }
+
+  async #add(front: Fixture, cn: string, isGroup: boolean): Promise<void> {
+    if (this.#named(cn, isGroup)) return;
+    const entry: Entry = { id: '', cn, isGroup, refs: new Set(), saved: new Set() };
+    const refs = isGroup ? this.#someRefs() : [];
+    const values = isGroup
+      ? { objectClass: ['person', 'extensibleObject'], cn, sn: cn, member: refs.map(([, dn]) => dn) }
+      : { objectClass: 'person', cn, sn: cn };
+    this.#log.push(`add ${this.#dn(entry)} ${refs.map(([, dn]) => dn).join(' ')}`);
+    const id = (await front.add(this.#dn(entry), values)).toString('hex');
+    const added = { ...entry, id, refs: new Set(refs.map(([ref]) => ref)) };
+    this.#live.set(id, added);
+    this.#bind(added);
+  }
+
+  /** Ids or names, with the DNs that are written. */
+  #someRefs(): [string, string][] {
+    const random = this.#random;
+    const refs = new Map<string, string>();
+    for (let n = 1 + random.int(4); n > 0; n--) {
+      const isGroup = random.chance(0.3);
+      const cn = `n${random.int(10)}`;
+      const dn = this.#dn({ cn, isGroup });
+      refs.set(this.#named(cn, isGroup)?.id ?? `${isGroup}:${cn}`, dn);
+    }
+    return [...refs];
+  }
+
+  #bind({ id, cn, isGroup }: Entry): void {
+    const name = `${isGroup}:${cn}`;
+    for (const { refs } of [...this.#live.values(), ...this.#deleted.values()]) if (refs.delete(name)) refs.add(id);
+  }
+
+  async #regroup(front: Fixture): Promise<void> {
+    const groups = [...this.#live.values()].filter(({ isGroup }) => isGroup);
+    if (groups.length === 0) return;
+    const entry = this.#random.pick(groups);
+    const dn = this.#dn(entry);
+    const known = [...entry.refs];
+    if (known.length > 0 && this.#random.chance(0.4)) {
+      const ref = this.#random.pick(known);
+      this.#log.push(`modify ${dn} delete ${this.#text(ref)}`);
+      await front.modify(dn, change('delete', 'member', this.#text(ref)));
+      entry.refs.delete(ref);
+      return;
+    }
+    const refs = this.#someRefs().filter(([ref]) => !entry.refs.has(ref));
+    if (refs.length === 0) return;
+    this.#log.push(`modify ${dn} add ${refs.map(([, value]) => value).join(' ')}`);
+    await front.modify(dn, change('add', 'member', ...refs.map(([, value]) => value)));
+    for (const [ref] of refs) entry.refs.add(ref);
+  }
+
+  #text(ref: string): string {
+    const entry = this.#live.get(ref);
+    if (entry) return this.#dn(entry);
+    const [isGroup, cn] = ref.split(':');
+    return this.#dn({ cn: cn!, isGroup: isGroup === 'true' });
+  }
+
+  async #rename(front: Fixture, cn: string): Promise<void> {
+    const entries = [...this.#live.values()];
+    if (entries.length === 0) return;
+    const entry = this.#random.pick(entries);
+    if (this.#named(cn, entry.isGroup)) return;
+    this.#log.push(`rename ${this.#dn(entry)} cn=${cn}`);
+    await front.rename(this.#dn(entry), `cn=${cn}`);
+    entry.cn = cn;
+    this.#bind(entry);
+  }
+
+  async #renamePeople(front: Fixture): Promise<void> {
+    const to = this.#people === 'people' ? 'staff' : 'people';
+    this.#log.push(`rename people to ${to}`);
+    if ([...this.#live.values()].every(({ isGroup }) => isGroup)) return;
+    await front.rename(`ou=${this.#people},${SUFFIX}`, `ou=${to}`);
+    this.#people = to;
+  }
+
+  async #delete(front: Fixture): Promise<void> {
+    const entries = [...this.#live.values()];
+    if (entries.length <= 2) return;
+    const entry = this.#random.pick(entries);
+    this.#log.push(`delete ${this.#dn(entry)}`);
+    await front.delete(this.#dn(entry));
+    this.#live.delete(entry.id);
+    this.#deleted.set(entry.id, entry);
+    for (const { id, refs } of this.#live.values()) if (refs.delete(entry.id)) entry.saved.add(id);
+    if (entry.refs.delete(entry.id)) entry.saved.add(entry.id);
+  }
+
+  async #restore(front: Fixture): Promise<void> {
+    const entries = [...this.#deleted.values()].filter(({ cn, isGroup }) => !this.#named(cn, isGroup));
+    if (entries.length === 0) return;
+    const entry = this.#random.pick(entries);
+    this.#log.push(`restore ${this.#dn(entry)}`);
+    await front.partition.restore(Buffer.from(entry.id, 'hex'), SYSTEM);
+    this.#deleted.delete(entry.id);
+    this.#live.set(entry.id, entry);
+    for (const ref of [...entry.refs]) {
+      const gone = this.#deleted.get(ref);
+      if (!gone) continue;
+      entry.refs.delete(ref);
+      gone.saved.add(entry.id);
+    }
+    for (const id of entry.saved) this.#live.get(id)?.refs.add(entry.id);
+    entry.saved.clear();
+    this.#bind(entry);
+  }
+
+  /** What a front end says agrees with the model: values, filters and groups. */
+  async compare(front: Fixture): Promise<void> {
+    const log = () => `\n${this.#log.slice(-25).join('\n')}`;
+    await front.partition.refresh();
+    const norm = (dn: string) => front.dn(dn).norm.toString('latin1');
+    for (const entry of this.#live.values()) {
+      if (!entry.isGroup) continue;
+      const dn = this.#dn(entry);
+      const expected = [...entry.refs].map((ref) => norm(this.#text(ref))).sort();
+      const found = (await front.values(dn, 'member')).map(norm).sort();
+      expect(found, `members of ${dn}${log()}`).to.deep.equal(expected);
+    }
+    const entry = this.#random.pick([...this.#live.values()]);
+    const dn = this.#dn(entry);
+    const groups = [...this.#live.values()].filter(({ refs }) => refs.has(entry.id));
+    const direct = await front.find(`(member=${dn})`);
+    expect(direct.map(norm).sort(), `who has ${dn}${log()}`).to.deep.equal(groups.map((g) => norm(this.#dn(g))).sort());
+    const all = new Set<Entry>();
+    const visit = ({ id }: Entry): void => {
+      for (const above of this.#live.values()) {
+        if (!above.refs.has(id) || all.has(above)) continue;
+        all.add(above);
+        visit(above);
+      }
+    };
+    visit(entry);
+    const memberOf = await front.partition.groupsOf({ id: Buffer.from(entry.id, 'hex'), dn: front.dn(dn) });
+    expect([...memberOf].sort(), `groups of ${dn}${log()}`).to.deep.equal(
+      [...all].map((g) => norm(this.#dn(g))).sort(),
+    );
+  }
+}
