@@ -145,7 +145,7 @@ export class Partition implements Directory {
       compiler,
       membersOf: (group) => membersOf(context, group),
       inChain: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
-      directGroups: (entry, groups) => directGroups(context, entry, groups),
+      directGroups: (entry, groups, viewer) => directGroups(context, entry, groups, viewer),
       findsMember: (row, name, viewer) => findsMember(context, row, name, viewer),
       withMembers: (row, viewer, until, most) => withMembers(context, row, viewer, until, most),
       membershipsOf: (member, viewer, use) => membershipsOf(context, member, viewer, use),

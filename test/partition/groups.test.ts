@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/ldap-error.js';
+import { LdapError, type ResultName } from '../../src/ldap/ldap-error.js';
 import type { Scope } from '../../src/ldap/ldap-types.js';
 import { parseLdapUrl } from '../../src/ldap/ldap-url.js';
-import { Partition } from '../../src/partition/index.js';
+import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import { GROUPS_KEY, GROUPS_STEP } from '../../src/partition/model/group-rows.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { add } from '../../src/partition/write/add.js';
@@ -560,6 +560,10 @@ async function filtersAgree(fixture: Fixture, random: Random, found: ReadonlyMap
   await expectFound(`(&(cn=*)(memberOf=${group}))`, (dn) => dn.startsWith('cn=') && isIn(dn));
   await expectFound(`(|(ou=a)(memberOf=${group}))`, (dn) => dn.startsWith('ou=a,') || isIn(dn));
   await expectFound('(memberOf=*)', (dn) => groups(dn).size > 0);
+  for (const dn of [random.pick(dns), random.pick(dns), ...dns.filter((one) => one === group)]) {
+    const said = await compared(fixture, dn, random.pick(['memberOf', 'isMemberOf']), group);
+    expect(said, `${dn} in ${group}`).to.equal(groups(dn).size > 0 ? isIn(dn) : 'noSuchAttribute');
+  }
   const paged: string[] = [];
   for (let resume: Buffer | undefined; ; ) {
     const page = await fixture.search({ filter: `(memberOf=${group})`, pageSize: 2, ...(resume && { resume }) });
@@ -568,6 +572,22 @@ async function filtersAgree(fixture: Fixture, random: Random, found: ReadonlyMap
     if (!resume) break;
   }
   expect(paged.sort(), 'page by page').to.deep.equal(dns.filter(isIn).sort());
+}
+
+async function compared(
+  { partition }: Fixture,
+  dn: string,
+  attribute: string,
+  value: string,
+): Promise<boolean | ResultName> {
+  const options = { manageDsaIT: true };
+  const asked = [partition.schema.parseDn(dn), attribute, Buffer.from(value), UNRESTRICTED, options] as const;
+  try {
+    return await partition.compare(...asked);
+  } catch (error) {
+    if (error instanceof LdapError) return error.result;
+    throw error;
+  }
 }
 
 async function entriesOf(fixture: Fixture, found: ReadonlyMap<string, Set<string>>) {

@@ -175,7 +175,7 @@ function membershipTerm(type: AttributeType, test: FormTest | undefined, needs: 
     return someGroups && holds(someGroups) ? TRUE : UNDEFINED;
   };
   const group = test?.equal === undefined ? undefined : Buffer.from(test.equal, 'latin1');
-  if (group) needs.named.push(group);
+  if (test?.equal !== undefined) needs.named.push(test.equal);
   return { kind: 'term', types: [type], lookup: undefined, group, exact: false, evaluate };
 }
 
