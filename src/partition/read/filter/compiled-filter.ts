@@ -24,7 +24,9 @@ export interface Candidate {
   large: ReadonlyMap<string, Buffer> | undefined;
   /** Names of the groups that the entry is in (`Dn.norm`, Latin-1); absent: not known, terms on them are Undefined. */
   groups?: ReadonlySet<string>;
-  /** The same of some of them: what these leave open is Undefined. */
+  /** The same, but those by way of other groups. */
+  ownGroups?: ReadonlySet<string>;
+  /** The same of some of these: what these leave open is Undefined. */
   someGroups?: ReadonlySet<string> | undefined;
   /** Whether the entry is in the chain; absent: not known, terms on chains are Undefined. */
   isIn?: (chain: Chain) => boolean;
@@ -98,6 +100,8 @@ export interface Needs {
   subordinates: boolean;
   /** The groups of an entry, where what is known without them leaves the filter Undefined. */
   groups: boolean;
+  /** The same, but those by way of other groups. */
+  ownGroups: boolean;
   /** Groups that terms name (`Dn.norm`, Latin-1). */
   readonly named: string[];
   /** Those that terms ask for, where what is known without them leaves the filter Undefined. */

@@ -45,8 +45,9 @@ export class Found implements Hit {
 
   memberOf(): Maybe<Buffer[]> {
     const { schema, membershipsOf } = this.#context;
+    const { viewer, ownGroups } = this.#params;
     const member = { id: Buffer.from(this.id), dn: schema.parseDnBytes(this.dn) };
-    return chain(membershipsOf(member, this.#params.viewer, 'read'), (groups) =>
+    return chain(membershipsOf(member, viewer, 'read', ownGroups), (groups) =>
       Array.from(groups.values(), ({ dn }) => dn),
     );
   }

@@ -39,12 +39,13 @@ export type WithMembers = (row: Buffer, viewer: Viewer, until: Until, most: numb
 
 /**
  * The groups that an entry is in, by their names (`Dn.norm` as Latin-1), each with its DN: as far as the viewer sees
- * them and may use what makes the entry a member.
+ * them and may use what makes the entry a member. `own`: none by way of others.
  */
 export type MembershipsOf = (
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
   use: Use,
+  own?: boolean,
 ) => Maybe<ReadonlyMap<string, { readonly dn: Buffer }>>;
 
 /** What a search begins with. */

@@ -296,7 +296,7 @@ export class SearchRun {
       return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
     candidate.large = undefined;
     const met = evaluate(this.filter, candidate);
-    if (met === UNDEFINED && (needs.groups || needs.chains.length > 0)) {
+    if (met === UNDEFINED && (needs.groups || needs.ownGroups || needs.chains.length > 0)) {
       if (needs.named.length > 0 && needs.chains.length === 0)
         return this.#askNamed(candidate, id, row, parent, kind, key, lacking);
       return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
@@ -392,7 +392,7 @@ export class SearchRun {
     candidate.dn = dnOf(row, parent);
     if (this.needs.chains.length > 0 && evaluate(this.filter, candidate) === UNDEFINED)
       candidate.isIn = yield* awaited(this.#chains!.testOf(this.needs.chains, id));
-    if (this.needs.groups && evaluate(this.filter, candidate) === UNDEFINED)
+    if ((this.needs.groups || this.needs.ownGroups) && evaluate(this.filter, candidate) === UNDEFINED)
       yield* this.#findGroups(candidate, id, row, parent);
   }
 
@@ -405,7 +405,9 @@ export class SearchRun {
       if (evaluate(this.filter, candidate) !== UNDEFINED) return;
     }
     const dn = context.schema.parseDnBytes(candidate.dn);
-    candidate.groups = new Set((yield* awaited(context.membershipsOf({ id, dn }, viewer, 'search'))).keys());
+    const groups = (own: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', own);
+    if (needs.groups) candidate.groups = new Set((yield* awaited(groups(false))).keys());
+    if (needs.ownGroups) candidate.ownGroups = new Set((yield* awaited(groups(true))).keys());
   }
 
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, sight: Sight | undefined): Maybe<void> {
