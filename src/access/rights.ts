@@ -356,6 +356,10 @@ function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySe
       return sight.seen ? sight : undefined;
     },
     sees: (node) => held.sees(node),
+    mayUse(node, use, type) {
+      const sight = held.constantAt(node);
+      return sight?.seen === true && sight.allowsEvery(use, type);
+    },
     seesAllBelow: (node) => held.seesAllBelow(node),
     ...(looksInto.size > 0 && { looksInto }),
   };

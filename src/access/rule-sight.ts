@@ -1,5 +1,5 @@
 import type { Sight, Use } from '../partition/model/viewer.js';
-import type { AttributeDescription } from '../schema/schema-types.js';
+import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
 import { covers, coversAll } from './attribute-set.js';
 import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type RightSet, rightSet } from './right.js';
 import type { AccessRule } from './rule.js';
@@ -21,6 +21,7 @@ export class RuleSight implements Sight {
   readonly #whole: RightSet;
   readonly #confidential: boolean;
   readonly #attributes = new Map<AttributeDescription, RightSet>();
+  readonly #types = new Map<AttributeType, RightSet>();
 
   /** `confidential`: nobody listens in where the values would go. */
   constructor(rules: readonly AccessRule[], confidential: boolean) {
@@ -61,6 +62,18 @@ export class RuleSight implements Sight {
 
   allows(use: Use, description: AttributeDescription): boolean {
     return (this.on(description) & BITS[use]) !== NO_RIGHTS;
+  }
+
+  /** Whether a type is allowed whatever options it has; false also where a rule names some. */
+  allowsEvery(use: Use, type: AttributeType): boolean {
+    let rights = this.#types.get(type);
+    if (rights === undefined) {
+      const named = this.#rules.flatMap(({ to }) => to.attributes.descriptions);
+      const isNamed = named.some((one) => one.options.length > 0 && one.type.subtypes.includes(type));
+      rights = isNamed ? NO_RIGHTS : this.#on({ type, options: [], binary: false, text: type.name });
+      this.#types.set(type, rights);
+    }
+    return (rights & BITS[use]) !== NO_RIGHTS;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { Maybe } from '../store/contract.js';
-import type { Actor, ChangesOf, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
+import type { Actor, ChangesOf, CompareOptions, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
 import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
@@ -15,7 +15,7 @@ export interface Directory {
    */
   read(dn: Dn, options?: WriteOptions & { large?: boolean }): Promise<Entry>;
   readById(id: Buffer): Promise<Entry | undefined>;
-  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean>;
+  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean>;
   /** Resolves with the entryUUID. */
   add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
   modify(dn: Dn, changes: readonly Modification[] | ChangesOf, actor: Actor, options?: ModifyOptions): Promise<void>;

@@ -24,6 +24,7 @@ import type {
   Actor,
   Breach,
   ChangesOf,
+  CompareOptions,
   DeletedEntry,
   DirectorySettings,
   Entry,
@@ -148,10 +149,10 @@ export class Partition implements Directory {
       compiler,
       membersOf: (group) => membersOf(context, group),
       inChain: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
-      directGroups: (entry, groups) => directGroups(context, entry, groups),
+      directGroups: (entry, groups, viewer) => directGroups(context, entry, groups, viewer),
       findsMember: (row, name, viewer) => findsMember(context, row, name, viewer),
       withMembers: (row, viewer, until, most) => withMembers(context, row, viewer, until, most),
-      membershipsOf: (member, viewer, use) => membershipsOf(context, member, viewer, use),
+      membershipsOf: (member, viewer, use, own) => membershipsOf(context, member, viewer, use, own),
       rules: RULES,
       lines: new RetryLines(),
       hasStates: await hasStates(store, options.readOnly ?? false),
@@ -305,7 +306,7 @@ export class Partition implements Directory {
     return virtualRow(this.context, attributes);
   }
 
-  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: WriteOptions): Maybe<boolean> {
+  compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean> {
     const work = () => compare(this.context, dn, attribute, value, viewer, options);
     return this.#translatedMaybe(() => this.#asSeen(viewer, work));
   }

@@ -35,6 +35,31 @@ export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item:
   return state;
 }
 
+/** Work that is written in a row, though it may have to wait: `yield* awaited(…)` does so where it has to. */
+export type Work<T> = Generator<Promise<unknown>, T, unknown>;
+
+export function* awaited<T>(value: Maybe<T>): Work<T> {
+  return isPromise(value) ? ((yield value) as T) : value;
+}
+
+/** Does the work: at once for as long as nothing has to be awaited. */
+export function done<T>(work: Work<T>): Maybe<T> {
+  const step = work.next();
+  return step.done ? step.value : doRest(work, step.value);
+}
+
+async function doRest<T>(work: Work<T>, first: Promise<unknown>): Promise<T> {
+  for (let waits = first; ; ) {
+    const next = await waits.then(
+      (value) => () => work.next(value),
+      (error) => () => work.throw(error),
+    );
+    const step = next();
+    if (step.done) return step.value;
+    waits = step.value;
+  }
+}
+
 async function foldRest<T, S>(
   items: readonly T[],
   from: number,

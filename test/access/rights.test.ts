@@ -93,6 +93,12 @@ for (const engine of ENGINES) {
             expect(isSeen, `${entry.dn}: ${said()}`).to.equal(meant.includes('see entry'));
             const told = viewer.sees?.(met.node);
             if (told !== undefined) expect(told, `${entry.dn}: ${said()}`).to.equal(isSeen);
+            for (const attribute of ASKED) {
+              const { type } = fixture.partition.schema.requireDescription(attribute);
+              for (const use of USES)
+                if (viewer.mayUse?.(met.node, use, type))
+                  expect(meant, `${entry.dn}: ${said()}`).to.include.members(['see entry', `${use} ${attribute}`]);
+            }
             if (!isSeen) continue;
             for (const attribute of ASKED) {
               const description = fixture.partition.schema.requireDescription(attribute);

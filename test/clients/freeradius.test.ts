@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import {
   ADA,
@@ -22,7 +22,22 @@ const BRAM = `uid=bram,${PEOPLE}`;
 const SHARED = 'testing123';
 const GROUP = `cn=vpn,ou=groups,${SUFFIX}`;
 
-/** `radiusd.conf` of a server that asks the directory as the `ldap` module does unless told otherwise. */
+/** The configuration of the `ldap` module as Debian has it, in which the directory is named, and nothing else. */
+function moduleOf(ldap: URL): string {
+  const given = readFileSync('/etc/freeradius/3.0/mods-available/ldap', 'utf8');
+  const edits: readonly [RegExp, string][] = [
+    [/^\tserver = .*$/m, `\tserver = '${ldap.href}'`],
+    [/^#\tidentity = .*$/m, `\tidentity = '${ADMIN}'`],
+    [/^#\tpassword = .*$/m, `\tpassword = '${PASSWORD}'`],
+    [/^\tbase_dn = .*$/m, `\tbase_dn = '${SUFFIX}'`],
+  ];
+  return edits.reduce((text, [line, edited]) => {
+    expect(text, String(line)).to.match(line);
+    return text.replace(line, () => edited);
+  }, given);
+}
+
+/** `radiusd.conf` of a server that tells of groups in its reply. */
 function configuration(folder: string, port: number, ldap: URL): string {
   return `
 prefix = /usr
@@ -32,32 +47,15 @@ run_dir = ${folder}
 logdir = ${folder}
 pidfile = ${folder}/radiusd.pid
 security { allow_vulnerable_openssl = yes }
+thread pool {
+  start_servers = 1
+  min_spare_servers = 1
+  max_servers = 2
+  max_spare_servers = 1
+}
 modules {
   pap { }
-  ldap {
-    server = '${ldap.hostname}'
-    port = ${ldap.port}
-    identity = '${ADMIN}'
-    password = '${PASSWORD}'
-    base_dn = '${SUFFIX}'
-    user_dn = "LDAP-UserDn"
-    user {
-      base_dn = "\${..base_dn}"
-      filter = "(uid=%{%{Stripped-User-Name}:-%{User-Name}})"
-    }
-    group {
-      base_dn = "\${..base_dn}"
-      filter = '(objectClass=posixGroup)'
-      membership_attribute = 'memberOf'
-    }
-    options { net_timeout = 10 }
-    pool {
-      start = 1
-      min = 1
-      max = 2
-      spare = 1
-    }
-  }
+  ${moduleOf(ldap)}
 }
 server default {
   client here {
@@ -76,6 +74,12 @@ server default {
     }
     if (&LDAP-Group == "${GROUP}") {
       update reply { Filter-Id := "vpn" }
+    }
+    if (&LDAP-Group == "vpn") {
+      update reply { Callback-Id := "vpn" }
+    }
+    if (&LDAP-Group == "outer") {
+      update reply { Connect-Info := "outer" }
     }
   }
   authenticate {
@@ -150,11 +154,20 @@ describe('clients: FreeRADIUS', () => {
     await rowanDoes(['account', 'unlock', ADA, '--data', sandbox.data]);
   });
 
-  it('knows groups by memberOf, as it does unless told otherwise', async () => {
+  it('knows groups by name and by DN, groups in groups included, as it asks unless told otherwise', async () => {
     await rowanDoes(['passwd', BRAM, '--data', sandbox.data], { input: 'sesame\n' });
-    expect(await answer('ada', 'sesame')).to.match(/Access-Accept.*\n.*Filter-Id = "vpn"/);
+    const outer = `dn: cn=outer,ou=groups,${SUFFIX}\nobjectClass: groupOfNames\ncn: outer\nmember: ${GROUP}\n`;
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: outer });
+    const told = async (user: string) =>
+      [...(await answer(user, 'sesame')).matchAll(/\t(.*-.* = ".*")/g)].map(([, one]) => one);
+    expect(await answer('ada', 'sesame')).to.include('Received Access-Accept');
+    expect(await told('ada')).to.include.members([
+      'Filter-Id = "vpn"',
+      'Callback-Id = "vpn"',
+      'Connect-Info = "outer"',
+    ]);
     expect(await answer('bram', 'sesame'))
       .to.include('Access-Accept')
-      .and.to.not.include('Filter-Id');
+      .and.to.not.match(/Filter-Id|Callback-Id|Connect-Info/);
   });
 });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { LdapError } from '../../src/ldap/ldap-error.js';
+import { LdapError, type ResultName } from '../../src/ldap/ldap-error.js';
 import type { Scope } from '../../src/ldap/ldap-types.js';
 import { parseLdapUrl } from '../../src/ldap/ldap-url.js';
-import { Partition } from '../../src/partition/index.js';
+import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import { GROUPS_KEY, GROUPS_STEP } from '../../src/partition/model/group-rows.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { add } from '../../src/partition/write/add.js';
@@ -412,6 +412,8 @@ async function damage(fixture: Fixture, norm: Buffer): Promise<void> {
 /** Memberships as their definition says them, by whole readings of the directory. */
 class Plain {
   readonly #fixture: Fixture;
+  /** Of each entry the groups that name it themselves, or whose URLs find it. */
+  own: ReadonlyMap<string, ReadonlySet<string>> = new Map();
 
   constructor(fixture: Fixture) {
     this.#fixture = fixture;
@@ -432,6 +434,9 @@ class Plain {
       for (const url of await this.#fixture.values(dn, 'memberURL'))
         for (const member of await this.#finds(url)) found.get(norm(member))!.add(norm(dn));
     }
+    const own = new Map([...found].map(([entry, groups]) => [entry, new Set(groups)]));
+    for (const [name, members] of inMembers) for (const member of members) own.get(member)?.add(name);
+    this.own = own;
     for (const [entry, groups] of found) {
       for (let before = -1; before !== groups.size; ) {
         before = groups.size;
@@ -539,18 +544,24 @@ async function randomGroups(fixture: Fixture, random: Random, steps: number): Pr
           [...groups].sort(),
         );
     }
-    await filtersAgree(fixture, random, after);
+    await filtersAgree(fixture, random, after, plain.own);
     before = after;
     version = now;
   }
 }
 
 /** Filters on memberOf find whom the groups have. */
-async function filtersAgree(fixture: Fixture, random: Random, found: ReadonlyMap<string, Set<string>>): Promise<void> {
+async function filtersAgree(
+  fixture: Fixture,
+  random: Random,
+  found: ReadonlyMap<string, Set<string>>,
+  own: ReadonlyMap<string, ReadonlySet<string>>,
+): Promise<void> {
   const { dns } = await fixture.search({ manageDsaIT: true });
   const groups = (dn: string): Set<string> => found.get(fixture.dn(dn).norm.toString('latin1'))!;
-  const expectFound = async (filter: string, is: (dn: string) => boolean): Promise<void> => {
-    expect(await fixture.find(filter, { manageDsaIT: true }), filter).to.deep.equal(dns.filter(is).sort());
+  const expectFound = async (filter: string, is: (dn: string) => boolean, ownGroups = false): Promise<void> => {
+    const given = { manageDsaIT: true, ownGroups };
+    expect(await fixture.find(filter, given), `${filter} ${ownGroups}`).to.deep.equal(dns.filter(is).sort());
   };
   const group = random.pick([...dns, `cn=nobody,${SUFFIX}`]);
   const name = fixture.dn(group).norm.toString('latin1');
@@ -560,6 +571,15 @@ async function filtersAgree(fixture: Fixture, random: Random, found: ReadonlyMap
   await expectFound(`(&(cn=*)(memberOf=${group}))`, (dn) => dn.startsWith('cn=') && isIn(dn));
   await expectFound(`(|(ou=a)(memberOf=${group}))`, (dn) => dn.startsWith('ou=a,') || isIn(dn));
   await expectFound('(memberOf=*)', (dn) => groups(dn).size > 0);
+  const ownOf = (dn: string) => own.get(fixture.dn(dn).norm.toString('latin1'))!;
+  await expectFound(`(memberOf=${group})`, (dn) => ownOf(dn).has(name), true);
+  await expectFound('(isMemberOf=*)', (dn) => ownOf(dn).size > 0, true);
+  const inChain = `(memberOf:1.2.840.113556.1.4.1941:=${group})`;
+  await expectFound(`(&${inChain}(!(memberOf=${group})))`, (dn) => isIn(dn) && !ownOf(dn).has(name), true);
+  for (const dn of [random.pick(dns), random.pick(dns), ...dns.filter((one) => one === group)]) {
+    const said = await compared(fixture, dn, random.pick(['memberOf', 'isMemberOf']), group);
+    expect(said, `${dn} in ${group}`).to.equal(groups(dn).size > 0 ? isIn(dn) : 'noSuchAttribute');
+  }
   const paged: string[] = [];
   for (let resume: Buffer | undefined; ; ) {
     const page = await fixture.search({ filter: `(memberOf=${group})`, pageSize: 2, ...(resume && { resume }) });
@@ -568,6 +588,22 @@ async function filtersAgree(fixture: Fixture, random: Random, found: ReadonlyMap
     if (!resume) break;
   }
   expect(paged.sort(), 'page by page').to.deep.equal(dns.filter(isIn).sort());
+}
+
+async function compared(
+  { partition }: Fixture,
+  dn: string,
+  attribute: string,
+  value: string,
+): Promise<boolean | ResultName> {
+  const options = { manageDsaIT: true };
+  const asked = [partition.schema.parseDn(dn), attribute, Buffer.from(value), UNRESTRICTED, options] as const;
+  try {
+    return await partition.compare(...asked);
+  } catch (error) {
+    if (error instanceof LdapError) return error.result;
+    throw error;
+  }
 }
 
 async function entriesOf(fixture: Fixture, found: ReadonlyMap<string, Set<string>>) {

@@ -1,40 +1,66 @@
+import { BoundedMap } from '../../cache/bounded-map.js';
+import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import { chain, fold } from '../../store/maybe.js';
-import { groupTypes } from '../model/group-rows.js';
 import type { Node } from '../model/node.js';
-import { cutNorm, normQualifier, normRdnOf, oidBytes, TREE_TABLE, treeKey } from '../model/tables.js';
+import { cutNorm, equalityPrefix, normRdnOf } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
-import { normRanges } from '../model/wide-read.js';
+import type { Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { ReadNode, ROOT } from '../tree/nodes.js';
+import { maySee } from './group-sight.js';
+import { KnownSteps } from './known-steps.js';
 import { dnOfName, makeName } from './names.js';
 
 /** With more groups it is asked for all that an entry is in. */
 const FEW = 4;
 
-/** Names of those of the groups that have the entry among their own values: one row of each is asked for the value. */
+/**
+ * Names of those of the groups that have the entry among their own values, as far as the viewer may search by these:
+ * one row of an index is read for each.
+ */
 export function directGroups(
   context: SearchContext,
   entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },
-  groups: readonly Buffer[],
+  groups: readonly string[],
+  viewer: Viewer,
 ): Maybe<ReadonlySet<string>> {
   const found = new Set<string>();
   const normRdn = normRdnOf(entry.row);
   if (groups.length > FEW || normRdn.length > MAX_NORM) return found;
   const name = makeName(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
-  const values = context.shared.names.storedForms(name).map((form) => cutNorm(Buffer.from(form, 'latin1')));
-  const { members } = groupTypes(context.schema);
-  const qualifiers = members.flatMap(({ oid }) => values.map((value) => normQualifier(oidBytes(oid), value)));
+  const forms = context.shared.names.storedForms(name);
+  const prefixes = forms.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
   return fold(groups, found, (all, group) =>
-    chain(hasOne(context, group, qualifiers), (has) => (has ? all.add(group.toString('latin1')) : all)),
+    chain(hasOne(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
   );
 }
 
-function hasOne({ store, nodes, shared }: SearchContext, group: Buffer, qualifiers: readonly Buffer[]): Maybe<boolean> {
-  const dn = dnOfName(group);
-  return chain(nodes.byDn(dn, 1, shared.suffixes), (parent) => {
-    if (!parent || parent === ROOT) return false;
-    const key = treeKey(parent.id, cutNorm(dn.rdns[0]!.norm));
-    return chain(store.getColumns(TREE_TABLE.name, key, normRanges(qualifiers)), (cells) => cells !== undefined);
+const dns = new BoundedMap<string, Dn>(256);
+
+function dnOf(group: string): Dn {
+  const known = dns.get(group);
+  if (known) return known;
+  const dn = dnOfName(Buffer.from(group, 'latin1'));
+  dns.set(group, dn);
+  return dn;
+}
+
+/** By a node that may be of an entry that is gone, which is in no index. */
+function hasOne(context: SearchContext, group: string, prefixes: readonly Buffer[], viewer: Viewer): Maybe<boolean> {
+  const { store, nodes, shared } = context;
+  return chain(nodes.byDn(dnOf(group), 0, shared.suffixes), (node) => {
+    if (!node || node === ROOT) return false;
+    const keys = prefixes.map((prefix) => Buffer.concat([prefix, node.id]));
+    const names = (type: AttributeType): Maybe<boolean> => {
+      const index = shared.indexes.of(type);
+      if (!index?.ready) return false;
+      const marks = fold(keys, false, (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark));
+      return chain(marks, (has) => {
+        if (!has) return false;
+        return viewer.sightOf ? maySee(context, viewer, 'search', node, type) : true;
+      });
+    };
+    return fold(KnownSteps.typesUsed(context), false, (has, type) => has || names(type));
   });
 }

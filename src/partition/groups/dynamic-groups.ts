@@ -61,15 +61,20 @@ const kept = new WeakMap<SearchContext, { readonly version: bigint; readonly gro
  * The dynamic groups whose URLs find the entry, in the directory as it is since `version`: as far as the viewer could
  * find it by them.
  */
-export async function dynamicGroupsOf(
+export function dynamicGroupsOf(
   context: SearchContext,
   version: bigint,
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
-): Promise<Naming[]> {
-  const tested = new Tested(context, member, viewer);
+): Maybe<Naming[]> {
   const known = kept.get(context);
-  if (known?.version === version) return finding(known.groups, tested);
+  const isKnown = known?.version === version;
+  if (isKnown && known.groups.length === 0) return [];
+  const tested = new Tested(context, member, viewer);
+  return isKnown ? finding(known.groups, tested) : readAndFind(context, version, tested);
+}
+
+async function readAndFind(context: SearchContext, version: bigint, tested: Tested): Promise<Naming[]> {
   const groups: DynamicGroup[] = [];
   let size = 0;
   const read = async function* () {

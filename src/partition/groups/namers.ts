@@ -1,6 +1,6 @@
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { KeyRange, Maybe } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { awaited, chain, done, fold, isPromise, type Work } from '../../store/maybe.js';
 import { UNIQUE_MEMBER_MATCH, withoutUid } from '../model/group-rows.js';
 import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
@@ -32,53 +32,98 @@ export interface Naming {
 /** How the entries are found that name somebody. */
 export interface Namers {
   readonly indexed: readonly Indexed[];
+  /** The attributes of these. */
+  readonly types: readonly AttributeType[];
   /** Attributes without an index: all entries are looked at that have them. */
   readonly others: ReadonlySet<AttributeType>;
 }
 
 /** By these types, of which those that no entry has are left out. `uids`: as `GroupsState`. */
-export async function namersIn(
+export function namersIn(
   { shared, store }: SearchContext,
   types: readonly AttributeType[],
   uids: boolean,
-): Promise<Namers> {
-  const indexed: Indexed[] = [];
-  const others = new Set<AttributeType>();
-  for (const type of types) {
+): Maybe<Namers> {
+  const found = { indexed: [] as Indexed[], types: [] as AttributeType[], others: new Set<AttributeType>() };
+  return fold(types, found, (all, type) => {
     const index = shared.indexes.of(type);
-    if (!index?.ready) others.add(type);
-    else if ((await store.postingCount(index.table, PRESENCE_PREFIX, 1)) > 0)
-      indexed.push({ type, table: index.table, uids: uids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
-  }
-  return { indexed, others };
+    if (!index?.ready) {
+      all.others.add(type);
+      return all;
+    }
+    return chain(store.postingCount(index.table, PRESENCE_PREFIX, 1), (count) => {
+      const { table } = index;
+      if (count === 0) return all;
+      all.indexed.push({ type, table, uids: uids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
+      all.types.push(type);
+      return all;
+    });
+  });
 }
 
 /**
  * Entries that name one of those, some of them more than once; `names` are `Dn.norm` as Latin-1. `until`: what ends
  * looking at every entry.
  */
-export async function idsNaming(
+export function idsNaming(
   context: SearchContext,
   namers: Namers,
   names: readonly string[],
   until?: Until,
-): Promise<Naming[]> {
+): Maybe<Naming[]> {
+  return done(idsNamingIn(context, namers, names, until));
+}
+
+function* idsNamingIn(
+  context: SearchContext,
+  namers: Namers,
+  names: readonly string[],
+  until: Until | undefined,
+): Work<Naming[]> {
   const { others } = namers;
-  const found = others.size > 0 ? await idsByLooking(context, others, new Set(names), until) : [];
-  const { names: changes } = context.shared;
-  const forms = changes.isEmpty ? names : [...new Set(names.flatMap((name) => changes.storedForms(name)))];
-  found.push(...(await idsHolding(context, namers, forms)));
+  const found = others.size > 0 ? yield* awaited(idsByLooking(context, others, new Set(names), until)) : [];
+  for (const some of (yield* awaited(indexedNaming(context, namers, names))).values()) found.push(...some);
   return found;
 }
 
-/** Entries whose indexed values have one of the forms. */
-export async function idsHolding(
+/** The same for each of the names, by indexes alone. */
+export function indexedNaming(
+  context: SearchContext,
+  namers: Namers,
+  names: readonly string[],
+): Maybe<Map<string, Naming[]>> {
+  const { names: changes } = context.shared;
+  const forms = new Map(names.map((name) => [name, name]));
+  if (!changes.isEmpty) {
+    forms.clear();
+    for (const name of names) for (const form of changes.storedForms(name)) forms.set(form, name);
+  }
+  const found = new Map(names.map((name) => [name, [] as Naming[]]));
+  return chain(done(naming(context, namers, [...forms.keys()])), (all) => {
+    for (const [form, some] of all) found.get(forms.get(form)!)!.push(...some);
+    return found;
+  });
+}
+
+/** Entries whose indexed values have one of the forms, by these. */
+export function idsHolding(
+  context: SearchContext,
+  namers: Pick<Namers, 'indexed'>,
+  forms: readonly string[],
+): Maybe<Map<string, Naming[]>> {
+  return done(naming(context, namers, forms));
+}
+
+function* naming(
   context: SearchContext,
   { indexed }: Pick<Namers, 'indexed'>,
   forms: readonly string[],
-): Promise<Naming[]> {
-  const found: Naming[] = [];
+): Work<Map<string, Naming[]>> {
   const sorted = [...forms].sort();
+  const found = new Map(sorted.map((form) => [form, [] as Naming[]]));
+  const add = (form: string, type: AttributeType, ids: Buffer): void => {
+    if (ids.length > 0) found.get(form)!.push({ type, ids });
+  };
   for (const { type, table, uids } of indexed) {
     for (let at = 0; at < sorted.length; at += TOGETHER) {
       const some = sorted.slice(at, at + TOGETHER).map((name) => Buffer.from(name, 'latin1'));
@@ -87,11 +132,11 @@ export async function idsHolding(
         some.map((norm) => equalityPrefix(cutNorm(norm))),
         ALL,
       );
-      for (const ids of isPromise(lists) ? await lists : lists) if (ids.length > 0) found.push({ type, ids });
+      for (const [i, ids] of (yield* awaited(lists)).entries()) add(sorted[at + i]!, type, ids);
       if (!uids) continue;
       const withUid = some.map((norm) => idsWithUid(context, type, table, norm));
-      for (const ids of withUid.some(isPromise) ? await Promise.all(withUid) : (withUid as Buffer[]))
-        if (ids.length > 0) found.push({ type, ids });
+      const uidLists = withUid.some(isPromise) ? yield* awaited(Promise.all(withUid)) : (withUid as Buffer[]);
+      for (const [i, ids] of uidLists.entries()) add(sorted[at + i]!, type, ids);
     }
   }
   return found;

@@ -2,12 +2,12 @@ import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
-import { MASTER_TABLE, normRdnOf } from '../model/tables.js';
+import { MASTER_TABLE } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { type Context, findEntry } from '../tree/locate.js';
 import { parentIdOffset } from '../tree/master-row.js';
-import { ReadNode, ROOT } from '../tree/nodes.js';
+import { makeNode, ROOT } from '../tree/nodes.js';
 
 /** An entry that was found, and its name. */
 export interface Named {
@@ -44,14 +44,8 @@ export function namedOfId(context: SearchContext, id: Buffer): Maybe<Named | und
     if (!row) return undefined;
     return chain(context.nodes.byIdAt(row, parentIdOffset(row)), (parent) => {
       if (!parent) return undefined;
-      const node = new ReadNode(id, row, parent, normRdnOf(row));
-      return {
-        name: makeName(context, node),
-        node,
-        get dn() {
-          return node.dn;
-        },
-      };
+      const node = makeNode(Buffer.from(id), row, parent);
+      return { name: makeName(context, node), node, dn: node.dn };
     });
   });
 }

@@ -1,5 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { isPromise } from '../../store/maybe.js';
+import type { Maybe } from '../../store/contract.js';
+import { awaited, done, isPromise, type Work } from '../../store/maybe.js';
 import { UUID_BYTES } from '../model/tables.js';
 import type { Use, Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
@@ -10,6 +11,9 @@ import { requireTime } from '../read/search-params.js';
 import { maySee } from './group-sight.js';
 import type { Naming } from './namers.js';
 import { type Named, namedOfId } from './names.js';
+
+/** Reads the name of an entry. */
+type NamedOf = (id: Buffer) => Maybe<Named | undefined>;
 
 /** Entries that are read together. */
 const TOGETHER = 64;
@@ -37,7 +41,11 @@ export class Walk {
   }
 
   /** A step up: names of those that were not met before. */
-  async take(found: readonly Naming[]): Promise<string[]> {
+  take(found: readonly Naming[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
+    return done(this.#take(found, named));
+  }
+
+  *#take(found: readonly Naming[], named: NamedOf): Work<string[]> {
     const bounds = this.#bounds;
     if (bounds && bounds.steps-- <= 0) throw tooLong();
     const fresh: string[] = [];
@@ -45,29 +53,30 @@ export class Walk {
       const { ids } = naming;
       for (let at = 0; at < ids.length; at += TOGETHER * UUID_BYTES) {
         if (bounds) requireTime(bounds);
-        await this.#takeSome(naming, at, fresh);
+        yield* this.#takeSome(naming, at, named, fresh);
         const pause = this.#turns.pass();
-        if (isPromise(pause)) await pause;
+        if (isPromise(pause)) yield pause;
       }
     }
     return fresh;
   }
 
-  async #takeSome(naming: Naming, from: number, fresh: string[]): Promise<void> {
+  *#takeSome(naming: Naming, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
     const { ids } = naming;
-    const asked: ReturnType<typeof namedOfId>[] = [];
+    const asked: ReturnType<NamedOf>[] = [];
     let waits = false;
     for (let at = from; at < ids.length && at < from + TOGETHER * UUID_BYTES; at += UUID_BYTES) {
       if (this.#ids.has(ids, at)) continue;
-      const named = namedOfId(this.#context, ids.subarray(at, at + UUID_BYTES));
+      const named = namedOf(ids.subarray(at, at + UUID_BYTES));
       waits ||= isPromise(named);
       asked.push(named);
     }
-    const all = waits ? await Promise.all(asked) : (asked as (Named | undefined)[]);
+    const all = waits ? yield* awaited(Promise.all(asked)) : (asked as (Named | undefined)[]);
     for (const named of all) {
       if (!named || this.met.has(named.name)) continue;
       // Another attribute may name the entry, too, that may be seen.
-      if (this.#viewer.sightOf && !(await maySee(this.#context, this.#viewer, this.#use, named.node, naming.type)))
+      const { sightOf } = this.#viewer;
+      if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, naming.type))))
         continue;
       if (this.#bounds && this.#bounds.entries-- <= 0) throw tooLong();
       this.#ids.add(named.node.id, 0);

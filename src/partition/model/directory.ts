@@ -110,6 +110,11 @@ export interface WriteOptions {
   readonly leaveLong?: boolean;
 }
 
+export interface CompareOptions extends WriteOptions {
+  /** As `SearchParams` has it. */
+  readonly ownGroups?: boolean;
+}
+
 export interface ModifyOptions extends WriteOptions {
   /** Descriptions of all that `ChangesOf` will change: where others have many values, these are not read. */
   readonly touches?: readonly string[];

@@ -35,6 +35,11 @@ export interface Viewer {
   readonly sightOf?: ((entry: Viewed) => Sight | undefined) | undefined;
   /** Whether an entry is there for it, where that can be told without the entry's row. */
   readonly sees?: (node: Node) => boolean | undefined;
+  /**
+   * Whether an entry is there for it, and its values of a type may be used so, whatever options they have; false also
+   * where that cannot be told without the entry's row.
+   */
+  readonly mayUse?: (node: Node, use: Use, type: AttributeType) => boolean;
   /** Whether all entries right below this one are there for it, whatever they are. */
   readonly seesAllBelow?: (node: Node) => boolean;
   /** Types whose values `sightOf` looks at. */

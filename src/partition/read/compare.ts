@@ -4,7 +4,7 @@ import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import { isComputed, isMembership } from '../model/computed.js';
-import type { WriteOptions } from '../model/directory.js';
+import type { CompareOptions } from '../model/directory.js';
 import { groupTypes } from '../model/group-rows.js';
 import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';
 import { leaveLong } from '../model/long-work.js';
@@ -30,7 +30,7 @@ interface Comparison {
   readonly asked: AttributeDescription;
   readonly value: Buffer;
   readonly viewer: Viewer;
-  readonly options: WriteOptions;
+  readonly options: CompareOptions;
 }
 
 /** An entry as far as it has been read. */
@@ -51,7 +51,7 @@ export function compare(
   attribute: string,
   value: Buffer,
   viewer: Viewer,
-  options: WriteOptions = {},
+  options: CompareOptions = {},
 ): Maybe<boolean> {
   const comparison = { dn, asked: context.schema.requireAsked(attribute), value, viewer, options };
   return context.shared.ahead(() =>
@@ -141,9 +141,9 @@ async function compareComputed(context: SearchContext, found: Located, compariso
 async function compareMembership(
   context: SearchContext,
   { id }: Node,
-  { asked, value, dn, viewer }: Comparison,
+  { asked, value, dn, viewer, options }: Comparison,
 ): Promise<boolean> {
-  const groups = await context.membershipsOf({ id, dn }, viewer, 'compare');
+  const groups = await context.membershipsOf({ id, dn }, viewer, 'compare', options.ownGroups);
   if (groups.size === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
   return groups.has(asked.type.equality!.normalizeAssertion(value)!.toString('latin1'));
 }

@@ -52,6 +52,8 @@ export interface SearchParams {
    * groups that it is in, is Undefined.
    */
   readonly ofUrl?: boolean;
+  /** memberOf has no groups by way of others; an in-chain match follows them in any case. */
+  readonly ownGroups?: boolean;
   /** Where an earlier page ended; from `SearchOutcome.resume`. */
   readonly resume?: Buffer | undefined;
   /** Ends the page after so many entries. */

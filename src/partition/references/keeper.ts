@@ -130,7 +130,7 @@ export class ReferenceKeeper implements References {
       const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
       return idsHolding(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
     });
-    return (await Promise.all(found)).flat();
+    return (await Promise.all(found)).flatMap((lists) => [...lists.values()].flat());
   }
 
   async #rewriteThose(forms: readonly string[], names: NameChanges): Promise<void> {

@@ -152,9 +152,9 @@ export interface SelectionParts {
 /**
  * Reads an attribute list. Empty and `*`: all user attributes; `+`: all operational ones (RFC 3673); `1.1`: none, when
  * alone; `@class`: those of an object class (RFC 4529); `name;range=0-999`: of exactly this description some values.
- * Names that the schema does not know select nothing.
+ * Names that the schema does not know select nothing. `withMemberOf`: it goes with all user attributes.
  */
-export function parseSelection(schema: Schema, names: readonly string[]): SelectionParts {
+export function parseSelection(schema: Schema, names: readonly string[], withMemberOf = false): SelectionParts {
   const descriptions = new Map<string, AttributeDescription>();
   const ranges = new Map<AttributeDescription, ValueRange>();
   const types = new Set<AttributeType>();
@@ -175,7 +175,9 @@ export function parseSelection(schema: Schema, names: readonly string[]): Select
   const isNamed = (known: AttributeDescription) => descriptions.get(known.text) === known || ranges.has(known);
   const computed = [
     ...described(schema, COMPUTED).filter((known) => operationalAttributes || isNamed(known)),
-    ...described(schema, COMPUTED_WHEN_NAMED).filter(isNamed),
+    ...described(schema, COMPUTED_WHEN_NAMED).filter(
+      (known, i) => isNamed(known) || (withMemberOf && userAttributes && i === 0),
+    ),
   ];
   const states = described(schema, STATE_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known));
   const named = [...descriptions.values()];
@@ -204,11 +206,13 @@ const MAX_CACHED_LENGTH = 1024;
 /** Compiled attribute lists: searches repeat them. */
 export class Selections {
   readonly #schema: Schema;
+  readonly #withMemberOf: boolean;
   readonly #all: Selection;
   readonly #cached = new BoundedMap<string, Selection>(MAX_CACHED);
 
-  constructor(schema: Schema) {
+  constructor(schema: Schema, withMemberOf = false) {
     this.#schema = schema;
+    this.#withMemberOf = withMemberOf;
     this.#all = this.#compile([]);
   }
 
@@ -226,6 +230,6 @@ export class Selections {
   }
 
   #compile(names: readonly string[]): Selection {
-    return new Selection(parseSelection(this.#schema, names));
+    return new Selection(parseSelection(this.#schema, names, this.#withMemberOf));
   }
 }

@@ -114,7 +114,7 @@ export function createServices(
     siblings,
     long,
     access,
-    selections: new Selections(schema),
+    selections: new Selections(schema, config.groups.memberOf === 'all'),
     encoder,
     credentials: new Credentials(encoder.table, config.passwords.shadow),
     passwords: new Passwords(partition, config, log),

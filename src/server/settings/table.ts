@@ -328,6 +328,18 @@ export const settings = {
     help: 'Follow aliases in searches that ask for it; `false` treats them as plain entries.',
   },
 
+  'groups.nested': {
+    kind: 'boolean',
+    default: true,
+    help: 'Groups in groups count for `memberOf`: what it has, what filters and compares find by it. `false`: an entry has the groups alone that name it themselves, or whose URLs find it (docs/groups.md).',
+  },
+  'groups.memberOf': {
+    kind: 'choice',
+    choices: ['named', 'all'],
+    default: 'named',
+    help: 'When `memberOf` is returned: to who names it, or also to who asks for all user attributes.',
+  },
+
   'history.changesDays': {
     kind: 'duration',
     unit: 'days',

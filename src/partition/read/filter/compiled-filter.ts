@@ -24,8 +24,10 @@ export interface Candidate {
   large: ReadonlyMap<string, Buffer> | undefined;
   /** Names of the groups that the entry is in (`Dn.norm`, Latin-1); absent: not known, terms on them are Undefined. */
   groups?: ReadonlySet<string>;
-  /** The same of some of them: what these leave open is Undefined. */
-  someGroups?: ReadonlySet<string>;
+  /** The same, but those by way of other groups. */
+  ownGroups?: ReadonlySet<string>;
+  /** The same of some of these: what these leave open is Undefined. */
+  someGroups?: ReadonlySet<string> | undefined;
   /** Whether the entry is in the chain; absent: not known, terms on chains are Undefined. */
   isIn?: (chain: Chain) => boolean;
 }
@@ -98,8 +100,10 @@ export interface Needs {
   subordinates: boolean;
   /** The groups of an entry, where what is known without them leaves the filter Undefined. */
   groups: boolean;
-  /** Groups that terms name (`Dn.norm`). */
-  readonly named: Buffer[];
+  /** The same, but those by way of other groups. */
+  ownGroups: boolean;
+  /** Groups that terms name (`Dn.norm`, Latin-1). */
+  readonly named: string[];
   /** Those that terms ask for, where what is known without them leaves the filter Undefined. */
   readonly chains: Chain[];
   /** Types whose values are looked into, not only at their presence: large ones have to be read. */

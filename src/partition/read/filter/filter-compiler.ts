@@ -68,22 +68,41 @@ export class FilterCompiler {
     this.#wanted = new WantedDescriptions(schema, descriptions);
   }
 
-  /** `alone`: of an entry alone; what is to be looked up elsewhere is Undefined. */
-  compile(filter: Filter, viewer: Viewer, alone = false): { filter: CompiledFilter; needs: Needs } {
-    const compilation = new Compilation(this.#schema, this.#descriptions, this.#wanted, this.#naming, viewer);
+  /**
+   * `alone`: of an entry alone; what is to be looked up elsewhere is Undefined. `ownGroups`: as `SearchParams` has it.
+   */
+  compile(filter: Filter, viewer: Viewer, alone = false, ownGroups = false): { filter: CompiledFilter; needs: Needs } {
+    const compilation = new Compilation(
+      this.#schema,
+      this.#descriptions,
+      this.#wanted,
+      this.#naming,
+      viewer,
+      ownGroups,
+    );
     const compiled = compilation.filter(filter);
-    return { filter: compiled, needs: alone ? { ...compilation.needs, groups: false, chains: [] } : compilation.needs };
+    const { needs } = compilation;
+    return { filter: compiled, needs: alone ? { ...needs, groups: false, ownGroups: false, chains: [] } : needs };
   }
 }
 
 /** The compilation of one filter. */
 class Compilation {
-  readonly needs: Needs = { dn: false, subordinates: false, groups: false, named: [], chains: [], values: undefined };
+  readonly needs: Needs = {
+    dn: false,
+    subordinates: false,
+    groups: false,
+    ownGroups: false,
+    named: [],
+    chains: [],
+    values: undefined,
+  };
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
   readonly #naming: Naming | undefined;
   readonly #viewer: Viewer;
+  readonly #ownGroups: boolean;
   readonly #forms: SharedForms;
 
   constructor(
@@ -92,12 +111,14 @@ class Compilation {
     wanted: WantedDescriptions,
     naming: Naming | undefined,
     viewer: Viewer,
+    ownGroups: boolean,
   ) {
     this.#schema = schema;
     this.#descriptions = descriptions;
     this.#wanted = wanted;
     this.#naming = naming;
     this.#viewer = viewer;
+    this.#ownGroups = ownGroups;
     this.#forms = new SharedForms(wanted);
   }
 
@@ -214,13 +235,18 @@ class Compilation {
     return this.#term(wanted, { normalize: rule.normalize, matches }, lookup, false);
   }
 
-  #ruleTerm(wanted: AttributeDescription, rule: MatchingRule | undefined, assertion: Buffer): CompiledFilter {
+  #ruleTerm(
+    wanted: AttributeDescription,
+    rule: MatchingRule | undefined,
+    assertion: Buffer,
+    ownGroups = this.#ownGroups,
+  ): CompiledFilter {
     if (!rule) return undefinedTerm(`attribute '${wanted.text}' has no equality rule`);
     const norm = rule.normalizeAssertion(assertion);
     if (!norm) return noValueOf(wanted);
     const same = rule === wanted.type.equality && rule.test === undefined;
     const lookup: Lookup | undefined = same ? { kind: 'equality', norm } : undefined;
-    return this.#term(wanted, ruleTest(rule, norm), lookup, same);
+    return this.#term(wanted, ruleTest(rule, norm), lookup, same, ownGroups);
   }
 
   #substringTerm(asked: Substrings, wanted: AttributeDescription, rule = wanted.type.substrings): CompiledFilter {
@@ -276,7 +302,7 @@ class Compilation {
       return undefinedTerm(`an in-chain match does not suit attribute '${text}', whose values are no DNs`);
     if (options.length > 0) return undefinedTerm('an in-chain match takes an attribute without options');
     // Groups in groups count there in any case.
-    if (isMembership(type)) return this.#ruleTerm(wanted, type.equality, value);
+    if (isMembership(type)) return this.#ruleTerm(wanted, type.equality, value, false);
     if (isComputed(type)) return undefinedTerm(`attribute '${text}' leads to no other entry`);
     const end = rule.normalizeAssertion(value);
     if (!end) return noValueOf(wanted);
@@ -330,10 +356,11 @@ class Compilation {
     test: FormTest | undefined,
     lookup: Lookup | undefined,
     exact: boolean,
+    ownGroups = this.#ownGroups,
   ): CompiledFilter {
     const { needs } = this;
     const term = isComputed(asked.type)
-      ? computedTerm(asked.type, test, needs)
+      ? computedTerm(asked.type, test, needs, ownGroups)
       : this.#memberTerm(asked, this.#valuesTerm(asked, test, lookup, exact));
     return this.#viewer.sightOf ? seenTerm(term, asked) : term;
   }

@@ -141,8 +141,8 @@ export function seenTerm(term: Term, asked: AttributeDescription): Term {
 }
 
 /** Attributes that are computed when read (RFC 5020, RFC 4512 §4.2, X.501 hasSubordinates). */
-export function computedTerm(type: AttributeType, test: FormTest | undefined, needs: Needs): Term {
-  if (isMembership(type)) return membershipTerm(type, test, needs);
+export function computedTerm(type: AttributeType, test: FormTest | undefined, needs: Needs, ownGroups: boolean): Term {
+  if (isMembership(type)) return membershipTerm(type, test, needs, ownGroups ? 'ownGroups' : 'groups');
   const name = type.name.toLowerCase();
   if (name === 'entrydn') needs.dn = true;
   if (name.endsWith('subordinates')) needs.subordinates = true;
@@ -162,20 +162,25 @@ export function computedTerm(type: AttributeType, test: FormTest | undefined, ne
 }
 
 /** The groups of an entry; their names are the forms of the values. */
-function membershipTerm(type: AttributeType, test: FormTest | undefined, needs: Needs): Term {
-  needs.groups = true;
+function membershipTerm(
+  type: AttributeType,
+  test: FormTest | undefined,
+  needs: Needs,
+  which: 'groups' | 'ownGroups',
+): Term {
+  needs[which] = true;
   const holds = (groups: ReadonlySet<string>): boolean => {
     if (!test) return groups.size > 0;
     if (test.equal !== undefined) return groups.has(test.equal);
     for (const name of groups) if (test.matches(Buffer.from(name, 'latin1'))) return true;
     return false;
   };
-  const evaluate = ({ groups, someGroups }: Candidate): Tri => {
+  const evaluate = ({ [which]: groups, someGroups }: Candidate): Tri => {
     if (groups) return holds(groups) ? TRUE : FALSE;
     return someGroups && holds(someGroups) ? TRUE : UNDEFINED;
   };
   const group = test?.equal === undefined ? undefined : Buffer.from(test.equal, 'latin1');
-  if (group) needs.named.push(group);
+  if (test?.equal !== undefined) needs.named.push(test.equal);
   return { kind: 'term', types: [type], lookup: undefined, group, exact: false, evaluate };
 }
 

@@ -1,4 +1,5 @@
 import type { Maybe, Reader } from '../../../store/contract.js';
+import { chain } from '../../../store/maybe.js';
 import type { Sight } from '../../model/viewer.js';
 import type { SearchParams } from '../search-params.js';
 import type { Hit, MembersRow } from '../sink.js';
@@ -42,11 +43,13 @@ export class Found implements Hit {
     return countVisible(this.#context, this.#reader, this.#params.viewer, this);
   }
 
-  async memberOf(): Promise<Buffer[]> {
+  memberOf(): Maybe<Buffer[]> {
     const { schema, membershipsOf } = this.#context;
+    const { viewer, ownGroups } = this.#params;
     const member = { id: Buffer.from(this.id), dn: schema.parseDnBytes(this.dn) };
-    const groups = await membershipsOf(member, this.#params.viewer, 'read');
-    return Array.from(groups.values(), ({ dn }) => dn);
+    return chain(membershipsOf(member, viewer, 'read', ownGroups), (groups) =>
+      Array.from(groups.values(), ({ dn }) => dn),
+    );
   }
 
   async withMembers(most: number): Promise<MembersRow> {

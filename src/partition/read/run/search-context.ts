@@ -17,10 +17,14 @@ export interface SearchContext extends Context {
   readonly store: Store;
   readonly compiler: FilterCompiler;
   readonly membershipsOf: MembershipsOf;
-  /** Names of some of the groups that an entry is in: those of `groups` (`Dn.norm`) that have it among their values. */
+  /**
+   * Names of some of the groups that an entry is in: those of `groups` (`Dn.norm`, Latin-1) that have it among their values, as
+   * far as the viewer may search by these.
+   */
   readonly directGroups: (
     entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },
-    groups: readonly Buffer[],
+    groups: readonly string[],
+    viewer: Viewer,
   ) => Maybe<ReadonlySet<string>>;
   /** As `Asking` has it. */
   readonly membersOf: (group: Buffer) => Promise<Buffer | undefined>;
@@ -35,13 +39,14 @@ export type WithMembers = (row: Buffer, viewer: Viewer, until: Until, most: numb
 
 /**
  * The groups that an entry is in, by their names (`Dn.norm` as Latin-1), each with its DN: as far as the viewer sees
- * them and may use what makes the entry a member.
+ * them and may use what makes the entry a member. `own`: none by way of others.
  */
 export type MembershipsOf = (
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
   use: Use,
-) => Promise<ReadonlyMap<string, { readonly dn: Buffer }>>;
+  own?: boolean,
+) => Maybe<ReadonlyMap<string, { readonly dn: Buffer }>>;
 
 /** What a search begins with. */
 export interface Prepared {

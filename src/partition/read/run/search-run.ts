@@ -1,6 +1,6 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { chain, isPromise } from '../../../store/maybe.js';
+import { awaited, chain, done, isPromise, type Work } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import { isReplaced, largeCellsOf, readAllLarge } from '../../model/large.js';
 import { LongWork, leaveLong } from '../../model/long-work.js';
@@ -291,16 +291,44 @@ export class SearchRun {
     const candidate = this.#candidate;
     candidate.row = seenRow(this.context.descriptions, row, sight, 'search');
     candidate.sight = sight;
+    candidate.someGroups = undefined;
     const needs = this.needs;
     if (needs.dn) candidate.dn = dnOf(row, parent);
     if (needs.subordinates || largeCellsOf(this.context.descriptions, candidate.row, needs.values).length > 0)
       return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
     candidate.large = undefined;
     const met = evaluate(this.filter, candidate);
-    if (met === UNDEFINED && (needs.groups || needs.chains.length > 0))
+    if (met === UNDEFINED && (needs.groups || needs.ownGroups || needs.chains.length > 0)) {
+      if (needs.named.length > 0 && needs.chains.length === 0)
+        return this.#askNamed(candidate, id, row, parent, kind, key, lacking);
       return this.#prepared({ ...candidate }, id, row, parent, kind, key, lacking);
+    }
     if (met !== TRUE || this.counts?.(candidate, key) === false) return;
     return lacking ? this.#giveWhole(id, row, parent, kind, key, sight) : this.#give(id, row, parent, kind, key, sight);
+  }
+
+  /** Asks the groups that the filter names, and for all groups of the entry where these leave it open. */
+  #askNamed(
+    candidate: Candidate,
+    id: Buffer,
+    row: Buffer,
+    parent: Node,
+    kind: PlanKind,
+    key: Buffer,
+    lacking: boolean,
+  ): Maybe<void> {
+    const direct = this.context.directGroups({ id, row, parent }, this.needs.named, this.params.viewer);
+    const own = isPromise(direct) ? { ...candidate } : candidate;
+    return chain(direct, (groups) => {
+      own.someGroups = groups;
+      const met = evaluate(this.filter, own);
+      const { sight } = own;
+      if (met === UNDEFINED) return this.#prepared({ ...own }, id, row, parent, kind, key, lacking);
+      if (met !== TRUE || this.counts?.(own, key) === false) return;
+      return lacking
+        ? this.#giveWhole(id, row, parent, kind, key, sight)
+        : this.#give(id, row, parent, kind, key, sight);
+    });
   }
 
   /** Reads the row of which a part has matched. One that has changed since is looked at anew. */
@@ -321,7 +349,7 @@ export class SearchRun {
   }
 
   /** With what has to be read first; a candidate of its own, as others may be looked at meanwhile. */
-  async #prepared(
+  #prepared(
     candidate: Candidate,
     id: Buffer,
     row: Buffer,
@@ -329,46 +357,59 @@ export class SearchRun {
     kind: PlanKind,
     key: Buffer,
     lacking: boolean,
-  ): Promise<void> {
+  ): Maybe<void> {
+    return done(this.#prepare(candidate, id, row, parent, kind, key, lacking));
+  }
+
+  *#prepare(
+    candidate: Candidate,
+    id: Buffer,
+    row: Buffer,
+    parent: Node,
+    kind: PlanKind,
+    key: Buffer,
+    lacking: boolean,
+  ): Work<void> {
     try {
-      await this.#complete(candidate, id, row, parent);
+      yield* this.#complete(candidate, id, row, parent);
     } catch (error) {
       if (!isReplaced(error)) throw error;
-      return this.fetch(id, kind, key);
+      return yield* awaited(this.fetch(id, kind, key));
     }
     if (evaluate(this.filter, candidate) !== TRUE || this.counts?.(candidate, key) === false) return;
     const { sight } = candidate;
-    await (lacking
-      ? this.#giveWhole(id, row, parent, kind, key, sight)
-      : this.#give(id, row, parent, kind, key, sight));
+    yield* awaited(
+      lacking ? this.#giveWhole(id, row, parent, kind, key, sight) : this.#give(id, row, parent, kind, key, sight),
+    );
   }
 
-  async #complete(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Promise<void> {
+  *#complete(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Work<void> {
     const cells = largeCellsOf(this.context.descriptions, candidate.row, this.needs.values);
-    candidate.large = await readAllLarge(this.#reader, MASTER_TABLE.name, id, candidate.row, cells);
-    const count = this.needs.subordinates
-      ? countVisible(this.context, this.#reader, this.params.viewer, { id, row })
+    if (cells.length > 0)
+      candidate.large = yield* awaited(readAllLarge(this.#reader, MASTER_TABLE.name, id, candidate.row, cells));
+    candidate.numSubordinates = this.needs.subordinates
+      ? yield* awaited(countVisible(this.context, this.#reader, this.params.viewer, { id, row }))
       : 0;
-    candidate.numSubordinates = isPromise(count) ? await count : count;
     candidate.hasSubordinates = candidate.numSubordinates > 0;
     candidate.dn = dnOf(row, parent);
     if (this.needs.chains.length > 0 && evaluate(this.filter, candidate) === UNDEFINED)
-      candidate.isIn = await this.#chains!.testOf(this.needs.chains, id);
-    if (this.needs.groups && evaluate(this.filter, candidate) === UNDEFINED)
-      await this.#findGroups(candidate, id, row, parent);
+      candidate.isIn = yield* awaited(this.#chains!.testOf(this.needs.chains, id));
+    if ((this.needs.groups || this.needs.ownGroups) && evaluate(this.filter, candidate) === UNDEFINED)
+      yield* this.#findGroups(candidate, id, row, parent);
   }
 
-  /** Those that have the entry as a value, where these decide and the viewer sees them; else all. */
-  async #findGroups(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Promise<void> {
+  /** Those that have the entry as a value, where these decide; else all. */
+  *#findGroups(candidate: Candidate, id: Buffer, row: Buffer, parent: Node): Work<void> {
     const { context, needs } = this;
     const { viewer } = this.params;
-    if (!viewer.sightOf && needs.named.length > 0) {
-      const direct = context.directGroups({ id, row, parent }, needs.named);
-      candidate.someGroups = isPromise(direct) ? await direct : direct;
+    if (needs.named.length > 0 && !candidate.someGroups) {
+      candidate.someGroups = yield* awaited(context.directGroups({ id, row, parent }, needs.named, viewer));
       if (evaluate(this.filter, candidate) !== UNDEFINED) return;
     }
     const dn = context.schema.parseDnBytes(candidate.dn);
-    candidate.groups = new Set((await context.membershipsOf({ id, dn }, viewer, 'search')).keys());
+    const groups = (own: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', own);
+    if (needs.groups) candidate.groups = new Set((yield* awaited(groups(false))).keys());
+    if (needs.ownGroups) candidate.ownGroups = new Set((yield* awaited(groups(true))).keys());
   }
 
   #give(id: Buffer, row: Buffer, parent: Node, kind: PlanKind, key: Buffer, sight: Sight | undefined): Maybe<void> {

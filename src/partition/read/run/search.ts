@@ -101,7 +101,7 @@ function prepareWith(
   early: boolean,
   told: PlanTold | undefined,
 ): Maybe<Prepared> {
-  const { filter, needs } = context.compiler.compile(params.filter, params.viewer, params.ofUrl);
+  const { filter, needs } = context.compiler.compile(params.filter, params.viewer, params.ofUrl, params.ownGroups);
   const chains = needs.chains.length > 0 ? new Chains(context.inChain, params) : undefined;
   const isAsked = told !== undefined || (early && params.scope !== 'base' && !params.pageSize);
   const plan = isAsked ? askEarly(context, filter, chains, told) : undefined;

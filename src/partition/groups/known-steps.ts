@@ -1,0 +1,94 @@
+import type { AttributeType } from '../../schema/schema-types.js';
+import type { Maybe } from '../../store/contract.js';
+import { awaited, chain, done, type Work } from '../../store/maybe.js';
+import { groupTypes } from '../model/group-rows.js';
+import type { SearchContext } from '../read/run/search-context.js';
+import { idsNaming, indexedNaming, type Namers, type Naming, namersIn } from './namers.js';
+import { type Named, namedOfId } from './names.js';
+
+/** Bytes, about, that are kept. */
+const MOST_KEPT = 8 * 1024 * 1024;
+/** What an object and its place in a map take, about. */
+const OBJECT = 200;
+
+const NONE: ReadonlyMap<string, readonly Naming[]> = new Map();
+
+/** Steps up from entries to groups, and names of groups, as they were read at one version of the groups. */
+export class KnownSteps {
+  readonly #context: SearchContext;
+  readonly #version: bigint;
+  readonly #namings = new Map<string, readonly Naming[]>();
+  readonly #named = new Map<string, Named>();
+  #namers: Namers | undefined;
+  #bytes = 0;
+
+  private constructor(context: SearchContext, version: bigint) {
+    this.#context = context;
+    this.#version = version;
+  }
+
+  /** Those of the directory as it is since `version`. */
+  static at(context: SearchContext, version: bigint): KnownSteps {
+    const before = known.get(context);
+    if (before && before.#version === version) return before;
+    const steps = new KnownSteps(context, version);
+    known.set(context, steps);
+    return steps;
+  }
+
+  /** Types by which members were named when that was looked up last. */
+  static typesUsed(context: SearchContext): readonly AttributeType[] {
+    return used.get(context) ?? groupTypes(context.schema).members;
+  }
+
+  /** As `namersIn`, of all types that name members. */
+  namers(uids: boolean): Maybe<Namers> {
+    if (this.#namers) return this.#namers;
+    return chain(namersIn(this.#context, groupTypes(this.#context.schema).members, uids), (namers) => {
+      this.#namers = namers;
+      used.set(this.#context, namers.types);
+      return namers;
+    });
+  }
+
+  /** As `idsNaming`; by an index it is asked for names that are not known. */
+  naming(namers: Namers, names: readonly string[]): Maybe<Naming[]> {
+    if (namers.others.size > 0) return idsNaming(this.#context, namers, names);
+    return done(this.#naming(namers, names));
+  }
+
+  *#naming(namers: Namers, names: readonly string[]): Work<Naming[]> {
+    const unknown = names.filter((name) => !this.#namings.has(name));
+    const read = unknown.length > 0 ? yield* awaited(indexedNaming(this.#context, namers, unknown)) : NONE;
+    const found = names.flatMap((name) => this.#namings.get(name) ?? read.get(name)!);
+    for (const [name, namings] of read) {
+      this.#count(namings.reduce((bytes, { ids }) => bytes + OBJECT + ids.length, OBJECT + name.length));
+      this.#namings.set(name, namings);
+    }
+    return found;
+  }
+
+  /** As `namedOfId`. */
+  named(id: Buffer): Maybe<Named | undefined> {
+    const key = id.toString('latin1');
+    const before = this.#named.get(key);
+    if (before) return before;
+    return chain(namedOfId(this.#context, id), (named) => {
+      if (!named) return undefined;
+      this.#count(3 * OBJECT + 3 * named.dn.length);
+      this.#named.set(key, named);
+      return named;
+    });
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes <= MOST_KEPT) return;
+    this.#namings.clear();
+    this.#named.clear();
+    this.#bytes = bytes;
+  }
+}
+
+const known = new WeakMap<SearchContext, KnownSteps>();
+const used = new WeakMap<SearchContext, readonly AttributeType[]>();
