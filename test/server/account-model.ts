@@ -72,7 +72,7 @@ export class AccountModel {
   #password: string;
   #changed: number | undefined;
   #reset = false;
-  #history: string[] = [];
+  #history: { readonly text: string; readonly at: number }[] = [];
   /** The administrator's: since when, or for good. */
   #lock: number | typeof FOR_GOOD | undefined;
   #start: number | undefined;
@@ -182,7 +182,7 @@ export class AccountModel {
       if (policy) this.#fail(policy, now);
       return isModify ? NO_SUCH_VALUE : REFUSED;
     }
-    const isKnown = next === this.#password || this.#history.includes(next);
+    const isKnown = next === this.#password || this.#history.some(({ text }) => text === next);
     if (policy && policy.inHistory > 0 && isKnown) return { code: 19, error: ERROR.passwordInHistory };
     // The server gives a value beside another its salt: it is the same one.
     const isSame = isModify && next === this.#password;
@@ -213,7 +213,12 @@ export class AccountModel {
     if (policy) {
       this.#changed = now;
       if (policy.inHistory === 0) this.#history = [];
-      else if (next !== this.#password) this.#history.push(this.#password);
+      else if (next !== this.#password) {
+        // A password that was replaced twice in one second has one value.
+        const replaced = { text: this.#password, at: Math.floor(now) };
+        this.#history = this.#history.filter(({ text, at }) => text !== replaced.text || at !== replaced.at);
+        this.#history.push(replaced);
+      }
       if (policy.inHistory > 0) this.#history = this.#history.slice(-policy.inHistory);
     }
     this.#password = next;

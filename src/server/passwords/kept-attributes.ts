@@ -48,7 +48,10 @@ function historyAfter(
 ): readonly Buffer[] | undefined {
   const known = account?.history ?? [];
   const gone = inHistory === 0 ? [] : passwords.filter((value) => !after.some((other) => other.equals(value)));
-  const keep = [...[...known].sort(byTime), ...gone.map((value) => historyValue(value, now))];
+  const come = gone.map((value) => historyValue(value, now));
+  // A password that was replaced twice in one second has one value.
+  const others = known.filter((value) => !come.some((other) => other.equals(value)));
+  const keep = [...others.sort(byTime), ...come];
   if (gone.length === 0 && keep.length <= inHistory) return undefined;
   return inHistory === 0 ? [] : keep.slice(-inHistory).map((value) => Buffer.from(value));
 }
