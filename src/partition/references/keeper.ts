@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { PlanStep } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
-import { idsHolding } from '../groups/namers.js';
+import type { Maybe, PlanStep } from '../../store/contract.js';
+import { chain, isPromise } from '../../store/maybe.js';
+import { idsHolding, type Naming } from '../groups/namers.js';
 import { entryNamed } from '../groups/names.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
@@ -39,7 +39,9 @@ type KeeperContext = SearchContext & WriteContext;
  */
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
-  readonly #background = new Set<Promise<void>>();
+  /** Names that have changed, and were not looked for again. */
+  #changed: NameChange[] = [];
+  #following: Promise<void> | undefined;
   #settling: Promise<void> | undefined;
   #isClosing = false;
 
@@ -48,9 +50,8 @@ export class ReferenceKeeper implements References {
     this.#context = context;
   }
 
-  async named(name: string): Promise<boolean> {
-    const naming = await this.#holding(this.#context().shared.names.storedForms(name));
-    return naming.length > 0;
+  named(name: string): Maybe<boolean> {
+    return chain(this.#holding(this.#context().shared.names.storedForms(name)), (found) => found.length > 0);
   }
 
   settle(): Promise<void> {
@@ -61,12 +62,14 @@ export class ReferenceKeeper implements References {
   }
 
   changed(change: NameChange): void {
-    if (this.#isClosing) return;
-    // What fails here stays in the shared row, for the next who changes a name, and for the job `references`.
-    const work = this.#follow(change)
+    this.#changed.push(change);
+    if (this.#following || this.#isClosing) return;
+    // What fails here stays in the shared row, for the next who changes a name, and for who looks for what is pending.
+    this.#following = this.#follow()
       .catch(() => undefined)
-      .finally(() => this.#background.delete(work));
-    this.#background.add(work);
+      .finally(() => {
+        this.#following = undefined;
+      });
   }
 
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges> {
@@ -76,7 +79,7 @@ export class ReferenceKeeper implements References {
   /** Ends what does not wait; resolves when it has ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    await Promise.allSettled([...this.#background, this.#settling]);
+    await Promise.allSettled([this.#following, this.#settling]);
   }
 
   async #settleAll(): Promise<void> {
@@ -105,32 +108,45 @@ export class ReferenceKeeper implements References {
     await this.#drop(names.records);
   }
 
-  /** References that came between the look of a deletion, or of a rename, and its plan. */
-  async #follow(change: NameChange): Promise<void> {
-    const context = this.#context();
-    const { shared, schema } = context;
-    const fresh = shared.refresh();
-    if (isPromise(fresh)) await fresh;
-    if (shared.names.records.some(({ id }) => id === change.id)) return this.settle();
-    await context.store.quiet?.();
-    const names = new NameChanges(schema, [change]);
-    const forms = names.formsBefore(0);
-    const found = await this.#holding(forms);
-    if (found.length === 0 || (await entryNamed(context, Buffer.from(forms[0]!, 'latin1')))) return;
-    await this.#rewriteThose(forms, names);
+  /**
+   * Settles what is pending, and looks once more for references that came between the look of a change and its plan:
+   * for those of all changes together that were made meanwhile.
+   */
+  async #follow(): Promise<void> {
+    const { shared, schema, store } = this.#context();
+    while (this.#changed.length > 0 && !this.#isClosing) {
+      const changed = this.#changed;
+      this.#changed = [];
+      await store.quiet?.();
+      const fresh = shared.refresh();
+      if (isPromise(fresh)) await fresh;
+      if (shared.names.records.length > 0) await this.settle();
+      const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
+      if ((await this.#holding(names)).length === 0) continue;
+      for (const change of changed) await this.#followOne(new NameChanges(schema, [change]));
+    }
   }
 
-  async #holding(forms: readonly string[]) {
+  async #followOne(names: NameChanges): Promise<void> {
+    const forms = names.formsBefore(0);
+    if ((await this.#holding(forms)).length === 0) return;
+    if (!(await entryNamed(this.#context(), Buffer.from(forms[0]!, 'latin1')))) await this.#rewriteThose(forms, names);
+  }
+
+  /** Entries that have values of these forms. */
+  #holding(forms: readonly string[]): Maybe<Naming[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
-    const { uids } = await groupsState(context);
     const { members } = groupTypes(context.schema);
-    const found = [...references].map((type) => {
-      const mayHaveUids = uids || !members.includes(type);
-      const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
-      return idsHolding(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
+    return chain(groupsState(context), ({ uids }) => {
+      const lists = [...references].map((type) => {
+        const mayHaveUids = uids || !members.includes(type);
+        const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
+        return idsHolding(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
+      });
+      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Naming[]>[]);
+      return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
     });
-    return (await Promise.all(found)).flatMap((lists) => [...lists.values()].flat());
   }
 
   async #rewriteThose(forms: readonly string[], names: NameChanges): Promise<void> {

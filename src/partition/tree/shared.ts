@@ -282,15 +282,16 @@ export class SharedState {
     this.#schemaDigest = cellValue(row, F, CELL.schema);
     this.#accessVersion = Number(cellCounter(row, F, CELL.access));
     const indexes = need(row, CELL.indexes);
-    if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
     const values = cellValue(row, F, CELL.values);
+    const isOther = !this.#values || !this.#indexes.bytes.equals(indexes) || !isSame(this.#values.bytes, values);
+    if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
     if (!this.#values || !isSame(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
+    if (isOther) this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
     const names = cellValue(row, F, CELL.names);
     if (!this.#names || !isSame(this.#namesBytes, names)) {
       this.#names = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
       this.#namesBytes = names;
     }
-    this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
     this.#row = row;
     this.#generation++;
     this.#onChange();

@@ -29,7 +29,7 @@ export interface WriteContext extends Context {
 /** What brings references up to date with the names of the entries that they name. */
 export interface References {
   /** Whether a value of some entry names the entry of this name (`Dn.norm` as Latin-1). */
-  named(name: string): Promise<boolean>;
+  named(name: string): Maybe<boolean>;
   /** Resolves when no change of a name is pending. */
   settle(): Promise<void>;
   /** An entry has changed its name: settles what is pending, and what no plan could know of. Does not wait. */

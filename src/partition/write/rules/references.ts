@@ -1,5 +1,6 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
-import type { PlanStep } from '../../../store/contract.js';
+import type { Maybe, PlanStep } from '../../../store/contract.js';
+import { chain } from '../../../store/maybe.js';
 import { cellCounter, cellValue } from '../../../store/row.js';
 import type { Draft, DraftValue } from '../../model/draft.js';
 import { GROUPS_STEP, withoutUid } from '../../model/group-rows.js';
@@ -48,23 +49,25 @@ function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { 
 }
 
 /** A deletion, or a rename. */
-async function changed(context: WriteContext, { id, place }: Change): Promise<Verdict> {
+function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const { shared, references } = context;
   if (shared.references.size === 0) return undefined;
   const from = place.from!.dn;
   const name = nameOf(context, from);
   if (place.to && nameOf(context, place.to.dn) === name) return undefined;
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
-  if (!isAbove && !(await references.named(name))) return undefined;
-  if (shared.names.records.length >= MOST_PENDING) throw new NamesPending();
-  const record: NameChange = {
-    id: id.toString('hex'),
-    from: from.toString(),
-    time: Date.now(),
-    ...(place.to && { to: place.to.dn.toString() }),
-    ...(isAbove && { below: true }),
-  };
-  return { steps: [shared.namesStep([...shared.names.records, record]), GROUPS_STEP] };
+  return chain(isAbove || references.named(name), (isNamed): Verdict => {
+    if (!isNamed) return undefined;
+    if (shared.names.records.length >= MOST_PENDING) throw new NamesPending();
+    const record: NameChange = {
+      id: id.toString('hex'),
+      from: from.toString(),
+      time: Date.now(),
+      ...(place.to && { to: place.to.dn.toString() }),
+      ...(isAbove && { below: true }),
+    };
+    return { steps: [shared.namesStep([...shared.names.records, record]), GROUPS_STEP] };
+  });
 }
 
 /** What names the entry does so again; what it names itself is called as it is now. */
