@@ -18,8 +18,8 @@ export interface SearchContext extends Context {
   readonly compiler: FilterCompiler;
   readonly membershipsOf: MembershipsOf;
   /**
-   * Names of some of the groups that an entry is in: those of `groups` (`Dn.norm`, Latin-1) that have it among their values, as
-   * far as the viewer may search by these.
+   * Names of some of the groups that an entry is in: those of `groups` (`Dn.norm`, Latin-1) that have it among their
+   * values, as far as the viewer may search by these.
    */
   readonly directGroups: (
     entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },
