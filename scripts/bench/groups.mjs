@@ -1,8 +1,9 @@
 /** npm run bench -- groups: what groups cost, Rowan beside slapd with its overlay dynlist. */
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { Client } from 'ldapts';
 import { compileLoad, drive, makePeople } from './load.mjs';
 import { isInstalled } from './machine.mjs';
 import { formatRows, median } from './report.mjs';
@@ -26,10 +27,27 @@ const USAGE = `npm run bench -- groups [options]
 
 const person = (n) => `uid=user.${n},ou=people,${BASE}`;
 
+/** Rules that do not give all to everybody. */
+const RULES = `rules:
+  - { name: all read, who: {}, allow: [view] }
+  - { name: but for phones, who: { users: true }, to: { attributes: [homePhone] }, deny: [view] }
+`;
+const USER = ['-D', person(1), '-W', 'password'];
+
 /** One client that waits for each answer. `rowan`: slapd has nothing like it. */
 const rows = [
   { title: '(uid=x), its cn', args: ['-m', 'search', '-r', 'cn'] },
   { title: '(&(uid=x)(memberOf=G)), its cn', args: ['-m', 'and', '-o', `memberOf=${GROUP}`, '-r', 'cn'] },
+  {
+    title: '(&(uid=x)(memberOf=G)) of x that is in no such group',
+    args: ['-m', 'and', '-o', `memberOf=cn=nested0,${BASE}`, '-l', 1, '-e', 0, '-r', 'cn'],
+  },
+  { title: '(uid=x), its cn, by a user', args: ['-m', 'search', '-r', 'cn', ...USER], rowan: true },
+  {
+    title: '(&(uid=x)(memberOf=G)), its cn, by a user',
+    args: ['-m', 'and', '-o', `memberOf=${GROUP}`, '-r', 'cn', ...USER],
+    rowan: true,
+  },
   {
     title: '(member=x), of the groups their cn',
     args: ['-m', 'search', '-l', 1, '-a', 'member', '-v', person('%u'), '-r', 'cn'],
@@ -45,6 +63,7 @@ const rows = [
     rowan: true,
   },
   { title: 'add one member to it', args: ['-m', 'grow', '-a', 'member', '-f', GROUP, '-v', person('%u')], write: true },
+  { title: `rename what ${MEMBERS.toLocaleString('en-US')} members lie below`, drive: driveRenames },
 ];
 
 function group(cn, members) {
@@ -92,6 +111,24 @@ function otherServer(folder, root, { against, 'no-slapd': noSlapd }) {
   return slapd;
 }
 
+/** Milliseconds that the median rename takes; they lie where they lay when it ends. */
+async function driveRenames(server, seconds) {
+  const client = new Client({ url: `ldap://127.0.0.1:${server.port}` });
+  const taken = [];
+  try {
+    await client.bind(ADMIN, server.password);
+    const end = performance.now() + seconds * 1000;
+    for (let names = ['people', 'folk']; names[0] !== 'people' || performance.now() < end; names = names.reverse()) {
+      const begin = performance.now();
+      await client.modifyDN(`ou=${names[0]},${BASE}`, `ou=${names[1]}`);
+      taken.push(performance.now() - begin);
+    }
+  } finally {
+    await client.unbind();
+  }
+  return median(taken);
+}
+
 /** Milliseconds that the median of a row's requests takes; Infinity where none was answered in time. */
 function driveRow(root, server, { args, write }, seconds, turn) {
   const load = ['-n', MEMBERS, '-c', 1, '-d', 1, '-t', seconds, '-b', BASE, ...args];
@@ -118,21 +155,26 @@ export async function main(root, args) {
   const file = join(folder, 'groups.ldif');
   makePeople(root, MEMBERS, file);
   makeGroups(file);
+  const rules = join(folder, 'rules.yaml');
+  writeFileSync(rules, RULES);
   for (const server of servers) {
     server.load(file);
+    if (server instanceof Rowan) server.run('access', 'apply', rules, '--data', server.data);
     await server.start();
   }
-  const lines = rows.map((row) => lineOf(root, servers, row, options));
+  const lines = [];
+  for (const row of rows) lines.push(await lineOf(root, servers, row, options));
   for (const server of servers) await server.stop();
   const otherName = options.against === undefined ? 'slapd' : 'before';
   process.stdout.write(`\n${formatRows([['median, one client', 'Rowan', otherName], ...lines])}\n`);
 }
 
-function lineOf(root, servers, row, { turns, seconds, against }) {
+async function lineOf(root, servers, row, { turns, seconds, against }) {
   const taken = servers.map(() => []);
   for (let turn = 0; turn < turns; turn++)
     for (const [n, server] of servers.entries())
-      if (n === 0 || !row.rowan || against !== undefined) taken[n].push(driveRow(root, server, row, seconds, turn));
+      if (n === 0 || !row.rowan || against !== undefined)
+        taken[n].push(await (row.drive?.(server, seconds) ?? driveRow(root, server, row, seconds, turn)));
   const cells = taken.map((values) => (values.length > 0 ? shown(median(values), seconds) : '–'));
   process.stderr.write(`${row.title}  ${cells.join('  ')}\n`);
   return [row.title, cells[0], cells[1] ?? '–'];
