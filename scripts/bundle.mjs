@@ -69,7 +69,7 @@ await Promise.all([
     entryNames: 'program',
     outExtension: { '.js': '.cjs' },
     format: 'cjs',
-    external: ['@node-rs/argon2', 'hbase', 'lmdb', 'yaml'],
+    external: ['@node-rs/argon2', 'hbase', 'lmdb'],
     define: { 'import.meta.url': '__url' },
     banner: { js: "const __url = require('node:url').pathToFileURL(__filename).href;" },
   }),

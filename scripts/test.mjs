@@ -229,7 +229,8 @@ const tasks = queues();
 if (tasks.overHBase.length + tasks.others.length === 0)
   usage(`no test file in ${relative(root, folder)} matches ${positionals.join(', ')}`);
 await Promise.all([
-  new Lane(tasks.overHBase).run(),
+  // Whose HBase has ended by then.
+  new Lane(tasks.overHBase).run().then(() => new Lane(tasks.others).run()),
   ...Array.from({ length: lanes }, () => new Lane(tasks.others).run()),
 ]);
 await secondRun();

@@ -7,7 +7,7 @@ import { rounds } from '../rounds.js';
 import { Claimants, dropFiles, expectOnce, isDone, makeCounters } from './claimants.js';
 import { Drop } from './drop.js';
 
-const FILES = rounds(10, 200);
+const FILES = rounds(6, 200);
 
 describe('eight claimants of a drop folder at four front ends over HBase, killed with -9', () => {
   const drop = new Drop();
