@@ -16,7 +16,7 @@ for (const engine of ENGINES) {
     const near = nearTests(engine);
     let fixture: Fixture;
     // More than a builder reads at once.
-    const COUNT = engine === 'hbase' ? 300 : 600;
+    const COUNT = 300;
 
     beforeEach(async () => {
       fixture = await openFixture(engine);
