@@ -13,10 +13,13 @@
  * The end of the output lists the ten slowest files, the flaky files, the failures, and the tests that
  * `test/require.ts` left out because a program is missing. The last line is `N passed, N failed`.
  *
- * `--soak` runs the tests of `test/rounds.ts` at their full length, `--times N` at N times that.
+ * Temporary folders are in memory where it has room and `TMPDIR` names no other place.
+ *
+ * `--soak` runs, on the disk, the tests of `test/rounds.ts` at their full length, `--times N` at N times
+ * that.
  */
 import { fork } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -27,6 +30,9 @@ const FILE_MS = 20 * 60_000;
 const MOST_FLAKY = 3;
 /** How many files the list of the slowest ones has. */
 const SLOWEST = 10;
+const MEMORY = '/dev/shm';
+/** What must be free there. */
+const MEMORY_BYTES = 6 * 2 ** 30;
 const root = fileURLToPath(new URL('..', import.meta.url));
 const LANE = fileURLToPath(new URL('test-lane.mjs', import.meta.url));
 
@@ -73,7 +79,8 @@ function imported(file, seen = new Set()) {
   return seen;
 }
 
-const RUNS_OVER_EACH_ENGINE = /\bENGINES\b|\bopenRecycled\b/;
+/** `NEAR_ENGINES` has HBase in soak alone. */
+const RUNS_OVER_EACH_ENGINE = values.soak ? /\b(?:NEAR_)?ENGINES\b|\bopenRecycled\b/ : /\bENGINES\b|\bopenRecycled\b/;
 
 /** Files and which part of them (see `test-lane.mjs`): what runs over HBase, and all else. */
 function queues() {
@@ -91,7 +98,17 @@ function queues() {
   return { overHBase, others };
 }
 
-const env = values.soak ? { ...process.env, ROWAN_SOAK: String(times) } : process.env;
+/**
+ * Where temporary folders are: in memory, as half of the time is otherwise spent on waiting for the disk. Soak works on
+ * the disk.
+ */
+function temporary() {
+  if (process.env.TMPDIR !== undefined || values.soak || !existsSync(MEMORY)) return {};
+  const { bavail, bsize } = statfsSync(MEMORY);
+  return bavail * bsize < MEMORY_BYTES ? {} : { TMPDIR: MEMORY };
+}
+
+const env = { ...process.env, ...temporary(), ...(values.soak ? { ROWAN_SOAK: String(times) } : {}) };
 /** The last result of each task: `{ passed, failed, skipped, failures }`. */
 const results = new Map();
 /** The failures of the first run of each task that passed in its second. */
@@ -212,7 +229,8 @@ const tasks = queues();
 if (tasks.overHBase.length + tasks.others.length === 0)
   usage(`no test file in ${relative(root, folder)} matches ${positionals.join(', ')}`);
 await Promise.all([
-  new Lane(tasks.overHBase).run(),
+  // Whose HBase has ended by then.
+  new Lane(tasks.overHBase).run().then(() => new Lane(tasks.others).run()),
   ...Array.from({ length: lanes }, () => new Lane(tasks.others).run()),
 ]);
 await secondRun();

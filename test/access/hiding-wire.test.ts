@@ -4,17 +4,9 @@ import type { DerefAliases, Scope } from '../../src/ldap/ldap-types.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
 import type { Control, Request } from '../../src/protocol/messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
-import {
-  ACTOR,
-  attributes,
-  ENGINES,
-  type Engine,
-  type Fixture,
-  openFixture,
-  Random,
-  uuidText,
-} from '../partition/fixture.js';
-import { inSoak, rounds } from '../rounds.js';
+import { ACTOR, attributes, type Engine, type Fixture, openFixture, Random, uuidText } from '../partition/fixture.js';
+import { NEAR_ENGINES } from '../partition/near-engines.js';
+import { rounds } from '../rounds.js';
 import { CHEAP, type Running, start } from '../server/directory.js';
 import { type Answer, RawClient, searchRequest } from '../server/raw-client.js';
 import { type Entries, LOOSE, otherOf } from './hidden.js';
@@ -211,7 +203,7 @@ async function tryRound(engine: Engine, random: Random, count: number): Promise<
 }
 
 // Over HBase two directories take a while to be made.
-for (const engine of ENGINES.filter((one) => one !== 'hbase' || inSoak)) {
+for (const engine of NEAR_ENGINES) {
   describe(`what may not be seen, on the wire (${engine})`, () => {
     const random = new Random();
     it(`two directories that differ in it alone answer byte for byte alike (seed ${random.seed})`, async () => {

@@ -4,8 +4,9 @@ import { LdapError } from '../../src/ldap/ldap-error.js';
 import type { Actor } from '../../src/partition/model/directory.js';
 import { EntryReader } from '../../src/partition/model/entry-reader.js';
 import type { Hit } from '../../src/partition/read/sink.js';
-import { change, ENGINES, type Fixture, openFixture, Random } from '../partition/fixture.js';
-import { inSoak, rounds } from '../rounds.js';
+import { change, type Fixture, openFixture, Random } from '../partition/fixture.js';
+import { NEAR_ENGINES } from '../partition/near-engines.js';
+import { rounds } from '../rounds.js';
 import { LOOSE, otherOf } from './hidden.js';
 import { Naive, type PlainAsker, parentOf } from './naive.js';
 import { partlySeeing, randomAsker, randomEntries, SUFFIX } from './random-rules.js';
@@ -154,7 +155,7 @@ function randomWrite(
 }
 
 // Over HBase two directories take a while to be made.
-for (const engine of ENGINES.filter((one) => one !== 'hbase' || inSoak)) {
+for (const engine of NEAR_ENGINES) {
   describe(`what may not be seen (${engine})`, () => {
     const random = new Random();
     it(`makes no difference to who may not see it (seed ${random.seed})`, async () => {

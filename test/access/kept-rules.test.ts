@@ -2,11 +2,12 @@ import { expect } from 'chai';
 import { checkRules } from '../../src/access/check-rules.js';
 import { parseRules } from '../../src/access/parse-rules.js';
 import { Partition } from '../../src/partition/index.js';
-import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from '../partition/fixture.js';
+import { type Fixture, openFixture, refused, SUFFIX } from '../partition/fixture.js';
+import { NEAR_ENGINES } from '../partition/near-engines.js';
 
 const rules = (name: string) => `rules:\n- { name: ${name}, who: {}, allow: [view] }\n`;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`access rules, kept (${engine})`, () => {
     let fixture: Fixture;
     before(async () => {

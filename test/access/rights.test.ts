@@ -3,7 +3,8 @@ import { type Right, rightSet } from '../../src/access/right.js';
 import type { Rights } from '../../src/access/rights.js';
 import type { MetEntry } from '../../src/partition/model/directory.js';
 import { MASTER_TABLE } from '../../src/partition/model/tables.js';
-import { ENGINES, type Fixture, openFixture, Random } from '../partition/fixture.js';
+import { type Fixture, openFixture, Random } from '../partition/fixture.js';
+import { NEAR_ENGINES } from '../partition/near-engines.js';
 import { rounds } from '../rounds.js';
 import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, Naive, type PlainAsker, type PlainEntry } from './naive.js';
 import { randomAsker, randomEntries } from './random-rules.js';
@@ -59,7 +60,7 @@ function naiveRights(naive: Naive, asker: PlainAsker, entry: PlainEntry): string
 
 const USES = ['search', 'compare', 'read'] as const;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`rights by access rules (${engine})`, () => {
     const random = new Random();
     let fixture: Fixture;

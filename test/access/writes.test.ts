@@ -7,7 +7,8 @@ import { remove } from '../../src/partition/write/delete.js';
 import { modify } from '../../src/partition/write/modify.js';
 import { rename } from '../../src/partition/write/rename.js';
 import { RULES } from '../../src/partition/write/rules/index.js';
-import { attributes, change, ENGINES, type Fixture, openFixture, Random } from '../partition/fixture.js';
+import { attributes, change, type Fixture, openFixture, Random } from '../partition/fixture.js';
+import { NEAR_ENGINES } from '../partition/near-engines.js';
 import { rounds } from '../rounds.js';
 import { Naive, type PlainAsker, type PlainEntry, parentOf } from './naive.js';
 import { PEOPLE, randomAsker, randomEntries, SUFFIX, UNITS } from './random-rules.js';
@@ -90,7 +91,7 @@ function randomAttempt(random: Random, fixture: Fixture, naive: Naive, asker: Pl
 const EVERYTHING_BUT = (right: string) =>
   ['add', 'delete', 'replace', 'create', 'remove', 'rename', 'moveIn', 'moveOut'].filter((one) => one !== right);
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`writes by access rules (${engine})`, () => {
     const random = new Random();
     let fixture: Fixture;

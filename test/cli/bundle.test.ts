@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Script } from 'node:vm';
 import { expect } from 'chai';
 import { RawClient } from '../server/raw-client.js';
 import {
@@ -36,11 +38,12 @@ describe('cli: the bundled program', () => {
   }
 
   it('has files for its threads and processes, each beside the one that starts it', () => {
-    const files = readdirSync(BUNDLE).filter((name) => name.endsWith('.js'));
+    const files = readdirSync(BUNDLE).filter((name) => /\.c?js$/.test(name));
     const started = new Set<string>();
     for (const name of files) {
       const text = readFileSync(join(BUNDLE, name), 'utf8');
-      for (const [, path] of text.matchAll(/new URL\("\.\/([\w-]+\.js)", import\.meta\.url\)/g)) started.add(path!);
+      for (const [, path] of text.matchAll(/new URL\("\.\/([\w-]+\.js)", (?:__url|import\.meta\.url)\)/g))
+        started.add(path!);
       expect(readdirSync(BUNDLE)).to.include(`${name}.map`);
     }
     expect(started.size).to.be.at.least(4);
@@ -73,6 +76,19 @@ describe('cli: the bundled program', () => {
     client.close();
     server.kill('SIGTERM');
     expect(await exited(server)).to.equal(0);
+  });
+
+  it('starts with what V8 has compiled, and without it where that is of another V8', async () => {
+    const { loadProgram } = createRequire(LAUNCHER)('./program.cjs') as { loadProgram(): { script: Script } };
+    expect(loadProgram().script.cachedDataRejected).to.equal(false);
+    for (const name of ['dist/bundle', 'package.json', 'schema', 'scripts'])
+      cpSync(join(root, name), sandbox.path(`copy/${name}`), { recursive: true });
+    symlinkSync(join(root, 'node_modules'), sandbox.path('copy/node_modules'));
+    writeFileSync(sandbox.path('copy/dist/bundle/cli/program.cjs.cache'), 'of no V8');
+    const args = [sandbox.path('copy/scripts/rowan.cjs'), 'export', '--data', sandbox.data];
+    const ended = await run(process.execPath, [...args, '--filter', '(uid=old)']);
+    expect(ended).to.include({ code: 0, stderr: '' });
+    expect(ended.stdout).to.contain(`dn: uid=old,${PEOPLE}\n`);
   });
 
   it('says where an error comes from, in the sources, when it is asked to', async () => {

@@ -263,7 +263,7 @@ sn: d
     const TMPDIR = sandbox.path('tmp');
     mkdirSync(TMPDIR);
     const child = startRowan(['import', '--data', sandbox.data, '--dry-run', '-'], { env: { TMPDIR } });
-    await until(child, () => readdirSync(TMPDIR).length > 0);
+    await until(child, () => readdirSync(TMPDIR, { recursive: true }).length > 1);
     child.kill('SIGINT');
     expect(await exited(child)).to.equal('SIGINT');
     expect(readdirSync(TMPDIR)).to.deep.equal([]);

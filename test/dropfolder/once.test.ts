@@ -6,6 +6,7 @@ import { alsoRecord, beginDrop, RecordDone, readDrop } from '../../src/partition
 import type { Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, testSchema } from '../partition/fixture.js';
+import { nearTests } from '../partition/near-engines.js';
 import { faulty } from '../store/faulty.js';
 import { Drop, dropRows, dropSettings, unit } from './drop.js';
 
@@ -20,6 +21,7 @@ const FILE = increment + unit('one') + refusedRecord + increment;
 
 for (const engine of ENGINES) {
   describe(`records of a dropped file over ${engine}`, () => {
+    const near = nearTests(engine);
     let fixture: Fixture;
     let drop: Drop;
     beforeEach(async () => {
@@ -53,7 +55,7 @@ for (const engine of ENGINES) {
       return DropFolder.open(drop.folder, partition, dropSettings({ lease }), silent);
     }
 
-    it('are applied once when the store fails before or after any commit', async () => {
+    near('are applied once when the store fails before or after any commit', async () => {
       let faults = 0;
       for (const at of ['beforeCommit', 'afterCommit'] as const) {
         for (let fails = 0, failed = true; failed; fails++) {

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { ADMIN, PASSWORD, rowan, rowanDoes, SUFFIX, serve } from '../cli/rowan.js';
+import { soakTest } from '../rounds.js';
 import { RawClient } from '../server/raw-client.js';
 import { freshPrefix, hbase } from './server.js';
 
@@ -27,7 +28,7 @@ pwdPolicySubentry: ${POLICY}
 `;
 
 describe('accounts over HBase', () => {
-  it('must-change and expire by command count at a server that runs', async function () {
+  soakTest('must-change and expire by command count at a server that runs', async function () {
     const store = ['--store', (await hbase(this)).url(freshPrefix())];
     const init = ['init', ...store, '--suffix', SUFFIX, '--admin-dn', ADMIN, '--hbase-regions', '1'];
     await rowanDoes(init, { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });

@@ -20,9 +20,12 @@ import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';
 import { freshPrefix, runningHBase } from './server.js';
 
 /** A table in which more rows were deleted is made anew: a scan of it costs more than that. */
-const WORN_ROWS = 100;
+const WORN_ROWS = 1000;
 /** Rows that were deleted, by HBase's name of the table. */
 const deleted = new Map<string, number>();
+
+/** Tables that may have rows, by HBase's name. */
+const written = new Set<string>();
 
 /** Prefixes whose tables nobody uses now. */
 const free: HBaseSettings[] = [];
@@ -47,8 +50,11 @@ class RecycledStore implements Store {
   readonly supports: Store['supports'];
   readonly #store: HBaseStore;
   readonly #settings: HBaseSettings;
-  readonly #there = new Set<string>();
+  /** Tables that this store has created: HBase's names of them. */
+  readonly #there = new Map<string, string>();
 
+  /** Tables of earlier stores. */
+  #left: Promise<TableSpec[]> | undefined;
   #closed = false;
 
   constructor(store: HBaseStore, settings: HBaseSettings) {
@@ -59,7 +65,8 @@ class RecycledStore implements Store {
 
   async createTable(spec: TableSpec): Promise<void> {
     if (this.#there.has(spec.name)) return this.#store.createTable(spec);
-    const known = (await this.#store.tables()).find(({ name }) => name === spec.name);
+    this.#left ??= this.#store.tables();
+    const known = (await this.#left).find(({ name }) => name === spec.name);
     const { name } = tableHandle(this.#settings, spec);
     const isKept = known && sameSpec(known, checkSpec(spec)) && (deleted.get(name) ?? 0) <= WORN_ROWS;
     if (known && !isKept) {
@@ -67,8 +74,9 @@ class RecycledStore implements Store {
       deleted.delete(name);
     }
     await this.#store.createTable(spec);
-    if (isKept) await this.#empty(spec);
-    this.#there.add(spec.name);
+    if (isKept && written.has(name)) await this.#empty(spec);
+    written.delete(name);
+    this.#there.set(spec.name, name);
   }
 
   async #empty(spec: TableSpec): Promise<void> {
@@ -88,6 +96,7 @@ class RecycledStore implements Store {
 
   async dropTable(name: string): Promise<void> {
     this.#there.delete(name);
+    this.#left = undefined;
   }
 
   async tables(): Promise<TableSpec[]> {
@@ -144,6 +153,7 @@ class RecycledStore implements Store {
 
   async commit(plan: Plan): Promise<void> {
     // The store itself says what is wrong first.
+    this.#write(plan.steps);
     const steps = plan.steps.map((step) =>
       this.#there.has(step.table) ? step : { ...step, table: `no.${step.table}` },
     );
@@ -151,7 +161,9 @@ class RecycledStore implements Store {
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    for (const { table } of [...tables, ...plan.steps]) this.#seen(table);
+    const all = [...tables, ...plan.steps];
+    for (const { table } of all) this.#seen(table);
+    this.#write(all);
     await this.#store.ingest(tables, plan);
   }
 
@@ -160,6 +172,13 @@ class RecycledStore implements Store {
     this.#closed = true;
     await this.#store.close();
     free.push(this.#settings);
+  }
+
+  #write(steps: readonly { readonly table: string }[]): void {
+    for (const { table } of steps) {
+      const name = this.#there.get(table);
+      if (name !== undefined) written.add(name);
+    }
   }
 
   #seen(table: string): HBaseStore {

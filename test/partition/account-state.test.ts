@@ -6,6 +6,7 @@ import { newUuid } from '../../src/partition/model/uuid.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { scanAll } from '../store/suite/fixture.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
 const LOCKED: AccountState = {
@@ -21,7 +22,7 @@ const LOCKED: AccountState = {
   totpStep: 8_000,
 };
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`account states (${engine})`, () => {
     let fixture: Fixture;
     let ann: Buffer;

@@ -6,14 +6,15 @@ import { META_TABLE } from '../../src/partition/model/tables.js';
 import { UNRESTRICTED } from '../../src/partition/model/viewer.js';
 import { isPromise } from '../../src/store/maybe.js';
 import { counted, type StoreWork } from '../store/counted.js';
-import { change, ENGINES, Fixture, openFixture, refused, type SearchGiven, SUFFIX, testSchema } from './fixture.js';
+import { change, Fixture, openFixture, refused, type SearchGiven, SUFFIX, testSchema } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const STAFF = `ou=staff,${SUFFIX}`;
 const ALL = '(objectClass=*)';
 const nothing = (): undefined => undefined;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`aliases and referrals (${engine})`, () => {
     let fixture: Fixture;
 

@@ -22,6 +22,7 @@ import {
 import type { RowStep } from '../../src/store/contract.js';
 import { cellValue, counterBytes, MARK } from '../../src/store/row.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { nearTests } from './near-engines.js';
 
 const CN = indexTable('2.5.4.3').name;
 const norm = (text: string) => Buffer.from(`2.5.4.3=${text}`);
@@ -43,6 +44,7 @@ async function master(fixture: Fixture, id: Buffer): Promise<Buffer> {
 
 for (const engine of ENGINES) {
   describe(`check and repair (${engine})`, () => {
+    const near = nearTests(engine);
     let fixture: Fixture;
     let people: Buffer;
     let ann: Buffer;
@@ -74,7 +76,7 @@ for (const engine of ENGINES) {
 
     const annKey = () => treeKey(people, norm('ann'));
 
-    it('repair of a clean directory changes nothing', async () => {
+    near('repair of a clean directory changes nothing', async () => {
       const before = await fixture.read(`cn=ann,ou=people,${SUFFIX}`);
       expect(await fixture.partition.repair(() => expect.fail('nothing to tell'))).to.equal(0);
       expect((await fixture.read(`cn=ann,ou=people,${SUFFIX}`)).row.equals(before.row)).to.equal(true);
@@ -97,7 +99,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(mail=ann@example.com)')).to.deep.equal([`cn=ann,ou=people,${SUFFIX}`]);
     });
 
-    it('the tree row of an entry with children is missing', async () => {
+    near('the tree row of an entry with children is missing', async () => {
       await mends(
         [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), deleteRow: true }],
         [['treeRow', uuidText(people)]],
@@ -106,17 +108,17 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(`ou=people,${SUFFIX}`)).to.deep.equal([2, 2]);
     });
 
-    it('a tree row leads to a wrong id', async () => {
+    near('a tree row leads to a wrong id', async () => {
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: Buffer.alloc(16, 9) }];
       await mends([{ table: TREE_TABLE.name, key: annKey(), put }], [['id', uuidText(ann)]], /leads to 0909/);
     });
 
-    it('a tree row has no id', async () => {
+    near('a tree row has no id', async () => {
       const gone = [{ family: TREE.treeInfo, qualifier: Q.id }];
       await mends([{ table: TREE_TABLE.name, key: annKey(), delete: gone }], [['id', uuidText(ann)]], /leads to no id/);
     });
 
-    it('a tree row too many, of an entry that stands elsewhere', async () => {
+    near('a tree row too many, of an entry that stands elsewhere', async () => {
       const key = treeKey(people, norm('nobody'));
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: ann }];
       await mends(
@@ -126,7 +128,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('a tree row too many, of no entry', async () => {
+    near('a tree row too many, of no entry', async () => {
       const key = treeKey(people, norm('nobody'));
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: Buffer.alloc(16, 5) }];
       await mends([{ table: TREE_TABLE.name, key, put }], [['treeRow', `tree ${shownKey(key)}`]], /is no entry/);
@@ -147,7 +149,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('a counter is no number', async () => {
+    near('a counter is no number', async () => {
       const put = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, value: Buffer.from('x') }];
       await mends(
         [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), put }],
@@ -156,7 +158,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('normAttributes lack, have too many and have wrong cells', async () => {
+    near('normAttributes lack, have too many and have wrong cells', async () => {
       const gone = [{ family: TREE.normAttributes, qualifier: norm('ann') }];
       const put = [
         { family: TREE.normAttributes, qualifier: norm('zoe'), value: Buffer.alloc(4) },
@@ -179,7 +181,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(cn=ann)')).to.have.length(1);
     });
 
-    it('a presence row is missing', async () => {
+    near('a presence row is missing', async () => {
       await mends(
         [{ table: CN, key: Buffer.concat([Buffer.from('*'), ann]), deleteRow: true }],
         [['index', uuidText(ann)]],
@@ -245,7 +247,7 @@ for (const engine of ENGINES) {
       ).to.equal(300_000);
     });
 
-    it('entries are their own ancestors', async () => {
+    near('entries are their own ancestors', async () => {
       const inner = await fixture.unit('inner', `ou=people,${SUFFIX}`);
       const put = [{ family: MASTER.treeInfo, qualifier: Q.parentId, value: inner }];
       await raw(fixture, { table: MASTER_TABLE.name, key: people, put });
@@ -279,13 +281,13 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('normRdn is not the normal form of upRdn', async () => {
+    near('normRdn is not the normal form of upRdn', async () => {
       const put = [{ family: MASTER.treeInfo, qualifier: Q.upRdn, value: Buffer.from('cn=Anna') }];
       await mends([{ table: MASTER_TABLE.name, key: ann, put }], [['name', uuidText(ann)]], /is not the normal form/);
       expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=Anna,ou=people,${SUFFIX}`]);
     });
 
-    it('an entry stands at the root and is no suffix', async () => {
+    near('an entry stands at the root and is no suffix', async () => {
       const dn = Buffer.from('cn=ann,o=gone');
       const put = [
         { family: MASTER.treeInfo, qualifier: Q.parentId, value: ROOT_ID },
@@ -299,7 +301,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=ann+entryUUID=${uuidText(ann)},${SUFFIX}`]);
     });
 
-    it('attribute entryUUID is another', async () => {
+    near('attribute entryUUID is another', async () => {
       const put = [
         { family: MASTER.upAttributes, qualifier: valueQualifier('entryUUID', 0), value: Buffer.from(uuidText(bob)) },
       ];
@@ -356,7 +358,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    it('a master row that cannot be read is told, and what belongs to it is left alone', async () => {
+    near('a master row that cannot be read is told, and what belongs to it is left alone', async () => {
       const put = [
         { family: MASTER.upAttributes, qualifier: valueQualifier('noSuchAttribute', 0), value: Buffer.from('x') },
       ];
@@ -369,7 +371,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('a master row without its parentId is told', async () => {
+    near('a master row without its parentId is told', async () => {
       await raw(fixture, {
         table: MASTER_TABLE.name,
         key: ann,
@@ -404,7 +406,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('deleted entries without a time, or that cannot be read', async function () {
+    near('deleted entries without a time, or that cannot be read', async function () {
       // LMDB takes no packed row that is cut.
       if (engine !== 'memory' && engine !== 'delayed') this.skip();
       await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);

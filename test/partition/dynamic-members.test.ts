@@ -8,7 +8,6 @@ import {
   ACTOR,
   attributes,
   change,
-  ENGINES,
   Fixture,
   hiding,
   openFixture,
@@ -19,12 +18,13 @@ import {
   testSchema,
   viewedDn,
 } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const GROUPS = `ou=groups,${SUFFIX}`;
 const BOSSES = `ldap:///${PEOPLE}??one?(title=boss)`;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`members of dynamic groups (${engine})`, () => {
     let fixture: Fixture;
     const ann = `cn=ann,${PEOPLE}`;

@@ -5,7 +5,6 @@ import { rounds } from '../rounds.js';
 import { counted } from '../store/counted.js';
 import {
   change,
-  ENGINES,
   Fixture,
   hiding,
   openFixture,
@@ -18,6 +17,7 @@ import {
   type Values,
   viewedDn,
 } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const GROUPS = `ou=groups,${SUFFIX}`;
@@ -132,7 +132,7 @@ class Naive {
   }
 }
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`in-chain matches (${engine})`, () => {
     let fixture: Fixture;
     const boss = `cn=boss,${PEOPLE}`;

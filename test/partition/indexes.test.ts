@@ -7,14 +7,16 @@ import { planIndexes } from '../../src/partition/read/plan/index-plan.js';
 import type { Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
+import { nearTests } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 
 for (const engine of ENGINES) {
   describe(`indexes (${engine})`, () => {
+    const near = nearTests(engine);
     let fixture: Fixture;
     // More than a builder reads at once.
-    const COUNT = engine === 'hbase' ? 300 : 600;
+    const COUNT = 300;
 
     beforeEach(async () => {
       fixture = await openFixture(engine);
@@ -110,7 +112,7 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
     });
 
-    it('with substrings finds every entry when lists are not as long as they were', async () => {
+    near('with substrings finds every entry when lists are not as long as they were', async () => {
       // More than are compared with others at once.
       const many = engine === 'hbase' ? 100 : 2100;
       const given = Array.from({ length: many }, (_, n) => fixture.person(`long-${n}`, PEOPLE));
@@ -140,7 +142,7 @@ for (const engine of ENGINES) {
       expect(chosen?.count).to.equal(many);
     });
 
-    it('with substrings looks at what two parts of a pattern have in common', async () => {
+    near('with substrings looks at what two parts of a pattern have in common', async () => {
       const names = Array.from({ length: 60 }, (_, n) => `red-${n % 3}-green-${n % 20}`);
       for (const [n, sn] of names.entries()) await fixture.person(`c${n}`, PEOPLE, { sn });
       await fixture.partition.addIndex('sn', { substring: true });
@@ -167,7 +169,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(employeeNumber=*49*)')).to.have.length(COUNT / 50);
     });
 
-    it('two of one attribute at once: one is told that it is busy, or waits', async () => {
+    near('two of one attribute at once: one is told that it is busy, or waits', async () => {
       const both = await Promise.allSettled([
         fixture.partition.addIndex('title', {}),
         fixture.partition.addIndex('title', {}),
@@ -189,7 +191,7 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('title', { onWait }));
     });
 
-    it('two of different attributes at once do not hinder each other', async () => {
+    near('two of different attributes at once do not hinder each other', async () => {
       const { partition } = fixture;
       await Promise.all([partition.addIndex('title', {}), partition.addIndex('employeeNumber', {})]);
       await partition.buildIndexes();
@@ -216,7 +218,7 @@ for (const engine of ENGINES) {
       }
     };
 
-    it('one whose table cannot be dropped now is told when the others are built', async () => {
+    near('one whose table cannot be dropped now is told when the others are built', async () => {
       const { partition } = fixture;
       await leaveClaim(partition.store);
       await partition.addIndex('employeeNumber', {});
@@ -236,7 +238,7 @@ for (const engine of ENGINES) {
       expect(state('title')).to.equal('ready');
     });
 
-    it('what is left of one whose table could not be made is dropped by who builds next', async () => {
+    near('what is left of one whose table could not be made is dropped by who builds next', async () => {
       const { partition } = fixture;
       const { store } = partition;
       await refusing('createTable', () => refused('unavailable', partition.addIndex('title')));
@@ -293,7 +295,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(title=dr.)')).to.have.length(1);
     });
 
-    it('refuses what cannot help', async () => {
+    near('refuses what cannot help', async () => {
       const { partition } = fixture;
       await refused('undefinedAttributeType', partition.addIndex('titel', {}), /did you mean/);
       await refused('entryAlreadyExists', partition.addIndex('cn', {}));

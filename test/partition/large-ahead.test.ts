@@ -6,8 +6,8 @@ import { AHEAD } from '../../src/partition/model/thresholds.js';
 import { isMark } from '../../src/partition/write/large-ahead.js';
 import type { Plan, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
-import { inSoak } from '../rounds.js';
-import { attributes, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { attributes, change, Fixture, openFixture, refused, SUFFIX, SYSTEM, uuidText } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
 /** Two commits of chunks. */
@@ -62,7 +62,7 @@ async function load(fixture: Fixture, values: readonly PartialAttribute[]): Prom
   await fixture.partition.load(entries(), SYSTEM, { continue: false, onReject });
 }
 
-for (const engine of ENGINES.filter((name) => name !== 'hbase' || inSoak)) {
+for (const engine of NEAR_ENGINES) {
   describe(`values written ahead of their plan (${engine})`, () => {
     const [first, second] = [photo(1), photo(2)];
     const person = attributes({ objectClass: 'inetOrgPerson', cn: 'ann', sn: 'ann', jpegPhoto: first });

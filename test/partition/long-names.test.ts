@@ -3,7 +3,8 @@ import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import type { Dn } from '../../src/schema/schema-types.js';
 import { faulty } from '../store/faulty.js';
-import { ACTOR, attributes, change, ENGINES, type Fixture, OTHER, openFixture, SUFFIX, SYSTEM } from './fixture.js';
+import { ACTOR, attributes, change, type Fixture, OTHER, openFixture, SUFFIX, SYSTEM } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const FEW = 100;
 const MANY = 400;
@@ -12,7 +13,7 @@ const PEOPLE = `ou=people,${SUFFIX}`;
 /** RDNs that name nothing, and an entry below them. */
 const below = (rdns: number, ancestor: string) => `${'cn=a,'.repeat(rdns)}${ancestor}`;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`names of many RDNs (${engine})`, () => {
     let fixture: Fixture;
     /** Counts what is read of the store, and of the RDNs of DNs that `counted` made. */

@@ -2,12 +2,13 @@ import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { UNRESTRICTED, type Viewer } from '../../src/partition/model/viewer.js';
 import { counted } from '../store/counted.js';
-import { ENGINES, Fixture, hiding, openFixture, refused, SUFFIX, testSchema, viewedDn } from './fixture.js';
+import { Fixture, hiding, openFixture, refused, SUFFIX, testSchema, viewedDn } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const GROUPS = `ou=groups,${SUFFIX}`;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`memberOf (${engine})`, () => {
     let fixture: Fixture;
     const ann = `cn=ann,${PEOPLE}`;

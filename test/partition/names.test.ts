@@ -4,9 +4,10 @@ import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/model/t
 import { SHARED_KEY } from '../../src/partition/tree/shared.js';
 import type { Cell, RowStep } from '../../src/store/contract.js';
 import { cellValue, counterBytes } from '../../src/store/row.js';
-import { ACTOR, attributes, change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
+import { ACTOR, attributes, change, type Fixture, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`DNs are written as RFC 4514 does (${engine})`, () => {
     let fixture: Fixture;
 

@@ -4,6 +4,7 @@ import { StoreError } from '../../src/store/store-error.js';
 import { counted } from '../store/counted.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, type Values } from './fixture.js';
 import { anotherFront, endFronts, frontOf } from './fronts.js';
+import { nearTests } from './near-engines.js';
 
 /** An account; without a number one that wants the next. */
 function account(uid: string, uidNumber = 'auto'): readonly [string, Values] {
@@ -22,6 +23,7 @@ function account(uid: string, uidNumber = 'auto'): readonly [string, Values] {
 
 for (const engine of ENGINES) {
   describe(`numbers that are given out (${engine})`, () => {
+    const near = nearTests(engine);
     let fixture: Fixture;
     beforeEach(async () => {
       fixture = await openFixture(engine);
@@ -40,7 +42,7 @@ for (const engine of ENGINES) {
     };
     const next = async () => Number((await fixture.partition.numberRanges())[0]!.next);
 
-    it('are the next ones, and "auto" is no integer where none are', async () => {
+    near('are the next ones, and "auto" is no integer where none are', async () => {
       await refused('invalidAttributeSyntax', fixture.add(...account('a')));
       await set(1000, 1999);
       expect([await given('a'), await given('b'), await given('c')]).to.deep.equal([1000, 1001, 1002]);
@@ -59,7 +61,7 @@ for (const engine of ENGINES) {
       expect(await numberOf('a')).to.equal(1000);
     });
 
-    it('begin behind the highest that an entry of the range has', async () => {
+    near('begin behind the highest that an entry of the range has', async () => {
       for (const [n, number] of ['999', '1005', '1500', '2000', '10000', '1499'].entries())
         await fixture.add(...account(`p${n}`, number));
       await set(1000, 1999);
@@ -68,7 +70,7 @@ for (const engine of ENGINES) {
       expect(await given('b')).to.equal(10);
     });
 
-    it('go on behind what clients say, and pass what they said below', async () => {
+    near('go on behind what clients say, and pass what they said below', async () => {
       await set(1000, 1999);
       expect(await given('a')).to.equal(1000);
       const before = await next();
@@ -99,7 +101,7 @@ for (const engine of ENGINES) {
       expect(await given('c')).to.equal(1002);
     });
 
-    it('end with the range, and say so', async () => {
+    near('end with the range, and say so', async () => {
       await set(1000, 1002);
       for (const [n, uid] of ['a', 'b', 'c'].entries()) expect(await given(uid)).to.equal(1000 + n);
       const message = /all numbers for 'uidNumber' from 1000 to 1002 are given out.*rowan number set/;
@@ -109,7 +111,7 @@ for (const engine of ENGINES) {
       expect(await given('d')).to.equal(1003);
     });
 
-    it('are not given for a name that is taken', async () => {
+    near('are not given for a name that is taken', async () => {
       await set(1000, 1999);
       await given('a');
       const before = await next();
@@ -161,7 +163,7 @@ for (const engine of ENGINES) {
       expect(await next()).to.equal(2001);
     });
 
-    it('are refused where they cannot be given', async () => {
+    near('are refused where they cannot be given', async () => {
       const { partition } = fixture;
       await refused('undefinedAttributeType', partition.setNumbers('uidNumberr', 1, 2));
       await refused('unwillingToPerform', partition.setNumbers('uid', 1, 2), /Integer/);
@@ -173,7 +175,7 @@ for (const engine of ENGINES) {
       await refused('unwillingToPerform', fixture.add(...account('a')), /rowan index add uidNumber/);
     });
 
-    it('cost a write without such an attribute no step', async () => {
+    near('cost a write without such an attribute no step', async () => {
       await set(1000, 1999);
       const { store, work } = counted(fixture.store);
       const front = await frontOf(store);

@@ -3,13 +3,14 @@ import type { ResultName } from '../../src/ldap/ldap-error.js';
 import { largeList, valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE, Q } from '../../src/partition/model/tables.js';
 import { unpackRow } from '../../src/store/row.js';
-import { ACTOR, attributes, change, ENGINES, type Fixture, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
+import { ACTOR, attributes, change, type Fixture, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
 const STATE = /stands under an option that another server keeps of a value's changes; give '/;
 const OPERATIONAL = /is operational and takes no options; give '/;
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`options of attributes (${engine})`, () => {
     let fixture: Fixture;
     let ann: Buffer;

@@ -7,7 +7,6 @@ import {
   ACTOR,
   attributes,
   change,
-  ENGINES,
   type Fixture,
   openFixture,
   refused,
@@ -16,6 +15,7 @@ import {
   testSchema,
   uuidText,
 } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
 const CLASSES = ['inetOrgPerson', 'authPasswordObject'];
 const ANN = `cn=ann,${SUFFIX}`;
@@ -28,7 +28,7 @@ const OPTIONED = [
   'authPassword;binary',
 ];
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`secrets (${engine})`, () => {
     let fixture: Fixture;
     let ann: Buffer;

@@ -2,9 +2,10 @@ import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { TrialStore } from '../../src/store/trial.js';
-import { attributes, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, testSchema } from './fixture.js';
+import { attributes, change, Fixture, openFixture, refused, SUFFIX, SYSTEM, testSchema } from './fixture.js';
+import { NEAR_ENGINES } from './near-engines.js';
 
-for (const engine of ENGINES) {
+for (const engine of NEAR_ENGINES) {
   describe(`a trial of writes (${engine})`, () => {
     const PEOPLE = `ou=people,${SUFFIX}`;
     let fixture: Fixture;

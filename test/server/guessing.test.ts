@@ -34,7 +34,7 @@ function failuresOf(state: AccountState | undefined): number {
 }
 
 /** Guesses of one password, or of many, in `npm test`. */
-const GUESSES = 10_000;
+const GUESSES = 4_000;
 
 describe('server: guessing passwords', function () {
   this.timeout(600_000);
@@ -141,7 +141,7 @@ describe('server: guessing passwords', function () {
         else expect(steps.at(-1), 'a right password is refused').to.deep.equal([MOST - 1, MOST]);
       }
     }
-    const times = rounds(GUESSES, 4 * GUESSES) / CONNECTIONS;
+    const times = rounds(GUESSES, 10 * GUESSES) / CONNECTIONS;
     const between = await searchBeside(() => Promise.all([guess(times, () => ann), ...racers.map(race)]));
     clients.push(...racers);
 
@@ -157,10 +157,10 @@ describe('server: guessing passwords', function () {
 
   it('of many accounts are counted exactly, each by itself', async () => {
     // Without hashes that take time the guesses come as fast as they can.
-    const each = 20;
+    const each = 10;
     await begin(each + 1, inSoak ? 'argon2id' : 'ssha512');
     const names: string[] = [];
-    const guesses = rounds(GUESSES, 4 * GUESSES);
+    const guesses = rounds(GUESSES, 10 * GUESSES);
     for (let n = 0; n < guesses / each; n++) names.push(await person(`user${n}`));
     const between = await searchBeside(() =>
       guess(guesses / CONNECTIONS, (n, i) => names[(i * CONNECTIONS + n) % names.length]!),
