@@ -7,10 +7,11 @@ import { cutNorm, equalityPrefix, normRdnOf } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
 import type { Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
+import { makeName } from '../tree/node-name.js';
 import { ReadNode, ROOT } from '../tree/nodes.js';
 import { maySee } from './group-sight.js';
 import { KnownSteps } from './known-steps.js';
-import { dnOfName, makeName } from './names.js';
+import { dnOfName } from './names.js';
 
 /** With more groups it is asked for all that an entry is in. */
 const FEW = 4;

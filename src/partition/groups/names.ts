@@ -3,11 +3,11 @@ import type { Maybe } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { MASTER_TABLE } from '../model/tables.js';
-import { MAX_NORM } from '../model/thresholds.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { type Context, findEntry } from '../tree/locate.js';
+import { findEntry } from '../tree/locate.js';
 import { parentIdOffset } from '../tree/master-row.js';
-import { makeNode, ROOT } from '../tree/nodes.js';
+import { makeName } from '../tree/node-name.js';
+import { makeNode } from '../tree/nodes.js';
 
 /** An entry that was found, and its name. */
 export interface Named {
@@ -16,26 +16,6 @@ export interface Named {
   readonly node: Node;
   /** As given, UTF-8. */
   readonly dn: Buffer;
-}
-
-const names = new WeakMap<Node, string>();
-
-/** `Dn.norm` of a node, as Latin-1. */
-function nameOf(context: Pick<Context, 'schema'>, node: Node): string {
-  const known = names.get(node);
-  if (known !== undefined) return known;
-  const made = makeName(context, node);
-  names.set(node, made);
-  return made;
-}
-
-/** The same, worked out anew. */
-export function makeName(context: Pick<Context, 'schema'>, node: Node): string {
-  const { normRdn, parent } = node;
-  // It was cut.
-  if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');
-  const own = normRdn.toString('latin1');
-  return parent === ROOT ? own : `${own},${nameOf(context, parent!)}`;
 }
 
 /** The entry of this entryUUID; undefined when it is gone. */

@@ -8,6 +8,7 @@ import type { NameChange } from '../../model/name-changes.js';
 import { formOf, presentRow } from '../../model/present-row.js';
 import { broughtBackStep, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, Q, TREE } from '../../model/tables.js';
+import { makeName } from '../../tree/node-name.js';
 import type { Change } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
@@ -38,7 +39,7 @@ export const REFERENCES: Rule = {
 function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
   const { names, references } = context.shared;
   if (names.records.length === 0) return;
-  if (to && to !== from && names.covers(nameOf(context, to.dn))) throw new NamesPending();
+  if (to && to !== from && names.covers(makeName(context, to))) throw new NamesPending();
   if (op === 'delete' && names.records.some((record) => record.restored && record.id === id.toString('hex')))
     throw new NamesPending();
   if (op === 'delete' && presentRow(context, before!.row) !== before!.row) throw new NamesPending();
@@ -53,8 +54,8 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const { shared, references } = context;
   if (shared.references.size === 0) return undefined;
   const from = place.from!.dn;
-  const name = nameOf(context, from);
-  if (place.to && nameOf(context, place.to.dn) === name) return undefined;
+  const name = makeName(context, place.from!);
+  if (place.to && makeName(context, place.to) === name) return undefined;
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
   return chain(isAbove || references.named(name), (isNamed): Verdict => {
     if (!isNamed) return undefined;
@@ -121,9 +122,4 @@ async function followed(
 
 function uidOf(type: AttributeType, value: Buffer): Buffer {
   return value.subarray(withoutUid(type, value).length);
-}
-
-/** `Dn.norm` as Latin-1. */
-function nameOf({ schema }: WriteContext, dn: Buffer): string {
-  return schema.parseDnBytes(dn).norm.toString('latin1');
 }
