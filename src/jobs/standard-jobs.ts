@@ -35,7 +35,9 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       about: `removes change records older than ${counted(history.changesDays, 'day')}`,
       schedule: jobs.trim.schedule,
       async run(run) {
-        const trimmed = await partition.trimChanges(Date.now() - history.changesDays * DAY_MS, run);
+        // A deleted entry that comes back learns from them how names have changed.
+        const days = Math.max(history.changesDays, history.deletedDays);
+        const trimmed = await partition.trimChanges(Date.now() - days * DAY_MS, run);
         return `${counted(trimmed, 'change record')} removed`;
       },
     },

@@ -39,6 +39,7 @@ import { LargeReader } from './model/large-reader.js';
 import type { Node } from './model/node.js';
 import { Outage } from './model/outage.js';
 import type { Piecework } from './model/piecework.js';
+import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import { MASTER_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
@@ -542,6 +543,11 @@ export class Partition implements Directory {
    */
   async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
     return this.#translated(dangling(this.context, onDangling, remove));
+  }
+
+  /** A packed master row with references as the entries are called now; see `model/present-row.ts`. */
+  presentRow(row: Buffer): Buffer {
+    return presentRow(this.context, row);
   }
 
   /** Attributes whose values follow the names of the entries that they name. */

@@ -161,6 +161,9 @@ describe('cli: killed with -9', () => {
       (dn) => Array(40).fill(dn) as string[],
     );
     expect(await groups()).to.deep.equal(names);
+    const whole = await rowanDoes(['export', '--data', sandbox.data]);
+    expect(whole.match(/^member: .*ou=staff,/gm), 'without a filter').to.have.length(80);
+    expect(whole).not.to.match(/^member: .*ou=people,/m);
     const check = ['check', '--references', '--data', sandbox.data];
     const listed = await rowanDoes(check);
     expect(listed).to.contain(`note reference cn=g0,${SUFFIX}: member 'cn=nobody,ou=staff,${SUFFIX}' names no entry\n`);

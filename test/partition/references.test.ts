@@ -1,7 +1,9 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
+import type { Plan } from '../../src/store/contract.js';
 import { rounds } from '../rounds.js';
 import {
+  ACTOR,
   change,
   ENGINES,
   Fixture,
@@ -12,7 +14,9 @@ import {
   SYSTEM,
   seeded,
   testSchema,
+  uuidText,
 } from './fixture.js';
+import { nearTests } from './near-engines.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const GROUPS = `ou=groups,${SUFFIX}`;
@@ -37,6 +41,7 @@ for (const engine of ENGINES) {
   describe(`references (${engine})`, () => {
     let fixture: Fixture;
     let ann: Buffer;
+    const near = nearTests(engine);
     beforeEach(async () => {
       fixture = await openFixture(engine);
       await fixture.unit('people');
@@ -171,6 +176,150 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
+    near('of a deleted subtree come back with it, whichever entry comes back first', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const { id } = await fixture.read(dn);
+      await fixture.delete(person('ann'));
+      await fixture.delete(dn);
+      await fixture.partition.restore(ann, SYSTEM);
+      await fixture.partition.restore(id, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      await fixture.delete(person('ann'));
+      await fixture.delete(dn);
+      await fixture.partition.restore(ann, SYSTEM);
+      await fixture.delete(person('ann'));
+      await fixture.partition.restore(id, SYSTEM);
+      expect(await members(fixture, dn), 'it has gone again').to.deep.equal([person('bob')]);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    near('come back while the group is renamed', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      await fixture.delete(person('ann'));
+      await fixture.partition.settleReferences();
+      const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
+      await Promise.all([fixture.partition.restore(ann, SYSTEM), front.rename(dn, 'cn=h')]);
+      await front.partition.context.references.close();
+      await fixture.partition.settleReferences();
+      expect(await members(fixture, `cn=h,${GROUPS}`)).to.deep.equal([person('ann'), person('bob')]);
+    });
+
+    near('with UIDs, some hundreds of one entry, go with it and come back each as it was', async () => {
+      const values = [
+        person('ann'),
+        ...Array.from({ length: 600 }, (_, n) => `${person('ann')}#'${n.toString(2).padStart(10, '0')}'B`),
+      ];
+      const dn = `cn=u,${GROUPS}`;
+      await fixture.add(dn, { objectClass: 'groupOfUniqueNames', cn: 'u', uniqueMember: values });
+      await fixture.delete(person('ann'));
+      await fixture.partition.settleReferences();
+      expect(await fixture.values(dn, 'uniqueMember')).to.deep.equal(['']);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await fixture.values(dn, 'uniqueMember')).to.have.members(values);
+      await fixture.expectClean();
+    });
+
+    near('are not changed by a process that is late', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      let gate: Promise<void> | undefined;
+      let arrive = (): void => undefined;
+      const arrived = new Promise<void>((resolve) => {
+        arrive = resolve;
+      });
+      const slow = new Proxy(fixture.store, {
+        get(target, name) {
+          const member: unknown = Reflect.get(target, name);
+          if (name !== 'commit') return typeof member === 'function' ? member.bind(target) : member;
+          return async (plan: Plan) => {
+            arrive();
+            await gate;
+            return target.commit(plan);
+          };
+        },
+      });
+      const late = await Partition.open(slow, testSchema());
+      const front = await idleFront(fixture);
+      await front.rename(person('ann'), 'cn=anna');
+      let open = (): void => undefined;
+      gate = new Promise((resolve) => {
+        open = resolve;
+      });
+      await late.refresh();
+      const settled = late.settleReferences();
+      await arrived;
+      await fixture.partition.settleReferences();
+      await fixture.rename(person('anna'), 'cn=ann');
+      await fixture.partition.settleReferences();
+      gate = undefined;
+      open();
+      await settled;
+      expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    near('do not wait for ever where another entry has the entryUUID of a forgotten one', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      const front = await idleFront(fixture);
+      await front.delete(person('ann'));
+      await front.partition.purge(Date.now() + 1000);
+      await front.add(
+        person('other'),
+        { objectClass: 'person', cn: 'other', sn: 'x', entryUUID: uuidText(ann) },
+        SYSTEM,
+      );
+      await fixture.partition.settleReferences();
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+    });
+
+    near('follow an entry whose class demands what it lacks', async () => {
+      const dn = await group(fixture, 'g', person('ann'), person('bob'));
+      await fixture.put(dn, 'objectClass', 'groupOfNames', 'person');
+      await fixture.rename(person('ann'), 'cn=anna');
+      await fixture.partition.settleReferences();
+      expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
+    });
+
+    near('are listed and removed where they name nothing here, and not behind a referral', async () => {
+      const names = Array.from({ length: 600 }, (_, n) => person(`nobody${n}`));
+      const dn = await group(fixture, 'g', ...names);
+      const far = { objectClass: ['referral', 'extensibleObject'], ou: 'far', ref: 'ldap://elsewhere/ou=far' };
+      await fixture.add(`ou=far,${SUFFIX}`, far, ACTOR, true);
+      const other = await group(fixture, 'h', `cn=x,ou=far,${SUFFIX}`, 'cn=x,o=outside', ACTOR.dn, person('ann'));
+      const listed: string[] = [];
+      await fixture.partition.danglingReferences(({ value }) => listed.push(value));
+      expect(listed).to.have.members(names);
+      expect(await fixture.partition.danglingReferences(() => undefined, true)).to.equal(600);
+      expect(await members(fixture, dn)).to.deep.equal(['']);
+      expect(await members(fixture, other)).to.have.length(4);
+      await fixture.expectClean();
+    });
+
+    near('stay readable where a move makes names longer than a DN may be', async () => {
+      const chain = (ou: string) =>
+        Array.from(
+          { length: 600 },
+          (_, n) =>
+            `${Array(n + 1)
+              .fill(`ou=${ou}`)
+              .join(',')},${SUFFIX}`,
+        );
+      for (const ou of ['a', 'b'])
+        await fixture.load(chain(ou).map((dn) => ({ dn, values: { objectClass: 'organizationalUnit', ou } })));
+      const deep = chain('a').at(-1)!;
+      const dn = await group(fixture, 'g', deep, person('ann'));
+      const front = await idleFront(fixture);
+      await front.rename(`ou=a,${SUFFIX}`, 'ou=a', { newSuperior: chain('b').at(-1)! });
+      await fixture.partition.refresh();
+      expect(await members(fixture, dn)).to.have.length(2);
+      await fixture.partition.settleReferences();
+      expect(await fixture.partition.settleReferences()).to.equal(0);
+      await fixture.rename(person('ann'), 'cn=anna');
+      await fixture.person('ann', PEOPLE);
+      expect((await members(fixture, dn)).map((name) => name.slice(-60))).to.include(person('anna'));
+    });
+
     it('are those of a plain model after random changes at two front ends', () =>
       seeded(async (random) => {
         const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
@@ -234,6 +383,8 @@ class Model {
   readonly #live = new Map<string, Entry>();
   readonly #deleted = new Map<string, Entry>();
   #people = 'people';
+  /** entryUUID of the dynamic group, which is renamed, and not deleted. */
+  #dynamic = '';
   #log: string[] = [];
 
   constructor(fronts: readonly Fixture[], random: Random) {
@@ -242,6 +393,21 @@ class Model {
   }
 
   async prepare(): Promise<void> {
+    const [front] = this.#fronts;
+    const dynamic = {
+      objectClass: 'groupOfURLs',
+      cn: 'dynamic',
+      memberURL: `ldap:///${SUFFIX}??sub?(cn=${DYNAMIC_CN})`,
+    };
+    this.#dynamic = (await front!.add(`cn=dynamic,${GROUPS}`, dynamic)).toString('hex');
+    const group = {
+      id: this.#dynamic,
+      cn: 'dynamic',
+      isGroup: true,
+      refs: new Set<string>(),
+      saved: new Set<string>(),
+    };
+    this.#live.set(group.id, group);
     for (const cn of ['ann', 'bob']) {
       const { id } = await this.#fronts[0]!.read(person(cn));
       this.#live.set(id.toString('hex'), {
@@ -304,7 +470,7 @@ class Model {
     const refs = new Map<string, string>();
     for (let n = 1 + random.int(4); n > 0; n--) {
       const isGroup = random.chance(0.3);
-      const cn = `n${random.int(10)}`;
+      const cn = isGroup && random.chance(0.2) ? 'dynamic' : `n${random.int(10)}`;
       const dn = this.#dn({ cn, isGroup });
       refs.set(this.#named(cn, isGroup)?.id ?? `${isGroup}:${cn}`, dn);
     }
@@ -317,7 +483,7 @@ class Model {
   }
 
   async #regroup(front: Fixture): Promise<void> {
-    const groups = [...this.#live.values()].filter(({ isGroup }) => isGroup);
+    const groups = [...this.#live.values()].filter(({ isGroup, id }) => isGroup && id !== this.#dynamic);
     if (groups.length === 0) return;
     const entry = this.#random.pick(groups);
     const dn = this.#dn(entry);
@@ -363,7 +529,7 @@ class Model {
   }
 
   async #delete(front: Fixture): Promise<void> {
-    const entries = [...this.#live.values()];
+    const entries = [...this.#live.values()].filter(({ id }) => id !== this.#dynamic);
     if (entries.length <= 2) return;
     const entry = this.#random.pick(entries);
     this.#log.push(`delete ${this.#dn(entry)}`);
@@ -388,7 +554,7 @@ class Model {
       entry.refs.delete(ref);
       gone.saved.add(entry.id);
     }
-    for (const id of entry.saved) this.#live.get(id)?.refs.add(entry.id);
+    for (const id of entry.saved) (this.#live.get(id) ?? this.#deleted.get(id))?.refs.add(entry.id);
     entry.saved.clear();
     this.#bind(entry);
   }
@@ -399,7 +565,7 @@ class Model {
     await front.partition.refresh();
     const norm = (dn: string) => front.dn(dn).norm.toString('latin1');
     for (const entry of this.#live.values()) {
-      if (!entry.isGroup) continue;
+      if (!entry.isGroup || entry.id === this.#dynamic) continue;
       const dn = this.#dn(entry);
       const expected = [...entry.refs].map((ref) => norm(this.#text(ref))).sort();
       const found = (await front.values(dn, 'member')).map(norm).sort();
@@ -407,21 +573,47 @@ class Model {
     }
     const entry = this.#random.pick([...this.#live.values()]);
     const dn = this.#dn(entry);
-    const groups = [...this.#live.values()].filter(({ refs }) => refs.has(entry.id));
+    const groups = [...this.#live.values()].filter((group) => this.#has(group, entry));
     const direct = await front.find(`(member=${dn})`);
     expect(direct.map(norm).sort(), `who has ${dn}${log()}`).to.deep.equal(groups.map((g) => norm(this.#dn(g))).sort());
-    const all = new Set<Entry>();
-    const visit = ({ id }: Entry): void => {
-      for (const above of this.#live.values()) {
-        if (!above.refs.has(id) || all.has(above)) continue;
-        all.add(above);
-        visit(above);
-      }
-    };
-    visit(entry);
+    const all = this.#groupsOf(entry);
     const memberOf = await front.partition.groupsOf({ id: Buffer.from(entry.id, 'hex'), dn: front.dn(dn) });
     expect([...memberOf].sort(), `groups of ${dn}${log()}`).to.deep.equal(
       [...all].map((g) => norm(this.#dn(g))).sort(),
     );
+    const group = this.#random.pick([...this.#live.values()].filter(({ isGroup }) => isGroup));
+    const groupDn = this.#dn(group);
+    const isIn = all.has(group);
+    const found = await front.find(`(&(cn=${entry.cn})(memberOf=${groupDn}))`);
+    expect(found.map(norm).includes(norm(dn)), `${dn} is in ${groupDn}${log()}`).to.equal(isIn);
+    if (all.size > 0)
+      expect(
+        await front.partition.compare(front.dn(dn), 'memberOf', Buffer.from(groupDn), {}),
+        `compare of ${dn} with ${groupDn}${log()}`,
+      ).to.equal(isIn);
+    const members = [...this.#live.values()].filter((one) => this.#groupsOf(one).has(group));
+    expect((await front.find(`(memberOf=${groupDn})`)).map(norm).sort(), `memberOf=${groupDn}${log()}`).to.deep.equal(
+      members.map((one) => norm(this.#dn(one))).sort(),
+    );
+  }
+
+  /** Whether the group names the entry, or finds it by its URL. */
+  #has(group: Entry, entry: Entry): boolean {
+    return group.refs.has(entry.id) || (group.id === this.#dynamic && entry.cn === DYNAMIC_CN);
+  }
+
+  /** The URL is asked about the entry itself, not about groups that it is in. */
+  #groupsOf(entry: Entry): Set<Entry> {
+    const all = new Set<Entry>();
+    const step = [...this.#live.values()].filter((group) => this.#has(group, entry));
+    for (let group = step.pop(); group; group = step.pop()) {
+      if (all.has(group)) continue;
+      all.add(group);
+      for (const above of this.#live.values()) if (above.refs.has(group.id)) step.push(above);
+    }
+    return all;
   }
 }
+
+/** Whoever is called so is in the dynamic group. */
+const DYNAMIC_CN = 'n1';

@@ -37,12 +37,13 @@ interface ExportOptions {
 
 async function writeEntry(
   partition: Partition,
-  entry: Salvaged,
+  salvaged: Salvaged,
   selection: Selection,
   states: AccountStates | undefined,
   output: Output,
   losses: Losses,
 ): Promise<void> {
+  const entry = { ...salvaged, row: partition.presentRow(salvaged.row) };
   const large = largeQualifiers(entry.row) && (await partition.openLarge(entry.id));
   try {
     const dn = entry.dn.toString();

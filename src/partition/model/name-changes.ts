@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { withoutUid } from './group-rows.js';
@@ -41,6 +42,10 @@ export class NameChanges {
   readonly #schema: Schema;
   readonly #changes: readonly Parsed[];
   readonly #isEmpty: boolean;
+  /** Names that are given up; whether others below them are, too. */
+  readonly #givenUp = new Map<string, boolean>();
+  /** By the text of a DN: what is given up right below it. */
+  readonly #right = new Map<string, RightBelow>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
     this.#schema = schema;
@@ -51,6 +56,8 @@ export class NameChanges {
       return { change, from, to, fromNorm: textOf(from), toNorm: to && textOf(to) };
     });
     this.#isEmpty = records.every(({ restored }) => restored);
+    for (const { change, fromNorm } of this.#changes)
+      if (!change.restored) this.#givenUp.set(fromNorm, change.below === true || this.#givenUp.get(fromNorm) === true);
   }
 
   /** Whether all values are called as their entries are. */
@@ -60,8 +67,58 @@ export class NameChanges {
 
   /** Whether the name was given up. */
   covers(form: string): boolean {
+    if (this.#givenUp.size === 0) return false;
     const name = bare(form);
-    return this.#changes.some(({ change, fromNorm }) => !change.restored && isAt(name, fromNorm, change.below));
+    if (this.#givenUp.has(name)) return true;
+    for (let comma = name.indexOf(','); comma >= 0; comma = name.indexOf(',', comma + 1))
+      if (this.#givenUp.get(name.slice(comma + 1))) return true;
+    return false;
+  }
+
+  /**
+   * False where the text of a DN alone tells that the name was not given up: most values of a large group are told
+   * apart so, without being normalized.
+   */
+  mayCover(dn: Buffer): boolean {
+    const comma = endOfPlainRdn(dn);
+    if (comma < 0) return true;
+    const above = dn.toString('latin1', comma + 1);
+    let known = this.#right.get(above);
+    if (!known) {
+      known = this.#rightBelow(dn.subarray(comma + 1));
+      if (this.#right.size >= MOST_TEXTS) this.#right.clear();
+      this.#right.set(above, known);
+    }
+    if (known.all) return true;
+    if (known.rdns.size === 0) return false;
+    const rdn = dn.toString('latin1', 0, comma).toLowerCase();
+    return known.rdns.has(rdn) || !known.types.has(rdn.slice(0, rdn.indexOf('=')));
+  }
+
+  /** What tells by `mayCover` whether a DN may be one of these; those that are too long for a DN are none. */
+  among(dns: readonly Buffer[]): NameChanges {
+    const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
+    return new NameChanges(
+      this.#schema,
+      parsable.map((dn) => ({ id: '', from: dn.toString() })),
+    );
+  }
+
+  #rightBelow(dn: Buffer): RightBelow {
+    const found = { all: false, rdns: new Set<string>(), types: new Set<string>() };
+    if (!isParsable(this.#schema, dn)) return { ...found, all: true };
+    const name = textOf(this.#schema.parseDnBytes(dn));
+    if (this.covers(`,${name}`)) return { ...found, all: true };
+    for (const { change, from, fromNorm } of this.#changes) {
+      if (change.restored || from.rdns.length === 0) continue;
+      if (fromNorm.slice(from.rdns[0]!.norm.length + 1) !== name) continue;
+      const rdn = Buffer.from(from.rdns[0]!.text);
+      if (endOfPlainRdn(Buffer.concat([rdn, COMMA])) < 0) return { ...found, all: true };
+      const text = rdn.toString('latin1').toLowerCase();
+      found.rdns.add(text);
+      found.types.add(text.slice(0, text.indexOf('=')));
+    }
+    return found;
   }
 
   /** The form itself, and older ones of the same entry; none where the name was given up. */
@@ -100,19 +157,58 @@ export class NameChanges {
         gone = undefined;
         dn = from;
       } else if (change.restored || !isAt(textOf(dn), fromNorm, change.below)) continue;
-      else if (to) dn = this.#moved(dn, from, to);
+      else if (to) dn = moved(dn, from, to);
       else gone = change;
       isChanged = true;
     }
     if (gone) return gone;
     return isChanged ? Buffer.concat([Buffer.from(dn.text), value.subarray(end)]) : value;
   }
+}
 
-  /** A DN at or below `from`, as it is below `to`. */
-  #moved(dn: Dn, from: Dn, to: Dn): Dn {
-    const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length).map(({ text }) => text);
-    return own.length === 0 ? to : this.#schema.parseDn([...own, to.text].join(','));
+function isParsable(schema: Schema, dn: Buffer): boolean {
+  try {
+    schema.parseDnBytes(dn);
+    return true;
+  } catch (error) {
+    if (error instanceof LdapError) return false;
+    throw error;
   }
+}
+
+/** A DN at or below `from`, as it is below `to`. It may be longer than DNs that are parsed. */
+function moved(dn: Dn, from: Dn, to: Dn): Dn {
+  const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
+  if (own.length === 0) return to;
+  const head = dn.norm.subarray(0, dn.norm.length - from.norm.length);
+  return {
+    rdns: [...own, ...to.rdns],
+    text: [...own.map(({ text }) => text), to.text].join(','),
+    norm: Buffer.concat([head, to.norm]),
+  };
+}
+
+/** What is given up right below a DN, by texts of RDNs in lower case. */
+interface RightBelow {
+  /** The text does not tell. */
+  readonly all: boolean;
+  readonly rdns: ReadonlySet<string>;
+  /** Attribute types of these, as they are written. */
+  readonly types: ReadonlySet<string>;
+}
+
+/** Texts that are remembered. */
+const MOST_TEXTS = 10_000;
+const COMMA = Buffer.from(',');
+const PLAIN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
+
+/**
+ * Where the comma behind the first RDN stands, if its text alone tells it from others but for the case of letters and
+ * another name of its type; else -1.
+ */
+function endOfPlainRdn(dn: Buffer): number {
+  const comma = dn.indexOf(0x2c);
+  return comma > 0 && PLAIN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
 }
 
 function textOf({ norm }: Dn): string {

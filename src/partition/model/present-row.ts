@@ -1,6 +1,7 @@
 import type { AttributeType } from '../../schema/schema-types.js';
 import { nextCell, packSorted, qualifierStart, valueStart } from '../../store/row.js';
-import type { DescriptionTable, StoredDescription } from './descriptions.js';
+import type { DescriptionTable } from './descriptions.js';
+import { withoutUid } from './group-rows.js';
 import type { NameChange, NameChanges } from './name-changes.js';
 import { MASTER } from './tables.js';
 
@@ -23,27 +24,61 @@ export interface StaleValue {
 }
 
 /** The values of a packed master row that are not called as their entries are now. */
-export function staleValues({ descriptions, shared: { names, references } }: Naming, row: Buffer): StaleValue[] {
-  const found: { stored: StoredDescription; value: Buffer; at: number }[] = [];
-  const forms = new Set<string>();
-  const nameOf = ({ description: { type }, name }: StoredDescription, value: Buffer) =>
-    `${name} ${formOf(type, value)}`;
+export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
+  const { names } = naming.shared;
+  const found: StaleCell[] = [];
+  const others: ReferenceCell[] = [];
+  for (const cell of referenceCells(naming, row)) {
+    const { type, value } = cell;
+    const isStale = names.mayCover(withoutUid(type, value)) && names.covers(formOf(type, value));
+    if (isStale) found.push({ cell, present: names.present(type, value) });
+    else others.push(cell);
+  }
+  if (found.length === 0) return [];
+  const has = formsAmong(names, others, found);
+  return found.map(({ cell, present }) => {
+    const name = Buffer.isBuffer(present) ? nameOf(cell, present) : undefined;
+    const isThere = name !== undefined && has.has(name);
+    if (name !== undefined) has.add(name);
+    return { ...cell, present: isThere ? undefined : present };
+  });
+}
+
+type ReferenceCell = Omit<StaleValue, 'present'>;
+
+interface StaleCell {
+  readonly cell: ReferenceCell;
+  readonly present: Buffer | NameChange;
+}
+
+function* referenceCells({ descriptions, shared: { references } }: Naming, row: Buffer): Generator<ReferenceCell> {
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
-    const stored = descriptions.ofCell(row, at);
-    const { type } = stored.description;
-    if (!references.has(type)) continue;
+    const { description, name } = descriptions.ofCell(row, at);
+    if (!references.has(description.type)) continue;
     const value = row.subarray(valueStart(row, at), nextCell(row, at));
-    if (names.covers(formOf(type, value))) found.push({ stored, value, at });
-    else forms.add(nameOf(stored, value));
+    yield { type: description.type, description: name, value, at };
   }
-  return found.map(({ stored, value, at }) => {
-    const { type } = stored.description;
-    const present = names.present(type, value);
-    const isThere = Buffer.isBuffer(present) && forms.has(nameOf(stored, present));
-    if (Buffer.isBuffer(present)) forms.add(nameOf(stored, present));
-    return { type, description: stored.name, value, at, present: isThere ? undefined : present };
-  });
+}
+
+function nameOf({ type, description }: ReferenceCell, value: Buffer): string {
+  return `${description} ${formOf(type, value)}`;
+}
+
+/** More values are each normalized. */
+const FEW = 64;
+
+/** Names of those values of a row that may be what stale ones are to be. */
+function formsAmong(names: NameChanges, values: readonly ReferenceCell[], stale: readonly StaleCell[]): Set<string> {
+  const wanted = stale.flatMap(({ cell: { type }, present }) =>
+    Buffer.isBuffer(present) ? [withoutUid(type, present)] : [],
+  );
+  const probe = wanted.length <= FEW ? names.among(wanted) : undefined;
+  const forms = new Set<string>();
+  if (wanted.length === 0) return forms;
+  for (const cell of values)
+    if (!probe || probe.mayCover(withoutUid(cell.type, cell.value))) forms.add(nameOf(cell, cell.value));
+  return forms;
 }
 
 /**

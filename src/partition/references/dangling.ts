@@ -1,15 +1,29 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { AttributeType, Dn } from '../../schema/schema-types.js';
+import type { Guard, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { nextCell, valueStart } from '../../store/row.js';
 import { withoutUid } from '../model/group-rows.js';
-import { presentRow, type StaleValue } from '../model/present-row.js';
-import { MASTER, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
+import { presentRow } from '../model/present-row.js';
+import {
+  cutNorm,
+  MASTER,
+  MASTER_TABLE,
+  PRESENCE_PREFIX,
+  Q,
+  TREE,
+  TREE_TABLE,
+  treeKey,
+  UUID_BYTES,
+} from '../model/tables.js';
+import { MAX_TRIES } from '../model/thresholds.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { Turns } from '../read/run/turns.js';
-import { findEntry } from '../tree/locate.js';
-import { suffixAt } from '../tree/nodes.js';
+import { requireHead } from '../tree/locate.js';
+import { ROOT, suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { type Referring, replaceValues } from './replace.js';
+import { Overtaken, type Referring, type Replaced, replaceValues } from './replace.js';
 
 /** A value that names an entry below a suffix which is not there. */
 export interface Dangling {
@@ -21,64 +35,98 @@ export interface Dangling {
 
 /** Rows that are read together. */
 const ROWS = 16;
-/** Values of one entry that are removed in one plan. */
-const TOGETHER = 500;
+/** Names may be taken while values are removed. */
+const TAKEN = { guards: [], holds: () => Promise.resolve(false) };
 
 /**
  * Tells every reference to an entry that is not there, and removes it where that is asked; resolves with their number.
- * Names outside all suffixes, and the administrator's, are none.
+ * Names outside all suffixes, the administrator's, and those that another server holds are none.
  */
 export async function dangling(
   context: SearchContext & WriteContext,
   onDangling: (found: Dangling) => void,
   remove = false,
 ): Promise<number> {
-  const { store, shared, schema, nodes } = context;
+  const { store, shared } = context;
   if (remove) await context.references.settle();
-  const turns = new Turns();
   let count = 0;
   for (const type of shared.references) {
     const source = { table: shared.indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
     for await (const batch of idBatches(source, store, ROWS)) {
       for (let at = 0; at < batch.length; at += UUID_BYTES) {
         const id = Buffer.from(batch.subarray(at, at + UUID_BYTES));
-        const stored = await store.get(MASTER_TABLE.name, id);
-        const node = stored && (await nodes.byId(id));
-        if (!node) continue;
-        const row = presentRow(context, stored);
-        const entry = { id, dn: schema.parseDnBytes(node.dn), row };
-        const found = await danglingIn(context, entry, type, turns);
-        for (const { description, value } of found)
-          onDangling({ dn: entry.dn.text, attribute: description, value: value.toString() });
-        for (let from = 0; remove && from < found.length; from += TOGETHER)
-          await replaceValues(context, entry, found.slice(from, from + TOGETHER));
-        count += found.length;
+        for (const { dn, value } of await danglingOf(context, id, type, remove)) {
+          onDangling({ dn, attribute: value.description, value: value.value.toString() });
+          count++;
+        }
       }
     }
   }
   return count;
 }
 
-async function danglingIn(
-  context: SearchContext,
-  { row }: Referring,
-  wanted: StaleValue['type'],
-  turns: Turns,
-): Promise<Omit<StaleValue, 'at'>[]> {
-  const { descriptions, schema, shared, store } = context;
-  const found: Omit<StaleValue, 'at'>[] = [];
+/** Of one entry, until nobody has taken one of the names meanwhile. */
+async function danglingOf(
+  context: SearchContext & WriteContext,
+  id: Buffer,
+  type: AttributeType,
+  remove: boolean,
+): Promise<{ readonly dn: string; readonly value: Replaced }[]> {
+  const { store, schema, nodes } = context;
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const stored = await store.get(MASTER_TABLE.name, id);
+    const node = stored && (await nodes.byId(id));
+    if (!node) return [];
+    const entry = { id, dn: schema.parseDnBytes(node.dn), row: presentRow(context, stored) };
+    const found = await danglingIn(context, entry, type);
+    try {
+      if (remove && found.length > 0) await replaceValues(context, entry, found, TAKEN);
+      return found.map((value) => ({ dn: entry.dn.text, value }));
+    } catch (error) {
+      if (!(error instanceof Overtaken)) throw error;
+    }
+  }
+  throw new LdapError('busy', 'others keep changing an entry that has references to be removed');
+}
+
+async function danglingIn(context: SearchContext, { row }: Referring, wanted: AttributeType): Promise<Replaced[]> {
+  const { descriptions, schema, shared } = context;
+  const found: Replaced[] = [];
+  const turns = new Turns();
+  const admin = schema.parseDn(shared.settings.adminDn).norm;
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
     const { description, name } = descriptions.ofCell(row, at);
     if (description.type !== wanted) continue;
     const value = Buffer.from(row.subarray(valueStart(row, at), nextCell(row, at)));
     const dn = schema.parseDnBytes(withoutUid(wanted, value));
-    if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(schema.parseDn(shared.settings.adminDn).norm)) continue;
-    const entry = findEntry(context, store, dn, 'getHead');
-    if (!(isPromise(entry) ? await entry : entry))
-      found.push({ type: wanted, description: name, value, present: undefined });
+    if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(admin) || !(await isMissing(context, dn))) continue;
+    found.push({ type: wanted, description: name, value, present: undefined, guard: await freeName(context, dn) });
     const pause = turns.pass();
     if (isPromise(pause)) await pause;
   }
   return found;
+}
+
+/** Whether no entry has the name, here or by what a referral says on another server. */
+async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
+  try {
+    await requireHead(context, context.store, dn, false);
+    return false;
+  } catch (error) {
+    if (!(error instanceof LdapError)) throw error;
+    if (error.result === 'referral') return false;
+    if (error.result === 'noSuchObject') return true;
+    throw error;
+  }
+}
+
+/** That nobody takes the name; undefined where there is no entry above it. */
+async function freeName({ nodes, shared }: SearchContext, dn: Dn): Promise<RowStep | undefined> {
+  const isSuffix = shared.isSuffix(dn);
+  const parent = isSuffix ? ROOT : await nodes.byDn(dn, 1, shared.suffixes);
+  if (!parent) return undefined;
+  const key = treeKey(parent.id, cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm));
+  const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
+  return { table: TREE_TABLE.name, key, guards: [isFree] };
 }

@@ -1,33 +1,43 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Maybe, PlanStep } from '../../store/contract.js';
+import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
+import { StoreError } from '../../store/store-error.js';
 import { idsHolding, type Naming } from '../groups/namers.js';
-import { entryNamed } from '../groups/names.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
-import { groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
+import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { presentRow, staleValues } from '../model/present-row.js';
-import { broughtBackKey, type SavedReference, savedReferences } from '../model/reference-rows.js';
-import { MASTER_TABLE, META_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
+import { broughtBackKey, oweStep, type SavedReference, savedReferences } from '../model/reference-rows.js';
+import { MASTER_TABLE, META_TABLE, PRESENCE_PREFIX, Q, TREE, TREE_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
+import { UNRESTRICTED } from '../model/viewer.js';
+import { isWhole } from '../model/wide.js';
+import { wideOf } from '../model/wide-read.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { Turns } from '../read/run/turns.js';
-import type { References, WriteContext } from '../write/context.js';
+import { partForFilter } from '../read/run/wide-part.js';
+import type { FollowedChange, References, WriteContext } from '../write/context.js';
+import { timeOfDeletion } from '../write/deleted-rows.js';
 import { freshly } from '../write/freshly.js';
 import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
-import { Overtaken, oneValue, replaceValues, SERVER } from './replace.js';
+import { Overtaken, oneValue, type Pending, replaceValues, SERVER } from './replace.js';
 
-/** Values of one entry that are replaced in one plan. */
-const TOGETHER = 500;
 /** Rows that are read together where every entry with references is looked at. */
 const ROWS = 16;
 
 /** The entry, or a value of it, has changed meanwhile: it is read again. */
 const CHANGED = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
+
+/** False where the entry refuses the change for good; then the values stay. Throws what passes. */
+function isChanged(error: unknown): boolean {
+  if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
+  return CHANGED.has(error.result);
+}
+
 /** The store is away, or others keep changing the entry. */
 const PASSING = new Set(['busy', 'unavailable']);
 
@@ -40,7 +50,7 @@ type KeeperContext = SearchContext & WriteContext;
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
   /** Names that have changed, and were not looked for again. */
-  #changed: NameChange[] = [];
+  #changed: FollowedChange[] = [];
   #following: Promise<void> | undefined;
   #settling: Promise<void> | undefined;
   #isClosing = false;
@@ -61,7 +71,7 @@ export class ReferenceKeeper implements References {
     return this.#settling;
   }
 
-  changed(change: NameChange): void {
+  changed(change: FollowedChange): void {
     this.#changed.push(change);
     if (this.#following || this.#isClosing) return;
     // What fails here stays in the shared row, for the next who changes a name, and for who looks for what is pending.
@@ -98,14 +108,29 @@ export class ReferenceKeeper implements References {
 
   async #settleNow(names: NameChanges): Promise<void> {
     const context = this.#context();
+    const pending = this.#pending(names);
     await context.store.quiet?.();
-    if (names.records.some(({ below }) => below)) await this.#rewriteAll(names);
+    if (names.records.some(({ below }) => below)) await this.#rewriteAll(pending);
     else {
       const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.formsBefore(n)));
-      await this.#rewriteThose(forms, names);
+      await this.#rewriteThose(forms, pending);
     }
     for (const record of names.records) if (record.restored) await this.#bringBack(record);
     await this.#drop(names.records);
+  }
+
+  /** What is in the shared row now: others may settle it, and names change again, while a plan is made. */
+  #pending(names: NameChanges): Pending {
+    const { shared } = this.#context();
+    const guard = shared.namesGuard();
+    return {
+      names,
+      guards: [guard],
+      async holds() {
+        await shared.refresh();
+        return shared.names === names;
+      },
+    };
   }
 
   /**
@@ -123,14 +148,19 @@ export class ReferenceKeeper implements References {
       if (shared.names.records.length > 0) await this.settle();
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
       if ((await this.#holding(names)).length === 0) continue;
-      for (const change of changed) await this.#followOne(new NameChanges(schema, [change]));
+      for (const { key, ...change } of changed) await this.#followOne(new NameChanges(schema, [change]), key);
     }
   }
 
-  async #followOne(names: NameChanges): Promise<void> {
+  async #followOne(names: NameChanges, key: Buffer): Promise<void> {
+    const { store } = this.#context();
     const forms = names.formsBefore(0);
     if ((await this.#holding(forms)).length === 0) return;
-    if (!(await entryNamed(this.#context(), Buffer.from(forms[0]!, 'latin1')))) await this.#rewriteThose(forms, names);
+    // While nobody has the name.
+    const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
+    const guards = [{ table: TREE_TABLE.name, key, guards: [isFree] }];
+    const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
+    if (await holds()) await this.#rewriteThose(forms, { names, guards, holds });
   }
 
   /** Entries that have values of these forms. */
@@ -149,16 +179,17 @@ export class ReferenceKeeper implements References {
     });
   }
 
-  async #rewriteThose(forms: readonly string[], names: NameChanges): Promise<void> {
+  async #rewriteThose(forms: readonly string[], pending: Pending): Promise<void> {
     const met = new IdSet();
     for (const { ids } of await this.#holding(forms)) {
       for (let at = 0; at < ids.length; at += UUID_BYTES)
-        if (met.add(ids, at)) await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), names);
+        if (met.add(ids, at)) await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), pending);
     }
   }
 
   /** Looks at every entry that has references: which of them lie below a name is not told by an index. */
-  async #rewriteAll(names: NameChanges): Promise<void> {
+  async #rewriteAll(pending: Pending): Promise<void> {
+    const { names } = pending;
     const { store, shared, descriptions } = this.#context();
     const { references, indexes } = shared;
     const turns = new Turns();
@@ -171,7 +202,7 @@ export class ReferenceKeeper implements References {
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
           const isStale = row && presentRow({ descriptions, shared: { names, references } }, row) !== row;
-          if (isStale) await this.#rewrite(ids[i]!, names);
+          if (isStale) await this.#rewrite(ids[i]!, pending);
           const pause = turns.pass();
           if (isPromise(pause)) await pause;
         }
@@ -180,27 +211,20 @@ export class ReferenceKeeper implements References {
   }
 
   /** Replaces the values of an entry that are not called as their entries are now. */
-  async #rewrite(id: Buffer, names: NameChanges): Promise<void> {
-    const { store, nodes, schema } = this.#context();
+  async #rewrite(id: Buffer, pending: Pending): Promise<void> {
+    const context = this.#context();
+    const { nodes, schema, descriptions, shared } = context;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       if (this.#isClosing) throw new LdapError('unavailable', 'the directory is being closed');
-      const row = await store.get(MASTER_TABLE.name, id);
+      const row = await referringRow(context, id, pending.names);
       const node = row && (await nodes.byId(id));
       if (!node) return;
-      const { descriptions, shared } = this.#context();
-      const stale = staleValues({ descriptions, shared: { names, references: shared.references } }, row);
+      const naming = { descriptions, shared: { names: pending.names, references: shared.references } };
       try {
-        for (let at = 0; at < stale.length; at += TOGETHER)
-          await replaceValues(
-            this.#context(),
-            { id, dn: schema.parseDnBytes(node.dn), row },
-            stale.slice(at, at + TOGETHER),
-          );
-        return;
+        const dn = schema.parseDnBytes(node.dn);
+        return await replaceValues(context, { id, dn, row }, staleValues(naming, row), pending);
       } catch (error) {
-        if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
-        // What cannot be replaced stays, and is told by the check: a value that names its entry.
-        if (!CHANGED.has(error.result)) return;
+        if (!isChanged(error)) return;
         nodes.clear();
       }
     }
@@ -209,31 +233,51 @@ export class ReferenceKeeper implements References {
 
   /** Gives the references to a restored entry back to the entries that had them. */
   async #bringBack({ id: hex }: NameChange): Promise<void> {
-    const { store, nodes } = this.#context();
+    const context = this.#context();
     const id = Buffer.from(hex, 'hex');
-    const row = await store.get(META_TABLE.name, broughtBackKey(id));
-    const node = await nodes.byId(id);
-    if (!row || !node) return;
-    for (const saved of savedReferences(row)) await this.#giveBack(node.dn, saved);
+    const row = await context.store.get(META_TABLE.name, broughtBackKey(id));
+    if (!row) return;
+    for (const saved of savedReferences(row)) {
+      let tries = 0;
+      while (!(await this.#giveBack(id, saved)))
+        if (++tries === MAX_TRIES) throw new LdapError('busy', 'others keep changing an entry that is to name another');
+    }
   }
 
-  async #giveBack(dn: Buffer, { id, description, uid }: SavedReference): Promise<void> {
+  /** False where the entry has changed meanwhile. */
+  async #giveBack(named: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
     const context = this.#context();
-    const row = await context.store.get(MASTER_TABLE.name, id);
-    const node = row && (await context.nodes.byId(id));
-    if (!node) return;
-    const changes = [oneValue('add', description, Buffer.concat([dn, uid]))];
+    const { store, nodes, schema } = context;
+    const row = await store.get(MASTER_TABLE.name, id);
+    const [node, target] = [row && (await nodes.byId(id)), await nodes.byId(named)];
+    if (!target) return true;
+    if (!row || !node) return this.#owe(id, { id: named, description, uid });
+    const changes = [oneValue('add', description, Buffer.concat([target.dn, uid]))];
     // The empty DN that stands for all of them.
     const values = attributeValues(context, row, description);
     if (values.some(({ length }) => length === 0)) changes.push(oneValue('delete', description, Buffer.alloc(0)));
     try {
-      await modify(context, context.schema.parseDnBytes(node.dn), changes, SERVER, {
-        settles: true,
-        manageDsaIT: true,
-      });
+      await modify(context, schema.parseDnBytes(node.dn), changes, SERVER, { settles: true, manageDsaIT: true });
     } catch (error) {
-      // The entry is gone, has the value, or may not have it any more.
-      if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
+      if (error instanceof LdapError && error.result === 'attributeOrValueExists') return true;
+      nodes.clear();
+      return !isChanged(error);
+    }
+    return true;
+  }
+
+  /** Has a deleted entry name another when it comes back. */
+  async #owe(id: Buffer, owed: SavedReference): Promise<boolean> {
+    const context = this.#context();
+    const time = await timeOfDeletion(context, id);
+    // Between the looks it may have come back.
+    if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
+    try {
+      await context.store.commit({ steps: [oweStep(id, time, owed)], decisive: 0 });
+      return true;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'guard') return false;
+      throw error;
     }
   }
 
@@ -250,4 +294,23 @@ export class ReferenceKeeper implements References {
     });
     shared.expire();
   }
+}
+
+/**
+ * The master row of an entry that may have values to be replaced. Of a long one without values that these changes leave
+ * alone, where an index of its values tells which they are.
+ */
+async function referringRow(context: KeeperContext, id: Buffer, { records }: NameChanges): Promise<Buffer | undefined> {
+  const { store, compiler, shared } = context;
+  const head = await store.getHead(MASTER_TABLE.name, id);
+  if (!head || isWhole(head)) return head;
+  const wide = wideOf(context, head).map(({ description }) => description);
+  const isTold = wide.every(({ type, options }) => type.equality?.oid === DN_MATCH && options.length === 0);
+  if (!isTold || records.some(({ below }) => below)) return store.get(MASTER_TABLE.name, id);
+  const dns = records.flatMap(({ from, to }) => (to === undefined ? [from] : [from, to]));
+  const filters = wide
+    .filter(({ type }) => shared.references.has(type))
+    .flatMap(({ text }) => dns.map((dn) => ({ type: 'equal', attribute: text, value: Buffer.from(dn) }) as const));
+  const { filter } = compiler.compile({ type: 'or', filters }, UNRESTRICTED, true);
+  return (await partForFilter(context, store, id, head, filter)) ?? store.get(MASTER_TABLE.name, id);
 }

@@ -1,10 +1,13 @@
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
-import type { PlanStep } from '../../store/contract.js';
+import type { PlanStep, RowStep } from '../../store/contract.js';
 import type { Actor } from '../model/directory.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { withoutUid } from '../model/group-rows.js';
+import type { NameChanges } from '../model/name-changes.js';
 import type { StaleValue } from '../model/present-row.js';
+import { WIDE_VALUES } from '../model/thresholds.js';
+import { wideAttributes } from '../model/wide.js';
 import type { WriteContext } from '../write/context.js';
 import { saveSteps } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
@@ -23,33 +26,65 @@ export interface Referring {
   readonly row: Buffer;
 }
 
+/** Changes of names as long as they hold. */
+export interface Pending {
+  readonly names: NameChanges;
+  /** Fail where the changes do not hold any more. */
+  readonly guards: readonly RowStep[];
+  holds(): Promise<boolean>;
+}
+
+/** Values of one entry that are replaced in one plan. */
+const TOGETHER = 500;
+
 /**
- * Replaces values in one plan. Where a class demands the attribute and no value is left, an empty DN, which names
- * nobody, stands for all of them. `Overtaken` where a guard did not hold.
+ * Replaces values, some hundreds in a plan, as long as what is pending holds; else throws `Overtaken`. Where a class
+ * demands the attribute and no value is left, an empty DN, which names nobody, stands for all of them.
  */
 export async function replaceValues(
   context: WriteContext,
-  { id, dn, row }: Referring,
-  stale: readonly Omit<StaleValue, 'at'>[],
+  entry: Referring,
+  stale: readonly Replaced[],
+  { guards, holds }: Omit<Pending, 'names'>,
 ): Promise<void> {
-  const modifications: Modification[] = [];
-  const steps: PlanStep[] = [];
-  for (const { type, description, value, present } of stale) {
-    modifications.push(oneValue('delete', description, value));
-    if (Buffer.isBuffer(present)) modifications.push(oneValue('add', description, present));
-    else if (present) {
-      const uid = value.subarray(withoutUid(type, value).length);
-      steps.push(...(await saveSteps(context, present, { id, description, uid })));
-    }
-  }
-  for (const type of new Set(stale.map((one) => one.type)))
-    if (isRequired(context, row, type) && leavesNone(context, row, type, stale))
-      modifications.push(oneValue('add', type.name, Buffer.alloc(0)));
-  const missed = (): never => {
-    throw new Overtaken();
+  const missed = async (): Promise<void> => {
+    if (!(await holds())) throw new Overtaken();
   };
-  const also = steps.length > 0 ? { steps, missed } : undefined;
-  await modify(context, dn, modifications, SERVER, { settles: true, manageDsaIT: true, also });
+  const modifications = emptyFor(context, entry.row, stale);
+  for (let at = 0; at < stale.length; at += TOGETHER) {
+    const steps: PlanStep[] = [...guards];
+    for (const { type, description, value, present, guard } of stale.slice(at, at + TOGETHER)) {
+      if (guard) steps.push(guard);
+      modifications.push(oneValue('delete', description, value));
+      if (Buffer.isBuffer(present)) modifications.push(oneValue('add', description, present));
+      else if (present) {
+        const uid = value.subarray(withoutUid(type, value).length);
+        steps.push(...(await saveSteps(context, Buffer.from(present.id, 'hex'), { id: entry.id, description, uid })));
+      }
+    }
+    await modify(context, entry.dn, modifications, SERVER, {
+      settles: true,
+      manageDsaIT: true,
+      also: { steps, missed },
+    });
+    modifications.length = 0;
+  }
+}
+
+/** A value that is replaced, or removed. */
+export interface Replaced extends Omit<StaleValue, 'at'> {
+  /** Holds as long as it is to be replaced. */
+  readonly guard?: RowStep | undefined;
+}
+
+/** What stands for all values of an attribute that are removed. */
+function emptyFor(context: WriteContext, row: Buffer, stale: readonly Replaced[]): Modification[] {
+  // Of a long entry not all of the row may be here; then values are left.
+  if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
+  const types = [...new Set(stale.map((one) => one.type))];
+  return types
+    .filter((type) => isRequired(context, row, type) && leavesNone(context, row, type, stale))
+    .map((type) => oneValue('add', type.name, Buffer.alloc(0)));
 }
 
 export function oneValue(operation: 'add' | 'delete', type: string, value: Buffer): Modification {
@@ -57,12 +92,7 @@ export function oneValue(operation: 'add' | 'delete', type: string, value: Buffe
 }
 
 /** Whether the entry has no value of the type but these, which go without another in their place. */
-function leavesNone(
-  context: WriteContext,
-  row: Buffer,
-  type: AttributeType,
-  stale: readonly Omit<StaleValue, 'at'>[],
-): boolean {
+function leavesNone(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
   const going = stale.filter((one) => one.type === type);
   if (going.some(({ present }) => Buffer.isBuffer(present))) return false;
   return attributeValues(context, row, type.name).length <= going.length;

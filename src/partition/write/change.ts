@@ -28,6 +28,8 @@ export interface Change {
   readonly aside?: Aside;
   /** What stands against it in the tree (name taken, entries below): said only to who may make the change. */
   readonly obstacle?: LdapError | undefined;
+  /** It brings references up to date: the entry's schema is not looked at. */
+  readonly settles?: boolean | undefined;
   /** It goes with others of a bulk load. Where their plan does not hold each is made again, alone. */
   readonly isBatched?: boolean;
 }

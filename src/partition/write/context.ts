@@ -26,6 +26,11 @@ export interface WriteContext extends Context {
   readonly references: References;
 }
 
+/** A change of a name that was made, with the key of the tree row that the entry had. */
+export interface FollowedChange extends NameChange {
+  readonly key: Buffer;
+}
+
 /** What brings references up to date with the names of the entries that they name. */
 export interface References {
   /** Whether a value of some entry names the entry of this name (`Dn.norm` as Latin-1). */
@@ -33,7 +38,7 @@ export interface References {
   /** Resolves when no change of a name is pending. */
   settle(): Promise<void>;
   /** An entry has changed its name: settles what is pending, and what no plan could know of. Does not wait. */
-  changed(change: NameChange): void;
+  changed(change: FollowedChange): void;
   /** How names have changed since the entry was deleted, at the time that its row in table `deleted` has. */
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;
   /** Leaves what is pending; resolves when nothing is done any more. */

@@ -25,7 +25,8 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
   });
-  context.references.changed({ id: change.id.toString('hex'), from: change.place.from!.dn.toString() });
+  const from = change.place.from!;
+  context.references.changed({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
 }
 
 async function deletion(

@@ -1,9 +1,8 @@
 import type { Cell, CellName, PlanStep } from '../../store/contract.js';
 import { cellCounter, cellValue, MARK, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
 import { chunkNames, largeCells } from '../model/large.js';
-import type { NameChange } from '../model/name-changes.js';
 import { type SavedReference, saveStep } from '../model/reference-rows.js';
-import { DELETED, DELETED_TABLE, DELETION, MASTER, MASTER_TABLE, PURGE_TABLE, purgeKey, Q } from '../model/tables.js';
+import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, purgeKey } from '../model/tables.js';
 import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
 import { carriedCells } from './large-ahead.js';
@@ -68,18 +67,20 @@ export function bringBackSteps({ id, aside }: Change): PlanStep[] {
 }
 
 /**
- * Steps by which the row of a deleted entry remembers a value that named it, to come back with it. Where there is no
- * such row the entry was forgotten: a guard that it was not restored.
+ * Steps by which the row of a deleted entry remembers a value that named it, to come back with it. None where the entry
+ * is forgotten.
  */
 export async function saveSteps(
-  { store }: Pick<WriteContext, 'store'>,
-  { id }: NameChange,
+  context: Pick<WriteContext, 'store'>,
+  gone: Buffer,
   reference: SavedReference,
 ): Promise<PlanStep[]> {
-  const gone = Buffer.from(id, 'hex');
-  const row = await store.get(DELETED_TABLE.name, gone);
-  const time = row && cellValue(row, DELETED.deletion, DELETION.time);
-  if (time) return [saveStep(gone, time, reference)];
-  const isGone = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
-  return [{ table: MASTER_TABLE.name, key: gone, guards: [isGone] }];
+  const time = await timeOfDeletion(context, gone);
+  return time ? [saveStep(gone, time, reference)] : [];
+}
+
+/** Undefined where the entry is not in table `deleted`. */
+export async function timeOfDeletion({ store }: Pick<WriteContext, 'store'>, id: Buffer): Promise<Buffer | undefined> {
+  const row = await store.get(DELETED_TABLE.name, id);
+  return row && cellValue(row, DELETED.deletion, DELETION.time);
 }

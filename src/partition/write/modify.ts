@@ -64,7 +64,7 @@ export async function modify(
         await refuseAll(context, { ...asked, changes: changesOf(context, wanted) }, { node, stored });
       }
       if (!options.settles) requireSettled(context, modifications);
-      return modified(context, dn, node, stored, modifications, actor, options.leaveLong);
+      return modified(context, dn, node, stored, modifications, actor, options);
     },
   });
 }
@@ -133,11 +133,11 @@ async function modified(
   { row, draft }: Stored,
   modifications: readonly Modification[],
   actor: Actor,
-  leave?: boolean,
+  { leaveLong, settles }: ModifyOptions,
 ): Promise<Change> {
   const { store, schema } = context;
   const looked = (type: AttributeType) => isLookedAt(context, modifications, type);
-  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, looked, leave);
+  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, looked, leaveLong);
   const before = { row, draft: await loaded };
   const after = before.draft.copy();
   const changer = new Changer(context, after);
@@ -148,7 +148,7 @@ async function modified(
   const rdn = dn.rdns[0]!;
   checkNaming(context, after, rdn);
   const place = { from: node, to: node, upRdn: upRdnOf(row), rdn };
-  return { op: 'modify', id: node.id, actor, before, after, place, modifications };
+  return { op: 'modify', id: node.id, actor, before, after, place, modifications, settles };
 }
 
 /**

@@ -63,7 +63,8 @@ export async function rename(
   });
   context.nodes.clear();
   const { from, to: place } = change.place;
-  context.references.changed({ id: change.id.toString('hex'), from: from!.dn.toString(), to: place!.dn.toString() });
+  const names = { from: from!.dn.toString(), to: place!.dn.toString() };
+  context.references.changed({ id: change.id.toString('hex'), ...names, key: nodeTreeKey(from!) });
 }
 
 async function requireSuperior(

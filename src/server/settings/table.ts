@@ -346,7 +346,7 @@ export const settings = {
     default: 30,
     min: 0,
     max: 36_500,
-    help: 'How long change records are kept.',
+    help: 'How long change records are kept. They are kept as long as deleted entries in any case.',
   },
   'history.deletedDays': {
     kind: 'duration',

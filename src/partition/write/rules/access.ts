@@ -7,6 +7,7 @@ import type { Access, AttributeChange, MetEntry } from '../../model/directory.js
 import type { Draft } from '../../model/draft.js';
 import { looseRow } from '../../model/entry-cells.js';
 import type { Node } from '../../model/node.js';
+import { presentRow } from '../../model/present-row.js';
 import { MASTER_TABLE, upRdnOf } from '../../model/tables.js';
 import { ROOT } from '../../tree/nodes.js';
 import { Unseen } from '../../tree/sight.js';
@@ -55,13 +56,13 @@ export function requireSeen({ viewer }: Access, { node, row }: MetEntry): void {
 function met(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<MetEntry> {
   if (node === ROOT) return { node, row: EMPTY };
   const isKnown = stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ rest }) => !rest));
-  return isKnown ? { node, row: stored.row } : read(context, node);
+  return isKnown ? { node, row: presentRow(context, stored.row) } : read(context, node);
 }
 
 function read(context: WriteContext, node: Node): Maybe<MetEntry> {
   return chain(context.store.get(MASTER_TABLE.name, node.id), (row) => {
     if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
-    return { node, row };
+    return { node, row: presentRow(context, row) };
   });
 }
 

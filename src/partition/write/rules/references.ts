@@ -1,13 +1,13 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
-import { cellCounter, cellValue } from '../../../store/row.js';
-import type { Draft, DraftValue } from '../../model/draft.js';
+import { cellCounter, cellValue, EMPTY } from '../../../store/row.js';
+import type { Draft, DraftAttribute, DraftValue } from '../../model/draft.js';
 import { GROUPS_STEP, withoutUid } from '../../model/group-rows.js';
 import type { NameChange } from '../../model/name-changes.js';
 import { formOf, presentRow } from '../../model/present-row.js';
-import { broughtBackStep, savedReferences } from '../../model/reference-rows.js';
-import { DELETED, DELETION, Q, TREE } from '../../model/tables.js';
+import { broughtBackStep, owedReferences, type SavedReference, savedReferences } from '../../model/reference-rows.js';
+import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
 import { makeName } from '../../tree/node-name.js';
 import type { Change } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
@@ -89,37 +89,83 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
   return { steps: [...steps, ...own.steps], amend: own.amend };
 }
 
-/** The references of a restored entry, as names have changed since it was deleted. */
+/** The references of a restored entry, as names have changed since it was deleted, and those that it owes. */
 async function followed(
   context: WriteContext,
   { id, after, aside }: Change,
 ): Promise<{ steps: PlanStep[]; amend: (draft: Draft) => void }> {
   const { references } = context.shared;
+  const row = aside!.row!;
   const steps: PlanStep[] = [];
-  const amended = new Map<string, DraftValue[]>();
+  const amended = new Map<DraftAttribute, DraftValue[]>();
   const attributes = after!.attributes.filter(({ description: { type } }) => references.has(type));
-  const time = cellValue(aside!.row!, DELETED.deletion, DELETION.time)!;
+  const time = cellValue(row, DELETED.deletion, DELETION.time)!;
   const names = attributes.length > 0 ? await context.references.changesSince(id, time) : undefined;
-  for (const { description, text, values } of names?.isEmpty === false ? attributes : []) {
-    const { type } = description;
+  for (const attribute of names?.isEmpty === false ? attributes : []) {
+    const { type } = attribute.description;
     const kept: DraftValue[] = [];
-    for (const value of values) {
-      const present = names!.present(type, value.bytes);
-      if (Buffer.isBuffer(present)) kept.push(present === value.bytes ? value : { ...value, bytes: present });
-      else steps.push(...(await saveSteps(context, present, { id, description: text, uid: uidOf(type, value.bytes) })));
+    // What was a name of nobody may be the name of another value's entry by now.
+    const forms = new Set<string>();
+    for (const value of attribute.values) {
+      const present = names!.covers(formOf(type, value.bytes)) ? names!.present(type, value.bytes) : value.bytes;
+      const uid = value.bytes.subarray(withoutUid(type, value.bytes).length);
+      if (Buffer.isBuffer(present)) {
+        const form = formOf(type, present);
+        if (!forms.has(form)) kept.push(present === value.bytes ? value : { ...value, bytes: present });
+        forms.add(form);
+      } else
+        steps.push(
+          ...(await saveSteps(context, Buffer.from(present.id, 'hex'), { id, description: attribute.text, uid })),
+        );
     }
-    amended.set(text, kept);
+    amended.set(attribute, kept);
   }
+  const owed = await owedValues(context, id, owedReferences(row), steps);
   const amend = (draft: Draft): void => {
-    for (const attribute of [...draft.attributes]) {
-      const values = amended.get(attribute.text);
-      if (values?.length === 0) draft.remove(attribute.description);
-      else if (values) draft.set({ ...attribute, values });
+    for (const [{ description, text, values: stored }, values] of amended) {
+      const known = draft.get(description);
+      if (!known || (values.length === stored.length && values.every((value, n) => value === stored[n]))) continue;
+      if (values.length > 0) draft.set({ ...known, values });
+      else if (isRequired(context, draft, description.type)) draft.replace(description, text, [EMPTY]);
+      else draft.remove(description);
     }
+    for (const { description: text, value } of owed) addValue(context, draft, text, value);
   };
   return { steps, amend };
 }
 
-function uidOf(type: AttributeType, value: Buffer): Buffer {
-  return value.subarray(withoutUid(type, value).length);
+/** What a restored entry is to name, where that is there; else that entry's row remembers it. */
+async function owedValues(
+  context: WriteContext,
+  id: Buffer,
+  owed: readonly SavedReference[],
+  steps: PlanStep[],
+): Promise<{ readonly description: string; readonly value: Buffer }[]> {
+  const values: { description: string; value: Buffer }[] = [];
+  for (const { id: named, description, uid } of owed) {
+    const row = await context.store.getHead(MASTER_TABLE.name, named, true);
+    const node = row && (await context.nodes.byId(named));
+    if (node) values.push({ description, value: Buffer.concat([node.dn, uid]) });
+    else steps.push(...(await saveSteps(context, named, { id, description, uid })));
+  }
+  return values;
+}
+
+/** Unless it is there; the empty DN that stands for all values goes. */
+function addValue({ schema }: WriteContext, draft: Draft, text: string, value: Buffer): void {
+  const description = schema.requireDescription(text);
+  const { type } = description;
+  const known = draft.get(description);
+  if (known?.values.some(({ bytes }) => formOf(type, bytes) === formOf(type, value))) return;
+  if (known?.values.some(({ bytes }) => bytes.length === 0)) {
+    const values = known.values.filter(({ bytes }) => bytes.length > 0);
+    if (values.length > 0) draft.set({ ...known, values });
+    else draft.remove(description);
+  }
+  draft.append(description, text, [value]);
+}
+
+function isRequired({ schema }: WriteContext, draft: Draft, type: AttributeType): boolean {
+  const classes = draft.get(schema.requireDescription('objectClass'))?.values ?? [];
+  return classes.some(({ bytes }) => schema.objectClass(bytes.toString('latin1'))?.must.has(type));
 }

@@ -10,8 +10,8 @@ import type { Rule, WriteContext } from '../context.js';
 export const SCHEMA: Rule = {
   name: 'schema',
 
-  change(context, { op, before, after, place }) {
-    if (!after || op === 'restore') return undefined;
+  change(context, { op, before, after, place, settles }) {
+    if (!after || op === 'restore' || settles) return undefined;
     const structural = checkDraft(context, after, place.rdn, before?.draft);
     const known = before?.draft.value('structuralObjectClass');
     const was = known && context.schema.objectClass(known.toString('latin1'));
