@@ -27,8 +27,12 @@ export class KnownSteps {
     this.#version = version;
   }
 
-  /** Those of the directory as it is since `version`. */
+  /**
+   * Those of the directory as it is since `version`. Where plans may be seen half done none are kept: what was read may
+   * be older than its version.
+   */
   static at(context: SearchContext, version: bigint): KnownSteps {
+    if (context.store.quiet) return new KnownSteps(context, version);
     const before = known.get(context);
     if (before && before.#version === version) return before;
     const steps = new KnownSteps(context, version);
