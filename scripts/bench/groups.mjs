@@ -111,17 +111,24 @@ function otherServer(folder, root, { against, 'no-slapd': noSlapd }) {
   return slapd;
 }
 
-/** Milliseconds that the median rename takes; they lie where they lay when it ends. */
-async function driveRenames(server, seconds) {
+/**
+ * Milliseconds that the median rename takes; they lie where they lay when it ends. Between renames the members are
+ * waited for: who takes the old name has to.
+ */
+async function driveRenames(server) {
   const client = new Client({ url: `ldap://127.0.0.1:${server.port}` });
   const taken = [];
   try {
     await client.bind(ADMIN, server.password);
-    const end = performance.now() + seconds * 1000;
-    for (let names = ['people', 'folk']; names[0] !== 'people' || performance.now() < end; names = names.reverse()) {
+    for (const [from, to] of [
+      ['people', 'folk'],
+      ['folk', 'people'],
+    ]) {
       const begin = performance.now();
-      await client.modifyDN(`ou=${names[0]},${BASE}`, `ou=${names[1]}`);
+      await client.modifyDN(`ou=${from},${BASE}`, `ou=${to}`);
       taken.push(performance.now() - begin);
+      await client.add(`ou=${from},${BASE}`, { objectClass: 'organizationalUnit', ou: from });
+      await client.del(`ou=${from},${BASE}`);
     }
   } finally {
     await client.unbind();

@@ -75,7 +75,9 @@ export class ReferenceKeeper implements References {
     this.#changed.push(change);
     if (this.#following || this.#isClosing) return;
     // What fails here stays in the shared row, for the next who changes a name, and for who looks for what is pending.
-    this.#following = this.#follow()
+    // The answer to who made the change goes first.
+    this.#following = new Promise((resolve) => setImmediate(resolve))
+      .then(() => this.#follow())
       .catch(() => undefined)
       .finally(() => {
         this.#following = undefined;

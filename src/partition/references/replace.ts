@@ -68,6 +68,7 @@ export async function replaceValues(
       also: { steps, missed },
     });
     modifications.length = 0;
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
