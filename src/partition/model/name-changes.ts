@@ -46,6 +46,8 @@ export class NameChanges {
   readonly #givenUp = new Map<string, boolean>();
   /** By the text of a DN: what is given up right below it. */
   readonly #right = new Map<string, RightBelow>();
+  /** By the text of a DN: what it is now, where it lies at or below the one that changed. */
+  readonly #above = new Map<string, Buffer | null>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
     this.#schema = schema;
@@ -143,6 +145,31 @@ export class NameChanges {
         if (isAt(known, toNorm, change.below)) names.push(known.slice(0, known.length - toNorm.length) + fromNorm);
     }
     return names.map((known) => known + rest);
+  }
+
+  /**
+   * As `present`, where one subtree alone was renamed or moved and the text tells that the DN lies below it: only what
+   * is above its first RDN changes. Undefined where that does not tell. Values of a large group cost little so.
+   */
+  presentBelow(dn: Buffer): Buffer | undefined {
+    const [only, ...more] = this.#changes;
+    const comma = only?.to && more.length === 0 && only.change.below ? endOfPlainRdn(dn) : -1;
+    if (comma < 0) return undefined;
+    const above = dn.toString('latin1', comma + 1);
+    let known = this.#above.get(above);
+    if (known === undefined) {
+      known = this.#presentAbove(dn.subarray(comma + 1), only!);
+      if (this.#above.size >= MOST_TEXTS) this.#above.clear();
+      this.#above.set(above, known);
+    }
+    return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
+  }
+
+  /** With a comma before it; null where the DN does not lie at or below the one that changed. */
+  #presentAbove(dn: Buffer, { fromNorm, from, to }: Parsed): Buffer | null {
+    if (!isParsable(this.#schema, dn)) return null;
+    const parsed = this.#schema.parseDnBytes(dn);
+    return isAt(textOf(parsed), fromNorm, true) ? Buffer.from(`,${moved(parsed, from, to!).text}`) : null;
   }
 
   /** The value as it is to be now; where its entry is gone, the change that says so. */

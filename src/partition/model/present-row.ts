@@ -25,23 +25,56 @@ export interface StaleValue {
 
 /** The values of a packed master row that are not called as their entries are now. */
 export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
+  const work = staleValuesIn(naming, row);
+  let step = work.next();
+  while (!step.done) step = work.next();
+  return step.value;
+}
+
+/** Values between which others may go on. */
+const BETWEEN = 256;
+
+/** `staleValues`, some values at a time. */
+export function* staleValuesIn(naming: Naming, row: Buffer): Generator<undefined, StaleValue[]> {
   const { names } = naming.shared;
   const found: StaleCell[] = [];
   const others: ReferenceCell[] = [];
+  let count = 0;
   for (const cell of referenceCells(naming, row)) {
-    const { type, value } = cell;
-    const isStale = names.mayCover(withoutUid(type, value)) && names.covers(formOf(type, value));
-    if (isStale) found.push({ cell, present: names.present(type, value) });
+    if (++count % BETWEEN === 0) yield;
+    const present = presentOf(names, cell);
+    if (present) found.push({ cell, present });
     else others.push(cell);
   }
   if (found.length === 0) return [];
-  const has = formsAmong(names, others, found);
-  return found.map(({ cell, present }) => {
-    const name = Buffer.isBuffer(present) ? nameOf(cell, present) : undefined;
+  const { has, probe } = formsAmong(names, others, found);
+  const stale: StaleValue[] = [];
+  for (const { cell, present } of found) {
+    if (++count % BETWEEN === 0) yield;
+    const mayBeThere = Buffer.isBuffer(present) && (!probe || probe.mayCover(withoutUid(cell.type, present)));
+    const name = mayBeThere ? nameOf(cell, present as Buffer) : undefined;
     const isThere = name !== undefined && has.has(name);
     if (name !== undefined) has.add(name);
-    return { ...cell, present: isThere ? undefined : present };
-  });
+    stale.push({ ...cell, present: isThere ? undefined : present });
+  }
+  return stale;
+}
+
+/** Whether a value is not called as its entry is now. */
+export function hasStale(naming: Naming, row: Buffer): boolean {
+  const { names } = naming.shared;
+  for (const cell of referenceCells(naming, row)) if (presentOf(names, cell)) return true;
+  return false;
+}
+
+/** What the value is to be; undefined where it stays. */
+function presentOf(names: NameChanges, { type, value }: ReferenceCell): Buffer | NameChange | undefined {
+  const dn = withoutUid(type, value);
+  if (dn.length === value.length) {
+    const below = names.presentBelow(dn);
+    if (below) return below;
+  }
+  return names.mayCover(dn) && names.covers(formOf(type, value)) ? names.present(type, value) : undefined;
 }
 
 type ReferenceCell = Omit<StaleValue, 'present'>;
@@ -68,17 +101,28 @@ function nameOf({ type, description }: ReferenceCell, value: Buffer): string {
 /** More values are each normalized. */
 const FEW = 64;
 
-/** Names of those values of a row that may be what stale ones are to be. */
-function formsAmong(names: NameChanges, values: readonly ReferenceCell[], stale: readonly StaleCell[]): Set<string> {
+/**
+ * Names of those values of a row that may be what stale ones are to be; `probe` tells of which of these it has to be
+ * looked at, absent: of all.
+ */
+function formsAmong(
+  names: NameChanges,
+  values: readonly ReferenceCell[],
+  stale: readonly StaleCell[],
+): { has: Set<string>; probe?: NameChanges } {
   const wanted = stale.flatMap(({ cell: { type }, present }) =>
     Buffer.isBuffer(present) ? [withoutUid(type, present)] : [],
   );
-  const probe = wanted.length <= FEW ? names.among(wanted) : undefined;
-  const forms = new Set<string>();
-  if (wanted.length === 0) return forms;
-  for (const cell of values)
-    if (!probe || probe.mayCover(withoutUid(cell.type, cell.value))) forms.add(nameOf(cell, cell.value));
-  return forms;
+  const has = new Set<string>();
+  if (wanted.length <= FEW) {
+    const few = names.among(wanted);
+    for (const cell of values) if (few.mayCover(withoutUid(cell.type, cell.value))) has.add(nameOf(cell, cell.value));
+    return { has };
+  }
+  for (const cell of values) has.add(nameOf(cell, cell.value));
+  // One subtree moves: two of its names never become one.
+  const isOne = names.records.length === 1 && values.length <= FEW;
+  return isOne ? { has, probe: names.among(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
 }
 
 /**

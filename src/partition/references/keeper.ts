@@ -7,7 +7,7 @@ import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
-import { presentRow, staleValues } from '../model/present-row.js';
+import { hasStale, type StaleValue, staleValuesIn } from '../model/present-row.js';
 import { broughtBackKey, oweStep, type SavedReference, savedReferences } from '../model/reference-rows.js';
 import { MASTER_TABLE, META_TABLE, PRESENCE_PREFIX, Q, TREE, TREE_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
@@ -75,9 +75,7 @@ export class ReferenceKeeper implements References {
     this.#changed.push(change);
     if (this.#following || this.#isClosing) return;
     // What fails here stays in the shared row, for the next who changes a name, and for who looks for what is pending.
-    // The answer to who made the change goes first.
-    this.#following = new Promise((resolve) => setImmediate(resolve))
-      .then(() => this.#follow())
+    this.#following = this.#follow()
       .catch(() => undefined)
       .finally(() => {
         this.#following = undefined;
@@ -136,8 +134,8 @@ export class ReferenceKeeper implements References {
   }
 
   /**
-   * Settles what is pending, and looks once more for references that came between the look of a change and its plan:
-   * for those of all changes together that were made meanwhile.
+   * Looks once more for references that came between the look of a change and its plan, for all changes together that
+   * were made meanwhile, and settles what is pending.
    */
   async #follow(): Promise<void> {
     const { shared, schema, store } = this.#context();
@@ -147,10 +145,15 @@ export class ReferenceKeeper implements References {
       await store.quiet?.();
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
-      if (shared.names.records.length > 0) await this.settle();
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
-      if ((await this.#holding(names)).length === 0) continue;
-      for (const { key, ...change } of changed) await this.#followOne(new NameChanges(schema, [change]), key);
+      const pending = new Set(shared.names.records.map(({ from }) => from));
+      const isHeld = (await this.#holding(names)).length > 0;
+      for (const { key, ...change } of isHeld ? changed : [])
+        if (!pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
+      if (pending.size === 0) continue;
+      // The answer to who made the change goes first.
+      await new Promise((resolve) => setImmediate(resolve));
+      await this.settle();
     }
   }
 
@@ -203,7 +206,7 @@ export class ReferenceKeeper implements References {
           ids.push(Buffer.from(batch.subarray(at, at + UUID_BYTES)));
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
-          const isStale = row && presentRow({ descriptions, shared: { names, references } }, row) !== row;
+          const isStale = row && hasStale({ descriptions, shared: { names, references } }, row);
           if (isStale) await this.#rewrite(ids[i]!, pending);
           const pause = turns.pass();
           if (isPromise(pause)) await pause;
@@ -224,7 +227,7 @@ export class ReferenceKeeper implements References {
       const naming = { descriptions, shared: { names: pending.names, references: shared.references } };
       try {
         const dn = schema.parseDnBytes(node.dn);
-        return await replaceValues(context, { id, dn, row }, staleValues(naming, row), pending);
+        return await replaceValues(context, { id, dn, row }, await staleInTurns(naming, row), pending);
       } catch (error) {
         if (!isChanged(error)) return;
         nodes.clear();
@@ -296,6 +299,19 @@ export class ReferenceKeeper implements References {
     });
     shared.expire();
   }
+}
+
+/** `staleValues`, while others go on. */
+async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Buffer): Promise<StaleValue[]> {
+  const turns = new Turns();
+  const work = staleValuesIn(naming, row);
+  let step = work.next();
+  while (!step.done) {
+    const pause = turns.pass();
+    if (isPromise(pause)) await pause;
+    step = work.next();
+  }
+  return step.value;
 }
 
 /**
