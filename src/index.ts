@@ -17,7 +17,7 @@ export type {
   Entry,
   IndexInfo,
   LoadEntry,
-} from './partition/model/directory.js';
+} from './partition/model/directory-types.js';
 export type { Viewer } from './partition/model/viewer.js';
 export type { Explanation, SearchOutcome, SearchParams } from './partition/read/search-params.js';
 export type { Hit, SearchSink } from './partition/read/sink.js';

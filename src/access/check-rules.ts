@@ -1,4 +1,4 @@
-import type { Entry } from '../partition/model/directory.js';
+import type { Entry } from '../partition/model/directory-types.js';
 import type { Partition } from '../partition/partition.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
 import { isAtOrBelow } from './asker.js';

@@ -1,5 +1,5 @@
 import { LdapError } from '../ldap/ldap-error.js';
-import type { Access, Asked, AttributeChange, MetEntry, Moved } from '../partition/model/directory.js';
+import type { Access, Asked, AttributeChange, MetEntry, Moved } from '../partition/model/directory-types.js';
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import type { Node } from '../partition/model/node.js';
 import { normRdnOf } from '../partition/model/tables.js';

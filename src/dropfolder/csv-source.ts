@@ -5,7 +5,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { formatChange } from '../ldif/index.js';
 import { EVERYTHING, type Partition, UNRESTRICTED } from '../partition/index.js';
-import type { Access, Entry } from '../partition/model/directory.js';
+import type { Access, Entry } from '../partition/model/directory-types.js';
 import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { ChangeRecord } from '../records/apply.js';

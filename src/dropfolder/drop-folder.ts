@@ -3,7 +3,7 @@ import { lstat, rename } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
-import type { Actor } from '../partition/model/directory.js';
+import type { Actor } from '../partition/model/directory-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import { Claims, type Held } from './claims.js';
 import { readMapping } from './csv-mapping.js';

@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { LdapError } from '../ldap/ldap-error.js';
 import { type Partition, storeFailureOf } from '../partition/index.js';
-import type { Actor } from '../partition/model/directory.js';
+import type { Actor } from '../partition/model/directory-types.js';
 import {
   alsoRecord,
   beginDrop,

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { CompiledAccess } from '../access/compiled-access.js';
 import type { Rights } from '../access/rights.js';
 import type { Partition } from '../partition/index.js';
-import type { Access, Actor, Asked, MetEntry, Moved } from '../partition/model/directory.js';
+import type { Access, Actor, Asked, MetEntry, Moved } from '../partition/model/directory-types.js';
 import type { Viewer } from '../partition/model/viewer.js';
 import type { Dn } from '../schema/schema-types.js';
 import { isHolding } from '../server/passwords/account-lock.js';

@@ -1,7 +1,7 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { Maybe } from '../store/contract.js';
-import type { Actor, ChangesOf, CompareOptions, Entry, ModifyOptions, WriteOptions } from './model/directory.js';
+import type { Actor, ChangesOf, CompareOptions, Entry, ModifyOptions, WriteOptions } from './model/directory-types.js';
 import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';

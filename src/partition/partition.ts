@@ -32,7 +32,7 @@ import type {
   LoadEntry,
   ModifyOptions,
   WriteOptions,
-} from './model/directory.js';
+} from './model/directory-types.js';
 import { EntryReader } from './model/entry-reader.js';
 import { untilStill } from './model/large.js';
 import { LargeReader } from './model/large-reader.js';
@@ -61,7 +61,7 @@ import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type Located, requireEntry } from './tree/locate.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
-import { SharedState } from './tree/shared.js';
+import { SharedState } from './tree/shared-state.js';
 import { isSeen, seenError, Unseen } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
 import { type Sampled, sampleCheck } from './upkeep/check/sample.js';

@@ -1,6 +1,6 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
+import type { AddRequest, ModifyRequest } from './ldap-messages.js';
 import type { DecodeLimits } from './limits.js';
-import type { AddRequest, ModifyRequest } from './messages.js';
 import type { Reader } from './reader.js';
 import { changeOperations, opTags, SEQUENCE, SET } from './tags.js';
 

@@ -1,4 +1,4 @@
-import type { Control } from './messages.js';
+import type { Control } from './ldap-messages.js';
 import type { Reader } from './reader.js';
 import { BOOLEAN, CONTROLS, OCTET_STRING, SEQUENCE } from './tags.js';
 

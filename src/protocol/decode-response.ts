@@ -1,8 +1,8 @@
 import type { PartialAttribute } from '../ldap/ldap-types.js';
 import { messageId } from './decode.js';
 import { decodeControls } from './decode-controls.js';
+import type { Response, ResponseMessage, Result } from './ldap-messages.js';
 import { defaultLimits } from './limits.js';
-import type { Response, ResponseMessage, Result } from './messages.js';
 import { hex, Reader } from './reader.js';
 import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
 

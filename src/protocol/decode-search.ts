@@ -1,6 +1,6 @@
 import { decodeFilter } from './decode-filter.js';
+import type { SearchRequest } from './ldap-messages.js';
 import type { DecodeLimits } from './limits.js';
-import type { SearchRequest } from './messages.js';
 import type { Reader } from './reader.js';
 import { derefs, opTags, SEQUENCE, scopes } from './tags.js';
 

@@ -1,7 +1,6 @@
 import { decodeAdd, decodeModify } from './decode-attributes.js';
 import { decodeControls } from './decode-controls.js';
 import { decodeSearch } from './decode-search.js';
-import { type DecodeLimits, defaultLimits } from './limits.js';
 import type {
   AbandonRequest,
   BindRequest,
@@ -12,7 +11,8 @@ import type {
   Request,
   RequestMessage,
   UnbindRequest,
-} from './messages.js';
+} from './ldap-messages.js';
+import { type DecodeLimits, defaultLimits } from './limits.js';
 import { ProtocolError } from './protocol-error.js';
 import { hex, MAX_INT, Reader } from './reader.js';
 import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';

@@ -1,7 +1,7 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { encodeAttribute, encodeControls, encodeOptional } from './encode.js';
 import { encodeFilter } from './encode-filter.js';
-import type { BindRequest, Request, RequestMessage, SearchRequest } from './messages.js';
+import type { BindRequest, Request, RequestMessage, SearchRequest } from './ldap-messages.js';
 import {
   BOOLEAN,
   changeOperations,

@@ -1,6 +1,6 @@
 import { ResultCode } from '../ldap/ldap-error.js';
 import type { PartialAttribute } from '../ldap/ldap-types.js';
-import type { Control, Response, ResponseMessage, Result } from './messages.js';
+import type { Control, Response, ResponseMessage, Result } from './ldap-messages.js';
 import { NOTICE_OF_DISCONNECTION } from './oids.js';
 import {
   BOOLEAN,

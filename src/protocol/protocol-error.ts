@@ -1,5 +1,5 @@
 import { LdapError, type ResultName } from '../ldap/ldap-error.js';
-import type { Request } from './messages.js';
+import type { Request } from './ldap-messages.js';
 
 /**
  * A message that cannot be decoded (RFC 4511 §4.1.1).

@@ -1,5 +1,5 @@
 import type { DerefAliases, Modification, Scope } from '../ldap/ldap-types.js';
-import type { Request, Response } from './messages.js';
+import type { Request, Response } from './ldap-messages.js';
 
 /** BER identifier octets and enumerations of RFC 4511: each table is used both ways. */
 

@@ -2,7 +2,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { Modification } from '../ldap/ldap-types.js';
 import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '../ldif/index.js';
 import type { Partition, Target } from '../partition/index.js';
-import type { Actor, WriteOptions } from '../partition/model/directory.js';
+import type { Actor, WriteOptions } from '../partition/model/directory-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import { Credentials } from '../server/passwords/credentials.js';
 import { type ImportedPasswords, PasswordCounts } from './passwords.js';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { DerefAliases, Scope } from '../../src/ldap/ldap-types.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
-import type { Control, Request } from '../../src/protocol/messages.js';
+import type { Control, Request } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { ACTOR, attributes, type Engine, type Fixture, openFixture, Random, uuidText } from '../partition/fixture.js';
 import { NEAR_ENGINES } from '../partition/near-engines.js';

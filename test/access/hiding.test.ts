@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Rights } from '../../src/access/rights.js';
 import { LdapError } from '../../src/ldap/ldap-error.js';
-import type { Actor } from '../../src/partition/model/directory.js';
+import type { Actor } from '../../src/partition/model/directory-types.js';
 import { EntryReader } from '../../src/partition/model/entry-reader.js';
 import type { Hit } from '../../src/partition/read/sink.js';
 import { change, type Fixture, openFixture, Random } from '../partition/fixture.js';

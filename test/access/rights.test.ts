@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { type Right, rightSet } from '../../src/access/right.js';
 import type { Rights } from '../../src/access/rights.js';
-import type { MetEntry } from '../../src/partition/model/directory.js';
+import type { MetEntry } from '../../src/partition/model/directory-types.js';
 import { MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { type Fixture, openFixture, Random } from '../partition/fixture.js';
 import { NEAR_ENGINES } from '../partition/near-engines.js';

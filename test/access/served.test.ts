@@ -8,7 +8,7 @@ import ldapjs from 'ldapjs';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { Scope } from '../../src/ldap/ldap-types.js';
 import { decodeAddedPassword, encodeApplicationPasswords } from '../../src/protocol/extended/application-passwords.js';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { mount } from '../../src/server/mount/mount.js';
 import { makeConfig } from '../../src/server/settings/index.js';

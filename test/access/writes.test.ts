@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
-import type { Actor } from '../../src/partition/model/directory.js';
+import type { Actor } from '../../src/partition/model/directory-types.js';
 import { add } from '../../src/partition/write/add.js';
 import type { Rule, WriteContext } from '../../src/partition/write/context.js';
 import { remove } from '../../src/partition/write/delete.js';

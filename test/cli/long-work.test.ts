@@ -7,7 +7,7 @@ import { encodePagedResults } from '../../src/protocol/controls/paged-results.js
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { encodeCancel } from '../../src/protocol/extended/cancel.js';
 import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { Random } from '../protocol/random.js';
 import { attributes } from '../server/directory.js';

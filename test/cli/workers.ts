@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { type Answer, RawClient, searchRequest } from '../server/raw-client.js';
 import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, type Sandbox, type ServeOptions, serve } from './rowan.js';
 

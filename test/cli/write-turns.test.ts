@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { Occupancy } from '../../src/cli/long/occupancy.js';
 import { WriteTurns } from '../../src/cli/long/write-turns.js';
 import { hashPasswordFast } from '../../src/password/index.js';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { attributes } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ADMIN, PASSWORD, SUFFIX } from '../cli/rowan.js';
 import { Random } from '../partition/fixture.js';
 import { containerOf, SHARED, WRITERS } from '../partition/kill-model.js';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import type { LoadEntry } from '../../src/partition/model/directory.js';
+import type { LoadEntry } from '../../src/partition/model/directory-types.js';
 import { CHANGES_TABLE, MASTER, MASTER_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import type { Store } from '../../src/store/contract.js';
 import { isPromise } from '../../src/store/maybe.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Breach } from '../../src/partition/model/directory.js';
+import type { Breach } from '../../src/partition/model/directory-types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { chunkQualifier } from '../../src/partition/model/large.js';
 import {

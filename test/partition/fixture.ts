@@ -6,7 +6,7 @@ import { parseFilter } from '../../src/ldap/filter-text.js';
 import { LdapError, type ResultName } from '../../src/ldap/ldap-error.js';
 import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../../src/ldap/ldap-types.js';
 import { initDirectory, Partition, UNRESTRICTED } from '../../src/partition/index.js';
-import type { Breach, Entry } from '../../src/partition/model/directory.js';
+import type { Breach, Entry } from '../../src/partition/model/directory-types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { uuidText } from '../../src/partition/model/uuid.js';

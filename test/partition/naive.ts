@@ -1,5 +1,5 @@
 import type { Filter } from '../../src/ldap/ldap-types.js';
-import type { EntryAttribute } from '../../src/partition/model/directory.js';
+import type { EntryAttribute } from '../../src/partition/model/directory-types.js';
 import type { Schema } from '../../src/schema/index.js';
 
 /** An entry as a plain object. */

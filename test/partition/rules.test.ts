@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
-import type { Access, Asked, MetEntry } from '../../src/partition/model/directory.js';
+import type { Access, Asked, MetEntry } from '../../src/partition/model/directory-types.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { add } from '../../src/partition/write/add.js';
 import type { Rule, WriteContext } from '../../src/partition/write/context.js';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import { LongWork } from '../../src/partition/index.js';
-import type { LoadEntry } from '../../src/partition/model/directory.js';
+import type { LoadEntry } from '../../src/partition/model/directory-types.js';
 import type { Order } from '../../src/partition/read/order/order.js';
 import type { Hit } from '../../src/partition/read/sink.js';
 import { attributes, change, ENGINES, type Fixture, OTHER, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Partition } from '../../src/partition/index.js';
-import type { LoadEntry, LoadReject } from '../../src/partition/model/directory.js';
+import type { LoadEntry, LoadReject } from '../../src/partition/model/directory-types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/model/tables.js';
 import { Schema } from '../../src/schema/index.js';

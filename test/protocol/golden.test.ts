@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { encodeResponse, writeDisconnection, writeResult } from '../../src/protocol/encode.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
-import type { Request, RequestMessage, Response } from '../../src/protocol/messages.js';
+import type { Request, RequestMessage, Response } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { Writer } from '../../src/protocol/writer.js';
 import { bool, enumerated, int, message, seq, str, tlv } from './bytes.js';

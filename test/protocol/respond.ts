@@ -1,6 +1,6 @@
 import { encodeControls, encodeResponse } from '../../src/protocol/encode.js';
 import { attributeBytes, nameElement, writeAttributeHead, writeEntryHead } from '../../src/protocol/encode-entry.js';
-import type { ResponseMessage } from '../../src/protocol/messages.js';
+import type { ResponseMessage } from '../../src/protocol/ldap-messages.js';
 import { OCTET_STRING } from '../../src/protocol/tags.js';
 import { elementBytes, Writer } from '../../src/protocol/writer.js';
 

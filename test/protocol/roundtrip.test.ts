@@ -3,7 +3,7 @@ import type { Filter, PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
-import type { RequestMessage } from '../../src/protocol/messages.js';
+import type { RequestMessage } from '../../src/protocol/ldap-messages.js';
 import { opTags } from '../../src/protocol/tags.js';
 import { type Random, seeded } from './random.js';
 import { respond } from './respond.js';

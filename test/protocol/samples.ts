@@ -1,5 +1,5 @@
 import type { Filter } from '../../src/ldap/ldap-types.js';
-import type { Control, Request, RequestMessage, Response, ResponseMessage } from '../../src/protocol/messages.js';
+import type { Control, Request, RequestMessage, Response, ResponseMessage } from '../../src/protocol/ldap-messages.js';
 
 /** Every message, with every optional part present and absent. */
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
-import type { SearchRequest } from '../../src/protocol/messages.js';
+import type { SearchRequest } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { ADMIN, PEOPLE, personDn, type Running, start } from './directory.js';
 import { type Answer, RawClient } from './raw-client.js';

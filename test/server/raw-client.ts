@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { Framer } from '../../src/protocol/framing.js';
-import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/messages.js';
+import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/ldap-messages.js';
 
 type Final = Extract<Response, { code: number }>;
 

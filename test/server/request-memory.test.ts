@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { Budget } from '../../src/server/connection/budget.js';
 import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Request } from '../../src/protocol/messages.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
 import { hold } from '../password/hold.js';
 import { attributes, CHEAP, PEOPLE, personDn, type Running, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';

@@ -5,8 +5,8 @@ import type { Rights } from '../../access/rights.js';
 import type { AccessRules } from '../../access/rule.js';
 import { UNRESTRICTED } from '../../partition/index.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
-import type { OpenDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
+import type { OpenDirectory } from '../open-directory.js';
 
 export const ANONYMOUS = 'anonymous';
 /** Of the best cipher, and of a socket of this machine. */

@@ -5,11 +5,11 @@ import { checkRules } from '../../access/check-rules.js';
 import { parseRules, type RuleFault } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, type Preset, presetText } from '../../access/presets.js';
 import type { AccessRules } from '../../access/rule.js';
-import type { Entry } from '../../partition/model/directory.js';
+import type { Entry } from '../../partition/model/directory-types.js';
 import type { Schema } from '../../schema/index.js';
 import { policyOfEntry } from '../../server/passwords/account-policy.js';
-import type { OpenDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
+import type { OpenDirectory } from '../open-directory.js';
 
 /** Rules as text, and where they come from. */
 export interface RulesText {

@@ -4,8 +4,8 @@ import { type Translation, translate } from '../../access/from-slapd/from-slapd.
 import type { Remark, RemarkKind } from '../../access/from-slapd/report.js';
 import { Schema } from '../../schema/index.js';
 import { addSettingFlags } from '../config/index.js';
-import { readFolders } from '../directory.js';
 import { CliError } from '../exit.js';
+import { readFolders } from '../open-directory.js';
 import { loadSettings } from '../options.js';
 import { WholeFile } from '../whole-file.js';
 

@@ -20,8 +20,8 @@ import {
   rulesOfVersion,
   sizeOf,
 } from '../access/rules-file.js';
-import { askedAttribute, askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted, UsageError } from '../exit.js';
+import { askedAttribute, askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { addFromSlapd } from './access-from-slapd.js';
 

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { ChangesOf } from '../../partition/model/directory.js';
+import type { ChangesOf } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Config, SettingName } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { type Account, readAccount } from './account-report.js';
 

@@ -11,8 +11,8 @@ import {
 } from '../../server/passwords/application-password.js';
 import { Credentials } from '../../server/passwords/credentials.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
-import { askedDn, type OpenDirectory } from '../directory.js';
 import { CliError } from '../exit.js';
+import { askedDn, type OpenDirectory } from '../open-directory.js';
 import { collect } from '../options.js';
 import { modify, onAccount } from './account-command.js';
 

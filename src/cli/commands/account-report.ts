@@ -1,5 +1,5 @@
 import type { AccountState } from '../../partition/model/account-state.js';
-import type { Entry, EntryAttribute } from '../../partition/model/directory.js';
+import type { Entry, EntryAttribute } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isHolding, lockingValues } from '../../server/passwords/account-lock.js';
 import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
@@ -8,8 +8,8 @@ import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js'
 import { changedAt, isLockedOut, isOutsideDates, stateOf } from '../../server/passwords/standing.js';
 import { AccessControl } from '../../server/services/access-control.js';
 import type { Config } from '../../server/settings/index.js';
-import type { OpenDirectory } from '../directory.js';
 import { counted } from '../exit.js';
+import type { OpenDirectory } from '../open-directory.js';
 
 /** An account as commands see it. */
 export interface Account {

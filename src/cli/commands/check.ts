@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Dangling } from '../../partition/index.js';
-import type { Breach } from '../../partition/model/directory.js';
+import type { Breach } from '../../partition/model/directory-types.js';
 import {
   costOf,
   failureCost,
@@ -14,8 +14,8 @@ import {
 } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { damagedPages, RESTORE, refuseDamagedPages } from '../damaged-pages.js';
-import { withDirectory } from '../directory.js';
 import { ExitCode, formatCount } from '../exit.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 import { endWithParent, isReader, readInChild, tellTable } from './check-reader.js';

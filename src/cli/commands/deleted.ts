@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
-import { withDirectory } from '../directory.js';
 import { CliError, counted, formatCount } from '../exit.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const DAY_MS = 86_400_000;

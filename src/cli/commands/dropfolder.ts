@@ -4,9 +4,9 @@ import { dryRun } from '../../dropfolder/dry-run.js';
 import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { policyOf } from '../../server/passwords/passwords.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
 import { createLog } from '../log.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `

@@ -2,9 +2,9 @@ import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/ldap-types.js';
 import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
-import { askedDn, withDirectory } from '../directory.js';
 import { formatCount, UsageError } from '../exit.js';
 import { readFilter, unknownAttributes } from '../filter.js';
+import { askedDn, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const EXAMPLES = `

@@ -6,7 +6,6 @@ import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
 import { addSettingFlags } from '../config/index.js';
 import { refuseDamagedPages } from '../damaged-pages.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
 import { AccountStates } from '../export/account-states.js';
 import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
@@ -14,6 +13,7 @@ import { Losses } from '../export/losses.js';
 import { Output } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
 import { readFilter, requireAttributes } from '../filter.js';
+import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 

@@ -5,8 +5,8 @@ import { splitKeys } from '../../partition/upkeep/regions.js';
 import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { givenSchema, withDirectory } from '../directory.js';
 import { CliError, counted, UsageError } from '../exit.js';
+import { givenSchema, withDirectory } from '../open-directory.js';
 import { collect, directoryCommand, loadSettings, type Settings } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
 

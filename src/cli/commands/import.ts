@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { policyOf } from '../../server/passwords/passwords.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { type OpenDirectory, onTrial, withDirectory } from '../directory.js';
 import { CliError, counted } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
@@ -12,6 +11,7 @@ import { checkRejectsPath, RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
 import { tellInterruption } from '../interruption.js';
+import { type OpenDirectory, onTrial, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
-import { createDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
+import { createDirectory } from '../open-directory.js';
 import { collect, directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
 import { refuseFullFolder } from '../store.js';

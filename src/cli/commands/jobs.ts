@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { disabledStep, type Job, type JobRow, lastRun, nextRun, readJob, runNow } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
-import { withDirectory } from '../directory.js';
 import { CliError, UsageError } from '../exit.js';
 import { jobsOf } from '../jobs.js';
 import { createLog } from '../log.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `

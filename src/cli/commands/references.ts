@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { withDirectory } from '../directory.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const EXAMPLES = `

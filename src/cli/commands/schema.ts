@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
 import { parsed, rulesInForce } from '../access/rules-file.js';
-import { type OpenDirectory, readFolders, withDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
+import { type OpenDirectory, readFolders, withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `

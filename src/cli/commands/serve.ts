@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import { renewCertificate } from '../certificate.js';
-import { openDirectory } from '../directory.js';
 import { UsageError } from '../exit.js';
 import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
 import { whenNpmEnds } from '../npm.js';
+import { openDirectory } from '../open-directory.js';
 import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { withDirectory } from '../directory.js';
 import { CliError, counted, formatCount } from '../exit.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 

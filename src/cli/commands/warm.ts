@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { withDirectory } from '../directory.js';
 import { CliError, formatCount } from '../exit.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 

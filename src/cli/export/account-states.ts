@@ -6,7 +6,7 @@ import { Credentials } from '../../server/passwords/credentials.js';
 import { Policies } from '../../server/passwords/policies.js';
 import { type StateServices, statesOf } from '../../server/request/state-attributes.js';
 import { AccessControl } from '../../server/services/access-control.js';
-import type { OpenDirectory } from '../directory.js';
+import type { OpenDirectory } from '../open-directory.js';
 import type { ExportAttribute } from './entry-attributes.js';
 
 /** A lock that no policy is known to end holds from then on. */

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import { isComputed, type Partition, storeFailureOf } from '../../partition/index.js';
-import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory.js';
+import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory-types.js';
 import type { PasswordPolicy } from '../../password/index.js';
 import { applyChange, type ChangeRecord } from '../../records/apply.js';
 import { ImportedPasswords, PasswordCounts } from '../../records/passwords.js';

@@ -8,10 +8,10 @@ import type { Outcome } from '../../server/words/outcome.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { revivedIdentity } from './identity.js';
-import type { Failure, ThreadOrder, ThreadReport } from './messages.js';
 import { Occupancy } from './occupancy.js';
 import { PieceSource } from './piece-source.js';
 import type { ThreadData } from './thread.js';
+import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
 import { WriteTurns } from './write-turns.js';
 
 const PROGRAM = new URL('./thread.js', import.meta.url);

@@ -6,12 +6,12 @@ import { runErrand } from '../../server/long/errand-run.js';
 import type { Errand, ErrandReply } from '../../server/processes/long-worker.js';
 import { createServices, type Services } from '../../server/services/services.js';
 import type { Maybe } from '../../server/words/maybe.js';
-import { openDirectory } from '../directory.js';
 import { describeError } from '../exit.js';
 import { createLog } from '../log.js';
+import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
 import { revivedIdentity } from './identity.js';
-import type { Failure, ThreadOrder, ThreadReport } from './messages.js';
+import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
 
 /** What `LongThread` gives it. */
 export interface ThreadData {

@@ -5,7 +5,7 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
 import type { Arrival, Member } from './members.js';
-import { sendTo, type WorkerOrder, type WorkerReport } from './messages.js';
+import { sendTo, type WorkerOrder, type WorkerReport } from './worker-messages.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** A worker that does not answer a question in this time is left out. */

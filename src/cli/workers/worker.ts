@@ -3,12 +3,12 @@ import type { Socket } from 'node:net';
 import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import { RowanServer } from '../../server/server.js';
 import { renewCertificate } from '../certificate.js';
-import { openDirectory } from '../directory.js';
 import { describeError } from '../exit.js';
 import { createLog, logUncaught } from '../log.js';
 import { LongThread } from '../long/long-thread.js';
+import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { sendTo, type WorkerOrder, type WorkerReport } from './messages.js';
+import { sendTo, type WorkerOrder, type WorkerReport } from './worker-messages.js';
 
 function report(message: WorkerReport): void {
   sendTo(process, message);

@@ -5,7 +5,7 @@ import type { Maybe, PlanStep } from '../../store/contract.js';
 import { awaitedLater, isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
-import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory.js';
+import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { toLdapError } from '../model/store-errors.js';

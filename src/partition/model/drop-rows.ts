@@ -1,7 +1,7 @@
 import type { Guard, PlanStep, Reader, RowStep, Store } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Also } from './directory.js';
+import type { Also } from './directory-types.js';
 import { META_TABLE } from './tables.js';
 
 /** Rows of table `meta` for files of a drop folder (docs/formats/tables.md): how far a file is, what was refused. */

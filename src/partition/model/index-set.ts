@@ -1,7 +1,7 @@
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { StoreError } from '../../store/store-error.js';
-import type { IndexInfo } from './directory.js';
+import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 

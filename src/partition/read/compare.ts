@@ -4,7 +4,7 @@ import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import { isComputed, isMembership } from '../model/computed.js';
-import type { CompareOptions } from '../model/directory.js';
+import type { CompareOptions } from '../model/directory-types.js';
 import { groupTypes } from '../model/group-rows.js';
 import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';
 import { leaveLong } from '../model/long-work.js';

@@ -1,5 +1,5 @@
 import { isPromise } from '../../store/maybe.js';
-import type { Entry } from '../model/directory.js';
+import type { Entry } from '../model/directory-types.js';
 import { draftFromAttributes } from '../model/draft.js';
 import { looseRow } from '../model/entry-cells.js';
 import { readAllLarge } from '../model/large.js';

@@ -1,7 +1,7 @@
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { PlanStep, RowStep } from '../../store/contract.js';
-import type { Actor } from '../model/directory.js';
+import type { Actor } from '../model/directory-types.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { withoutUid } from '../model/group-rows.js';
 import type { NameChanges } from '../model/name-changes.js';

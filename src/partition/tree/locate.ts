@@ -11,7 +11,7 @@ import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
 import { childId, type NodeCache, ReadNode, ROOT, suffixAt } from './nodes.js';
-import type { SharedState } from './shared.js';
+import type { SharedState } from './shared-state.js';
 
 /** An entry found by its DN. */
 export interface Located {

@@ -1,6 +1,6 @@
 import type { PlanStep } from '../../store/contract.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Breach } from '../model/directory.js';
+import type { Breach } from '../model/directory-types.js';
 import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
 import type { WriteContext } from '../write/context.js';

@@ -3,7 +3,7 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
-import type { Actor, Asked, WriteOptions } from '../model/directory.js';
+import type { Actor, Asked, WriteOptions } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, ROOT_ID } from '../model/tables.js';

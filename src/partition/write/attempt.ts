@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Actor, Also, Asked } from '../model/directory.js';
+import type { Actor, Also, Asked } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { seenError } from '../tree/sight.js';
 import type { Change } from './change.js';

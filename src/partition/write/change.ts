@@ -2,7 +2,7 @@ import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { ChangeOp } from '../model/change-record.js';
-import type { Actor } from '../model/directory.js';
+import type { Actor } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import type { Carried } from './large-ahead.js';

@@ -2,7 +2,7 @@ import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
 import type { CsnClock } from '../model/csn.js';
-import type { Asked } from '../model/directory.js';
+import type { Asked } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { NameChange, NameChanges } from '../model/name-changes.js';
 import type { Node } from '../model/node.js';

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellCounter } from '../../store/row.js';
-import type { Actor, WriteOptions } from '../model/directory.js';
+import type { Actor, WriteOptions } from '../model/directory-types.js';
 import { formRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';
 import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';

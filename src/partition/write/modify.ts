@@ -9,7 +9,7 @@ import type {
   ChangesOf as ModificationsOf,
   ModifyOptions,
   WriteOptions,
-} from '../model/directory.js';
+} from '../model/directory-types.js';
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';

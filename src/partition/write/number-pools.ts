@@ -4,7 +4,7 @@ import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import { readNumbers, takeStep } from '../model/number-rows.js';
 import type { NumberRange } from '../model/value-rules.js';
-import type { SharedState } from '../tree/shared.js';
+import type { SharedState } from '../tree/shared-state.js';
 
 /** Numbers taken at a time where a commit costs round trips: those that are left when a process ends are gaps. */
 const BLOCK = 100n;

@@ -2,7 +2,7 @@ import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Reader } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
-import type { WriteOptions } from '../model/directory.js';
+import type { WriteOptions } from '../model/directory-types.js';
 import type { Draft, DraftAttribute, DraftValue } from '../model/draft.js';
 import { draftFromRow, valueQualifier } from '../model/entry-cells.js';
 import { largeLength, readLarge } from '../model/large.js';

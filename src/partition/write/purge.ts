@@ -2,7 +2,7 @@ import { batchesOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import type { DeletedEntry } from '../model/directory.js';
+import type { DeletedEntry } from '../model/directory-types.js';
 import { fenced, type Piecework } from '../model/piecework.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';

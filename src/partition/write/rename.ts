@@ -4,7 +4,7 @@ import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import type { Actor, WriteOptions } from '../model/directory.js';
+import type { Actor, WriteOptions } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';

@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
-import type { Actor, DeletedEntry } from '../model/directory.js';
+import type { Actor, DeletedEntry } from '../model/directory-types.js';
 import type { Node } from '../model/node.js';
 import { DELETED_TABLE, MASTER_TABLE, parentIdOf, ROOT_ID } from '../model/tables.js';
 import type { WriteContext } from './context.js';

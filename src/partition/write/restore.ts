@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
-import type { Actor } from '../model/directory.js';
+import type { Actor } from '../model/directory-types.js';
 import { draftFromRow } from '../model/entry-cells.js';
 import { formRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';

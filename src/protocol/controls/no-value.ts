@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Control } from '../messages.js';
+import type { Control } from '../ldap-messages.js';
 
 /** For controls defined without a value (ManageDsaIT, RFC 3296 §3): one that has a value is a `protocolError`. */
 export function expectNoValue(control: Control, name: string): void {

@@ -1,8 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { type Admission, Framer } from '../../protocol/framing.js';
+import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
-import type { RequestMessage } from '../../protocol/messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { Services } from '../services/services.js';

@@ -2,8 +2,8 @@ import { LONG_MESSAGE, LONG_QUESTION, MANY_VALUES, SHORT_CHANGE } from '../../pa
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { encodeRequest } from '../../protocol/encode-request.js';
 import type { Frame } from '../../protocol/framing.js';
+import type { AddRequest, ModifyRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
-import type { AddRequest, ModifyRequest, Request, RequestMessage } from '../../protocol/messages.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { Errand } from '../processes/long-worker.js';
 import type { Context } from '../request/context.js';

@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Asker } from '../../partition/read/search-params.js';
-import type { Request } from '../../protocol/messages.js';
+import type { Request } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { Context, SearchReply, Transport } from '../request/context.js';

@@ -2,7 +2,7 @@ import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js
 import { LongWork } from '../../partition/index.js';
 import type { Asker } from '../../partition/read/search-params.js';
 import { encodeResponse, writeResult } from '../../protocol/encode.js';
-import type { Control, Request, RequestMessage } from '../../protocol/messages.js';
+import type { Control, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';

@@ -1,7 +1,7 @@
 import { bufferOf } from '../../ldap/bytes.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
-import type { RequestMessage } from '../../protocol/messages.js';
+import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import { failureOutcome } from '../connection/failure.js';
 import { Operation, type OperationOwner } from '../connection/operation.js';

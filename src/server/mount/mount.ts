@@ -3,7 +3,7 @@ import { type Logger, pino } from 'pino';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Partition } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
-import type { Request } from '../../protocol/messages.js';
+import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { failureOutcome } from '../connection/failure.js';
 import { isEncrypted, strengthOf } from '../connection/tls.js';

@@ -1,7 +1,7 @@
 import ldapjs from 'ldapjs';
 import { decodePagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeResponse } from '../../protocol/decode-response.js';
-import type { Control } from '../../protocol/messages.js';
+import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { context, OCTET_STRING } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';

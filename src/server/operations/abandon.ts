@@ -1,4 +1,4 @@
-import type { AbandonRequest } from '../../protocol/messages.js';
+import type { AbandonRequest } from '../../protocol/ldap-messages.js';
 
 /** What can be abandoned: the operations of one connection that have begun and not ended. */
 export interface Abandonable {

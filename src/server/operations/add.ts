@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { AddRequest } from '../../protocol/messages.js';
+import type { AddRequest } from '../../protocol/ldap-messages.js';
 import { actorOf, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';

@@ -2,7 +2,7 @@ import { ResultCode } from '../../ldap/ldap-error.js';
 import type { FoundRow } from '../../partition/partition.js';
 import { matchingSteps } from '../../password/index.js';
 import type { PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
-import type { BindRequest } from '../../protocol/messages.js';
+import type { BindRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isHolding } from '../passwords/account-lock.js';
 import type { AccountPolicy } from '../passwords/account-policy.js';

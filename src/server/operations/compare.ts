@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { StateAttribute } from '../../partition/model/account-state.js';
 import type { Viewer } from '../../partition/model/viewer.js';
-import type { CompareRequest } from '../../protocol/messages.js';
+import type { CompareRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { requestRights, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';

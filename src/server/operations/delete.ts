@@ -1,4 +1,4 @@
-import type { DeleteRequest } from '../../protocol/messages.js';
+import type { DeleteRequest } from '../../protocol/ldap-messages.js';
 import { actorOf, requireKind } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
 import { clearText, givenAs } from '../../password/index.js';
-import type { ModifyRequest } from '../../protocol/messages.js';
+import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isCredential } from '../passwords/credentials.js';
 import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';

@@ -1,4 +1,4 @@
-import type { Request } from '../../protocol/messages.js';
+import type { Request } from '../../protocol/ldap-messages.js';
 import { isCredential } from '../passwords/credentials.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { refusedByPolicy, resetError } from '../request/password-policy.js';

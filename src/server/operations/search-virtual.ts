@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Virtual } from '../../partition/index.js';
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
-import type { SearchRequest } from '../../protocol/messages.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';

@@ -3,7 +3,7 @@ import type { Viewer } from '../../partition/model/viewer.js';
 import type { SearchOutcome, SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodePagedResults } from '../../protocol/controls/paged-results.js';
-import type { SearchRequest } from '../../protocol/messages.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Beside, ReplyEntry } from '../entry/reply-entry.js';

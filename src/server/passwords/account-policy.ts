@@ -1,4 +1,4 @@
-import type { Entry } from '../../partition/model/directory.js';
+import type { Entry } from '../../partition/model/directory-types.js';
 
 /** A password policy (draft-behera-ldap-password-policy-10 §5.2), compiled. Durations are milliseconds; 0: none. */
 export interface AccountPolicy {

@@ -1,4 +1,4 @@
-import type { Request } from '../../protocol/messages.js';
+import type { Request } from '../../protocol/ldap-messages.js';
 
 /** What one process has counted. Plain data, so that it can go to another one. */
 export interface Counts {

@@ -1,9 +1,9 @@
 import type { Right } from '../../access/right.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Access, Asked, MetEntry, Moved } from '../../partition/model/directory.js';
+import type { Access, Asked, MetEntry, Moved } from '../../partition/model/directory-types.js';
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { Source } from '../../password/index.js';
-import type { Request } from '../../protocol/messages.js';
+import type { Request } from '../../protocol/ldap-messages.js';
 import type { ServedActor } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session, SessionRights } from '../words/session.js';

@@ -1,5 +1,5 @@
 import type { Hit } from '../../partition/read/sink.js';
-import type { SearchRequest } from '../../protocol/messages.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Beside } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { chain, type Maybe } from '../words/maybe.js';

@@ -1,11 +1,11 @@
 import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type Right, rightSet, rightsIn } from '../../access/right.js';
 import type { RightReason, Rights } from '../../access/rights.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { MetEntry } from '../../partition/model/directory.js';
+import type { MetEntry } from '../../partition/model/directory-types.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeAttribute } from '../../protocol/encode.js';
-import type { SearchRequest } from '../../protocol/messages.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { printable } from '../words/printable.js';

@@ -1,5 +1,5 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { KeptChanges, Target } from '../../partition/model/directory.js';
+import type { KeptChanges, Target } from '../../partition/model/directory-types.js';
 import type { Matches } from '../../password/index.js';
 import type { RowCredentials } from '../passwords/credentials.js';
 import { keptWith } from '../passwords/kept-attributes.js';

@@ -1,5 +1,5 @@
 import { encodePasswordPolicy, type PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
-import type { Control } from '../../protocol/messages.js';
+import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { PolicyRefusal } from '../passwords/policy-refusal.js';
 import { type Outcome, outcomeOf } from '../words/outcome.js';

@@ -2,7 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Partition } from '../../partition/index.js';
 import { encodeRequest } from '../../protocol/encode-request.js';
-import type { SearchRequest } from '../../protocol/messages.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 
 /** Where a paged search goes on. */

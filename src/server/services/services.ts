@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
-import type { Access, Actor } from '../../partition/model/directory.js';
+import type { Access, Actor } from '../../partition/model/directory-types.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';

@@ -1,4 +1,4 @@
-import type { DirectorySettings } from '../../partition/model/directory.js';
+import type { DirectorySettings } from '../../partition/model/directory-types.js';
 import { ExtendedOid, FeatureOid } from '../../protocol/oids.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Config } from '../settings/index.js';

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
-import type { Control, Request } from '../../protocol/messages.js';
+import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { printable } from './printable.js';
 

@@ -1,5 +1,5 @@
 import { type LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
-import type { Control, Result } from '../../protocol/messages.js';
+import type { Control, Result } from '../../protocol/ldap-messages.js';
 
 /** How an operation ends: its LDAPResult and what the response carries beside it. */
 export interface Outcome extends Result {

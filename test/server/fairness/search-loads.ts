@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Filter } from '../../../src/ldap/ldap-types.js';
 import { decodePagedResults, encodePagedResults } from '../../../src/protocol/controls/paged-results.js';
-import type { SearchRequest } from '../../../src/protocol/messages.js';
+import type { SearchRequest } from '../../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../../src/protocol/oids.js';
 import { PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { type RawClient, searchRequest } from '../raw-client.js';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Modification } from '../../../src/ldap/ldap-types.js';
-import type { Request } from '../../../src/protocol/messages.js';
+import type { Request } from '../../../src/protocol/ldap-messages.js';
 import { ADMIN, PASSWORD, PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { attributes } from '../directory.js';
 import type { RawClient } from '../raw-client.js';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { keysOf } from '../../../store/batches.js';
 import type { KeyRange } from '../../../store/contract.js';
 import { keyAfter } from '../../../store/tables.js';
-import type { Breach } from '../../model/directory.js';
+import type { Breach } from '../../model/directory-types.js';
 import { isComplete } from '../../model/index-set.js';
 import type { Piecework } from '../../model/piecework.js';
 import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';

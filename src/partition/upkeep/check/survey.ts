@@ -2,13 +2,13 @@ import type { Batch, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../s
 import { isPromise } from '../../../store/maybe.js';
 import { counterBytes } from '../../../store/row.js';
 import type { StoreError } from '../../../store/store-error.js';
-import type { Breach } from '../../model/directory.js';
+import type { Breach } from '../../model/directory-types.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
 import { isDamage } from '../../model/store-errors.js';
 import { MASTER, MASTER_TABLE, PURGE_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import type { ValueRules } from '../../model/value-rules.js';
-import { type SharedRow, sharedGuard } from '../../tree/shared.js';
+import { type SharedRow, sharedGuard } from '../../tree/shared-state.js';
 import type { WriteContext } from '../../write/context.js';
 import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';

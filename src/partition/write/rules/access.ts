@@ -3,7 +3,7 @@ import type { Maybe } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import { StoreError } from '../../../store/store-error.js';
-import type { Access, AttributeChange, MetEntry } from '../../model/directory.js';
+import type { Access, AttributeChange, MetEntry } from '../../model/directory-types.js';
 import type { Draft } from '../../model/draft.js';
 import { looseRow } from '../../model/entry-cells.js';
 import type { Node } from '../../model/node.js';

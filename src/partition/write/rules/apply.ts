@@ -1,6 +1,6 @@
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
-import type { Asked } from '../../model/directory.js';
+import type { Asked } from '../../model/directory-types.js';
 import type { Change } from '../change.js';
 import type { Target, Verdict, WriteContext } from '../context.js';
 

@@ -2,7 +2,7 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { AttributeType } from '../../../schema/schema-types.js';
 import { isComputed } from '../../model/computed.js';
 import { generalizedTime } from '../../model/csn.js';
-import type { Actor } from '../../model/directory.js';
+import type { Actor } from '../../model/directory-types.js';
 import type { Draft } from '../../model/draft.js';
 import { ENTRY_UUID_OID } from '../../model/index-set.js';
 import { textBytes } from '../../model/texts.js';

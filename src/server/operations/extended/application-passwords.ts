@@ -1,14 +1,14 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
 import { generalizedTime } from '../../../partition/model/csn.js';
-import type { KeptChanges, Target } from '../../../partition/model/directory.js';
+import type { KeptChanges, Target } from '../../../partition/model/directory-types.js';
 import {
   type ApplicationPasswordFields,
   decodeApplicationPasswords,
   encodeAddedPassword,
   encodeListedPasswords,
 } from '../../../protocol/extended/application-passwords.js';
-import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { generalizedTimeMs } from '../../../schema/time.js';
 import {

@@ -1,5 +1,5 @@
 import { decodeCancel } from '../../../protocol/extended/cancel.js';
-import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Context } from '../../request/context.js';
 import { chain, type Maybe } from '../../words/maybe.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';

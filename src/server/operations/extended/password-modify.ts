@@ -6,7 +6,7 @@ import {
   encodeGeneratedPassword,
   type PasswordModify,
 } from '../../../protocol/extended/password-modify.js';
-import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { KEPT_WITH_PASSWORDS } from '../../passwords/kept-attributes.js';
 import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';

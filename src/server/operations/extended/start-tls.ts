@@ -1,5 +1,5 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
-import type { ExtendedRequest } from '../../../protocol/messages.js';
+import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
 import type { Context } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';

@@ -5,7 +5,7 @@ import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Addition, Appended, Mark, PlanRecord, RowChange } from './codec.js';
 import { type Group, MAX_KEY, rowId } from './groups.js';
-import { sums } from './shared.js';
+import { sums } from './shared-rows.js';
 import { STEP } from './tickets.js';
 
 /**

@@ -12,7 +12,7 @@ import { additions, cellId, evaluate, type Seen } from './evaluate.js';
 import { appendCount, type Group, gate, groupSteps } from './groups.js';
 import { type Conflict, type LockedRow, readLock } from './locks.js';
 import type { Session } from './session.js';
-import { SharedRow } from './shared.js';
+import { SharedRow } from './shared-rows.js';
 import type { Turn } from './turns.js';
 import { Fenced } from './writer.js';
 

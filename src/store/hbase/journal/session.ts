@@ -16,7 +16,7 @@ import {
   removeHolders,
   TOGETHER,
 } from './locks.js';
-import { type SharedRow, SharedRows } from './shared.js';
+import { type SharedRow, SharedRows } from './shared-rows.js';
 import type { Tickets } from './tickets.js';
 import { Turn, Turns } from './turns.js';
 import { VacantLocks } from './vacant-locks.js';

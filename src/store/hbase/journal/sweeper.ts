@@ -10,7 +10,7 @@ import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, shar
 import { rowId } from './groups.js';
 import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
 import { lockIn, removeEverywhere } from './locks.js';
-import { counted } from './shared.js';
+import { counted } from './shared-rows.js';
 import { takeBack } from './take-back.js';
 import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';

@@ -8,7 +8,7 @@ import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
-import type { DirectorySettings } from '../model/directory.js';
+import type { DirectorySettings } from '../model/directory-types.js';
 import { NO_GROUPS_STEP } from '../model/group-rows.js';
 import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
