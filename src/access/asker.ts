@@ -2,32 +2,32 @@ import { BlockList } from 'node:net';
 import type { Dn } from '../schema/schema-types.js';
 import type { Network, Who } from './rule.js';
 
-/** By which somebody binds: the own password, or an application password. */
+/** Ways to bind: with the account's own password or with an application password. */
 export const MECHANISMS = ['simple', 'application'] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
-/** Who asks, and by what way: all that rules look at but for the entry. */
+/** The identity and the connection of a client: everything that rules check apart from the entry. */
 export interface Asker {
-  /** Undefined: anonymous. */
+  /** The bound user; undefined: anonymous. */
   readonly user: { readonly id: Buffer; readonly dn: Dn } | undefined;
-  /** Address of the client; undefined: this machine, without one. */
+  /** IP address of the client; undefined for a local socket. */
   readonly address: string | undefined;
-  /** Bits of the cipher; 256 on a socket of this machine. */
+  /** Strength of the cipher in bits; 256 for a local socket. */
   readonly strength: number;
-  /** By which the client has bound; undefined: it has not. */
+  /** How the client has bound; undefined: not bound. */
   readonly mechanism: Mechanism | undefined;
-  /** Nobody listens in: TLS, or a socket of this machine. */
+  /** Whether nobody can eavesdrop on the connection: TLS or a local socket. */
   readonly confidential: boolean;
 }
 
-/** Whether the one who asks is in a group; asked of groups that rules name. */
+/** Whether the asker is a member of the group. Called for groups that rules name. */
 export type InGroup = (group: Dn) => boolean;
 
-/** What is left of `Who` when it is known who asks: yes, no, or it depends on the entry. */
+/** The result of a `Who` clause for a known asker: true, false, or a test of the entry. */
 export type Decided = boolean | EntryTest;
 
 export interface EntryTest {
-  /** One of what follows. */
+  /** Exactly one field is set. */
   readonly self?: true;
   readonly attribute?: NonNullable<Who['attribute']>;
   readonly all?: readonly EntryTest[];
@@ -61,7 +61,7 @@ export function decide(who: Who, asker: Asker, inGroup: InGroup): Decided {
   return rest.length === 0 ? true : rest.length === 1 ? rest[0]! : { all: rest };
 }
 
-/** Whether a DN is another, or lies below it. */
+/** Whether `dn` equals `above` or lies below it. */
 export function isAtOrBelow(dn: Dn, above: Dn): boolean {
   const from = dn.rdns.length - above.rdns.length;
   return from >= 0 && above.rdns.every((rdn, i) => rdn.norm.equals(dn.rdns[from + i]!.norm));
@@ -69,7 +69,7 @@ export function isAtOrBelow(dn: Dn, above: Dn): boolean {
 
 const lists = new WeakMap<Network, BlockList>();
 
-/** Whether the address is in one of the networks; undefined, this machine without one, is in none. */
+/** Whether the address is in one of the networks. An undefined address (local socket) is in none. */
 export function inNetworks(address: string | undefined, networks: readonly Network[]): boolean {
   if (address === undefined) return false;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);

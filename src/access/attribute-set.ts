@@ -2,7 +2,9 @@ import { descriptionMatches } from '../schema/describer.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
 import type { AttributeSet } from './rule.js';
 
-/** What a rule is about that names no attributes: all but secrets, the entry, and what comes below it. */
+/**
+ * The attribute set of rules without `attributes`: all attributes except secrets, the entry itself, and its children.
+ */
 export const ALL_ATTRIBUTES: AttributeSet = {
   entry: true,
   children: true,
@@ -12,12 +14,12 @@ export const ALL_ATTRIBUTES: AttributeSet = {
   descriptions: [],
 };
 
-/** Secrets that the server alone writes are for it alone: no rule gives them to anybody. */
+/** Whether the attribute is a secret that only the server writes. No rule can grant rights on such an attribute. */
 export function isServersSecret({ secret, noUserModification }: AttributeType): boolean {
   return secret && noUserModification;
 }
 
-/** Whether the attribute is among them. Secrets are by their name alone. */
+/** Whether the set contains the attribute. A secret has to be named explicitly. */
 export function covers(set: AttributeSet, description: AttributeDescription): boolean {
   const { type } = description;
   if (isServersSecret(type)) return false;
@@ -27,7 +29,7 @@ export function covers(set: AttributeSet, description: AttributeDescription): bo
   return (type.operational ? set.operational : set.user) || set.types.has(type);
 }
 
-/** Whether all attributes but secrets are among them. */
+/** Whether the set contains all attributes except secrets. */
 export function coversAll(set: AttributeSet): boolean {
   return set.user && set.operational;
 }

@@ -6,19 +6,19 @@ import type { RuleFault } from './marked-yaml.js';
 import { inOrder, weight } from './policy-choice.js';
 import type { AccessRules, PolicyRule, Target, Who } from './rule.js';
 
-/** What a directory says to rules that are right as they are written. */
+/** Result of checking parsed rules against a directory. */
 export interface CheckedRules {
   readonly faults: readonly RuleFault[];
-  /** What may be meant so: entries that are not there, or not yet. */
+  /** Suspicious rules that may be intended, such as rules about entries that do not exist yet. */
   readonly warnings: readonly RuleFault[];
 }
 
 type Checkable = Pick<Partition, 'findRow' | 'readById' | 'suffixes' | 'settings' | 'schema' | 'context'>;
 
-/** OIDs of member, uniqueMember, memberURL: what makes an entry a group. */
+/** OIDs of member, uniqueMember and memberURL: an entry with one of these attributes is a group. */
 const MEMBERS = new Set(['2.5.4.31', '2.5.4.50', '2.16.840.1.113730.3.1.198']);
 
-/** Compares rules with the entries and suffixes of a directory. */
+/** Checks rules against the entries and suffixes of a directory. */
 export async function checkRules(
   rules: AccessRules,
   partition: Checkable,
@@ -44,7 +44,7 @@ export async function checkRules(
   return check;
 }
 
-/** What an entry is to who asks for a group. */
+/** What the directory has at a DN: no entry, an entry, or an entry with group members. */
 type Found = 'missing' | 'entry' | 'group';
 
 class Check implements CheckedRules {
@@ -115,7 +115,10 @@ class Check implements CheckedRules {
       this.#fault(`'${dn.text}' is no password policy; it needs the class pwdPolicy and pwdAttribute: userPassword`);
   }
 
-  /** What never holds is a fault; where the name alone decides, that is said. */
+  /**
+   * Reports password policy rules that never apply as faults, and rules whose order is decided by their names alone as
+   * warnings.
+   */
   order(rules: readonly PolicyRule[]): void {
     const ofKind = new Map<string, PolicyRule>();
     const exactly = new Map<string, PolicyRule>();
@@ -142,12 +145,12 @@ class Check implements CheckedRules {
     return this.#partition.suffixes.some((suffix) => isAtOrBelow(dn, suffix));
   }
 
-  /** Whether entries of the directory can lie there or below. */
+  /** Whether entries of the directory can be at or below the DN. */
   #holdsEntriesOf(dn: Dn): boolean {
     return this.#isBelowSuffix(dn) || this.#partition.suffixes.some((suffix) => isAtOrBelow(suffix, dn));
   }
 
-  /** Whether a place above the suffixes has one of them in it. */
+  /** Whether a scope with a base above the suffixes contains a suffix. */
   #isAbout(scope: 'base' | 'one' | 'subtree', base: Dn): boolean {
     if (this.#isBelowSuffix(base)) return true;
     const below = this.#partition.suffixes.filter((suffix) => isAtOrBelow(suffix, base));
@@ -155,7 +158,7 @@ class Check implements CheckedRules {
     return scope === 'subtree' && below.length > 0;
   }
 
-  /** Rules name the same entries again and again. */
+  /** Looks up a DN. The result is cached, because rules name the same entries repeatedly. */
   async #find(dn: Dn): Promise<Found> {
     const key = dn.norm.toString('latin1');
     let found = this.#known.get(key);
@@ -178,12 +181,12 @@ function textOf(dn: Dn | undefined): string {
   return dn ? dn.norm.toString('latin1') : '';
 }
 
-/** One for each list of texts. */
+/** An unambiguous map key for a list of texts. */
 function keyOf(texts: readonly string[] = []): string {
   return JSON.stringify(texts);
 }
 
-/** Types below these do, too. */
+/** Whether the type or one of its supertypes is in `MEMBERS`. */
 function namesMembers(type: AttributeType | undefined): boolean {
   return type !== undefined && (MEMBERS.has(type.oid) || namesMembers(type.superior));
 }

@@ -9,31 +9,31 @@ import { PolicyChoice } from './policy-choice.js';
 import { Rights } from './rights.js';
 import type { AccessRules, Limits, Who } from './rule.js';
 
-/** What compiling rules takes of a directory. */
+/** The parts of a directory that compiled rules need. */
 export interface Ground {
   readonly suffixes: readonly Dn[];
   readonly compiler: FilterCompiler;
-  /** For use within one call. */
+  /** Reader whose state is valid within one call only. */
   readonly reader: EntryReader;
 }
 
-/** What one who asks may do. */
+/** Rights and limits of one asker. */
 export interface Entitled {
   readonly rights: Rights;
   readonly limits: Limits;
 }
 
-/** A set of rules, ready to be asked by whom and for what. */
+/** A compiled set of rules. `entitle` evaluates it for one asker. */
 export class CompiledAccess {
   readonly version: number;
-  /** Groups that rules name: who is in them has to be known. */
+  /** Groups named by rules and limits: membership in these has to be looked up for each asker. */
   readonly groups: readonly Dn[];
   readonly passwordPolicies: PolicyChoice;
   readonly #rules: AccessRules;
   readonly #compiled: readonly CompiledRule[];
   readonly #places: Places;
   readonly #ground: Ground;
-  /** Who is in these. Another set of rules begins with none. */
+  /** Cached memberships in `groups`. Every new set of rules starts with an empty cache. */
   readonly known = new KnownGroups();
 
   constructor(version: number, rules: AccessRules, ground: Ground) {
@@ -53,7 +53,7 @@ export class CompiledAccess {
     return { rights, limits: this.#limitsOf(asker, inGroup) };
   }
 
-  /** Of several limits that hold for who asks the widest counts. */
+  /** Merges the limits that apply to the asker: the widest value wins. */
   #limitsOf(asker: Asker, inGroup: InGroup): Limits {
     const held: Record<string, number> = {};
     for (const { who, limits } of this.#rules.limits) {
@@ -64,7 +64,7 @@ export class CompiledAccess {
   }
 }
 
-/** 0 is without limit. */
+/** The wider of two limits; 0 means no limit. */
 function wider(a: number, b: number): number {
   return a === 0 || b === 0 ? 0 : Math.max(a, b);
 }

@@ -15,10 +15,10 @@ import type { Asker, EntryTest } from './asker.js';
 import { NO_RIGHTS } from './right.js';
 import type { AccessRule } from './rule.js';
 
-/** Whether a rule holds for an entry at hand, as far as that depends on more than its place. */
+/** Whether a rule applies to an entry. The place of the entry has been checked before. */
 export type Condition = (entry: Viewed) => boolean;
 
-/** A rule with its filters compiled. */
+/** A rule with compiled filters. */
 export interface CompiledRule {
   readonly rule: AccessRule;
   readonly filters: readonly CompiledFilter[] | undefined;
@@ -29,7 +29,7 @@ export function compileRule(compiler: FilterCompiler, rule: AccessRule): Compile
   return { rule, filters };
 }
 
-/** Of a rule for who asks; undefined where it holds for all entries at its places. */
+/** The condition of a rule for one asker; undefined if the rule applies to all entries at its places. */
 export function conditionOf(
   { rule, filters }: CompiledRule,
   test: EntryTest | undefined,
@@ -43,8 +43,8 @@ export function conditionOf(
 }
 
 /**
- * One of the filters is true. Of a denial it is enough that one is not false, or that the entry has values which are
- * not looked into, being too long for its row.
+ * A condition that holds if one of the filters is true. For a rule that denies, one filter that is not false suffices,
+ * and so does an entry with large values outside its row, which filters cannot read.
  */
 export function filterCondition(
   filters: readonly CompiledFilter[],
@@ -73,7 +73,7 @@ function testCondition(test: EntryTest, asker: Asker, reader: EntryReader): Cond
   return (entry) => !inner(entry);
 }
 
-/** Whether one of the attributes has the DN among its values. */
+/** Whether one of the attributes contains the DN. */
 function points(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeType>, norm: Buffer): boolean {
   reader.read(row);
   for (let i = 0; i < reader.count; i++) {
@@ -85,7 +85,7 @@ function points(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeTy
   return false;
 }
 
-/** Types whose values the rule looks at in entries. */
+/** Adds to `into` the types whose values the rule reads in entries. */
 export function lookedInto({ rule, filters }: CompiledRule, into: Set<AttributeType>): void {
   const visit = (filter: CompiledFilter): void => {
     if (filter.kind === 'term') for (const type of filter.types) into.add(type);

@@ -1,19 +1,19 @@
 import { BoundedMap } from '../cache/bounded-map.js';
 
 const MOST = 10_000;
-/** Who is in more groups is asked for each time. */
+/** Memberships of a user in more groups than this are not cached. */
 const MOST_GROUPS = 32;
 
 /**
- * In which groups somebody is, of those that rules name, in the groups as they are since one version: where rules name
- * groups, that is most of what rights cost. The rights themselves are made anew for each session: kept for some
- * thousand users they cost the garbage collector more than they spare.
+ * Caches which of the groups named in rules a user belongs to, for one version of the group data. Where rules name
+ * groups, these lookups are most of the cost of computing rights. The rights themselves are computed for each session:
+ * kept for some thousand users they cost more in garbage collection than they save.
  */
 export class KnownGroups {
   readonly #of = new BoundedMap<string, ReadonlySet<string>>(MOST);
   #version: bigint | undefined;
 
-  /** `member`: what tells the entry from others and from what it was before, name and version. */
+  /** `member` identifies the user's entry in its current state, by name and version. */
   get(version: bigint, member: string): ReadonlySet<string> | undefined {
     return version === this.#version ? this.#of.get(member) : undefined;
   }

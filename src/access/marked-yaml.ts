@@ -1,15 +1,15 @@
 import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar, visit } from 'yaml';
 import { didYouMean, shown } from '../schema/suggest.js';
 
-/** Something that is wrong in a file of rules. */
+/** An error in a rules file. */
 export interface RuleFault {
-  /** Of the file, from 1. */
+  /** Line in the file, from 1. */
   readonly line: number;
-  /** What is wrong, and what to do. */
+  /** The problem and its remedy. */
   readonly message: string;
 }
 
-/** A key of a map with its value, which is there. */
+/** A key of a map and its value, which is never null. */
 export interface Field {
   readonly key: string;
   readonly line: number;
@@ -18,7 +18,7 @@ export interface Field {
 
 export type Fields = ReadonlyMap<string, Field>;
 
-/** One text of a file. */
+/** A text and its line in the file. */
 export interface MarkedText {
   readonly text: string;
   readonly line: number;
@@ -27,18 +27,18 @@ export interface MarkedText {
 const NOTHING: Fields = new Map();
 const MAX_BYTES = 1024 * 1024;
 
-/** What YAML says of `[*]` and `[@person]` is of little help to who does not know YAML. */
+/** Hints for `[*]` and `[@person]`, where the messages of the YAML parser do not help users who do not know YAML. */
 const QUOTES: Readonly<Record<string, string>> = {
   BAD_ALIAS: '; put "*" into quotes',
   BAD_SCALAR_START: '; put "@class" into quotes',
 };
 
-/** A YAML file that is read node by node. What is wrong is gathered, with its line. */
+/** Reads a YAML file node by node and collects faults with their lines. */
 export class MarkedYaml {
   readonly faults: RuleFault[] = [];
-  /** Undefined where the text is no YAML, or empty. */
+  /** Undefined if the text is not valid YAML or is empty. */
   readonly root: Node | undefined;
-  /** What the faults are about: goes ahead of each. */
+  /** Prefix of the messages of further faults: the item that they concern. */
   subject = '';
   readonly #lines = new LineCounter();
 
@@ -68,10 +68,13 @@ export class MarkedYaml {
     return document;
   }
 
-  /** Undefined where the package has no stack left, which it throws or tells. */
+  /**
+   * Parses the text. Returns undefined if the `yaml` package runs out of stack, which it reports by an exception or as
+   * an error of the document.
+   */
   #parsed(text: string): Document.Parsed | undefined {
     try {
-      // Keys that are there twice are told by `fields`: the package takes a time that grows with their square.
+      // `fields` reports duplicate keys. The check of the package takes time quadratic in the number of keys.
       const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });
       return document.errors.some(({ code }) => code === 'RESOURCE_EXHAUSTION') ? undefined : document;
     } catch (error) {
@@ -92,12 +95,12 @@ export class MarkedYaml {
     this.faults.push({ line, message: this.subject === '' ? message : `${this.subject}: ${message}` });
   }
 
-  /** In the order of the file. */
+  /** Faults in the order of the file. */
   sortedFaults(): readonly RuleFault[] {
     return this.faults.sort((a, b) => a.line - b.line);
   }
 
-  /** The keys of a map, those that are known and have a value. */
+  /** The known keys of a map that have a value. Reports all other keys as faults. */
   fields(node: Node, what: string, known: readonly string[]): Fields {
     if (!isMap(node)) {
       this.fault(this.line(node), `${what} has to be made of keys: ${known.join(', ')}`);
@@ -137,7 +140,7 @@ export class MarkedYaml {
     this.fault(line, `the list of '${key}' is empty and holds for nothing; leave '${key}' away, or name something`);
   }
 
-  /** One text, or a list of texts. */
+  /** The texts of a value that is one text or a list of texts. */
   texts({ key, line, value }: Field): MarkedText[] {
     if (!isSeq(value)) return this.#texts(key, [value]);
     if (value.items.length === 0) this.#empty(line, key);
@@ -153,7 +156,7 @@ export class MarkedYaml {
     return found;
   }
 
-  /** As `texts`. DNs in brackets without quotes are refused: YAML parts the list at their commas. */
+  /** Like `texts`, but refuses unquoted DNs in brackets, because YAML splits such a list at the commas of the DNs. */
   dnTexts(field: Field): MarkedText[] {
     const { key, line, value } = field;
     if (isSeq(value) && value.flow && value.items.length > 1 && value.items.some((item) => isPlain(item as Node))) {

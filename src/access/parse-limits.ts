@@ -4,7 +4,7 @@ import type { Field, Fields, MarkedYaml } from './marked-yaml.js';
 import type { WhoReader } from './parse-who.js';
 import type { LimitRule, Limits, Who } from './rule.js';
 
-/** Most that each may be; 0 is without limit, which there is none for requests in flight. */
+/** The largest value of each limit. 0 means no limit, except for `inFlight`, which starts at 1. */
 const MOST: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
   sizeLimit: 2_147_483_647,
   lookLimit: 2_147_483_647,
@@ -15,7 +15,7 @@ const MOST_SECONDS = 86_400;
 const KEYS = ['name', 'who', 'sizeLimit', 'timeLimit', 'lookLimit', 'pageSize', 'inFlight'];
 const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** Reads what somebody may ask for at most. */
+/** Parses the limits of a rules file. */
 export class LimitsReader {
   readonly #yaml: MarkedYaml;
   readonly #who: WhoReader;

@@ -3,7 +3,7 @@ import type { Network } from './rule.js';
 
 const FORMS = '10.1.2.3, 10.0.0.0/8, 2001:db8::1 or 2001:db8::/32';
 
-/** An address, or those that share its first bits; of a text that is none what is wrong with it. */
+/** Parses an IP address or a network in CIDR notation. Returns an error message if the text is neither. */
 export function parseNetwork(text: string): Network | string {
   const [address = '', bits, ...more] = text.split('/');
   const version = address.includes('%') ? 0 : isIP(address);

@@ -9,7 +9,7 @@ import type { PolicyRule } from './rule.js';
 const KEYS = ['name', 'policy', 'to', 'group'];
 const TO_KEYS = ['subtree', 'filter'];
 
-/** Reads which accounts have which password policy. */
+/** Parses the assignments of password policies to accounts. */
 export class PoliciesReader {
   readonly #yaml: MarkedYaml;
   readonly #schema: Schema;
@@ -48,5 +48,5 @@ export class PoliciesReader {
   }
 }
 
-/** Where there is a fault. */
+/** Placeholder for a policy DN that has a fault. */
 const NOWHERE: Dn = { rdns: [], text: '', norm: Buffer.alloc(0) };

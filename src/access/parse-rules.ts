@@ -14,7 +14,7 @@ import type { AccessRule, AccessRules, AttributeSet } from './rule.js';
 export type { RuleFault } from './marked-yaml.js';
 
 export interface ParsedRules {
-  /** Undefined where there are faults. */
+  /** Undefined if there are faults. */
   readonly rules: AccessRules | undefined;
   /** In the order of the file. */
   readonly faults: readonly RuleFault[];
@@ -25,7 +25,7 @@ const RULE_KEYS = ['name', 'who', 'to', 'allow', 'deny'];
 const MAX_RULES = 10_000;
 const MAX_NAME = 200;
 
-/** Reads a file of access rules (docs/access.md). */
+/** Parses a file of access rules (docs/access.md). */
 export function parseRules(text: string, schema: Schema): ParsedRules {
   const yaml = new MarkedYaml(text);
   const rules = yaml.faults.length > 0 ? undefined : new RulesReader(yaml, schema).read();
@@ -64,7 +64,7 @@ class RulesReader {
     };
   }
 
-  /** Reads the items of a list, each of which has a name of its own. */
+  /** Parses the items of a list. Each item needs a name that is unique in the list. */
   #each<T>(
     field: Field | undefined,
     what: 'rule' | 'limit' | 'password policy',
@@ -86,7 +86,10 @@ class RulesReader {
     return found;
   }
 
-  /** From now on faults are told under the name. `instead`: where it has none; '' where it needs one. */
+  /**
+   * Reads the name of an item. Messages of further faults begin with this name. `instead` is the name of an item that
+   * has none; '' if a name is required.
+   */
   #name(node: Node, what: string, instead: string, lines: Map<string, number>): string {
     const name = isMap(node) ? node.get('name', true) : undefined;
     if (!isMap(node) || !name) {
@@ -128,7 +131,10 @@ class RulesReader {
     this.#yaml.fault(line, `'${names}' is both allowed and denied; deny wins, so take it out of one`);
   }
 
-  /** What fits the attributes is told where these are without fault. */
+  /**
+   * Parses a list of rights. `about` holds the attributes of the rule, or undefined if these have faults: then the
+   * check of rights against attributes is skipped.
+   */
   #rights(field: Field | undefined, about: AttributeSet | undefined): RightSet {
     if (!field) return NO_RIGHTS;
     let set = NO_RIGHTS;

@@ -18,7 +18,7 @@ const KEYS: readonly string[] = [...SCOPES, 'filter', 'attributes'];
 
 export const EVERYTHING: Target = { attributes: ALL_ATTRIBUTES };
 
-/** Reads what of the directory a rule is about. */
+/** Parses the `to` clause of a rule: the entries and attributes that the rule covers. */
 export class TargetReader {
   readonly #yaml: MarkedYaml;
   readonly #schema: Schema;
@@ -104,7 +104,7 @@ export class TargetReader {
     };
   }
 
-  /** Those of a class that are no secrets. */
+  /** The attributes of an object class that are not secrets. */
   #class(name: string, line: number): readonly AttributeType[] {
     const all = this.#schema.expandClass(name);
     if (all) return all.filter(({ secret }) => !secret);

@@ -24,14 +24,14 @@ const KEYS = [
   'not',
 ] as const;
 
-/** Those that hold for nobody who has not bound. */
+/** Keys that never match an anonymous client. */
 const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
 const MAX_DEPTH = 8;
-/** Of the strongest cipher there is. */
+/** Bits of the strongest cipher. */
 const MAX_STRENGTH = 256;
 const DN_SYNTAXES = ['1.3.6.1.4.1.1466.115.121.1.12', '1.3.6.1.4.1.1466.115.121.1.34'];
 
-/** Reads who asks. */
+/** Parses `who` clauses. */
 export class WhoReader {
   readonly #yaml: MarkedYaml;
   readonly #schema: Schema;
@@ -41,7 +41,7 @@ export class WhoReader {
     this.#schema = schema;
   }
 
-  /** Of a rule or a limit that begins at the line. */
+  /** `line` is the line of the rule or limit, for the message about a missing clause. */
   read(field: Field | undefined, line: number): Who {
     if (field) return this.#read(field.value, 0);
     this.#yaml.fault(line, "it does not say who; 'who: { users: true }' is whoever has bound, 'who: {}' everybody");
@@ -114,7 +114,7 @@ export class WhoReader {
     return {};
   }
 
-  /** Nobody is what the keys exclude together. */
+  /** Reports clauses that match nobody because their keys exclude each other. */
   #checkIsSomebody(fields: Fields, { not }: Who): void {
     const anonymous = fields.get('anonymous');
     const other = anonymous && OF_USERS.find((key) => fields.has(key));
@@ -132,7 +132,7 @@ export class WhoReader {
   }
 }
 
-/** The DNs of a key, those that are DNs. */
+/** The valid DNs of a key's value. */
 export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonly Dn[] {
   return yaml.dnTexts(field).flatMap(({ text, line }) => {
     const dn = attempt(yaml, line, () => schema.parseDn(text), `'${shown(text)}': `);
@@ -140,7 +140,7 @@ export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonl
   });
 }
 
-/** Undefined, and a fault, where what is named is none. */
+/** Runs `work`. An LdapError becomes a fault, and the function returns undefined. */
 export function attempt<T>(yaml: MarkedYaml, line: number, work: () => T, ahead = ''): T | undefined {
   try {
     return work();

@@ -5,14 +5,14 @@ import type { Dn } from '../schema/schema-types.js';
 import { isAtOrBelow } from './asker.js';
 import type { AccessRule } from './rule.js';
 
-/** Rules that hold at one place, by their numbers, rising. One object for each set that is alike. */
+/** The rules that apply at a place, by number in ascending order. Equal sets are one object. */
 export interface RuleSet {
-  /** Small, dense. */
+  /** Index of the set: small and dense. */
   readonly number: number;
   readonly rules: readonly number[];
 }
 
-/** A name that rules are about, and those below it. */
+/** A name in the tree of the names that rules mention. */
 class Name {
   readonly below = new Map<string, Name>();
   readonly base: number[] = [];
@@ -20,15 +20,15 @@ class Name {
   readonly subtree: number[] = [];
 }
 
-/** What holds at an entry's place. */
+/** The rule sets at and below an entry. */
 export interface Place {
-  /** Of the entry itself. */
+  /** For the entry itself. */
   readonly own: RuleSet;
-  /** Of entries right below it, but for those that rules name. */
+  /** For children of the entry that no rule names. */
   readonly children: RuleSet;
-  /** Of entries right below it that rules name, by their normalized RDN (cut, Latin-1). */
+  /** For children of the entry that rules name, by normalized RDN (truncated, Latin-1). */
   readonly named: ReadonlyMap<string, RuleSet>;
-  /** Of entries anywhere below, but for those that rules name. */
+  /** For entries at any depth below that no rule names. */
   readonly inherited: RuleSet;
   readonly name: Name | undefined;
 }
@@ -36,13 +36,13 @@ export interface Place {
 const NOWHERE: ReadonlyMap<string, RuleSet> = new Map();
 
 /**
- * Which rules hold where, by their places alone. An entry is asked for by its parent's node and its RDN; what holds at
- * a node is worked out once.
+ * Finds the rules that apply to an entry by its place alone, given the parent's node and the RDN. The result for each
+ * node is computed once.
  */
 export class Places {
   readonly #top = new Name();
   readonly #sets = new Map<string, RuleSet>();
-  /** Nodes are made anew when names change. */
+  /** Results by node. A rename creates new nodes, so entries of the map never go stale. */
   #known = new WeakMap<Node, Place>();
   readonly #root: Place;
 
@@ -66,7 +66,8 @@ export class Places {
       name[scope].push(number);
       return;
     }
-    // What is above suffixes holds at them; what is apart from them may be an entry of the server's own.
+    // A rule with a base above suffixes applies to the suffixes. A base apart from all suffixes may be an entry of the
+    // server's own.
     for (const one of suffixes.filter((other) => isAtOrBelow(other, base))) {
       const name = child(this.#top, cutNorm(one.norm));
       if (scope === 'subtree') name.subtree.push(number);
@@ -99,7 +100,7 @@ export class Places {
     return { own, children, named, inherited, name };
   }
 
-  /** What holds at a node of the tree. */
+  /** The rule sets at a node of the tree. */
   of(node: Node): Place {
     const known = this.#known.get(node);
     if (known) return known;

@@ -5,16 +5,16 @@ import { type InGroup, isAtOrBelow } from './asker.js';
 import { filterCondition } from './conditions.js';
 import type { PolicyRule } from './rule.js';
 
-/** A rule at one of its places. */
+/** A policy rule with one of its subtrees. */
 export interface PlacedPolicy {
   readonly rule: PolicyRule;
-  /** Undefined: everywhere. */
+  /** Undefined: the whole directory. */
   readonly subtree: Dn | undefined;
 }
 
 /**
- * All that may be chosen, the first that fits first: one with a group comes before one with a filter, and that before
- * one with neither; of those alike the deeper place, and of those alike again the first name.
+ * All policy rules in order of precedence. A rule with groups comes before a rule with filters, and that before a rule
+ * with neither. Among equal rules the deeper subtree comes first, and among equal depths the first name.
  */
 export function inOrder(rules: readonly PolicyRule[]): PlacedPolicy[] {
   const placed = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
@@ -23,7 +23,10 @@ export function inOrder(rules: readonly PolicyRule[]): PlacedPolicy[] {
   );
 }
 
-/** Of the rules that fit an account the heaviest holds. */
+/**
+ * Precedence of a rule by its kind of condition: among rules that match an account, the one with the highest weight
+ * applies.
+ */
 export function weight({ groups, filters }: PolicyRule): number {
   return (groups ? 2 : 0) + (filters ? 1 : 0);
 }
@@ -36,10 +39,10 @@ interface Compiled extends PlacedPolicy {
   readonly matches: ((entry: { readonly row: Buffer }) => boolean) | undefined;
 }
 
-/** Which of the password policies that rules name an account has. */
+/** Chooses the password policy of an account by the rules. */
 export class PolicyChoice {
   readonly rules: readonly PolicyRule[];
-  /** Some depend on who is in which group. */
+  /** Whether some rules depend on group membership. */
   readonly ofGroups: boolean;
   readonly #order: readonly Compiled[];
 

@@ -10,7 +10,7 @@ const OWN_PASSWORD = `  - name: own password
     allow: [compare, write]
 `;
 
-/** Sets of rules that a directory may begin with (`rowan init --access`). */
+/** Rule files that a new directory may start with (`rowan init --access`). */
 export const PRESETS = {
   'users-read': `# Users read all but secrets, and change their own password.
 rules:
@@ -46,10 +46,10 @@ ${OWN_PASSWORD}`,
 
 export type Preset = keyof typeof PRESETS;
 
-/** What holds where a directory was given no rules. */
+/** The preset of a directory for which no rules were set. */
 export const DEFAULT_PRESET: Preset = 'users-read';
 
-/** The rules of a preset without the attributes that the schema lacks. */
+/** The rules of a preset without the attributes that are missing in the schema. */
 export function presetText(preset: Preset, schema: Schema): string {
   const isKnown = (line: string) => {
     const attribute = /^ {8}- (\w+)$/.exec(line)?.[1];

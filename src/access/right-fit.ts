@@ -8,8 +8,8 @@ const WRITING = rightSet('add', 'delete', 'replace');
 const SEARCH = rightSet('search');
 
 /**
- * Why a word among the rights of a rule can never say anything about what the rule is about; undefined where it can,
- * which is enough for one of several rights that a short word stands for.
+ * Why `word`, a right in a rule, can never apply to the attributes of the rule; undefined if it can. A word for several
+ * rights is accepted if one of the rights can apply.
  */
 export function unfitting(word: string, rights: readonly Right[], about: AttributeSet): string | undefined {
   const set = rightSet(...rights);
@@ -25,7 +25,9 @@ export function unfitting(word: string, rights: readonly Right[], about: Attribu
   return remedy(word, set, types);
 }
 
-/** What can be had of an attribute: secrets are not searched for, and what is worked out is not written. */
+/**
+ * The rights that a rule can grant on an attribute: secrets are not searchable, computed attributes are not writable.
+ */
 function rightsOn(type: AttributeType): RightSet {
   if (isServersSecret(type)) return NO_RIGHTS;
   return OF_ATTRIBUTE & ~(type.secret ? SEARCH : NO_RIGHTS) & ~(isComputed(type) ? WRITING : NO_RIGHTS);

@@ -1,9 +1,9 @@
 import { RIGHTS, type Right, SHORT } from './right.js';
 
-/** The words of files and command lines for rights. */
+/** The words for rights in files and on command lines. */
 export const RIGHT_WORDS: readonly string[] = [...RIGHTS, ...Object.keys(SHORT)];
 
-/** What a word stands for; undefined where it is none. */
+/** The rights that a word stands for; undefined if the word is not a right. */
 export function rightsNamed(word: string): readonly Right[] | undefined {
   if (Object.hasOwn(SHORT, word)) return SHORT[word];
   const right = RIGHTS.find((one) => one === word);

@@ -1,7 +1,7 @@
 /**
- * What rules give and deny (docs/access.md). Of an entry: `see`, `remove`, `rename`, `moveOut`, `proxy`; of what is
- * right below it: `create`, `moveIn`; of its attributes: `read`, `search`, `compare`, `add`, `delete`, `replace`;
- * `manage` of both.
+ * The rights that rules allow and deny (docs/access.md). On an entry: `see`, `remove`, `rename`, `moveOut`, `proxy`. On
+ * the place right below an entry: `create`, `moveIn`. On attributes: `read`, `search`, `compare`, `add`, `delete`,
+ * `replace`. On entries and attributes: `manage`.
  */
 export const RIGHTS = [
   'see',
@@ -22,13 +22,13 @@ export const RIGHTS = [
 
 export type Right = (typeof RIGHTS)[number];
 
-/** Words of a rule that stand for several rights. */
+/** Words that stand for several rights. */
 export const SHORT: Readonly<Record<string, readonly Right[]>> = {
   view: ['see', 'read', 'search', 'compare'],
   write: ['add', 'delete', 'replace'],
 };
 
-/** Several rights: one bit each. */
+/** A set of rights, one bit each. */
 export type RightSet = number;
 
 export const NO_RIGHTS: RightSet = 0;
@@ -43,7 +43,7 @@ export function rightsIn(set: RightSet): Right[] {
   return RIGHTS.filter((_, i) => set & (1 << i));
 }
 
-/** What can be had of an entry itself, of the place right below it, and of an attribute. */
+/** The rights that apply to an entry, to the place right below it, and to attributes. */
 export const OF_ENTRY = rightSet('see', 'remove', 'rename', 'moveOut', 'proxy', 'manage');
 export const OF_CHILDREN = rightSet('create', 'moveIn');
 export const OF_ATTRIBUTE = rightSet('read', 'search', 'compare', 'add', 'delete', 'replace', 'manage');

@@ -28,23 +28,23 @@ const VIEW = rightSet('see', 'read', 'search', 'compare');
 const USES = ['search', 'compare', 'read'] as const;
 const MOVE = rightSet('rename', 'moveOut');
 
-/** A rule that holds for who asks, and for which entries. */
+/** A rule that applies to the asker. */
 interface Held {
   readonly rule: AccessRule;
-  /** Undefined: for all at its places. */
+  /** Decides for which entries the rule applies; undefined: for all entries at its places. */
   readonly condition: Condition | undefined;
 }
 
-/** What holds for one set of rules: those without condition, and those that each entry decides. */
+/** The rules of one `RuleSet` that apply to the asker, split into rules without and rules with a condition. */
 class Local {
   readonly #always: readonly AccessRule[];
   readonly #conditional: readonly Held[];
   readonly #confidential: boolean;
-  /** By which of the conditional rules hold. */
+  /** Sights by the conditional rules that apply: one character `0` or `1` per rule. */
   readonly #sights = new Map<string, RuleSight>();
-  /** Where no entry is looked at. */
+  /** The sight of all entries if there are no conditional rules; else undefined. */
   readonly constant: RuleSight | undefined;
-  /** Whether entries are there for who asks; undefined: each entry decides. */
+  /** Whether the asker may see the entries; undefined if that depends on the entry. */
   readonly seen: boolean | undefined;
 
   constructor(held: readonly Held[], confidential: boolean) {
@@ -60,7 +60,7 @@ class Local {
     return this.constant ?? this.#decide(entry);
   }
 
-  /** The rules that hold for the entry. */
+  /** The rules that apply to the entry. */
   rules(entry: Viewed): AccessRule[] {
     return [...this.#always, ...this.#conditional.filter(({ condition }) => condition!(entry)).map(({ rule }) => rule)];
   }
@@ -82,12 +82,12 @@ class Local {
 
 const MOST_SIGHTS = 1024;
 
-/** Rules that hold for who asks, place by place. */
+/** The rules that apply to the asker, by place. */
 class HeldRules {
   readonly #places: Places;
   readonly #held: ReadonlyMap<number, Held>;
   readonly #confidential: boolean;
-  /** By number of the set. */
+  /** By `RuleSet.number`. */
   readonly #locals: (Local | undefined)[] = [];
 
   constructor(places: Places, held: ReadonlyMap<number, Held>, confidential: boolean) {
@@ -113,7 +113,7 @@ class HeldRules {
     return this.at(place.named.get(rdn) ?? place.children);
   }
 
-  /** What may be done to an entry; of the root what may be done below it. */
+  /** The sight of an entry; for the root, the rights on its children. */
   met({ node, row }: MetEntry): RuleSight {
     const { id, parent, normRdn } = node;
     return this.#own(node).of({ id, parent: parent ?? ROOT, row, normRdn });
@@ -124,7 +124,7 @@ class HeldRules {
     return this.#own(node).rules({ id, parent: parent ?? ROOT, row, normRdn });
   }
 
-  /** The entry's own place: a new entry's node is not kept. */
+  /** The rules at the entry's own place, looked up by its parent: the node of a new entry is not in the tree. */
   #own(node: Node): Local {
     if (node === ROOT) return this.at(this.#places.of(ROOT).own);
     const place = this.#places.of(node.parent ?? ROOT);
@@ -132,12 +132,12 @@ class HeldRules {
     return this.at(named ?? place.children);
   }
 
-  /** Undefined where the entry decides. */
+  /** The sight of the entry at a node; undefined if it depends on the entry's content. */
   constantAt(node: Node): RuleSight | undefined {
     return this.#own(node).constant;
   }
 
-  /** Undefined where the entry decides. */
+  /** Whether the asker may see the entry at a node; undefined if that depends on the entry's content. */
   sees(node: Node): boolean | undefined {
     return this.#own(node).seen;
   }
@@ -148,15 +148,15 @@ class HeldRules {
   }
 }
 
-/** A right that a rule gives or takes, as `explain` tells it. */
+/** A right and the rules that decide it, for `explain`. */
 export interface RightReason {
   readonly right: Right;
   readonly given: boolean;
-  /** Names of the rules that give it, or of those that deny it. */
+  /** Names of the rules that grant the right, or of the rules that deny it. */
   readonly rules: readonly string[];
 }
 
-/** What somebody may do, by the rules that hold for them. */
+/** The rights of an asker by the rules that apply to that asker. */
 export class Rights implements Access {
   readonly version: number;
   readonly viewer: Viewer;
@@ -193,7 +193,7 @@ export class Rights implements Access {
 
   renew(): undefined {}
 
-  /** Whether some rule gives the right, whatever the entry is. */
+  /** Whether a rule grants the right on any entry. */
   mayEver(right: Right): boolean {
     const bit = rightSet(right);
     for (const { rule } of this.#held.values()) {
@@ -267,12 +267,12 @@ export class Rights implements Access {
     return undefined;
   }
 
-  /** What is allowed on an entry, its attributes, and below it. */
+  /** The rights on an entry, on its attributes, and below it. */
   of(entry: MetEntry): RuleSight {
     return this.#all.met(entry);
   }
 
-  /** Each right on the entry and below it, or on an attribute, and the rules that decide. */
+  /** Each right on the entry and below it, or on an attribute, with the rules that decide. */
   explain(entry: MetEntry, attribute: AttributeDescription | undefined): RightReason[] {
     const sight = this.#all.met(entry);
     const rules = this.#all.rules(entry);
@@ -288,14 +288,14 @@ export class Rights implements Access {
     });
   }
 
-  /** What is said to who lacks a right on an entry that is there for them. */
+  /** The error for an asker who may see the entry but lacks a right on it. */
   missing(right: Right, { node }: Pick<MetEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
     const where = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
     if (on === 'below') return this.#lacks(`'${right}' below ${where}`);
     return this.#lacks(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);
   }
 
-  /** What is said to who lacks a right on every entry. */
+  /** The error for an asker who lacks a right on every entry. */
   nowhere(right: Right, description?: AttributeDescription): LdapError {
     return this.#nowhereText(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
   }
@@ -334,7 +334,7 @@ function decidesSight({ allow, deny, to }: AccessRule): boolean {
   return to.attributes.entry && ((allow | deny) & rightSet('see')) !== NO_RIGHTS;
 }
 
-/** Whether it says anything of what is seen, looked for, compared and read. */
+/** Whether the rule affects viewing: which entries and attributes are visible, searchable, comparable or readable. */
 function affectsViewing(rule: AccessRule): boolean {
   const rights = rule.allow | rule.deny;
   const { descriptions, ...sets } = rule.to.attributes;
@@ -344,7 +344,10 @@ function affectsViewing(rule: AccessRule): boolean {
   return others && (rights & VIEW & OF_ATTRIBUTE) !== NO_RIGHTS;
 }
 
-/** Nobody's rows are gone through who sees all but secrets of every entry. */
+/**
+ * The viewer of an asker. An asker who may view everything except secrets gets `UNRESTRICTED`, so that rows need no
+ * check.
+ */
 function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySet<AttributeType>): Viewer {
   const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
   const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));

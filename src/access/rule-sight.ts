@@ -11,19 +11,19 @@ const BITS: Readonly<Record<Use, RightSet>> = {
   read: rightSet('read'),
 };
 
-/** What the rules that hold for an entry allow: grants add up, and what is denied is taken away. */
+/** The rights of an asker on an entry: the union of the allowed rights without the denied rights. */
 export class RuleSight implements Sight {
-  /** On the entry itself, and on what is right below it. */
+  /** Rights on the entry itself, and on the place right below it. */
   readonly entry: RightSet;
   readonly children: RightSet;
   readonly #rules: readonly AccessRule[];
-  /** On all attributes but secrets. */
+  /** Rights on all attributes except secrets. */
   readonly #whole: RightSet;
   readonly #confidential: boolean;
   readonly #attributes = new Map<AttributeDescription, RightSet>();
   readonly #types = new Map<AttributeType, RightSet>();
 
-  /** `confidential`: nobody listens in where the values would go. */
+  /** `confidential`: whether nobody can eavesdrop on the connection that the values are sent over. */
   constructor(rules: readonly AccessRule[], confidential: boolean) {
     this.#rules = rules;
     this.#confidential = confidential;
@@ -40,7 +40,7 @@ export class RuleSight implements Sight {
     return (this.entry & SEE) !== NO_RIGHTS;
   }
 
-  /** On an attribute. */
+  /** Rights on an attribute. */
   on(description: AttributeDescription): RightSet {
     let rights = this.#attributes.get(description);
     if (rights === undefined) {
@@ -54,7 +54,8 @@ export class RuleSight implements Sight {
     const about = this.#rules.filter(({ to }) => covers(to.attributes, description));
     const rights = sum(about) & OF_ATTRIBUTE;
     if (!description.type.secret) return rights;
-    // Secrets are searched for by nobody, and go out where nobody listens in, or where a rule says how strong.
+    // Secrets are never searchable. Reading a secret requires a confidential connection, or a rule that sets the
+    // required strength.
     const goesOut =
       this.#confidential || about.some(({ who, allow }) => who.strength !== undefined && allow & BITS.read);
     return rights & ~BITS.search & (goesOut ? OF_ATTRIBUTE : ~BITS.read);
@@ -64,7 +65,7 @@ export class RuleSight implements Sight {
     return (this.on(description) & BITS[use]) !== NO_RIGHTS;
   }
 
-  /** Whether a type is allowed whatever options it has; false also where a rule names some. */
+  /** Whether a type is allowed with any options; false also if a rule names the type with options. */
   allowsEvery(use: Use, type: AttributeType): boolean {
     let rights = this.#types.get(type);
     if (rights === undefined) {
@@ -77,7 +78,7 @@ export class RuleSight implements Sight {
   }
 }
 
-/** What several rules come to together. */
+/** Combines rules: all allowed rights without the denied rights. */
 export function sum(rules: readonly AccessRule[]): RightSet {
   let allowed = NO_RIGHTS;
   let denied = NO_RIGHTS;

@@ -3,8 +3,8 @@ import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml';
 const ORDER = ['name', 'who', 'policy', 'to', 'group', 'allow', 'deny'];
 
 /**
- * Each rule, limit and password policy of a file by what it is and its name (`rule 'helpdesk'`), written one way
- * however the file has it. Of a file without faults.
+ * The rules, limits and password policies of a file by kind and name (`rule 'helpdesk'`), each in one canonical
+ * notation. The file must have no faults.
  */
 export function ruleTexts(text: string): Map<string, string> {
   const found = new Map<string, string>();

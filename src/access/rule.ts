@@ -3,60 +3,62 @@ import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-t
 import type { RightSet } from './right.js';
 
 /**
- * Who asks. All keys that are there hold; a list holds where one of it does. Without a key it is everybody, bound or
- * not. The administrator is above rules.
+ * Matches askers. All fields that are set have to match; a list matches if one of its elements does. Without fields it
+ * matches everybody, bound or not. Rules do not apply to the administrator.
  */
 export interface Who {
   readonly anonymous?: true;
-  /** Whoever has bound as an entry. */
+  /** Any client that is bound as an entry. */
   readonly users?: true;
-  /** The entry is the one that asks. */
+  /** The entry is the asker's own. */
   readonly self?: true;
   readonly dn?: readonly Dn[];
-  /** The one who asks is one of these entries or lies below one. */
+  /** The asker is one of these entries or lies below one. */
   readonly subtree?: readonly Dn[];
-  /** The one who asks is a member, also of a group in the group, also by a group's URL. */
+  /** The asker is a member of one of these groups, directly, by a nested group or by the URL of a dynamic group. */
   readonly group?: readonly Dn[];
-  /** The entry has the DN of the one who asks among the values. */
+  /** One of these attributes of the entry contains the asker's DN. */
   readonly attribute?: readonly AttributeType[];
   readonly network?: readonly Network[];
-  /** Bits of the cipher, at least; a socket of this machine has 256. 0: secrets go out in the clear, too. */
+  /**
+   * Minimum strength of the cipher in bits; a local socket counts as 256. 0 allows secrets on unencrypted connections.
+   */
   readonly strength?: number;
-  /** `simple`, `application`. */
+  /** Values of `MECHANISMS`. */
   readonly mechanism?: readonly string[];
   readonly not?: Who;
 }
 
-/** An address, or those that share its first bits. */
+/** An IP address with a prefix length. */
 export interface Network {
-  /** As given. */
+  /** As written in the file. */
   readonly text: string;
   readonly address: string;
   readonly prefix: number;
   readonly family: 'ipv4' | 'ipv6';
 }
 
-/** Which attributes of an entry a rule is about, and whether it is about the entry and what comes below it. */
+/** The parts of an entry that a rule covers. */
 export interface AttributeSet {
   /** The entry itself. */
   readonly entry: boolean;
-  /** What is made or moved right below the entry. */
+  /** Creation and moves of entries right below the entry. */
   readonly children: boolean;
-  /** `*`: all user attributes but secrets. */
+  /** `*`: all user attributes except secrets. */
   readonly user: boolean;
-  /** `+`: all operational attributes but secrets. */
+  /** `+`: all operational attributes except secrets. */
   readonly operational: boolean;
-  /** Of object classes (`@class`), but for secrets. */
+  /** Attributes of object classes (`@class`), except secrets. */
   readonly types: ReadonlySet<AttributeType>;
-  /** By name: with subtypes and options as RFC 4512 §2.5.2 has it. Secrets are named so or not at all. */
+  /** Attributes by name, with their subtypes and options as in RFC 4512 §2.5.2. Secrets are covered only by name. */
   readonly descriptions: readonly AttributeDescription[];
 }
 
-/** What of the directory a rule is about. */
+/** The entries and attributes that a rule covers. */
 export interface Target {
-  /** Where: everywhere without it. */
+  /** Where the entries are. Default: everywhere. */
   readonly place?: { readonly scope: 'base' | 'one' | 'subtree'; readonly bases: readonly Dn[] };
-  /** The entry matches one of them. */
+  /** Covered entries match one of the filters. */
   readonly filters?: readonly TargetFilter[];
   readonly attributes: AttributeSet;
 }
@@ -68,7 +70,7 @@ export interface TargetFilter {
 
 export interface AccessRule {
   readonly name: string;
-  /** Of the file, where it begins. */
+  /** First line of the rule in the file. */
   readonly line: number;
   readonly who: Who;
   readonly to: Target;
@@ -76,17 +78,17 @@ export interface AccessRule {
   readonly deny: RightSet;
 }
 
-/** What somebody may ask for at most; absent: as the server's settings say. 0, but of `inFlight`: without limit. */
+/** Request limits of a client. Default: the server's settings. 0 means no limit, except for `inFlight`. */
 export interface Limits {
-  /** Entries a search gives. */
+  /** Entries that a search returns. */
   readonly sizeLimit?: number;
-  /** Seconds. */
+  /** In seconds. */
   readonly timeLimit?: number;
-  /** Rows looked at. */
+  /** Rows that a search examines. */
   readonly lookLimit?: number;
-  /** Entries of a page. */
+  /** Entries in a page. */
   readonly pageSize?: number;
-  /** Requests in flight on a connection. */
+  /** Concurrent requests on a connection. */
   readonly inFlight?: number;
 }
 
@@ -98,22 +100,22 @@ export interface LimitRule {
 }
 
 /**
- * Which accounts have a password policy. All keys that are there hold; a list holds where one of it does. Of several
- * that fit one holds: see `inOrder`.
+ * Assigns a password policy to accounts. All fields that are set have to match; a list matches if one of its elements
+ * does. `inOrder` defines which of several matching rules applies.
  */
 export interface PolicyRule {
   readonly name: string;
   readonly line: number;
   /** An entry of class pwdPolicy. */
   readonly policy: Dn;
-  /** At or below one of these entries. */
+  /** The account is at or below one of these entries. */
   readonly subtrees?: readonly Dn[];
   readonly filters?: readonly TargetFilter[];
-  /** Members of one of these groups, nested and dynamic ones. */
+  /** The account is a member of one of these groups, directly, nested or dynamic. */
   readonly groups?: readonly Dn[];
 }
 
-/** What a file of rules says. Their order means nothing. */
+/** The content of a rules file. The order of the rules has no effect. */
 export interface AccessRules {
   readonly rules: readonly AccessRule[];
   readonly limits: readonly LimitRule[];

@@ -6,9 +6,9 @@ for (let i = 0; i < alphabet.length; i++) digits[alphabet.charCodeAt(i)] = i;
 const PAD = 0x3d;
 
 /**
- * Decodes the base64 text in `text[from, to)` strictly (RFC 4648 §4, padding required). What is wrong comes back as a
- * string without a character of the text: Node's own decoder skips what it does not know, which would change a value
- * without a word.
+ * Decodes the base64 text in `text[from, to)` strictly (RFC 4648 §4, padding required). Node's own decoder skips
+ * invalid characters, which would silently change a value. On an error the function returns a message, which contains
+ * no character of the text.
  */
 export function decodeBase64(text: Buffer, from: number, to: number): Buffer | string {
   const length = to - from;
@@ -38,18 +38,18 @@ export function decodeBase64(text: Buffer, from: number, to: number): Buffer | s
 
 const DECODED = 64 * 1024;
 
-/** Decodes base64 text that comes in parts, as strictly as `decodeBase64`, which says the same of what is wrong. */
+/** Decodes base64 text that arrives in parts. As strict as `decodeBase64`, with the same error messages. */
 export class Base64Decoder {
   #bits = 0;
   #held = 0;
-  /** Characters so far. */
+  /** Characters received so far. */
   #count = 0;
   #padding = 0;
-  /** The first character, from 1, that is wrong. */
+  /** Position of the first invalid character, counted from 1; 0 while there is none. */
   #wrong = 0;
   #out = Buffer.allocUnsafeSlow(DECODED);
 
-  /** The bytes that this part completes, good until the next call. */
+  /** Decodes one more part. The returned bytes are valid until the next call. */
   push(text: Buffer): Buffer {
     if (text.length > this.#out.length) this.#out = Buffer.allocUnsafeSlow(text.length);
     const bytes = this.#out;
@@ -75,13 +75,13 @@ export class Base64Decoder {
     return bytes.subarray(0, out);
   }
 
-  /** Padding, or what cannot be. */
+  /** Handles a character that is not a base64 digit: padding or an error. */
   #takeOdd(character: number, position: number): void {
     if (character === PAD && this.#padding < 2) this.#padding++;
     else if (this.#wrong === 0) this.#wrong = position - this.#padding;
   }
 
-  /** What is wrong with all of it. */
+  /** Ends the text. Returns an error message, or undefined if the whole text was valid. */
   end(): string | undefined {
     if (this.#wrong > 0) return badCharacter(this.#wrong);
     return this.#count % 4 === 0 ? undefined : badLength(this.#count);

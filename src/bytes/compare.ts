@@ -1,12 +1,12 @@
 /**
- * Comparisons of bytes. Most are of a few bytes: a loop costs less than a call of the runtime there, and reads right in
- * memory that is shared.
+ * Byte comparisons. Most operands have a few bytes: there a loop costs less than a call into the runtime, and a loop
+ * may read shared memory.
  */
 
-/** More are left to the runtime. */
+/** Longest operand, in bytes, that is compared in a loop. Longer operands go to `Buffer.compare`. */
 const LOOP = 64;
 
-/** Whether `a` is `b[start, end)`. */
+/** Whether `a` equals `b[start, end)`. */
 export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): boolean {
   const n = a.length;
   if (n !== end - start) return false;
@@ -16,15 +16,15 @@ export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): 
 }
 
 /**
- * Whether `a` and `b` have the same `length` bytes from `from` and from `at` on; from the end, as what is compared
- * often begins alike.
+ * Whether `a` at offset `from` and `b` at offset `at` hold the same `length` bytes. Compares backwards, because the
+ * operands often share a prefix.
  */
 export function sameRun(a: Uint8Array, from: number, b: Uint8Array, at: number, length: number): boolean {
   for (let i = length - 1; i >= 0; i--) if (a[from + i] !== b[at + i]) return false;
   return true;
 }
 
-/** Whether `part` stands in `bytes` at `at`; from the end, too. */
+/** Whether `bytes` holds `part` at offset `at`. Compares backwards, like `sameRun`. */
 export function standsAt(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
   for (let i = part.length - 1; i >= 0; i--) if (bytes[at + i] !== part[i]) return false;
   return true;
@@ -39,7 +39,8 @@ export function startsWith(bytes: Uint8Array, prefix: Uint8Array, start = 0, sto
 }
 
 /**
- * Order of `a[from, to)` and `b`: < 0, 0 or > 0. Searches ask it of each cell: it has no more arguments than it needs.
+ * Order of `a[from, to)` and `b`: < 0, 0 or > 0. Searches call this function once per cell, so the parameters are kept
+ * to four.
  */
 export function compareRun(a: Uint8Array, from: number, to: number, b: Uint8Array): number {
   const n = to - from;
@@ -62,7 +63,7 @@ export function compareRuns(a: Uint8Array, from: number, to: number, b: Uint8Arr
   return to - from - (end - start);
 }
 
-/** Index of the first of `sorted` that is not below the bytes; their number when all are. */
+/** Index of the first element of `sorted` that is not less than `bytes`; `sorted.length` if every element is less. */
 export function lowerBound(sorted: readonly Buffer[], bytes: Buffer): number {
   let low = 0;
   let high = sorted.length;

@@ -1,12 +1,15 @@
-/** The runtime's own search may compare the whole part again at every byte: longer parts are looked for otherwise. */
+/**
+ * Longest part, in bytes, that is searched for with `Buffer.indexOf`, which may compare the whole part again at every
+ * byte. Longer parts are searched for with the algorithm of Knuth, Morris and Pratt.
+ */
 const SHORT = 64;
 
-/** `bordersOf` parts: one part is looked for in many values. */
+/** Results of `bordersOf` by part, because the same part is searched for in many values. */
 const known = new WeakMap<Buffer, Int32Array>();
 
 /**
- * Offset of the first `part` in `bytes` from `from` on that `accept` takes, -1 when there is none. Parts may overlap.
- * The time grows with the bytes, whatever the part.
+ * Offset of the first occurrence of `part` in `bytes`, at or after `from`, that `accept` approves; -1 if there is none.
+ * Occurrences may overlap. The running time is linear in the length of `bytes`, whatever the part.
  */
 export function findBytes(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
   if (part.length > bytes.length - from) return -1;
@@ -17,7 +20,10 @@ export function findBytes(bytes: Buffer, part: Buffer, from: number, accept?: (a
   return -1;
 }
 
-/** Knuth, Morris and Pratt: no byte is looked at again but for those that the part's beginning repeats. */
+/**
+ * The algorithm of Knuth, Morris and Pratt. A byte is examined again only where it continues a repetition of the
+ * beginning of the part.
+ */
 function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
   const borders = known.get(part) ?? bordersOf(part);
   let same = 0;
@@ -33,7 +39,10 @@ function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: numbe
   return -1;
 }
 
-/** How many bytes before each offset, itself included, the part begins with, too: all of them do not count. */
+/**
+ * Failure function of Knuth, Morris and Pratt: for each offset, the length of the longest proper prefix of the part
+ * that also ends at this offset.
+ */
 function bordersOf(part: Buffer): Int32Array {
   const borders = new Int32Array(part.length);
   let same = 0;

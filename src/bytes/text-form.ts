@@ -1,7 +1,10 @@
 const CR = 0x0d;
 const LF = 0x0a;
 
-/** What a text whose first two bytes are these is told; undefined where it is not UTF-16, with or without its mark. */
+/**
+ * The error message for a text in UTF-16, with or without a byte order mark, recognized by its first two bytes.
+ * Undefined for any other text.
+ */
 export function utf16Problem([first, second]: Buffer): string | undefined {
   const isMarked = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
   const isAscii = second !== undefined && (first === 0) !== (second === 0);
@@ -14,7 +17,10 @@ export const CR_ALONE = "the line ends are CR alone; convert them to LF, with tr
 
 export const CR_DOUBLED = "the line ends are CR CR LF; take the CRs out, with tr -d '\\r'";
 
-/** What is to be told where a CR in `bytes[from, to)` is neither part of a CRLF nor the last byte. */
+/**
+ * The error message for a CR in `bytes[from, to)` that is neither part of a CRLF nor the last byte; undefined if there
+ * is no such CR.
+ */
 export function crProblem(bytes: Buffer, from: number, to: number): string | undefined {
   let problem: string | undefined;
   for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1)) {

@@ -1,6 +1,6 @@
 /**
- * A cache: a map of at most `limit` keys. One key more, and it forgets all of them, as what derives from other data is
- * soon made again, or with `oldest` the one that was set first.
+ * A cache: a map of at most `limit` keys. When a further key is set, a full map drops all entries, because derived data
+ * is soon computed again, or with `oldest` the entry that was set first.
  */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #limit: number;

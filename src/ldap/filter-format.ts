@@ -2,15 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import type { Filter } from './ldap-types.js';
 
 export interface FormatOptions {
-  /** Longer values are cut after so many bytes and end in `…`; absent: whole. */
+  /** Values of more bytes are truncated and end in `…`. Default: no truncation. */
   readonly maxValue?: number;
-  /** The text is cut after about so many characters and ends in `…`; absent: whole. */
+  /** A text of more characters than about this number is truncated and ends in `…`. Default: no truncation. */
   readonly maxText?: number;
 }
 
 /**
- * The text of a filter: RFC 4515's escapes, and control, format and invalid characters escaped as well, so that it may
- * go to a log. `parseFilter` reads it back unless it was cut or names attributes with other than their characters.
+ * The text of a filter. Escapes the characters of RFC 4515, and also control, format and invalid characters, so that
+ * the text may go into a log. `parseFilter` reads the text back unless the text was truncated or attribute names
+ * contain characters that are not allowed in names.
  */
 export function formatFilter(filter: Filter, options: FormatOptions = {}): string {
   const out = new Formatter(options.maxValue ?? Infinity, options.maxText ?? Infinity);
@@ -84,20 +85,21 @@ class Formatter {
 
 const operators = { equal: '=', greaterOrEqual: '>=', lessOrEqual: '<=', approx: '~=' } as const;
 
-/** An assertion value as RFC 4515 §3 writes it. */
+/** An assertion value in the notation of RFC 4515 §3. */
 export function escapeValue(value: Buffer): string {
   if (isUtf8(value)) return escapeText(value.toString('utf8'));
   return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
 }
 
 /**
- * Escapes what a filter must not hold, and what a log should not: control, format, unassigned and separator characters.
+ * Escapes the characters that filters (RFC 4515 §3) or logs must not contain: control, format, unassigned and separator
+ * characters.
  */
 export function escapeText(text: string): string {
   return text.replace(/[()*\\\p{C}\p{Zl}\p{Zp}]/gu, (found) => escapeBytes(Buffer.from(found).toString('latin1')));
 }
 
-/** Escapes characters that stand for one byte each. */
+/** Escapes a string in which every character stands for one byte. */
 function escapeBytes(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('hex').replace(/../g, '\\$&');
 }

@@ -4,13 +4,13 @@ import type { Filter } from './ldap-types.js';
 
 export { escapeValue, type FormatOptions, formatFilter } from './filter-format.js';
 
-/** The string form of filters, RFC 4515: reading here, writing in filter-format. */
+/** Parses the string form of filters (RFC 4515). `filter-format.ts` writes it. */
 
 const MAX_DEPTH = 100;
 
-/** A filter text that cannot be read. The message says where and what was expected there. */
+/** A syntax error in a filter text. The message gives the position and the expected syntax. */
 export class FilterError extends LdapError {
-  /** Index into the text, in UTF-16 units from 0. */
+  /** Offset in the text, in UTF-16 units from 0. */
   readonly position: number;
 
   constructor(message: string, position: number) {
@@ -20,8 +20,9 @@ export class FilterError extends LdapError {
 }
 
 /**
- * Reads a filter. The outermost parentheses may be missing around a single item (`uid=x`), and white space may stand
- * between filters; `(&)` and `(|)` are True and False (RFC 4526). Nesting over 100 and bad syntax throw FilterError.
+ * Parses a filter. The outermost parentheses may be missing around a single item (`uid=x`), and white space may stand
+ * between filters. `(&)` and `(|)` are True and False (RFC 4526). Throws FilterError on bad syntax and on nesting
+ * deeper than 100.
  */
 export function parseFilter(text: string): Filter {
   const parser = new Parser(text);
@@ -89,7 +90,7 @@ class Parser {
     return filters;
   }
 
-  /** What stands between the parentheses of anything but and, or, not. */
+  /** Parses an item, the content of parentheses without and, or, not. */
   item(): Filter {
     const attribute = this.#name();
     const operator = this.#operator();
@@ -132,7 +133,7 @@ class Parser {
     return { type: 'substring', attribute, initial: whenAny(initial), any, final: whenAny(final) };
   }
 
-  /** The first `:` is taken: `[dn:][rule:]=value`. */
+  /** Parses `[dn:][rule:]=value`; the first `:` has been consumed. */
   #extensible(attribute: string): Filter {
     const names: string[] = [];
     while (this.peek() !== '=') {
@@ -156,7 +157,7 @@ class Parser {
     this.at++;
   }
 
-  /** An assertion value up to `*`, `)` or the end, escapes undone. */
+  /** Parses an assertion value up to `*`, `)` or the end, and decodes escapes. */
   #value(what: string): Buffer {
     const text = this.#text;
     const from = this.at;
@@ -178,7 +179,7 @@ class Parser {
 
 const BACKSLASH = 0x5c;
 
-/** Every `\` is followed by two hexadecimal digits. */
+/** Decodes escapes. The caller has checked that every `\` is followed by two hexadecimal digits. */
 function unescapeInPlace(bytes: Buffer): Buffer {
   let length = 0;
   for (let i = 0; i < bytes.length; i++) {

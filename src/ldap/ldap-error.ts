@@ -1,4 +1,4 @@
-/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528): one table, used both ways. */
+/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528). */
 export const ResultCode = {
   success: 0,
   operationsError: 1,
@@ -52,22 +52,22 @@ export type ResultName = keyof typeof ResultCode;
 const names = new Map<number, ResultName>();
 for (const [name, code] of Object.entries(ResultCode)) names.set(code, name as ResultName);
 
-/** The name of a result code, or its number as text when it has none here. */
+/** The name of a result code; for a code that is not in `ResultCode`, the number as text. */
 export function resultName(code: number): string {
   return names.get(code) ?? String(code);
 }
 
 export interface LdapErrorOptions {
-  /** DN of the last entry found on the way, as text (RFC 4511 §4.1.9). */
+  /** DN of the deepest entry found during name resolution, as text (RFC 4511 §4.1.9). */
   matchedDN?: string;
-  /** LDAP URLs, for `referral`. */
+  /** LDAP URLs, for result `referral`. */
   referrals?: readonly string[];
   cause?: unknown;
 }
 
 /**
- * An operation that ends with a result other than success. `message` is the diagnosticMessage: it goes to the client
- * and never holds a secret.
+ * The error of an operation that ends with a result other than success. `message` is the diagnosticMessage: the client
+ * sees it, so it never contains a secret.
  */
 export class LdapError extends Error {
   override readonly name = 'LdapError';

@@ -1,4 +1,4 @@
-/** The words that every room shares: filters, scopes, changes (RFC 4511 §4.5.1, §4.6). */
+/** Types that all folders share: filters, scopes, modifications (RFC 4511 §4.5.1, §4.6). */
 
 export type Filter =
   | { readonly type: 'and' | 'or'; readonly filters: readonly Filter[] }
@@ -28,7 +28,7 @@ export type Scope = 'base' | 'one' | 'sub' | 'subordinate';
 export type DerefAliases = 'never' | 'searching' | 'finding' | 'always';
 
 export interface PartialAttribute {
-  /** Attribute description as given. */
+  /** Attribute description as the client wrote it. */
   readonly type: string;
   readonly values: readonly Buffer[];
 }

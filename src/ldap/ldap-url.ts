@@ -1,21 +1,21 @@
 import type { Scope } from './ldap-types.js';
 
-/** An LDAP URL (RFC 4516), its parts percent-decoded. */
+/** An LDAP URL (RFC 4516) with its parts percent-decoded. */
 export interface LdapUrl {
-  /** With port; '' where none is named. */
+  /** Host and optional port; '' if the URL names none. */
   readonly host: string;
   readonly dn: string;
   readonly attributes: readonly string[];
   readonly scope: Exclude<Scope, 'subordinate'>;
   readonly filter: string;
-  /** Without those that may be ignored. */
+  /** Extensions marked as critical by `!`. */
   readonly criticalExtensions: readonly string[];
 }
 
 const URL = /^ldaps?:\/\/([^/?]*)(?:\/([^?]*)(?:\?([^?]*)(?:\?([^?]*)(?:\?([^?]*)(?:\?([^?]*))?)?)?)?)?$/i;
 const SCOPES: ReadonlySet<string> = new Set(['base', 'one', 'sub']);
 
-/** Undefined for a text that is none. DN and filter are not looked into. */
+/** Parses an LDAP URL. Returns undefined if the text is not an LDAP URL. DN and filter are not parsed. */
 export function parseLdapUrl(text: string): LdapUrl | undefined {
   const parts = URL.exec(text)?.slice(1).map(decoded);
   if (!parts || parts.includes(undefined)) return undefined;
@@ -32,7 +32,7 @@ export function parseLdapUrl(text: string): LdapUrl | undefined {
   };
 }
 
-/** How many items its filter has; what stands for itself in a value is escaped. */
+/** Number of items in the filter of the URL. Literal `(` and `*` in values are escaped, so the count is right. */
 export function filterItems({ filter }: LdapUrl): number {
   return filter.match(/[(*]/g)?.length ?? 1;
 }

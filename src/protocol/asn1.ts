@@ -4,11 +4,11 @@ import { SEQUENCE } from './tags.js';
 import { Writer } from './writer.js';
 
 /**
- * Values of controls and extended operations, where speed does not matter. Everything here throws LdapError
- * `protocolError`.
+ * Reads and writes the values of controls and extended operations, where speed does not matter. All functions throw
+ * LdapError `protocolError`.
  */
 
-/** What `fromBER` may build of an untrusted value. Octet strings are not searched for BER of their own. */
+/** Limits for parsing untrusted values with `fromBER`. The content of octet strings is not parsed. */
 const bounds = { maxDepth: 8, maxNodes: 64, parseEmbedded: false, copyInput: false };
 
 const CONTEXT_CLASS = 3;
@@ -17,7 +17,7 @@ function malformed(what: string, why: string, cause?: unknown): LdapError {
   return new LdapError('protocolError', `${what}: ${why}`, { cause });
 }
 
-/** The components of the SEQUENCE that `value` is, whole; of at most `maxBytes`. */
+/** The components of the SEQUENCE that fills `value`. Refuses values of more than `maxBytes`. */
 export function readSequence(value: Buffer | undefined, what: string, maxBytes: number): readonly AsnType[] {
   if (value === undefined) throw malformed(what, 'the value is missing');
   if (value.length > maxBytes) throw malformed(what, `a value of ${value.length} bytes; ${maxBytes} are accepted`);
@@ -60,12 +60,12 @@ export function readTagged(element: AsnType | undefined, tagNumber: number): Buf
   return bytesOf(element.valueBlock.valueHexView);
 }
 
-/** Refuses components that no reader took. */
+/** Throws if there are more than `taken` components. */
 export function expectEnd(elements: readonly AsnType[], taken: number, what: string): void {
   if (taken < elements.length) throw malformed(what, `${elements.length - taken} components too many`);
 }
 
-/** A SEQUENCE with the content that is written. */
+/** A SEQUENCE with the elements that `content` writes. */
 export function writeSequence(content: (writer: Writer) => void): Buffer {
   const writer = new Writer();
   const outer = writer.begin(SEQUENCE);
@@ -74,7 +74,7 @@ export function writeSequence(content: (writer: Writer) => void): Buffer {
   return Buffer.from(writer.take());
 }
 
-/** A copy: what a control carries outlives the message. */
+/** Returns a copy, because values of controls outlive the message. */
 function bytesOf(view: Uint8Array): Buffer {
   return Buffer.from(view);
 }

@@ -4,10 +4,10 @@ import type { DecodeLimits } from './limits.js';
 import type { Reader } from './reader.js';
 import { changeOperations, opTags, SEQUENCE, SET } from './tags.js';
 
-/** Add and modify: the requests that carry attributes with values. */
+/** Decodes add and modify requests, which carry attributes with values. */
 
 interface Budget {
-  /** Values that may still come. */
+  /** Remaining number of values that the request may have. */
   values: number;
   readonly limits: DecodeLimits;
 }

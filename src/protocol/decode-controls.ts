@@ -4,7 +4,7 @@ import { BOOLEAN, CONTROLS, OCTET_STRING, SEQUENCE } from './tags.js';
 
 const none: readonly Control[] = [];
 
-/** Reads `controls [0]` of an LDAPMessage if they come next (RFC 4511 §4.1.11). */
+/** Decodes `controls [0]` of an LDAPMessage, if present (RFC 4511 §4.1.11). */
 export function decodeControls(reader: Reader, maxControls: number): readonly Control[] {
   if (reader.peek() !== CONTROLS) return none;
   const outer = reader.enter(CONTROLS, 'controls');

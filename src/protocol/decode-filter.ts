@@ -3,14 +3,14 @@ import type { DecodeLimits } from './limits.js';
 import { hex, type Reader } from './reader.js';
 import { context, filterTags, SEQUENCE } from './tags.js';
 
-/** Reads the filter of a search (RFC 4511 §4.5.1.7), bounded in depth and in items. */
+/** Decodes the filter of a search (RFC 4511 §4.5.1.7). Limits nesting and the number of items. */
 export function decodeFilter(reader: Reader, limits: DecodeLimits): Filter {
   const budget: Budget = { items: limits.maxFilterNodes, limits };
   return filter(reader, budget, limits.maxFilterDepth);
 }
 
 interface Budget {
-  /** Filter items that may still come. */
+  /** Remaining number of items that the filter may have. */
   items: number;
   readonly limits: DecodeLimits;
 }

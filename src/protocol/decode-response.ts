@@ -7,8 +7,8 @@ import { hex, Reader } from './reader.js';
 import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
 
 /**
- * The client's side of the codec, for tools and tests: decodes the LDAPMessage that fills `buffer[start, end)` as a
- * response. messageID 0 is an unsolicited notification. Throws ProtocolError.
+ * Decodes the LDAPMessage that fills `buffer[start, end)` as a response, for clients and tests. messageID 0 is an
+ * unsolicited notification. Throws ProtocolError.
  */
 export function decodeResponse(buffer: Buffer, start = 0, end = buffer.length): ResponseMessage {
   const reader = new Reader(buffer, start, end);

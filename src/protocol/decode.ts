@@ -18,11 +18,11 @@ import { hex, MAX_INT, Reader } from './reader.js';
 import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';
 
 /**
- * Decodes the LDAPMessage that fills `buffer[start, end)`, as the Framer found it (RFC 4511 §4.1.1). Buffers of the
+ * Decodes the LDAPMessage that fills `buffer[start, end)`, as found by the Framer (RFC 4511 §4.1.1). Buffers of the
  * message are views into `buffer`.
  *
- * Throws ProtocolError and nothing else, whatever the bytes are; it carries the messageID and the operation as far as
- * they were read. Time and memory are linear in `end - start`.
+ * Throws ProtocolError only, for any input. The error has the messageID and the operation if these could be decoded.
+ * Time and memory are linear in `end - start`.
  */
 export function decodeRequest(
   buffer: Buffer,
@@ -53,8 +53,8 @@ export function decodeRequest(
 }
 
 /**
- * The messageID and the operation of a message, with nothing behind them looked at; undefined where they are not to be
- * had. The buffer may end before `end`, but not within the message's first `HEAD_BYTES` bytes.
+ * Decodes the messageID and the operation of a message and nothing after these fields. Returns undefined if they are
+ * invalid. The buffer may end before `end`, but has to contain the first `HEAD_BYTES` bytes of the message.
  */
 export function peekRequest(buffer: Buffer, start: number, end: number): { id: number; op: Request['op'] } | undefined {
   const reader = new Reader(buffer, start, end);
@@ -69,7 +69,7 @@ export function peekRequest(buffer: Buffer, start: number, end: number): { id: n
   }
 }
 
-/** A messageID of at least `min`: 0 is for unsolicited notifications (RFC 4511 §4.1.1.1). */
+/** Decodes a messageID of at least `min`. 0 is the messageID of unsolicited notifications (RFC 4511 §4.1.1.1). */
 export function messageId(reader: Reader, min: number): number {
   const length = reader.header(INTEGER, 'messageID');
   const id = reader.integerOf(length, 'messageID', -MAX_INT - 1, MAX_INT);
@@ -174,8 +174,8 @@ function decodeExtended(reader: Reader): ExtendedRequest {
   const outer = reader.enter(opTags.extended, 'extended request');
   const oid = reader.oid('requestName', context(0));
   const value = reader.peek() === context(1) ? reader.bytes('requestValue', context(1)) : undefined;
-  // No trailing components are ignored here: a value under another tag would count as none, which some operations
-  // allow.
+  // Trailing components are refused here, because a value under a wrong tag would be taken for a missing value, which
+  // some operations allow.
   if (reader.peek() >= 0)
     throw reader.refusal(`extended request: unexpected tag ${hex(reader.peek())} after requestName`);
   reader.leave(outer, 'extended request');

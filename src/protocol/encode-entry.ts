@@ -1,16 +1,16 @@
 import { INTEGER, OCTET_STRING, opTags, SEQUENCE, SET } from './tags.js';
 import { copyShort, elementBytes, integerBytes, putHeader, Writer } from './writer.js';
 
-/** A SearchResultEntry (RFC 4511 §4.5.2) is written from the outside in: what it holds is measured first. */
+/** Writes a SearchResultEntry (RFC 4511 §4.5.2) from the outside in: the caller computes the lengths first. */
 
 /**
- * Bytes of the message whose attributes take `list` bytes and whose controls so many, its outermost header left out.
+ * Length of the message with `list` bytes of attributes and `controls` bytes of controls, without the outermost header.
  */
 export function entryBytes(messageId: number, dn: Buffer, list: number, controls: number): number {
   return integerBytes(messageId) + elementBytes(elementBytes(dn.length) + elementBytes(list)) + controls;
 }
 
-/** All of it that comes before the attributes; the controls come behind them. */
+/** Writes the part of the message before the attributes. The controls follow after the attributes. */
 export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, list: number, controls: number): void {
   writer.header(SEQUENCE, entryBytes(messageId, dn, list, controls));
   writer.integer(INTEGER, messageId);
@@ -19,12 +19,12 @@ export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, li
   writer.header(SEQUENCE, list);
 }
 
-/** Content bytes of a PartialAttribute (RFC 4511 §4.1.7) with the name and `set` bytes of values. */
+/** Length of the content of a PartialAttribute (RFC 4511 §4.1.7) with `set` bytes of values. */
 export function attributeBytes(name: Buffer, set: number): number {
   return name.length + elementBytes(set);
 }
 
-/** All of it that comes before the values; `name` from `nameElement`. */
+/** Writes the part of a PartialAttribute before the values. `name` is a result of `nameElement`. */
 export function writeAttributeHead(writer: Writer, name: Buffer, set: number): void {
   writer.reserve(12 + name.length);
   const { buffer } = writer;
@@ -33,7 +33,7 @@ export function writeAttributeHead(writer: Writer, name: Buffer, set: number): v
   writer.at = putHeader(buffer, at + name.length, SET, set);
 }
 
-/** The OCTET STRING with a description. */
+/** The OCTET STRING element of an attribute description. */
 export function nameElement(description: string): Buffer {
   const writer = new Writer();
   writer.text(OCTET_STRING, description);

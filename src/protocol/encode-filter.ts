@@ -3,7 +3,7 @@ import { encodeOptional } from './encode.js';
 import { context, filterTags, OCTET_STRING, SEQUENCE } from './tags.js';
 import type { Writer } from './writer.js';
 
-/** Appends a filter (RFC 4511 §4.5.1). Recurses as deep as the filter is nested. */
+/** Appends a filter (RFC 4511 §4.5.1). Recurses to the nesting depth of the filter. */
 export function encodeFilter(writer: Writer, filter: Filter): void {
   if (filter.type === 'present') {
     writer.text(filterTags.present, filter.attribute);

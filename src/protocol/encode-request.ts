@@ -17,7 +17,7 @@ import {
 } from './tags.js';
 import { Writer } from './writer.js';
 
-/** The client's side of the codec, for tools and tests: one LDAPMessage with a request (RFC 4511 §4). */
+/** Encodes an LDAPMessage with a request (RFC 4511 §4), for clients and tests. */
 export function encodeRequest(message: RequestMessage): Buffer {
   const writer = new Writer();
   const outer = writer.begin(SEQUENCE);

@@ -17,7 +17,7 @@ import {
 } from './tags.js';
 import type { Writer } from './writer.js';
 
-/** Entries go out as `encode-entry.ts` has it. */
+/** Responses other than entries. `encode-entry.ts` encodes entries. */
 type OtherResponse = Exclude<Response, { op: 'searchEntry' }>;
 
 /** Appends an LDAPMessage with a response (RFC 4511 §4). */
@@ -28,7 +28,7 @@ export function encodeResponse(writer: Writer, message: ResponseMessage & { read
   endMessage(writer, outer, message.controls);
 }
 
-/** Appends a response that is a result alone. */
+/** Appends a response that consists of a result only. */
 export function writeResult(
   writer: Writer,
   id: number,
@@ -44,7 +44,7 @@ export function writeResult(
   endMessage(writer, outer, controls);
 }
 
-/** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last thing a client hears. */
+/** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last message on a connection. */
 export function writeDisconnection(writer: Writer, code: number, message: string): void {
   const response: OtherResponse = {
     op: 'extendedResponse',
@@ -86,7 +86,7 @@ function encodeOp(writer: Writer, response: OtherResponse): void {
   writer.end(outer);
 }
 
-/** The components of an LDAPResult (RFC 4511 §4.1.9). Referrals are left out unless the code is `referral`. */
+/** Writes the components of an LDAPResult (RFC 4511 §4.1.9). Omits referrals unless the code is `referral`. */
 function encodeResult(writer: Writer, result: Result): void {
   writer.integer(ENUMERATED, result.code);
   writer.text(OCTET_STRING, result.matchedDN);

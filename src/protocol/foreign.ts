@@ -1,10 +1,10 @@
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'];
 const TLS_HANDSHAKE = 0x16;
 const TLS_MAJOR_VERSION = 0x03;
-/** First bytes of a PROXY header of version 2. */
+/** First bytes of a PROXY protocol header, version 2. */
 const PROXY_SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
 
-/** The protocol whose first bytes `bytes` are, where it is one that is often sent to a wrong port; else undefined. */
+/** Recognizes protocols that are often sent to a wrong port by their first bytes. */
 export function foreignProtocol(bytes: Uint8Array): 'TLS' | 'HTTP' | 'SSH' | 'PROXY protocol' | undefined {
   if (bytes[0] === TLS_HANDSHAKE && bytes[1] === TLS_MAJOR_VERSION) return 'TLS';
   const text = Buffer.from(bytes.subarray(0, 16)).toString('latin1');

@@ -3,74 +3,76 @@ import { ProtocolError } from './protocol-error.js';
 import { hex } from './reader.js';
 import { SEQUENCE } from './tags.js';
 
-/** One whole LDAPMessage: its identifier octet is at `start`, it ends before `end`. */
+/** A whole LDAPMessage, in `buffer[start, end)`. */
 export interface Frame {
   readonly buffer: Buffer;
   readonly start: number;
   readonly end: number;
 }
 
-/**
- * What becomes of a message: it is kept, its bytes are passed over as they come, or nothing more is handed out for now.
- */
+/** The fate of a message: keep the bytes, skip the bytes as they arrive, or return no further message for now. */
 export type Admission = 'keep' | 'drop' | 'wait';
 
 export interface FramerLimits {
-  /** Identifier and length octets included. */
+  /** Including identifier and length octets. */
   readonly maxMessageBytes: number;
-  /** Messages of more bytes ask `admit`. */
+  /** Messages of more bytes need the approval of `admit`. */
   readonly freeBytes?: number;
   /**
-   * Asked before a message is kept; again, at the next `next`, where it was to wait. `head`: its first bytes, at least
-   * `HEAD_BYTES` of them; `total`: its length. What it throws, `next` throws.
+   * Decides whether the Framer keeps a message. After `wait` the Framer calls `admit` again in the next call of `next`.
+   * `head`: the first bytes of the message, at least `HEAD_BYTES`; `total`: length of the message. `next` passes
+   * exceptions on.
    */
   readonly admit?: (head: Buffer, total: number) => Admission;
 }
 
-/** A messageID and the operation's tag lie within them, however long their lengths are written. */
+/**
+ * Number of bytes at the beginning of a message that contain the messageID and the operation's tag, in any encoding of
+ * the lengths.
+ */
 export const HEAD_BYTES = 32;
-/** Identifier, 0x84 and four length octets. */
+/** Identifier octet, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
 const EMPTY = Buffer.alloc(0);
 const FIRST_PART = 1024;
-/** When this part of a message has come, there is room made for all of it. */
+/** When 1/`TRUSTED_PART` of a message has arrived, the buffer grows to the whole length. */
 const TRUSTED_PART = 8;
 
 /**
- * Finds message boundaries in the bytes of a connection, however they are cut.
+ * Finds message boundaries in the bytes of a connection.
  *
- * A message that lies within one chunk is handed out as a view. One that does not is gathered in a buffer that grows by
- * doubling with what arrives until an eighth of the message is there, and then to its length: time is linear in the
- * bytes received, memory at most eight times that whatever a length claims, and a long message is hardly more than once
- * in it. `next` throws a fatal ProtocolError as soon as the header shows that no acceptable message follows; the Framer
- * is of no use afterwards.
+ * A message within one chunk is returned as a view. A message across chunks is collected in a buffer. The buffer
+ * doubles as bytes arrive until an eighth of the message is there, and then grows to the length of the message. So time
+ * is linear in the bytes received, memory is at most eight times these bytes whatever length a header claims, and a
+ * long message is copied hardly more than once. `next` throws a fatal ProtocolError as soon as the header shows that no
+ * acceptable message follows; then the Framer must not be used any more.
  */
 export class Framer {
   readonly #limits: FramerLimits;
-  /** Received chunks from `#head` on; `#at` is the first byte of `#queue[#head]` not yet taken. */
+  /** Received chunks. Elements before `#head` are consumed; `#at` is the first unconsumed byte of `#queue[#head]`. */
   #queue: Buffer[] = [];
   #head = 0;
   #at = 0;
-  /** The beginning of a message that ran over a chunk's end. */
+  /** Collects a message that continues in the next chunk. */
   #part: Buffer | undefined;
   #partLength = 0;
-  /** The part has been admitted. */
+  /** Whether `admit` has approved the message in `#part`. */
   #admitted = false;
-  /** Bytes still to come of a message that is dropped. */
+  /** Remaining bytes of a message that is skipped. */
   #dropping = 0;
-  /** A message was told to wait. */
+  /** Whether `admit` has returned `wait` for the current message. */
   #waits = false;
 
   constructor(limits: FramerLimits) {
     this.#limits = limits;
   }
 
-  /** Takes over `chunk`: frames are views into it. */
+  /** The Framer takes ownership of `chunk`: frames are views of the chunk. */
   push(chunk: Buffer): void {
     if (chunk.length > 0) this.#queue.push(chunk);
   }
 
-  /** The next whole message, or undefined until more bytes are pushed. */
+  /** The next whole message, or undefined if more bytes are needed. */
   next(): Frame | undefined {
     if (this.#waits) this.#askAgain();
     while (this.#head < this.#queue.length && !this.#waits) {
@@ -82,7 +84,10 @@ export class Framer {
     return undefined;
   }
 
-  /** The message that waits may lie in the part alone, with no chunk behind it. */
+  /**
+   * Calls `admit` again for a waiting message in `#part`, since no further chunk may follow. A waiting message in a
+   * chunk is tried again by `#cut`.
+   */
   #askAgain(): void {
     this.#waits = false;
     if (this.#part) this.#admitPart(this.#part, EMPTY, this.#messageLength(this.#part, 0, this.#partLength));
@@ -103,7 +108,7 @@ export class Framer {
     return this.#dropping > 0 || this.pending > 0;
   }
 
-  /** Bytes pushed and not yet handed out. */
+  /** Bytes received and not yet returned. */
   get pending(): number {
     let bytes = this.#partLength - this.#at;
     for (let i = this.#head; i < this.#queue.length; i++) bytes += this.#queue[i]!.length;
@@ -127,7 +132,7 @@ export class Framer {
     return undefined;
   }
 
-  /** Asks `admit`. Where it says no, the message is passed over or waits. */
+  /** Calls `admit` and records the answers `wait` and `drop`. */
   #admits(head: Buffer, total: number): boolean {
     const { admit, freeBytes = 0 } = this.#limits;
     if (!admit || total <= freeBytes) return true;
@@ -137,7 +142,7 @@ export class Framer {
     return verdict === 'keep';
   }
 
-  /** Moves bytes from the chunk to the part: the header first, then what the message still wants. */
+  /** Moves bytes from the chunk to the part: the header first, then the rest of the message. */
   #fill(part: Buffer, chunk: Buffer): Frame | undefined {
     let total = this.#messageLength(part, 0, this.#partLength);
     while (total === 0) {
@@ -153,7 +158,7 @@ export class Framer {
     return { buffer: whole, start: 0, end: total };
   }
 
-  /** Fills the part until it holds the message's head, which fits into `FIRST_PART`, and asks `admit`. */
+  /** Fills the part with the first `HEAD_BYTES` of the message, which fit into `FIRST_PART`, and calls `admit`. */
   #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
     const lacking = Math.min(HEAD_BYTES, total) - this.#partLength;
     if (lacking > 0) this.#append(part, chunk, Math.min(lacking, chunk.length - this.#at));
@@ -195,7 +200,7 @@ export class Framer {
     }
   }
 
-  /** Length of the message at `buffer[start]`, header included; 0 while `end` cuts the header. */
+  /** Length of the message at `buffer[start]`, including the header; 0 if the header is incomplete. */
   #messageLength(buffer: Buffer, start: number, end: number): number {
     const have = end - start;
     if (have < 1) return 0;
@@ -221,7 +226,10 @@ export class Framer {
   }
 }
 
-/** Size of a buffer for `have` bytes and some that will come, of a message of `total`; 0: not known yet. */
+/**
+ * Size of a buffer that holds `have` bytes of a message of `total` bytes and will receive more. `total` is 0 while
+ * unknown.
+ */
 function roomFor(have: number, total: number): number {
   if (total === 0) return FIRST_PART;
   return have >= total / TRUSTED_PART ? total : Math.max(FIRST_PART, 2 * have);

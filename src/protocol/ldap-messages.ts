@@ -1,8 +1,8 @@
 import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/ldap-types.js';
 
 /**
- * LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into what was received: copy what must outlive the
- * request.
+ * LDAPv3 messages (RFC 4511 §4) as plain objects. Buffers are views into the received bytes; code that keeps a value
+ * beyond the request has to copy it.
  */
 
 export interface Control {
@@ -27,9 +27,9 @@ export interface SearchRequest {
   readonly base: string;
   readonly scope: Scope;
   readonly deref: DerefAliases;
-  /** 0: no limit asked for. */
+  /** 0: the client sets no limit. */
   readonly sizeLimit: number;
-  /** Seconds; 0: no limit asked for. */
+  /** In seconds; 0: the client sets no limit. */
   readonly timeLimit: number;
   readonly typesOnly: boolean;
   readonly filter: Filter;

@@ -1,18 +1,18 @@
 /**
- * Bounds on what one message may make the decoder build. Each is refused with a non-fatal ProtocolError that says the
- * bound.
+ * Limits on the memory that the decoder may use for one message. A message beyond a limit is refused with a non-fatal
+ * ProtocolError that names the limit.
  */
 export interface DecodeLimits {
-  /** Filters inside filters. The decoder recurses: keep it below 1,000. */
+  /** Nesting depth of filters. The decoder recurses, so the value has to stay below 1,000. */
   readonly maxFilterDepth: number;
-  /** Filter items of one search, parts of substring filters included. */
+  /** Items in the filter of a search; each part of a substring filter counts as an item. */
   readonly maxFilterNodes: number;
   readonly maxControls: number;
-  /** Attributes of an add, changes of a modify. */
+  /** Attributes of an add request, or changes of a modify request. */
   readonly maxAttributes: number;
-  /** Values of an add or modify together. */
+  /** Total number of values in an add or modify request. */
   readonly maxValues: number;
-  /** Attributes that a search asks for. */
+  /** Attributes that a search requests. */
   readonly maxSelected: number;
 }
 

@@ -1,22 +1,22 @@
-/** Object identifiers of controls that the codec knows the value of, or that the server acts on without a value. */
+/** Object identifiers of the controls that the server supports. */
 export const ControlOid = {
   /** RFC 2696. */
   pagedResults: '1.2.840.113556.1.4.319',
   /** RFC 3296 §3. */
   manageDsaIT: '2.16.840.1.113730.3.4.2',
-  /** What somebody may do, by attributes of the entries found. */
+  /** Rights on the attributes of the entries found. */
   effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
-  /** Whether one can bind as the entries found: by a control of each. */
+  /** Whether users can bind as the entries found. Each entry gets a response control. */
   accountUsability: '1.3.6.1.4.1.42.2.27.9.5.8',
   /** draft-behera-ldap-password-policy-10 §6. */
   passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
-  /** draft-vchu-ldap-pwd-policy-00: the password has expired, or has to be changed; of responses alone. */
+  /** draft-vchu-ldap-pwd-policy-00: the password has expired or has to be changed. Response only. */
   passwordExpired: '2.16.840.1.113730.3.4.4',
-  /** The password expires in so many seconds; of responses alone. */
+  /** Seconds until the password expires. Response only. */
   passwordExpiring: '2.16.840.1.113730.3.4.5',
 } as const;
 
-/** Rowan's own arc, made of a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
+/** Rowan's own arc, derived from a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
 const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 
 /** Object identifiers of extended operations (requestName, RFC 4511 §4.12). */
@@ -29,14 +29,14 @@ export const ExtendedOid = {
   passwordModify: '1.3.6.1.4.1.4203.1.11.1',
   /** RFC 3909. */
   cancel: '1.3.6.1.1.8',
-  /** Rowan's own (docs/server.md). */
+  /** An operation of Rowan (docs/server.md). */
   applicationPasswords: `${ROWAN_ARC}.3.1`,
 } as const;
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */
 export const NOTICE_OF_DISCONNECTION = '1.3.6.1.4.1.1466.20036';
 
-/** Features told in supportedFeatures of the root DSE. */
+/** Values of supportedFeatures in the root DSE. */
 export const FeatureOid = {
   /** `+` selects all operational attributes (RFC 3673). */
   allOperationalAttributes: '1.3.6.1.4.1.4203.1.5.1',

@@ -4,18 +4,19 @@ import type { Request } from './ldap-messages.js';
 /**
  * A message that cannot be decoded (RFC 4511 §4.1.1).
  *
- * With `fatal` the bytes are not an LDAP message: nothing after them can be trusted, so the peer gets an answer or the
- * Notice of Disconnection and the connection ends. Without it the encoding is sound and only this request is refused.
+ * A fatal error means that the bytes are not an LDAP message. The following bytes cannot be trusted either, so the
+ * server sends a response or the Notice of Disconnection and closes the connection. A non-fatal error means that the
+ * encoding is sound and only this request is refused.
  */
 export class ProtocolError extends LdapError {
-  /** Byte offset from the first byte of the message. */
+  /** Offset in bytes from the beginning of the message. */
   readonly offset: number;
   readonly fatal: boolean;
-  /** The request's messageID, once it was read. */
+  /** messageID of the request, if decoded. */
   messageId: number | undefined;
-  /** The request's operation, once it was recognized: `responseOp(op)` is what answers it. */
+  /** Operation of the request, if recognized. `responseOp(op)` is the matching response. */
   op: Request['op'] | undefined;
-  /** What the bytes are instead, where that is plain to see. */
+  /** Name of another protocol that the bytes belong to, if recognized. */
   foreign: string | undefined;
 
   constructor(message: string, offset: number, fatal = true, result: ResultName = 'protocolError') {

@@ -10,12 +10,12 @@ const LONGEST_OID = 256;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads BER elements in `[at, end)`, where `end` is the end of the innermost element that was entered
- * (docs/formats/ber.md). Every length is checked against it before use. `what` names the field in errors.
+ * Reads BER elements in `[at, end)`, where `end` is the end of the innermost element entered (docs/formats/ber.md).
+ * Every length is checked against `end` before use. The parameter `what` names the field in error messages.
  */
 export class Reader {
   readonly buffer: Buffer;
-  /** First byte of the message: error offsets count from here. */
+  /** First byte of the message. Error offsets are relative to this byte. */
   readonly start: number;
   at: number;
   end: number;
@@ -31,19 +31,19 @@ export class Reader {
     return new ProtocolError(message, at - this.start, fatal);
   }
 
-  /** For what is encoded soundly but not acceptable: the connection may go on. */
+  /** The error for a field that is encoded correctly but not acceptable. The connection stays open. */
   refusal(message: string, result: ResultName = 'protocolError'): ProtocolError {
     return new ProtocolError(message, this.at - this.start, false, result);
   }
 
-  /** Tag of the next element, or -1 at the end of the one that encloses it. */
+  /** Tag of the next element, or -1 at the end of the enclosing element. */
   peek(): number {
     return this.at < this.end ? this.buffer[this.at]! : -1;
   }
 
   /**
-   * Takes the identifier and length octets of an element with `tag`; `at` is then its content. Returns the content's
-   * length.
+   * Reads the identifier and length octets of an element with `tag` and returns the length of the content, which begins
+   * at `at`.
    */
   header(tag: number, what: string): number {
     if (this.at >= this.end) throw this.error(`${what} is missing`);
@@ -72,7 +72,7 @@ export class Reader {
     return length;
   }
 
-  /** Enters a constructed element. Returns the end of the enclosing one, which `leave` wants back. */
+  /** Enters a constructed element. Returns the end of the enclosing element, for `leave`. */
   enter(tag: number, what: string): number {
     const length = this.header(tag, what);
     const outer = this.end;
@@ -80,16 +80,16 @@ export class Reader {
     return outer;
   }
 
-  /** Leaves a SEQUENCE OF, SET OF or CHOICE: all of it must have been read. */
+  /** Leaves a SEQUENCE OF, SET OF or CHOICE. Throws if bytes are left. */
   leave(outer: number, what: string): void {
     if (this.at !== this.end) throw this.error(`${what} has ${this.end - this.at} bytes too many`);
     this.end = outer;
   }
 
   /**
-   * Leaves a SEQUENCE. RFC 4511 §4: trailing components whose tags are not recognized are ignored. They must be whole
-   * elements with a context tag above `known`, the highest that this SEQUENCE has, so that garbage and repeated or
-   * misplaced fields are still refused.
+   * Leaves a SEQUENCE. Trailing components with unknown tags are ignored (RFC 4511 §4). Such a component has to be a
+   * whole element with a context tag above `known`, the highest tag defined for the SEQUENCE. So garbage and repeated
+   * or misplaced fields are still refused.
    */
   leaveSequence(outer: number, what: string, known = -1): void {
     while (this.at < this.end) {
@@ -105,12 +105,12 @@ export class Reader {
     this.end = outer;
   }
 
-  /** A signed INTEGER of at most four bytes, in `[min, max]`. */
+  /** Reads a signed INTEGER of at most four bytes, in `[min, max]`. */
   integer(what: string, min = 0, max = MAX_INT, tag = INTEGER): number {
     return this.integerOf(this.header(tag, what), what, min, max);
   }
 
-  /** Content octets of an INTEGER or ENUMERATED whose header is read. */
+  /** Reads the content of an INTEGER or ENUMERATED whose header has been read. */
   integerOf(length: number, what: string, min: number, max: number): number {
     if (length < 1 || length > 4) throw this.error(`${what}: an integer of ${length} bytes; 1 to 4 are accepted`);
     const { buffer } = this;
@@ -125,14 +125,14 @@ export class Reader {
     return this.integer(what, 0, max, ENUMERATED);
   }
 
-  /** Any octet but zero is TRUE (X.690 §8.2.2). */
+  /** Reads a BOOLEAN. Any octet other than zero is TRUE (X.690 §8.2.2). */
   boolean(what: string, tag = BOOLEAN): boolean {
     const length = this.header(tag, what);
     if (length !== 1) throw this.error(`${what}: a boolean of ${length} bytes`);
     return this.buffer[this.at++] !== 0;
   }
 
-  /** The content of an OCTET STRING: a view into the message. */
+  /** Reads an OCTET STRING. The result is a view into the message. */
   bytes(what: string, tag = OCTET_STRING): Buffer {
     return this.bytesOf(this.header(tag, what));
   }
@@ -144,7 +144,7 @@ export class Reader {
     return this.buffer.subarray(from, from + length);
   }
 
-  /** An LDAPString or LDAPDN: UTF-8 (RFC 4511 §4.1.2). */
+  /** Reads an LDAPString or LDAPDN in UTF-8 (RFC 4511 §4.1.2). */
   text(what: string, tag = OCTET_STRING): string {
     return this.textOf(this.header(tag, what), what);
   }
@@ -156,7 +156,7 @@ export class Reader {
     return text;
   }
 
-  /** An LDAPOID: a numericoid (RFC 4511 §4.1.2). */
+  /** Reads an LDAPOID in the form of a numericoid (RFC 4511 §4.1.2). */
   oid(what: string, tag = OCTET_STRING): string {
     const length = this.header(tag, what);
     if (length > LONGEST_OID) throw this.refusal(`${what} of ${length} bytes is too long; ${LONGEST_OID} are accepted`);

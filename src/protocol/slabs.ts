@@ -1,23 +1,26 @@
-/** Bytes of a slab: room for one piece of a long answer and for a message behind it. */
+/** Size of a slab in bytes: room for one piece of a long response and for a message after the piece. */
 export const SLAB = 64 * 1024;
 /**
- * Slabs of an area. malloc keeps what it takes from its own heap; of more than 32 MiB each is mapped by itself, costs
- * nothing until it is written to, and goes back to the system whole.
+ * Number of slabs in an area. An area has to exceed 32 MiB: malloc then maps the area separately, so that memory is
+ * used only once it is written to and goes back to the system as a whole. Smaller blocks stay in the heap of malloc.
  */
 const AREA_SLABS = 528;
-/** Areas in which more slabs were used than this are let go when nothing is on its way. */
+/** When the server is idle, areas in which more slabs than this were used are given back. */
 const KEPT_SLABS = 64;
 
-/** Slabs with one life: the system gets them back together. */
+/** A group of slabs in one allocation. The system gets the memory back as a whole. */
 class Area {
   readonly bytes = Buffer.allocUnsafeSlow(AREA_SLABS * SLAB);
-  /** How many hold each slab: the writer that fills it, and each piece of it that is on its way. */
+  /**
+   * Reference count of each slab: one for the writer that fills the slab, and one for each piece of the slab that has
+   * not been sent yet.
+   */
   readonly #holds = new Uint16Array(AREA_SLABS);
   readonly #free: number[] = [];
-  /** Those from here on were never used. */
+  /** Index of the first slab that was never used. */
   used = 0;
 
-  /** A slab that nobody holds, held by the caller. */
+  /** A slab with a reference count of 1, owned by the caller; undefined if the area is full. */
   take(): Buffer | undefined {
     const i = this.#free.pop() ?? (this.used < AREA_SLABS ? this.used++ : undefined);
     if (i === undefined) return undefined;
@@ -39,12 +42,12 @@ function indexOf(piece: Buffer): number {
   return Math.floor(piece.byteOffset / SLAB);
 }
 
-/** Of each buffer that has slabs, also when its area was let go. */
+/** The area of each buffer, including areas that are no longer in `areas`. */
 const areaOf = new WeakMap<ArrayBufferLike, Area>();
-/** Those that slabs are taken from. */
+/** Areas that new slabs are taken from. */
 let areas: Area[] = [];
 
-/** `SLAB` bytes that nobody else writes to, until whoever holds it or a piece of it has called `releaseSlab`. */
+/** Allocates `SLAB` bytes. The slab is reused when its owner and all holders of pieces have called `releaseSlab`. */
 export function takeSlab(): Buffer {
   for (const area of areas) {
     const slab = area.take();
@@ -56,27 +59,30 @@ export function takeSlab(): Buffer {
   return area.take()!;
 }
 
-/** Whether the piece is of a slab. */
+/** Whether the piece is part of a slab. */
 export function isSlab(piece: Buffer): boolean {
   return areaOf.has(piece.buffer);
 }
 
-/** The piece is held besides: its bytes stay as they are. Nothing for one that is of no slab. */
+/** Adds a reference to the slab of the piece, so that the bytes stay valid. No effect on other buffers. */
 export function holdSlab(piece: Buffer): void {
   areaOf.get(piece.buffer)?.hold(piece);
 }
 
-/** Gives back what `takeSlab` or `holdSlab` held; once each. */
+/** Drops a reference that `takeSlab` or `holdSlab` added. */
 export function releaseSlab(piece: Buffer): void {
   areaOf.get(piece.buffer)?.release(piece);
 }
 
-/** Whether so many slabs were in use at once that they are worth giving back to the system. */
+/** Whether the peak number of slabs in use was so high that giving the memory back to the system pays off. */
 export function slabsWereMany(): boolean {
   return areas.length > 1 || (areas.length === 1 && areas[0]!.used > KEPT_SLABS);
 }
 
-/** Slabs come from new areas: the system gets the others back when nobody holds anything of them. */
+/**
+ * Abandons the current areas: new slabs come from new areas, and the system gets an old area back when all references
+ * to its slabs are dropped.
+ */
 export function leaveSlabs(): void {
   areas = [];
 }

@@ -1,7 +1,7 @@
 import type { DerefAliases, Modification, Scope } from '../ldap/ldap-types.js';
 import type { Request, Response } from './ldap-messages.js';
 
-/** BER identifier octets and enumerations of RFC 4511: each table is used both ways. */
+/** BER identifier octets and enumerations of RFC 4511. Encoder and decoder share the tables. */
 
 export const BOOLEAN = 0x01;
 export const INTEGER = 0x02;
@@ -47,13 +47,13 @@ export const opTags = {
 
 export type OpName = keyof typeof opTags;
 
-/** Responses that carry an LDAPResult. */
+/** Responses that contain an LDAPResult. */
 export type ResultOp = Extract<Response, { code: number }>['op'];
 
 const opNames: (OpName | undefined)[] = [];
 for (const [name, tag] of Object.entries(opTags)) opNames[tag] = name as OpName;
 
-/** The protocolOp that a tag stands for, or undefined. */
+/** The protocolOp of a tag, or undefined. */
 export function opOfTag(tag: number): OpName | undefined {
   return opNames[tag];
 }
@@ -71,7 +71,7 @@ const responseOps: Record<Request['op'], ResultOp | undefined> = {
   extended: 'extendedResponse',
 };
 
-/** The response that ends an operation; undefined for unbind and abandon, which have none. */
+/** The response that ends an operation; undefined for unbind and abandon, which have no response. */
 export function responseOp(op: Request['op']): ResultOp | undefined {
   return responseOps[op];
 }
@@ -80,14 +80,14 @@ export function isRequestOp(op: OpName): op is Request['op'] {
   return op in responseOps;
 }
 
-/** SearchRequest.scope by number (RFC 4511 §4.5.1.2; 3 is subordinateSubtree). */
+/** Values of SearchRequest.scope (RFC 4511 §4.5.1.2; 3 is subordinateSubtree). */
 export const scopes: readonly Scope[] = ['base', 'one', 'sub', 'subordinate'];
-/** SearchRequest.derefAliases by number (RFC 4511 §4.5.1.3). */
+/** Values of SearchRequest.derefAliases (RFC 4511 §4.5.1.3). */
 export const derefs: readonly DerefAliases[] = ['never', 'searching', 'finding', 'always'];
-/** ModifyRequest operation by number (RFC 4511 §4.6, RFC 4525). */
+/** Values of the operation of a ModifyRequest (RFC 4511 §4.6, RFC 4525). */
 export const changeOperations: readonly Modification['operation'][] = ['add', 'delete', 'replace', 'increment'];
 
-/** Filter choices (RFC 4511 §4.5.1). */
+/** Tags of filter choices (RFC 4511 §4.5.1). */
 export const filterTags = {
   and: 0xa0,
   or: 0xa1,

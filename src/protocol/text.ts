@@ -1,15 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * Strings out of received bytes. Attribute names, base DNs and OIDs repeat from request to request, so short ASCII ones
- * are looked up in a fixed table by their bytes: no string is made, and the same text is the same string object, whose
- * hash later Map lookups find computed. A slot keeps what was seen last; the table holds at most SLOTS × LONGEST bytes.
+ * Caches strings decoded from received bytes. Attribute names, base DNs and OIDs repeat from request to request. Short
+ * ASCII texts are looked up by their bytes in a table of fixed size, so that no string is created, and equal texts are
+ * the same string object with a hash that is already computed. Each slot keeps the last text; the table holds at most
+ * SLOTS × LONGEST bytes.
  */
 const SLOTS = 2048;
 const LONGEST = 64;
 const seen: string[] = new Array<string>(SLOTS).fill('');
 
-/** The UTF-8 text in `buffer[from, to)`, or undefined when it is not valid UTF-8. */
+/** The UTF-8 text in `buffer[from, to)`, or undefined if the bytes are not valid UTF-8. */
 export function readText(buffer: Buffer, from: number, to: number): string | undefined {
   const length = to - from;
   if (length > LONGEST) return readLong(buffer, from, to);
@@ -42,7 +43,10 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 
-/** `buffer[from, to)` is a numericoid (RFC 4512 §1.4): two numbers or more, joined by dots, without leading zeros. */
+/**
+ * Whether `buffer[from, to)` is a numericoid (RFC 4512 §1.4): at least two numbers without leading zeros, separated by
+ * dots.
+ */
 export function isNumericOid(buffer: Buffer, from: number, to: number): boolean {
   let dots = 0;
   let start = from;

@@ -1,12 +1,15 @@
 import { holdSlab, releaseSlab, SLAB, takeSlab } from './slabs.js';
 
-/** Who writes much takes it in pieces of about this size: a slab has room for one, and for a message behind it. */
+/**
+ * Size in bytes of the pieces in which long responses are sent. A slab has room for one piece and for a message after
+ * the piece.
+ */
 export const PIECE = 48 * 1024;
-/** Up to so many bytes a loop beats TypedArray.set, whose call costs about as much. */
+/** Up to this number of bytes a loop is faster than TypedArray.set, because of the cost of the call. */
 const SHORT = 80;
 const EMPTY = Buffer.alloc(0);
 
-/** Bytes of the identifier and length octets before `length` content octets. */
+/** Length of the identifier and length octets of an element with `length` content octets. */
 function headerBytes(length: number): number {
   if (length < 0x80) return 2;
   if (length < 0x100) return 3;
@@ -14,19 +17,21 @@ function headerBytes(length: number): number {
   return length < 0x1000000 ? 5 : 6;
 }
 
-/** Bytes of an element with `length` content octets. */
+/** Length of an element with `length` content octets. */
 export function elementBytes(length: number): number {
   return headerBytes(length) + length;
 }
 
-/** Bytes of the INTEGER element of a number that is not negative. */
+/** Length of the INTEGER element of a non-negative number. */
 export function integerBytes(value: number): number {
   if (value < 0x80) return 3;
   if (value < 0x8000) return 4;
   return value < 0x800000 ? 5 : 6;
 }
 
-/** Writes identifier and length octets at `at`, for which there is room; returns where the content goes. */
+/**
+ * Writes identifier and length octets at `at`; the caller has reserved the space. Returns the offset of the content.
+ */
 export function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
   buffer[at] = tag;
   if (length > 0x7f) return putLongLength(buffer, at + 1, length);
@@ -41,7 +46,10 @@ function putLongLength(buffer: Buffer, at: number, length: number): number {
   return at;
 }
 
-/** Copies `source[from, to)`, a short run. Eight bytes a round take half the time of one. */
+/**
+ * Copies the short range `source[from, to)`. Copying eight bytes per iteration takes half the time of copying single
+ * bytes.
+ */
 export function copyShort(target: Uint8Array, at: number, source: Uint8Array, from: number, to: number): void {
   let i = from;
   let o = at;
@@ -59,17 +67,18 @@ export function copyShort(target: Uint8Array, at: number, source: Uint8Array, fr
 }
 
 /**
- * Output of BER elements (docs/formats/ber.md), in a slab that replies of one connection share: `take` hands out what
- * was written since the last `take` as a view and writing goes on behind it.
+ * Writes BER elements (docs/formats/ber.md) into a slab that the responses of one connection share. `take` returns a
+ * view of the bytes written since the last `take`; further output goes behind these bytes.
  *
- * One that takes slabs `again` gets them from `takeSlab`: whoever is handed a view calls `releaseSlab` with it.
+ * With `again` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab` with
+ * the view.
  *
- * The hot path may write at `buffer[at++]` itself after `reserve`. `reserve` may move the bytes not yet taken to a new
- * buffer, so neither `buffer` nor `at` may be held across it; marks count from the first byte not taken and stay good.
+ * Hot paths may write to `buffer[at++]` directly after `reserve`. `reserve` may move bytes to a new buffer, so a caller
+ * must not keep `buffer` or `at` across `reserve`. Marks are relative to the first byte not taken and stay valid.
  */
 export class Writer {
   buffer: Buffer = EMPTY;
-  /** Where the next byte goes. */
+  /** Offset of the next byte. */
   at = 0;
   #start = 0;
   readonly #again: boolean;
@@ -78,7 +87,7 @@ export class Writer {
     this.#again = again;
   }
 
-  /** Bytes written and not taken. */
+  /** Number of bytes written and not taken. */
   get length(): number {
     return this.at - this.#start;
   }
@@ -104,7 +113,7 @@ export class Writer {
     return this.#again ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
   }
 
-  /** Everything written since the last `take`; the caller owns it. */
+  /** Returns the bytes written since the last `take`. The caller owns the view. */
   take(): Buffer {
     if (this.at === this.#start) return EMPTY;
     const taken = this.buffer.subarray(this.#start, this.at);
@@ -114,7 +123,7 @@ export class Writer {
     return taken;
   }
 
-  /** Lets its buffer go: what is written next goes to another. Everything must be taken. */
+  /** Releases the buffer; further output goes to a new buffer. All bytes must have been taken. */
   leave(): void {
     releaseSlab(this.buffer);
     this.buffer = EMPTY;
@@ -122,15 +131,15 @@ export class Writer {
     this.at = 0;
   }
 
-  /** Identifier and length octets of an element with `length` content octets. */
+  /** Writes identifier and length octets of an element with `length` content octets. */
   header(tag: number, length: number): void {
     this.reserve(6);
     this.at = putHeader(this.buffer, this.at, tag, length);
   }
 
   /**
-   * Primitive elements with the contents `bytes[starts[i], ends[i])` for `i` in `[from, to)`; they rise and do not
-   * overlap.
+   * Writes primitive elements with the contents `bytes[starts[i], ends[i])` for `i` in `[from, to)`. The ranges are in
+   * ascending order and do not overlap.
    */
   octetStrings(tag: number, bytes: Buffer, starts: Int32Array, ends: Int32Array, from: number, to: number): void {
     if (from === to) return;
@@ -154,7 +163,7 @@ export class Writer {
     this.at = at;
   }
 
-  /** A primitive element whose content is `bytes[from, to)`. */
+  /** Writes a primitive element with the content `bytes[from, to)`. */
   octetString(tag: number, bytes: Uint8Array, from = 0, to = bytes.length): void {
     const count = to - from;
     if (count > SHORT) {
@@ -170,7 +179,7 @@ export class Writer {
     this.at = at + 2 + count;
   }
 
-  /** `bytes[from, to)` as they are. */
+  /** Writes `bytes[from, to)` without a header. */
   raw(bytes: Uint8Array, from = 0, to = bytes.length): void {
     const count = to - from;
     this.reserve(count);
@@ -181,7 +190,7 @@ export class Writer {
     this.at = at + count;
   }
 
-  /** A primitive element whose content is the text's UTF-8. */
+  /** Writes a primitive element with the text in UTF-8. */
   text(tag: number, text: string): void {
     if (text.length > SHORT || !this.#shortAscii(tag, text)) this.#anyText(tag, text);
   }
@@ -210,7 +219,7 @@ export class Writer {
     this.at += this.buffer.write(text, this.at, bytes);
   }
 
-  /** INTEGER, ENUMERATED or the like: the shortest two's complement form of a 32-bit value. */
+  /** Writes an INTEGER or ENUMERATED: the shortest two's complement form of a 32-bit value. */
   integer(tag: number, value: number): void {
     this.reserve(6);
     const { buffer } = this;
@@ -233,8 +242,8 @@ export class Writer {
   }
 
   /**
-   * Opens a constructed element that is expected to stay below 128 bytes. `end` takes the returned mark; content that
-   * turns out longer is moved to make room for a longer length.
+   * Opens a constructed element whose content is expected to be shorter than 128 bytes. Returns a mark for `end`, which
+   * moves longer content to make room for a longer length.
    */
   begin(tag: number): number {
     this.reserve(2);

@@ -20,11 +20,14 @@ const ON_ATTRIBUTES: Readonly<Record<string, RightSet>> = {
 };
 const ON_ENTRY: Readonly<Record<string, RightSet>> = { delete: rightSet('remove'), proxy: rightSet('proxy') };
 const ALL = ['read', 'search', 'compare', 'write', 'add', 'delete'];
-/** An entry of which none of a few attributes may be read is not there: so many are asked for. */
+/**
+ * Longest list of attributes for a filter `(|(a=*)(b=*)…)` that decides whether an entry is visible: an entry is hidden
+ * if no attribute of the list may be read.
+ */
 const MOST_ASKED = 20;
 const MAX_TEXT = 100;
 
-/** What a rule of one aci is made of. */
+/** The parts of the rules for one permission of an aci. */
 interface Parts {
   readonly kind: 'allow' | 'deny';
   readonly whos: readonly PlainWho[];
@@ -39,14 +42,14 @@ interface ParsedAci {
   readonly origin: Origin;
 }
 
-/** Reads `aci` values. Their order means nothing, and what one denies no other gives, as with rules. */
+/** Translates `aci` values. As with rules, their order has no effect, and a denial overrides every grant. */
 export class AciReader {
   readonly #words: RuleWords;
   readonly #bits: AttributeBits;
   readonly #report: Report;
-  /** Where values stand that deny what cannot be read. */
+  /** Entries with values that contain a denial and cannot be parsed. */
   readonly #lost: { entry: Name; line: number }[] = [];
-  /** What some may not read, by what denies it. */
+  /** Attributes that some values deny to read. */
   #unread: Attributes = 0n;
   count = 0;
 
@@ -56,7 +59,7 @@ export class AciReader {
     this.#report = report;
   }
 
-  /** All that there are: who may see an entry hangs on what others deny. */
+  /** Translates all values at once, because the visibility of an entry depends on the denials in other values. */
   read(values: readonly AciValue[]): RuleDraft[] {
     const found = values.flatMap((value) => this.#parsed(value));
     for (const { aci, entry } of found)
@@ -191,7 +194,7 @@ export class AciReader {
     return this.#drafts(parts, isWide ? given : plain | secret, set);
   }
 
-  /** An entry is seen where something of it may be read. */
+  /** Rules for the right `see`: an entry is visible to a client that may read one of its attributes. */
   #seen(parts: Parts): RuleDraft[] {
     const { kind, target, rights, origin } = parts;
     if (!rights.includes('read')) return [];
@@ -226,7 +229,7 @@ export class AciReader {
     return this.#drafts(parts, ENTRY, set);
   }
 
-  /** Who may make an entry may make it below the parent. */
+  /** Rules for the right `create`, which in Rowan belongs to the parent of the new entry. */
   #made(parts: Parts): RuleDraft[] {
     const { kind, target, rights, origin } = parts;
     if (!rights.includes('add')) return [];

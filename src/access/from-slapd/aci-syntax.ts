@@ -1,4 +1,4 @@
-/** An `aci` value as it is written (389-DS, OpenDJ). */
+/** A parsed `aci` value (389-DS, OpenDJ). */
 export interface Aci {
   readonly targets: readonly AciTarget[];
   readonly name: string;
@@ -29,7 +29,7 @@ export interface BindItem {
   readonly value: string;
 }
 
-/** A value that is no `aci`; the message says what is wrong. */
+/** A syntax error in an `aci` value. The message describes the error. */
 export class AciSyntaxError extends Error {
   override readonly name = 'AciSyntaxError';
 }
@@ -53,7 +53,7 @@ export function parseAci(text: string): Aci {
   return { targets, name, permissions: statements(body).map(parsePermission) };
 }
 
-/** Parts between semicolons that stand in no quotes. */
+/** Splits at semicolons outside of quotes. */
 function statements(body: string): string[] {
   return (body.match(/(?:"[^"]*"|[^;"])+/g) ?? []).map((one) => one.trim()).filter((one) => one !== '');
 }
@@ -68,7 +68,9 @@ function parsePermission(text: string): AciPermission {
   };
 }
 
-/** `and` and `or` bind alike, from left to right; `not` binds before them. */
+/**
+ * Parses a bind rule. `and` and `or` have the same precedence and associate to the left; `not` has a higher precedence.
+ */
 class BindParser {
   #rest: string;
 

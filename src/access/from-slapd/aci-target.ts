@@ -6,16 +6,16 @@ import { negated } from './region.js';
 import type { RuleWords } from './words.js';
 
 export interface FoundTarget {
-  /** Undefined: nothing that a rule can say. */
+  /** Undefined: rules cannot express the target. */
   readonly place: Place | undefined;
   readonly filters: readonly string[];
-  /** Undefined: the aci names none. */
+  /** Undefined: the aci has no `targetattr`. */
   readonly attributes: Attributes | undefined;
-  /** Attributes called by their names. */
+  /** Attributes that the aci names explicitly. */
   readonly named: Attributes;
-  /** What `attributes` has too much: `targetattr != "…"`. */
+  /** Attributes to subtract from `attributes`, from `targetattr != "…"`. */
   readonly except: Attributes;
-  /** What no rule can say. */
+  /** Reasons why parts of the target cannot be expressed in rules. */
   readonly cannot: readonly string[];
 }
 
@@ -26,7 +26,7 @@ const SCOPES: Readonly<Record<string, Place['scope']>> = {
   subordinate: 'children',
 };
 
-/** Reads what an aci is about. */
+/** Translates the targets of an aci. */
 export class TargetReader {
   readonly #words: RuleWords;
   readonly #bits: AttributeBits;
@@ -36,7 +36,10 @@ export class TargetReader {
     this.#bits = bits;
   }
 
-  /** Of an aci that stands at the entry; what rules cannot say is left out, or taken for all that it may be. */
+  /**
+   * `entry` is the entry that has the aci. With lean `less`, targets that rules cannot express yield no place; with
+   * `more` they are ignored, which widens the rule.
+   */
   read(targets: readonly AciTarget[], entry: Name, lean: Lean): FoundTarget {
     const cannot: string[] = [];
     let place: Place | undefined = { scope: 'subtree', name: entry };

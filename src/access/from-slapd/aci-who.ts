@@ -2,15 +2,18 @@ import type { BindItem, BindRule } from './aci-syntax.js';
 import { ANONYMOUS, areApart, EVERYBODY, USERS, type WhoSet, whoInBoth, whoWithout } from './who-set.js';
 import type { RuleWords } from './words.js';
 
-/** Whether what rules cannot say is left out, or taken for all that it may be. */
+/**
+ * How to approximate conditions that rules cannot express: `less` matches nobody, `more` matches everybody who may be
+ * meant.
+ */
 export type Lean = 'less' | 'more';
 
 const STRENGTH = /^\d{1,3}$/;
 
-/** Reads bind rules: whoever is in one of the sets. */
+/** Translates bind rules into a union of `WhoSet`s. */
 export class BindReader {
   readonly #words: RuleWords;
-  /** What no rule can say. */
+  /** Reasons why parts of the rule cannot be expressed in rules. */
   readonly cannot: string[] = [];
 
   constructor(words: RuleWords) {
@@ -115,14 +118,14 @@ export class BindReader {
   }
 }
 
-/** Everybody else. */
+/** The complement of the sets. */
 function without(sets: readonly WhoSet[]): WhoSet[] {
   let rest: WhoSet | undefined = EVERYBODY;
   for (const set of sets) if (rest && !areApart(rest, set)) rest = whoWithout(rest, set);
   return rest ? [rest] : [];
 }
 
-/** Of a URL; as it stands where that is not UTF-8. */
+/** Percent-decodes a part of a URL. Returns the text unchanged if the result is not UTF-8. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -2,7 +2,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { isServersSecret } from '../attribute-set.js';
 
-/** A set of attribute types, and of `entry` and `children`: one bit each. */
+/** A set of attribute types, `entry` and `children`, with one bit each. */
 export type Attributes = bigint;
 
 export const NO_ATTRIBUTES = 0n;
@@ -10,12 +10,12 @@ export const ENTRY = 1n;
 export const CHILDREN = 2n;
 const FIRST = 2;
 
-/** More names than this are no list to read. */
+/** Longest list of attribute names in a rule; a longer list would not be readable. */
 const MOST_NAMES = 80;
 
 /**
- * The attribute types of a schema as bits, and back to the words of a rule. Those that no rule gives to anybody are
- * none of them.
+ * Maps the attribute types of a schema to bits, and sets of bits to the notation of rules. Secrets of the server are
+ * left out, because rules cannot grant rights on them.
  */
 export class AttributeBits {
   readonly #types: readonly AttributeType[];
@@ -26,7 +26,7 @@ export class AttributeBits {
   readonly user: Attributes;
   readonly operational: Attributes;
   readonly secret: Attributes;
-  /** The secret that everybody has. */
+  /** `userPassword`, the secret of ordinary accounts. */
   readonly password: AttributeType | undefined;
 
   constructor(schema: Schema) {
@@ -53,12 +53,12 @@ export class AttributeBits {
     return this.user | this.operational | this.secret | ENTRY | CHILDREN;
   }
 
-  /** What `*` of a rule never covers is left out. */
+  /** All attributes that `*` and `+` of a rule cover. */
   get plain(): Attributes {
     return this.user | this.operational;
   }
 
-  /** What a name stands for, subtypes included; undefined: the schema does not know it. */
+  /** The attribute with its subtypes; undefined if the schema does not define the name. */
   named(name: string): Attributes | undefined {
     const type = this.#schema.attribute(name);
     return type && this.#ofType(type);
@@ -73,7 +73,7 @@ export class AttributeBits {
     return bits;
   }
 
-  /** What an object class requires and allows, and subtypes of these. */
+  /** The attributes that an object class requires or allows, with their subtypes. */
   ofClass(name: string): Attributes | undefined {
     const types = this.#schema.expandClass(name);
     if (!types) return undefined;
@@ -87,7 +87,7 @@ export class AttributeBits {
     return this.#types.filter((type) => bits & this.#bits.get(type)!);
   }
 
-  /** `attributes` of a rule; undefined where no short list says it. */
+  /** The set in the notation of `attributes` in a rule; undefined if no list of reasonable length describes the set. */
   words(bits: Attributes): string[] | undefined {
     const words: string[] = [];
     let rest = bits & ~ENTRY & ~CHILDREN;

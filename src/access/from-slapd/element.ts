@@ -4,41 +4,38 @@ import type { Place } from './place.js';
 import type { Region } from './region.js';
 import type { PlainWho, WhoSet } from './who-set.js';
 
-/** Where something stands in the source. */
+/** A position in the source. */
 export interface Origin {
   readonly line: number;
-  /** For people. */
+  /** Text to display. */
   readonly text: string;
 }
 
-/**
- * One step of a list in which the first that holds decides: for who asks, in the region, it is these rights and no
- * others.
- */
+/** A step of a first-match list: the first step that matches the asker and the region decides the rights. */
 export interface Element {
   readonly region: Region;
   readonly who: WhoSet;
-  /** Of `who` those to whom no step before it in the same region holds; undefined: nobody. */
+  /** The part of `who` that no earlier step in the same region matches; undefined: nobody. */
   readonly first: WhoSet | undefined;
   readonly rights: RightSet;
   /**
-   * Undefined: region and who are what the source says. Else they are more than that, since rules cannot say it, and
-   * this is why: the step gives nothing, and others give no more than its rights there.
+   * Undefined if `region` and `who` are exact. Otherwise the reason why rules cannot express the step exactly: then
+   * `region` and `who` are supersets, the step grants nothing, and later steps grant at most its rights there.
    */
   readonly unsure: string | undefined;
   readonly origin: Origin;
 }
 
-/** A rule in the making. */
+/** A rule before its notation is chosen. */
 export interface RuleDraft {
   readonly kind: 'allow' | 'deny';
-  /** Never `children`. */
+  /** The scope is never `children`. */
   readonly place: Place;
   readonly filters: readonly string[];
   readonly attributes: Attributes;
   readonly who: PlainWho;
   readonly rights: RightSet;
   readonly origin: Origin;
-  /** Of a denial the line that would give it. */
+  /** For a denial: the source line whose grant the rule limits. */
   readonly stops?: Origin;
 }

@@ -7,9 +7,9 @@ import type { Report } from './report.js';
 import { areApart, EVERYBODY, plainWho, type WhoSet, whoContains, whoInBoth, whoWithout } from './who-set.js';
 
 /**
- * Rules for a list in which the first step that holds decides. Each step becomes what is allowed; where a step before
- * it gives less, the later one is made narrower, or what it gives too much is denied. No right comes out that the list
- * does not give; where fewer come out, the report says so.
+ * Translates a first-match list into rules. Each step becomes a rule that allows. If an earlier step grants less, the
+ * later rule is narrowed, or the excess is denied. The rules never grant a right that the list does not grant. The
+ * report mentions rights that are lost.
  */
 export class FirstMatch {
   readonly #elements: readonly Element[];
@@ -18,7 +18,7 @@ export class FirstMatch {
   readonly #loss: string | undefined;
   readonly drafts: RuleDraft[] = [];
 
-  /** `loss`: how it is told that something is lost, where the list is not made of lines. */
+  /** `loss`: remark about lost rights, for lists that do not correspond to lines of the source. */
   constructor(elements: readonly Element[], bits: AttributeBits, report: Report, loss?: string) {
     this.#loss = loss;
     this.#elements = elements;
@@ -36,7 +36,7 @@ export class FirstMatch {
     else this.#report.less(line, this.#loss);
   }
 
-  /** Whether a later step gives all that this one would, to all of them, and none between them takes of it. */
+  /** Whether a later step grants the same rights to all of `who`, and no step between them restricts these rights. */
   #isGivenLater({ region, who, rights }: Element, at: number): boolean {
     for (const other of this.#elements.slice(at + 1)) {
       if (isApart(other, region, who)) continue;
@@ -62,7 +62,9 @@ export class FirstMatch {
     if (region.place.scope === 'children') this.#denyAbove(element, region, who, rights);
   }
 
-  /** What is left of a step behind those before it, and the steps whose share has to be denied. */
+  /**
+   * The step without the parts that earlier steps decide, and the earlier steps whose part has to be denied by a rule.
+   */
   #narrowed(element: Element, at: number) {
     let { region, who, rights } = element;
     const denied: number[] = [];
@@ -95,7 +97,7 @@ export class FirstMatch {
     this.#report.less(of, this.#loss ?? `${unsure}: ${what} gives less for that`);
   }
 
-  /** What all below an entry are given is a rule for its subtree: the entry itself has to be taken out. */
+  /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
   #denyAbove(element: Element, region: Region, who: WhoSet, rights: RightSet): void {
     const above: Region = { ...region, place: { scope: 'base', name: region.place.name } };
     this.#elements.forEach((other, i) => {
@@ -119,7 +121,7 @@ export class FirstMatch {
     this.#denyFor(this.#elements[at]!, at, given, to, extra, stops);
   }
 
-  /** Denies of what is given in a region what the step does not give, but for whom steps before it decide. */
+  /** Denies in region `given` the rights `extra` that `step` does not grant, except where steps before it decide. */
   #denyFor(step: Element, at: number, given: Region, to: WhoSet, extra: RightSet, stops: Origin): void {
     let region = regionInBoth(step.region, given);
     if (!region) return;
@@ -164,7 +166,10 @@ export class FirstMatch {
     this.drafts.push({ kind: 'deny', ...region, attributes, place, who: plain, rights, origin: step.origin, stops });
   }
 
-  /** With fewer `not` where a rule cannot have them all: a denial may be for more. */
+  /**
+   * Drops conditions `not` until a rule can express `who`, since a rule has only one `not`. The result may match more
+   * askers.
+   */
   #plainAtLeast(who: WhoSet, step: Element, stops: Origin) {
     for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
       const plain = plainWho({ ...who, nots });

@@ -15,22 +15,22 @@ import { structureLists, TWO_ENTRIES } from './structure.js';
 import { RuleWords } from './words.js';
 import { writeRules } from './write-rules.js';
 
-/** Rules made of another server's. */
+/** The result of a translation. */
 export interface Translation {
-  /** A file as `parseRules` reads it. */
+  /** A rules file for `parseRules`. */
   readonly yaml: string;
-  /** What is to be told of the source, by line. */
+  /** Remarks about the source, by line. */
   readonly remarks: readonly Remark[];
-  /** Lines that were read: `access` and `aci`. */
+  /** Number of `access` and `aci` values that were translated. */
   readonly read: number;
 }
 
-/** Steps, or pairs of them, that are worked out at most. */
+/** Largest number of steps, or of pairs of steps, that are processed. */
 const MAX_STEPS = 2000;
 
 /**
- * Rules for OpenLDAP's `access` lines (slapd.conf, or cn=config in LDIF) and for `aci` values (in LDIF). The rules give
- * nothing that the source did not, but where a remark says `differs` (docs/from-slapd-acls.md).
+ * Translates `access` lines of OpenLDAP (slapd.conf, or cn=config in LDIF) and `aci` values (in LDIF) into rules. The
+ * rules grant nothing that the source does not grant, except where a remark says `differs` (docs/from-slapd-acls.md).
  */
 export function translate(text: string, schema: Schema): Translation {
   const report = new Report();
@@ -81,7 +81,7 @@ interface Placed {
   readonly within: readonly Place[];
 }
 
-/** The deepest first: slapd asks the database whose suffix is the longest. */
+/** Databases with the deepest suffix first: slapd uses the database with the longest matching suffix. */
 function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords, report: Report): Placed[] {
   if (databases.length === 1) return [{ access: databases[0]!.access, within: [EVERYWHERE] }];
   const placed = databases.flatMap(({ suffixes, access }) =>

@@ -1,13 +1,13 @@
-/** A line of a file, with those that continue it. */
+/** A line of a file, joined with its continuation lines. */
 export interface LogicalLine {
-  /** Where it begins, from 1. */
+  /** Number of the first physical line, from 1. */
   readonly line: number;
   readonly text: string;
 }
 
 /**
- * Joins lines with those that begin by white space. LDIF takes one space away (RFC 2849); slapd.conf keeps the white
- * space between words. Comments are left out; blank lines stay, as empty ones.
+ * Joins lines with continuation lines, which begin with white space. LDIF removes one space (RFC 2849); slapd.conf
+ * keeps white space between words. Comments are dropped; blank lines stay as empty lines.
  */
 export function logicalLines(text: string, isLdif: boolean): LogicalLine[] {
   const found: { line: number; text: string }[] = [];

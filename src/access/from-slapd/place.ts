@@ -1,11 +1,14 @@
 import type { Dn } from '../../schema/schema-types.js';
 
-/** A DN by its RDNs, leftmost first. */
+/** A DN as a list of RDNs, leftmost first. */
 export interface Name {
   readonly rdns: readonly { readonly text: string; readonly norm: string }[];
 }
 
-/** Which entries: `children` is all below a name, without itself. Everything is the subtree of the root. */
+/**
+ * A set of entries. `children` are all entries below a name, without the entry itself. The subtree of the root is
+ * everything.
+ */
 export interface Place {
   readonly scope: 'base' | 'one' | 'subtree' | 'children';
   readonly name: Name;
@@ -22,7 +25,7 @@ export function textOf(name: Name): string {
   return name.rdns.map(({ text }) => text).join(',');
 }
 
-/** Undefined: the root has none. */
+/** Undefined for the root. */
 export function parentOf({ rdns }: Name): Name | undefined {
   return rdns.length === 0 ? undefined : { rdns: rdns.slice(1) };
 }
@@ -31,13 +34,13 @@ export function isSame(a: Name, b: Name): boolean {
   return a.rdns.length === b.rdns.length && isWithin(a, b);
 }
 
-/** Whether a name is another, or lies below it. */
+/** Whether `name` equals `above` or lies below it. */
 export function isWithin(name: Name, above: Name): boolean {
   const from = name.rdns.length - above.rdns.length;
   return from >= 0 && above.rdns.every(({ norm }, i) => norm === name.rdns[from + i]!.norm);
 }
 
-/** Whether an entry of the name is there. */
+/** Whether the place contains the entry with the name. */
 export function holds({ scope, name: above }: Place, name: Name): boolean {
   const depth = name.rdns.length - above.rdns.length;
   if (!isWithin(name, above)) return false;
@@ -45,7 +48,7 @@ export function holds({ scope, name: above }: Place, name: Name): boolean {
   return scope === 'base' ? depth === 0 : scope === 'one' ? depth === 1 : depth > 0;
 }
 
-/** What is in both: undefined where nothing can be. */
+/** The intersection of two places; undefined if it is empty. */
 export function placeInBoth(a: Place, b: Place): Place | undefined {
   if (a.scope === 'base') return holds(b, a.name) ? a : undefined;
   if (b.scope === 'base') return holds(a, b.name) ? b : undefined;

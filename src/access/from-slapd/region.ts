@@ -1,10 +1,10 @@
 import type { AttributeBits, Attributes } from './attribute-bits.js';
 import { type Place, placeContains, placeInBoth } from './place.js';
 
-/** What a line is about: entries at a place that all the filters match, and of these the attributes. */
+/** The scope of a line: the attributes of the entries at a place that match all filters. */
 export interface Region {
   readonly place: Place;
-  /** Texts, each in parentheses. */
+  /** Filters in text form, each in parentheses. */
   readonly filters: readonly string[];
   readonly attributes: Attributes;
 }
@@ -13,7 +13,7 @@ export function negated(filter: string): string {
   return filter.startsWith('(!') ? filter.slice(2, -1) : `(!${filter})`;
 }
 
-/** Undefined where nothing can be in both. */
+/** The intersection of two regions; undefined if it is empty. */
 export function regionInBoth(a: Region, b: Region): Region | undefined {
   const attributes = a.attributes & b.attributes;
   if (!attributes) return undefined;
@@ -30,7 +30,7 @@ export function regionContains(outer: Region, inner: Region): boolean {
   );
 }
 
-/** A region without another; undefined where a rule cannot say it. */
+/** The difference of two regions; undefined if rules cannot express it. */
 export function regionWithout(region: Region, without: Region, bits: AttributeBits): Region | undefined {
   if (!placeContains(without.place, region.place)) return undefined;
   const more = without.filters.filter((filter) => !region.filters.includes(filter));

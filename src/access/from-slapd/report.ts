@@ -1,18 +1,17 @@
 /**
- * What is to be told of a line. `left`: it could not be said in rules. `less`: the rules give less there. `secrets`:
- * they give less of secrets. `differs`: they may give what the line did not. `said`: nothing is lost, but it is good to
- * know.
+ * Kinds of remarks about a source line. `left`: rules cannot express the line. `less`: the rules grant less. `secrets`:
+ * the rules grant less on secrets. `differs`: the rules may grant more than the line. `said`: a hint; nothing is lost.
  */
 export type RemarkKind = 'left' | 'less' | 'secrets' | 'differs' | 'said';
 
 export interface Remark {
-  /** Of the source, from 1. */
+  /** Line in the source, from 1. */
   readonly line: number;
   readonly kind: RemarkKind;
   readonly text: string;
 }
 
-/** Remarks, each once. */
+/** Collects remarks without duplicates. */
 export class Report {
   readonly #remarks = new Map<string, Remark>();
 
@@ -40,7 +39,7 @@ export class Report {
     this.#add(line, 'said', text);
   }
 
-  /** By line. */
+  /** Sorted by line. */
   remarks(): readonly Remark[] {
     return [...this.#remarks.values()].sort((a, b) => a.line - b.line);
   }

@@ -7,7 +7,7 @@ import type { SlapdStep } from './slapd-steps.js';
 import { PRIVILEGES } from './slapd-syntax.js';
 import { type WhoSet, whoWithout } from './who-set.js';
 
-/** The rights that privileges come to, where each stands for some. */
+/** The rights for a set of slapd privileges. */
 type Meaning = (privileges: number) => RightSet;
 
 const { a, z, c, s, r, m } = PRIVILEGES;
@@ -35,7 +35,7 @@ const BELOW = meaning([[a, 'moveIn']]);
 const SEARCH = rightSet('search');
 const WRITE = rightSet('add', 'delete', 'replace');
 
-/** Lists in which the first that holds decides, one for each kind of thing that has rights of its own. */
+/** First-match lists, one for each kind of object that has rights of its own. */
 export function elementLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[][] {
   return [
     elementsOf(steps, bits.plain, ON_ATTRIBUTE),
@@ -59,7 +59,8 @@ export function elementsOf(
 }
 
 /**
- * Of secrets that a line does not name nothing is given, but that `userPassword` may be written. None is searched for.
+ * Lists for secrets. A line that does not name a secret grants no rights on the secret, except writing `userPassword`.
+ * Secrets are never searchable.
  */
 function ofSecrets(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
   const untold = new Map<number, string[]>();

@@ -9,14 +9,17 @@ import type { WhatReader } from './slapd-what.js';
 import type { WhoReader } from './slapd-who.js';
 import { areApart, EVERYBODY, type WhoSet, whoWithout } from './who-set.js';
 
-/** A step of a list in which the first that holds decides, with slapd's privileges. */
+/** A step of a first-match list with slapd's privileges. */
 export interface SlapdStep {
   readonly region: Region;
   readonly named: Attributes;
   readonly who: WhoSet;
   readonly privileges: number;
   readonly unsure: string | undefined;
-  /** The line's region that it is of; steps of one with `sureWho` hold for whom they say, wherever that is. */
+  /**
+   * The region that the step was made for. Within one region, steps with `sureWho` match exactly the askers of the
+   * source.
+   */
   readonly of: object;
   readonly sureWho: boolean;
   readonly origin: Origin;
@@ -25,13 +28,13 @@ export interface SlapdStep {
 const READ = PRIVILEGES.d | PRIVILEGES.x | PRIVILEGES.c | PRIVILEGES.s | PRIVILEGES.r;
 const MAX_TEXT = 100;
 
-/** What the lines of one database come to, at its entries alone where that is told. */
+/** Translates the lines of a database into steps, limited to the entries of the database if its suffixes are known. */
 export class StepReader {
   readonly #what: WhatReader;
   readonly #who: WhoReader;
   readonly #report: Report;
   readonly #everything: Region;
-  /** Lines that could be read. */
+  /** Numbers of the lines that were parsed. */
   readonly #lines = new Set<number>();
 
   constructor(what: WhatReader, who: WhoReader, everything: Region, report: Report) {
@@ -41,7 +44,7 @@ export class StepReader {
     this.#report = report;
   }
 
-  /** Of lines that could be read. */
+  /** Number of lines that were parsed. */
   get count(): number {
     return this.#lines.size;
   }
@@ -76,12 +79,12 @@ export class StepReader {
     }
   }
 
-  /** What it says is unknown, so that nothing behind it can be sure. */
+  /** A step with unknown content: the following steps cannot be sure. */
   #unread({ line, text }: LogicalLine): SlapdStep {
     return { ...this.#toAll(0, { line, text }), unsure: 'it cannot be read' };
   }
 
-  /** `isCarried`: lines before it may leave privileges that it adds to. */
+  /** `isCarried`: whether earlier lines may leave privileges that this line adds to. */
   #steps({ line, what, by }: SlapdClause, isCarried: boolean): SlapdStep[] {
     const regions = this.#what.read(what, line);
     if (regions.length === 0) return [];
@@ -141,7 +144,7 @@ export class StepReader {
   }
 }
 
-/** It leaves privileges to what comes behind it. */
+/** Whether the `by` clause passes privileges on to later clauses. */
 function isCarrying({ control, access }: SlapdBy): boolean {
   return control !== 'stop' && access.how !== '-' && access.privileges > 0;
 }

@@ -1,7 +1,7 @@
 import type { LogicalLine } from './logical-lines.js';
 import { words } from './source.js';
 
-/** `access to WHAT by WHO ACCESS CONTROL …` as it is written (slapd.access). */
+/** A parsed `access to WHAT by WHO ACCESS CONTROL …` (slapd.access). */
 export interface SlapdClause {
   readonly line: number;
   readonly what: SlapdWhat;
@@ -9,12 +9,12 @@ export interface SlapdClause {
 }
 
 export interface SlapdWhat {
-  /** For people. */
+  /** Text to display. */
   readonly text: string;
   readonly dn?: Styled;
   readonly filter?: string;
   readonly attrs?: readonly string[];
-  /** Values are told from one another. */
+  /** Whether the clause distinguishes values of an attribute. */
   readonly values: boolean;
 }
 
@@ -26,16 +26,16 @@ export interface Styled {
 export interface SlapdBy {
   readonly text: string;
   readonly who: readonly SlapdWho[];
-  /** Without one nothing changes. */
+  /** Default: the privileges do not change. */
   readonly access: SlapdAccess;
   readonly control: 'stop' | 'continue' | 'break';
 }
 
-/** `dn.subtree,expand=…`, `group/groupOfNames/member.exact=…`, `users`. */
+/** A `who` clause: `dn.subtree,expand=…`, `group/groupOfNames/member.exact=…`, `users`. */
 export interface SlapdWho {
   readonly text: string;
   readonly key: string;
-  /** Of a group: object class and attribute. */
+  /** For a group: object class and attribute. */
   readonly parts: readonly string[];
   readonly style: string;
   readonly value: string | undefined;
@@ -44,11 +44,11 @@ export interface SlapdWho {
 export interface SlapdAccess {
   readonly how: '=' | '+' | '-';
   readonly privileges: number;
-  /** Only for values that are the DN of who asks. */
+  /** Whether the access covers only values that are the DN of the asker. */
   readonly ownValues: boolean;
 }
 
-/** What slapd's levels are made of. */
+/** Bits of slapd's privileges. */
 export const PRIVILEGES = { d: 1, x: 2, c: 4, s: 8, r: 16, a: 32, z: 64, m: 128 } as const;
 
 const LETTERS: Readonly<Record<string, number>> = { ...PRIVILEGES, w: PRIVILEGES.a | PRIVILEGES.z, '0': 0 };
@@ -70,7 +70,7 @@ const LEVELS: Readonly<Record<string, number>> = {
 const ACCESS = /^(realself|self)?(none|disclose|auth|compare|search|read|write|add|delete|manage|[=+-][mwrscdxaz0]*)$/i;
 const UNCHANGED: SlapdAccess = { how: '+', privileges: 0, ownValues: false };
 
-/** A line that is not as slapd writes it; the message says what is wrong. */
+/** A syntax error in an `access` line. The message describes the error. */
 export class SlapdSyntaxError extends Error {
   override readonly name = 'SlapdSyntaxError';
 }

@@ -5,11 +5,11 @@ import type { Report } from './report.js';
 import type { SlapdWhat, Styled } from './slapd-syntax.js';
 import type { RuleWords } from './words.js';
 
-/** A part of what a clause is about. */
+/** A part of the `what` of a clause. */
 export interface SlapdRegion extends Region {
-  /** Attributes that the clause calls by their names. */
+  /** Attributes that the clause names explicitly. */
   readonly named: Attributes;
-  /** The region is more than what the clause is about, and why. */
+  /** Undefined if the region is exact. Otherwise the reason why the region is a superset of the clause's `what`. */
   readonly unsure: string | undefined;
 }
 
@@ -29,16 +29,16 @@ const SCOPES: Readonly<Record<string, Place['scope']>> = {
   children: 'children',
 };
 
-/** RDNs without a sign that means something to a regular expression. */
+/** RDNs without special characters of regular expressions. */
 const LITERAL = /^[\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*$/;
 
-/** `^uid=[^,]+,SUFFIX$` and the like: what stands ahead of the suffix, and the suffix. */
+/** `^uid=[^,]+,SUFFIX$` and similar: the expression before the suffix, and the suffix. */
 const SIMPLE_REGEX =
   /^(\^?)(\(\.[+*],\)\?|(?:\.[+*]|\(\.[+*]\)),|(?:[\w-]+=)?(?:\[\^,\][+*]|\(\[\^,\][+*]\)),)?(.*)\$+$/;
 const ANY_ABOVE = /^(?:\.[+*]|\(\.[+*]\)),$/;
 const ONE_ABOVE = /^(?:\[\^,\][+*]|\(\[\^,\][+*]\)),$/;
 
-/** Reads what a clause is about: none where it is about nothing that rules are for. */
+/** Translates the `what` of a clause into regions. The result is empty if rules do not apply to the `what`. */
 export class WhatReader {
   readonly #words: RuleWords;
   readonly #bits: AttributeBits;
@@ -87,7 +87,10 @@ export class WhatReader {
       : { place: EVERYWHERE };
   }
 
-  /** The root DSE and cn=Subschema are anybody's to read; there is no cn=config. */
+  /**
+   * Whether the place is an entry of the server itself: the root DSE and cn=Subschema, which are readable by everybody,
+   * or cn=config, which does not exist in Rowan.
+   */
   #isOwn({ rdns }: Name, scope: Place['scope']): boolean {
     if (rdns.length === 0) return scope === 'base';
     return /^cn=(?:subschema|config)$/i.test(rdns.at(-1)!.text);

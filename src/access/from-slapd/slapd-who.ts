@@ -6,18 +6,18 @@ import type { RuleWords } from './words.js';
 export interface FoundWho {
   /** Undefined: nobody. */
   readonly who: WhoSet | undefined;
-  /** `who` is more than those who are meant, and why. */
+  /** Undefined if `who` is exact. Otherwise the reason why `who` is a superset. */
   readonly unsure?: string;
 }
 
 const NOBODY: FoundWho = { who: undefined };
 const NESTED = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
 const MEMBERS = ['member', 'uniquemember', 'memberurl'];
-/** What slapd takes a socket of its machine for. */
+/** Strength that slapd assigns to a local socket. */
 const LOCAL_STRENGTH = 71;
 const MOST_STRENGTH = 256;
 
-/** Reads of whom a `by` is. */
+/** Translates the `who` of a `by` clause. */
 export class WhoReader {
   readonly #words: RuleWords;
   readonly #report: Report;
@@ -27,7 +27,7 @@ export class WhoReader {
     this.#report = report;
   }
 
-  /** All the parts hold. */
+  /** The intersection of all parts. */
   read(parts: readonly SlapdWho[], line: number): FoundWho {
     let found: FoundWho = { who: EVERYBODY };
     for (const part of parts) {
@@ -160,7 +160,7 @@ function cannot({ text }: SlapdWho, who: WhoSet): FoundWho {
   return { who, unsure: `no rule can say '${text}'` };
 }
 
-/** Of a regular expression, which may fit the empty DN. */
+/** Whether a regular expression may match the empty DN. */
 function mayBeAnonymous(pattern: string): boolean {
   try {
     return !pattern.includes('=') || new RegExp(pattern).test('');
@@ -170,7 +170,7 @@ function mayBeAnonymous(pattern: string): boolean {
   }
 }
 
-/** `255.255.0.0` as the number of its bits. */
+/** The prefix length of a netmask such as `255.255.0.0`. */
 function prefixOf(mask: string): number | 'none' {
   if (/^\d{1,3}$/.test(mask)) return Number(mask);
   const parts = mask.split('.').map(Number);
@@ -179,7 +179,10 @@ function prefixOf(mask: string): number | 'none' {
   return /^1*0*$/.test(bits) ? bits.replace(/0+$/, '').length : 'none';
 }
 
-/** slapd compares the masked address with the whole of the other. */
+/**
+ * Whether the address has bits outside the mask. slapd compares the masked client address with the unmasked address of
+ * the rule.
+ */
 function hasHostBits(address: string, prefix: number): boolean {
   if (address.includes(':')) return false;
   const bits = address

@@ -2,15 +2,15 @@ import { decodeBase64 } from '../../bytes/base64.js';
 import { type LogicalLine, logicalLines } from './logical-lines.js';
 import type { Report } from './report.js';
 
-/** `access to …` lines of one slapd database, in their order. */
+/** The `access to …` lines of a slapd database, in order. */
 export interface SlapdDatabase {
-  /** Texts of the DNs; empty: not told, so that the lines are about everything. */
+  /** Suffix DNs. Empty if unknown: then the lines apply to all entries. */
   readonly suffixes: readonly string[];
-  /** Each from `to` on. */
+  /** Each text begins with `to`. */
   readonly access: readonly LogicalLine[];
 }
 
-/** An `aci` value, and the entry at which it stands. */
+/** An `aci` value and the DN of the entry that has the value. */
 export interface AciValue extends LogicalLine {
   readonly dn: string;
 }
@@ -26,11 +26,11 @@ interface Section {
   readonly access: LogicalLine[];
 }
 
-/** Databases of slapd's own, which Rowan has none of. */
+/** Internal databases of slapd that have no counterpart in Rowan. */
 const OWN = /^(?:\{-?\d+\})?(?:config|monitor)$/i;
 const FRONTEND = /^(?:\{-?\d+\})?frontend$/i;
 
-/** Finds the access lines of a slapd.conf, of a cn=config in LDIF, or the `aci` values of a directory in LDIF. */
+/** Extracts access lines from a slapd.conf or from a cn=config in LDIF, or `aci` values from a directory in LDIF. */
 export function readSource(text: string, report: Report): Source {
   const isLdif = /^dn::? */im.test(text);
   const lines = logicalLines(text, isLdif);
@@ -70,7 +70,7 @@ function kindOf(name: string): Section['kind'] {
   return OWN.test(name) ? 'own' : FRONTEND.test(name) ? 'global' : 'data';
 }
 
-/** Words of a line, those in quotes as one. */
+/** Splits a line into words. A quoted text is one word. */
 export function words(text: string): string[] {
   const found: string[] = [];
   let word = '';
@@ -101,7 +101,10 @@ function withoutNumber(text: string): string {
   return text.replace(/^\{-?\d+\}\s*/, '');
 }
 
-/** Lines of the frontend and of no database come after those of each database. */
+/**
+ * Assigns lines to databases. Lines of the frontend and lines outside of databases come after the lines of each
+ * database.
+ */
 function databasesOf(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
@@ -138,7 +141,7 @@ function readLdif(lines: readonly LogicalLine[], report: Report): Source {
   return { databases: databasesOf(sections, report), acis };
 }
 
-/** By the numbers in braces, where all have one. */
+/** Sorts by the numbers in braces, if all values have numbers. */
 function inOrder(values: readonly Value[]): readonly Value[] {
   const numbers = new Map(values.map((one) => [one, Number(/^\{(-?\d+)\}/.exec(one.value)?.[1] ?? Number.NaN)]));
   if ([...numbers.values()].some(Number.isNaN)) return values;

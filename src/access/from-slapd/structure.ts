@@ -10,11 +10,11 @@ import { tidied, type WhoSet, whoInBoth } from './who-set.js';
 const { a, z } = PRIVILEGES;
 const WRITE = a | z;
 
-/** What is told where a rule cannot say what slapd asks of two entries. */
+/** Remark for slapd conditions on two entries that a rule cannot express. */
 export const TWO_ENTRIES =
   'it gives less of making, removing, renaming and moving: slapd asks of the entry and its parent, a rule of one of them';
 
-/** What privileges on `children` of the parent and on `entry` come to together. */
+/** Combines the privileges on `children` of the parent and on `entry` of the child into rights. */
 type Together = (below: number, entry: number) => RightSet;
 
 const AT_ENTRY: Together = (below, entry) =>
@@ -23,7 +23,7 @@ const AT_ENTRY: Together = (below, entry) =>
   (below & z && (entry & WRITE) === WRITE ? rightSet('moveOut') : 0);
 const AT_PARENT: Together = (below, entry) => (below & a && entry & a ? rightSet('create') : 0);
 
-/** A place seen from the parent or from the entry below; inexact: more than that. */
+/** A place as seen from the parent or from the child. If not exact, `place` is a superset. */
 interface Seen {
   readonly place: Place;
   readonly exact: boolean;
@@ -32,8 +32,8 @@ interface Seen {
 type Stepped = Element & SlapdStep;
 
 /**
- * slapd asks for privileges on `children` of the parent and on `entry` of what is made, removed or renamed: pairs of
- * steps, in their order, are a list in which the first pair that holds decides.
+ * First-match lists for creating, removing, renaming and moving entries. slapd checks privileges on `children` of the
+ * parent and on `entry` of the entry itself. So pairs of steps, in order, form a first-match list.
  */
 export function structureLists(steps: readonly SlapdStep[]): Element[][] {
   const below = elementsOf(steps, CHILDREN, () => 0);
@@ -62,7 +62,7 @@ export function structureLists(steps: readonly SlapdStep[]): Element[][] {
   return [atEntry, atParent];
 }
 
-/** One step asked of the entry that a rule looks at, and one of the other entry. */
+/** Combines a step for the entry that a rule applies to with a step for the related entry, its parent or child. */
 function pair(here: Stepped, there: Stepped, region: Element['region'], rights: RightSet, sure: boolean): Element[] {
   if (here.who.self && there.who.self) return [];
   const other = elsewhere(there.who);
@@ -84,7 +84,7 @@ function pair(here: Stepped, there: Stepped, region: Element['region'], rights: 
   ];
 }
 
-/** Who asks, as far as that does not hang on the other entry. */
+/** The part of `who` that does not depend on the related entry. */
 function elsewhere(who: WhoSet): { who: WhoSet; exact: boolean } {
   const { self, attribute, ...rest } = who;
   const hangs = self !== undefined || attribute !== undefined;
@@ -105,7 +105,10 @@ function belowOf({ scope, name }: Place): Seen {
   return { place: { scope: 'children', name }, exact: scope === 'subtree' };
 }
 
-/** Entries below which there is something in the place. The administrator makes those below the root. */
+/**
+ * Entries that have a child in the place. The root is omitted, because only the administrator creates entries below the
+ * root.
+ */
 function aboveOf({ scope, name }: Place): Seen[] {
   if (scope === 'one') return [{ place: { scope: 'base', name }, exact: true }];
   const parent = parentOf(name);

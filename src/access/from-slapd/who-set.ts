@@ -1,8 +1,8 @@
 import { isSame, isWithin, type Name, textOf } from './place.js';
 
 /**
- * Who asks, as a rule's `who` with any number of `not`. Lists hold where one of them does. What can be nobody at all is
- * `undefined` wherever one is worked out.
+ * A set of askers: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements does.
+ * Functions return `undefined` for the empty set.
  */
 export interface WhoSet {
   readonly users?: true;
@@ -24,7 +24,7 @@ export const EVERYBODY: WhoSet = { nots: [] };
 export const USERS: WhoSet = { users: true, nots: [] };
 export const ANONYMOUS: WhoSet = { anonymous: true, nots: [] };
 
-/** Keys that hold for nobody who has not bound. */
+/** Keys that never match an anonymous client. */
 const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
 const KEYS = ['anonymous', ...OF_USERS, 'network', 'strength'] as const;
 type Key = (typeof KEYS)[number];
@@ -37,7 +37,7 @@ function isUser(who: WhoSet): boolean {
   return OF_USERS.some((key) => who[key] !== undefined);
 }
 
-/** Whether one key of `outer` holds for everybody in `who`, by the keys of it. */
+/** Whether every member of `who` satisfies the condition `key` of `outer`, judged by the keys of `who`. */
 function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
   switch (key) {
     case 'users':
@@ -60,19 +60,19 @@ function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
   }
 }
 
-/** Whether all of `inner` is in `outer`, as far as can be told. */
+/** Whether `outer` contains `inner`. False if undecidable. */
 export function whoContains(outer: WhoSet, inner: WhoSet): boolean {
   return keysOf(outer).every((key) => implies(inner, outer, key)) && outer.nots.every((not) => areApart(inner, not));
 }
 
-/** Whether nobody is in both, as far as can be told. */
+/** Whether the sets are disjoint. False if undecidable. */
 export function areApart(a: WhoSet, b: WhoSet): boolean {
   if ((a.anonymous && isUser(b)) || (b.anonymous && isUser(a))) return true;
   if (namesApart(a, b)) return true;
   return a.nots.some((not) => whoContains(not, b)) || b.nots.some((not) => whoContains(not, a)) || notsMeet(a, b);
 }
 
-/** Whether a `not` of one holds for everybody who is in both. */
+/** Whether a `not` of one set covers the whole intersection of the sets. */
 function notsMeet(a: WhoSet, b: WhoSet): boolean {
   return [...a.nots, ...b.nots].some(
     (not) => not.nots.length === 0 && keysOf(not).every((key) => implies(a, not, key) || implies(b, not, key)),
@@ -88,7 +88,7 @@ function namesApart(a: WhoSet, b: WhoSet): boolean {
   return Boolean(a.subtree && b.subtree && !a.subtree.some(related));
 }
 
-/** Makes a `who` as plain as it can be; undefined where it is nobody. */
+/** Simplifies a set; undefined if the set is empty. */
 function tidy(given: WhoSet): WhoSet | undefined {
   const who: Draft = { ...given };
   if (who.anonymous && isUser(who)) return undefined;
@@ -107,7 +107,7 @@ function tidy(given: WhoSet): WhoSet | undefined {
     const twice = keysOf(left).length === 0 && left.nots.length === 1 ? left.nots[0]! : undefined;
     const both = twice ? whoInBoth(positive, twice) : 'unknown';
     if (!both) return undefined;
-    // Who has more keys now: what was kept of the others is worked out again.
+    // `both` has additional keys, so the conditions kept so far have to be simplified again.
     if (both !== 'unknown') return tidy({ ...both, nots: [...both.nots, ...given.nots.filter((one) => one !== not)] });
     if (isOnly(left, 'users')) who.anonymous = true;
     else if (isOnly(left, 'anonymous')) {
@@ -130,14 +130,14 @@ function isOnly(who: WhoSet, key: Key): boolean {
   return who.nots.length === 0 && keys.length === 1 && keys[0] === key;
 }
 
-/** A `not` without the keys that hold anyway. */
+/** A `not` without the keys that `positive` implies. */
 function withoutImplied(not: WhoSet, positive: WhoSet): WhoSet {
   const left: Draft = { ...not };
   for (const key of keysOf(not)) if (implies(positive, not, key)) delete left[key];
   return left;
 }
 
-/** Undefined: nobody. `unknown`: there may be some, and no `who` says which. */
+/** The intersection of two sets. `unknown` if the intersection may not be empty and a `WhoSet` cannot express it. */
 export function whoInBoth(a: WhoSet, b: WhoSet): WhoSet | undefined | 'unknown' {
   if (areApart(a, b)) return undefined;
   if (whoContains(a, b)) return b;
@@ -158,20 +158,20 @@ function deeper(a: readonly Name[], b: readonly Name[]): Name[] {
   return a.flatMap((one) => b.flatMap((other) => (isWithin(one, other) ? [one] : isWithin(other, one) ? [other] : [])));
 }
 
-/** Those of one who are not in the other; undefined: nobody. */
+/** The difference of two sets; undefined if it is empty. */
 export function whoWithout(who: WhoSet, not: WhoSet): WhoSet | undefined {
   return tidy({ ...who, nots: [...who.nots, not] });
 }
 
-/** Of somebody who is there, in fewer words. */
+/** Simplifies a set that is not empty. */
 export function tidied(who: WhoSet): WhoSet {
   return tidy(who) ?? who;
 }
 
-/** `who` as a rule has it. */
+/** A `who` in the notation of rules. */
 export type PlainWho = { readonly [key: string]: unknown };
 
-/** Undefined where a rule cannot say it: it has one `not`. */
+/** The notation of a set; undefined if a rule cannot express the set because a rule has only one `not`. */
 export function plainWho(who: WhoSet): PlainWho | undefined {
   const plain: { [key: string]: unknown } = {};
   for (const key of keysOf(who)) plain[key] = plainValue(who[key]!);
@@ -187,7 +187,7 @@ function plainValue(value: true | number | readonly (Name | string)[]): unknown 
   return texts.length === 1 ? texts[0] : texts;
 }
 
-/** Of several `not` of one and the same key one with all their values. */
+/** Merges conditions `not` that have the same single key. */
 function merged(nots: readonly WhoSet[]): WhoSet[] {
   const found: WhoSet[] = [];
   for (const not of nots) {

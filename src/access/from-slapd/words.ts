@@ -5,7 +5,10 @@ import type { Schema } from '../../schema/schema.js';
 import { parseRules } from '../parse-rules.js';
 import { type Name, nameOf } from './place.js';
 
-/** Parts of the source as rules have them; what they cannot have is told as a text. */
+/**
+ * Converts parts of the source into the notation of rules. For parts that rules cannot have, the methods return the
+ * reason as a text.
+ */
 export class RuleWords {
   readonly #schema: Schema;
 
@@ -34,7 +37,7 @@ export class RuleWords {
     }
   }
 
-  /** Attributes whose values name who asks: the type's name. */
+  /** The name of an attribute type whose values are DNs of askers. */
   pointing(given: string): string | { readonly why: string } {
     const why = this.#fault({ who: { attribute: given }, allow: ['see'] });
     return why === undefined ? this.#schema.attribute(given)!.name : { why };
@@ -45,7 +48,7 @@ export class RuleWords {
     return why === undefined ? given : { why };
   }
 
-  /** What the reader of rules objects to. */
+  /** The error message of `parseRules` for the rule; undefined if there is none. */
   #fault(rule: object): string | undefined {
     const { faults } = parseRules(stringify({ rules: [{ name: 'it', ...rule }] }), this.#schema);
     return faults[0]?.message.replace("rule 'it': ", '');

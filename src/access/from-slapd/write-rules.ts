@@ -10,10 +10,10 @@ const MANAGE = rightSet('manage');
 const WRITING = rightSet('add', 'delete', 'replace');
 const MAX_TEXT = 180;
 
-/** Drafts of one kind, for one `who`, about the same entries. */
+/** Drafts of the same kind for the same `who`, place and filters. */
 interface Group {
   readonly first: RuleDraft;
-  /** Rights by attributes, each on its own. */
+  /** Rights by attributes; each part becomes a rule. */
   readonly parts: { attributes: Attributes; rights: RightSet }[];
   readonly lines: Set<string>;
   readonly numbers: Set<number>;
@@ -27,7 +27,7 @@ interface Rule {
   readonly deny?: readonly string[];
 }
 
-/** A file of rules, as text. */
+/** Writes a rules file. */
 export function writeRules(
   drafts: readonly RuleDraft[],
   remarks: readonly Remark[],
@@ -97,7 +97,10 @@ function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): Group[] {
   return [...groups.values()];
 }
 
-/** Makes few of them: those with the same attributes or rights are one; so are entry, children and the rest. */
+/**
+ * Merges parts: parts with the same attributes, parts with the same rights, and parts for `entry` and `children` with
+ * the main part.
+ */
 function joinParts(parts: Group['parts'], bits: AttributeBits): void {
   const entry = taken(parts, ENTRY);
   const children = taken(parts, CHILDREN);
@@ -157,7 +160,7 @@ function ruleOf(
   return { name, who, ...(Object.keys(to).length > 0 && { to }), [kind]: rightWords(rights) };
 }
 
-/** Without the rights that these attributes have not. */
+/** The rights that apply to the attributes. */
 function fitting(rights: RightSet, attributes: Attributes, bits: AttributeBits): RightSet {
   let fits = (attributes & ENTRY ? OF_ENTRY : NO_RIGHTS) | (attributes & CHILDREN ? OF_CHILDREN : NO_RIGHTS);
   const types = bits.typesIn(attributes);
@@ -165,7 +168,7 @@ function fitting(rights: RightSet, attributes: Attributes, bits: AttributeBits):
   return rights & fits;
 }
 
-/** Undefined: all but secrets, the entry, and what is below it. */
+/** Undefined for the default of rules: all attributes except secrets, the entry, and its children. */
 function attributeWords(attributes: Attributes, rights: RightSet, bits: AttributeBits): string[] | undefined {
   const types = attributes & ~ENTRY & ~CHILDREN;
   const isWhole = (bit: Attributes, own: RightSet) => attributes & bit || (rights & own) === NO_RIGHTS;

@@ -3,19 +3,20 @@ import { context, contextConstructed } from '../tags.js';
 import { Writer } from '../writer.js';
 
 /**
- * Whether one can bind as an entry (control 1.3.6.1.4.1.42.2.27.9.5.8). `expiresIn`: seconds until the password
- * expires, -1: it does not. `untilUnlock`: seconds until a lock ends; undefined: no lock, or one without end.
+ * Whether a user can bind as an entry (control 1.3.6.1.4.1.42.2.27.9.5.8). `expiresIn`: seconds until the password
+ * expires; -1 if the password does not expire. `untilUnlock`: seconds until a lock ends; undefined without a lock and
+ * for a permanent lock.
  */
 export type AccountUsability =
   | { readonly usable: true; readonly expiresIn: number }
   | {
       readonly usable: false;
-      /** Locked, or closed otherwise. */
+      /** The account is locked or disabled. */
       readonly inactive: boolean;
       /** The password has to be changed before anything else. */
       readonly reset: boolean;
       readonly expired: boolean;
-      /** Grace logins that are left where it has expired. */
+      /** Grace logins that are left after expiry. */
       readonly grace?: number | undefined;
       readonly untilUnlock?: number | undefined;
     };

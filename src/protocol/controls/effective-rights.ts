@@ -3,11 +3,11 @@ import { Sequence } from 'asn1js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readOctets, readSequence } from '../asn1.js';
 
-/** Value of the control for effective rights (draft-ietf-ldapext-acl-model-08 §10, as OpenDJ and UnboundID have it). */
+/** Value of the effective rights control (draft-ietf-ldapext-acl-model-08 §10, in the form of OpenDJ and UnboundID). */
 export interface EffectiveRightsRequest {
-  /** Whose rights: `dn:` and a DN, or `u:` and a uid; undefined: those of who asks. */
+  /** The user whose rights are requested: `dn:` and a DN, or `u:` and a uid. Undefined: the requester. */
   readonly authzId: string | undefined;
-  /** Attributes that are asked about beside those that the search asks for. */
+  /** Attributes to report rights for, in addition to the attributes that the search requests. */
   readonly attributes: readonly string[];
 }
 
@@ -16,7 +16,7 @@ const SEQUENCE_TAG = 0x30;
 const what = 'effective rights control';
 
 /**
- * An authzId as it stands, or `SEQUENCE { authzId OCTET STRING, attributes SEQUENCE OF OCTET STRING OPTIONAL }`. Throws
+ * Decodes a plain authzId or `SEQUENCE { authzId OCTET STRING, attributes SEQUENCE OF OCTET STRING OPTIONAL }`. Throws
  * LdapError `protocolError`.
  */
 export function decodeEffectiveRights(value: Buffer | undefined): EffectiveRightsRequest {

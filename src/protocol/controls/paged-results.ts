@@ -4,7 +4,10 @@ import { INTEGER, OCTET_STRING } from '../tags.js';
 
 /** Value of the paged results control (RFC 2696 §2). */
 export interface PagedResults {
-  /** Request: entries wanted in a page, 0 ends the paging. Response: an estimate of the whole, 0 when unknown. */
+  /**
+   * In a request: requested entries per page; 0 ends the paging. In a response: estimated size of the result; 0 if
+   * unknown.
+   */
   readonly size: number;
   /** Empty in the first request and in the last response. */
   readonly cookie: Buffer;
@@ -12,7 +15,7 @@ export interface PagedResults {
 
 const MAX_VALUE = 8 * 1024;
 
-/** Throws LdapError `protocolError` for a value that is missing, malformed or over 8 KiB. */
+/** Throws LdapError `protocolError` if the value is missing, malformed or longer than 8 KiB. */
 export function decodePagedResults(value: Buffer | undefined): PagedResults {
   const what = 'paged results control';
   const elements = readSequence(value, what, MAX_VALUE);

@@ -2,7 +2,10 @@ import { writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
 import { context, contextConstructed } from '../tags.js';
 
-/** Errors of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is OpenLDAP's). */
+/**
+ * Error codes of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is an extension of
+ * OpenLDAP).
+ */
 export const PasswordPolicyError = {
   passwordExpired: 0,
   accountLocked: 1,
@@ -18,7 +21,7 @@ export const PasswordPolicyError = {
 
 export type PasswordPolicyErrorName = keyof typeof PasswordPolicyError;
 
-/** What the response control tells: one warning at most, one error at most. */
+/** Value of the response control: at most one warning and at most one error. */
 export interface PasswordPolicyTold {
   /** Seconds until the password expires. */
   readonly expiresIn?: number | undefined;

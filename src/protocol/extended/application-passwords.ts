@@ -6,19 +6,19 @@ import { context, ENUMERATED, SEQUENCE } from '../tags.js';
 
 const ACTIONS = ['add', 'list', 'remove'] as const;
 
-/** What may be said of an application password. Times are in the form of generalizedTime. */
+/** Properties of an application password. Times are in the form of generalizedTime. */
 export interface ApplicationPasswordFields {
   readonly name: string;
-  /** Separated by spaces. */
+  /** Networks that the password may be used from, separated by spaces. */
   readonly networks?: string | undefined;
-  /** DN of who a connection was bound as before. */
+  /** DN of the user that the connection has to be bound as before the password is used. */
   readonly usedBy?: string | undefined;
   readonly expires?: string | undefined;
 }
 
 /** requestValue of the operation on application passwords (docs/server.md). */
 export type ApplicationPasswordsRequest = {
-  /** DN; the bound user's when absent. */
+  /** DN of the account. Default: the bound user. */
   readonly entry?: string | undefined;
 } & (
   | ({ readonly action: 'add' } & ApplicationPasswordFields)
@@ -26,7 +26,7 @@ export type ApplicationPasswordsRequest = {
   | { readonly action: 'remove'; readonly name: string }
 );
 
-/** One of a list. */
+/** An application password in the response to `list`. */
 export interface ListedApplicationPassword extends ApplicationPasswordFields {
   readonly created: string;
   readonly lastUse?: string | undefined;
@@ -76,7 +76,7 @@ export function encodeApplicationPasswords(request: ApplicationPasswordsRequest)
   });
 }
 
-/** responseValue of an add: the password, which is shown this once. */
+/** responseValue of `add`: the password. The server never shows the password again. */
 export function encodeAddedPassword(password: string): Buffer {
   return writeSequence((writer) => writer.text(context(0), password));
 }
@@ -89,7 +89,7 @@ export function decodeAddedPassword(value: Buffer | undefined): string {
   return password.toString();
 }
 
-/** responseValue of a list. */
+/** responseValue of `list`. */
 export function encodeListedPasswords(listed: readonly ListedApplicationPassword[]): Buffer {
   return writeSequence((writer) => {
     for (const { name, networks, usedBy, expires, created, lastUse } of listed) {

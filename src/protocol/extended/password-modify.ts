@@ -6,17 +6,20 @@ import { context } from '../tags.js';
 
 /** requestValue of the password modify operation (RFC 3062 §2). */
 export interface PasswordModify {
-  /** Whose password: a DN as a rule; the bound user's when absent. */
+  /** The account, as a rule a DN. Default: the bound user. */
   readonly userIdentity: string | undefined;
   readonly oldPassword: Buffer | undefined;
-  /** The server makes one up when it is absent. */
+  /** Default: the server generates a password. */
   readonly newPassword: Buffer | undefined;
 }
 
 const MAX_VALUE = 64 * 1024;
 const what = 'password modify';
 
-/** A request without a value asks for the bound user's password to be made up. Throws LdapError `protocolError`. */
+/**
+ * A request without a value asks the server to generate a password for the bound user. Throws LdapError
+ * `protocolError`.
+ */
 export function decodePasswordModify(value: Buffer | undefined): PasswordModify {
   if (value === undefined) return { userIdentity: undefined, oldPassword: undefined, newPassword: undefined };
   const elements = readSequence(value, what, MAX_VALUE);
@@ -43,12 +46,12 @@ export function encodePasswordModify({ userIdentity, oldPassword, newPassword }:
   });
 }
 
-/** responseValue: the password that the server made up. */
+/** responseValue: the password that the server generated. */
 export function encodeGeneratedPassword(password: Buffer): Buffer {
   return writeSequence((writer) => writer.octetString(context(0), password));
 }
 
-/** The password made up by the server, or undefined. */
+/** The password that the server generated, or undefined. */
 export function decodeGeneratedPassword(value: Buffer | undefined): Buffer | undefined {
   if (value === undefined) return undefined;
   const elements = readSequence(value, what, MAX_VALUE);
