@@ -1,18 +1,18 @@
 import { children, oidText, readTlv, stringBytes, Tag, type Tlv, wellFormed } from './der.js';
 
-/** What RFC 4523's syntaxes and certificateExactMatch need of X.509 structures. */
+/** Extracts from X.509 structures the parts that the syntaxes of RFC 4523 and certificateExactMatch need. */
 
-/** One attribute of a name as it stands in a certificate. */
+/** An attribute of a name in a certificate. */
 export interface NameAva {
   readonly oid: string;
-  /** UTF-8 of a string value, else the value's DER. */
+  /** A string value in UTF-8; other values in DER. */
   readonly value: Buffer;
 }
 
 export interface CertificateFacts {
-  /** Two's complement contents of the INTEGER. */
+  /** Contents of the INTEGER in two's complement. */
   readonly serial: Buffer;
-  /** RDNs from the root downwards, as X.501 writes them. */
+  /** RDNs from the root downwards, in the order of X.501. */
   readonly issuer: readonly (readonly NameAva[])[];
 }
 
@@ -21,8 +21,8 @@ const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
 /**
- * The parts of SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING } that fills `der`; undefined
- * otherwise.
+ * The components of `tbs` if `der` is a SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }; else
+ * undefined.
  */
 function signed(der: Buffer): Tlv[] | undefined {
   const top = readTlv(der, 0, der.length);
@@ -34,12 +34,14 @@ function signed(der: Buffer): Tlv[] | undefined {
   return children(der, tbs.start, tbs.end, MAX_AVAS);
 }
 
-/** True when the tags of `parts` from `from` on begin with `tags`. */
+/** Whether the tags of `parts`, from index `from` on, begin with `tags`. */
 function follows(parts: readonly Tlv[], from: number, tags: readonly number[]): boolean {
   return tags.every((tag, i) => parts[from + i]?.tag === tag);
 }
 
-/** Serial number, algorithm, issuer, validity, subject, key: the fields of a TBSCertificate after its version. */
+/**
+ * Tags of the fields of a TBSCertificate after its version: serial number, algorithm, issuer, validity, subject, key.
+ */
 const CERTIFICATE = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
 
 function certificateFields(der: Buffer): Tlv[] | undefined {
@@ -62,7 +64,7 @@ export function checkCertificateList(der: Buffer): string | undefined {
   return 'is not an X.509 certificate revocation list in DER';
 }
 
-/** SEQUENCE { [0] certificate OPTIONAL, [1] certificate OPTIONAL } with at least one. */
+/** Checks SEQUENCE { [0] certificate OPTIONAL, [1] certificate OPTIONAL } with at least one certificate. */
 export function checkCertificatePair(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
   const parts = top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
@@ -80,7 +82,7 @@ export function checkAlgorithm(der: Buffer): string | undefined {
   return valid ? undefined : 'is not an algorithm identifier in DER';
 }
 
-/** Serial number and issuer; undefined when `der` is no certificate or its issuer no name. */
+/** Serial number and issuer; undefined if `der` is not a certificate or the issuer is malformed. */
 export function certificateFacts(der: Buffer): CertificateFacts | undefined {
   const fields = certificateFields(der);
   if (!fields) return undefined;
@@ -108,16 +110,16 @@ function readRdn(der: Buffer, rdn: Tlv): NameAva[] | undefined {
   return avas.length > 0 ? avas : undefined;
 }
 
-/** Decimal text of a two's complement integer; undefined when over 64 bytes. */
+/** Decimal text of a two's complement integer; undefined for more than 64 bytes. */
 export function integerText(contents: Buffer): string | undefined {
   if (contents.length === 0 || contents.length > 64) return undefined;
   return BigInt.asIntN(contents.length * 8, BigInt(`0x${contents.toString('hex')}`)).toString();
 }
 
 export interface CertificateAssertion {
-  /** Decimal. */
+  /** In decimal. */
   readonly serial: string;
-  /** DN as text. */
+  /** In the string form of DNs. */
   readonly issuer: string;
 }
 
@@ -127,7 +129,8 @@ const ISSUER = /issuer\s+(?:rdnSequence\s*:\s*)?"((?:[^"]|"")*)"/y;
 const SPACES = /\s*/y;
 
 /**
- * `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older `serial$issuer`; undefined when neither.
+ * Parses `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older form `serial$issuer`. Undefined if
+ * the text has neither form.
  */
 export function parseCertificateAssertion(text: string): CertificateAssertion | undefined {
   if (text.length > MAX_ASSERTION) return undefined;

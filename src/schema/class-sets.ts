@@ -6,31 +6,34 @@ import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
 import { didYouMean, shown } from './suggest.js';
 
-/** What a combination of object classes asks of an entry (RFC 4512 §2.4, §4.1.6), worked out once and kept. */
+/** The requirements of a combination of object classes on entries (RFC 4512 §2.4, §4.1.6). Cached by `ClassSets`. */
 export interface ClassSet {
   readonly structural: ClassNode;
-  /** As given. */
+  /** In the order of the values. */
   readonly classes: readonly ClassNode[];
   readonly must: readonly TypeNode[];
   /** The DIT content rule of the structural class. */
   readonly rule: ContentRule | undefined;
-  /** By `TypeNode.index`: 1 when the classes or the rule require or allow the type, and the rule does not forbid it. */
+  /**
+   * Indexed by `TypeNode.index`: 1 if the classes or the content rule require or allow the type and the content rule
+   * does not preclude it.
+   */
   readonly allowed: Uint8Array;
 }
 
-/** Allows every user attribute (RFC 4512 §4.3). */
+/** extensibleObject, which allows every user attribute (RFC 4512 §4.3). */
 export const EXTENSIBLE = '1.3.6.1.4.1.1466.101.120.111';
 const MAX_SETS = 1024;
 const MAX_CLASSES = 256;
 const MAX_NAME = 1024;
 
-/** The class sets of a schema, by the values of objectClass as they come. */
+/** Caches the class sets of a schema by the values of objectClass. */
 export class ClassSets {
   private readonly classes: Registry<ClassNode>;
   private readonly types: Registry<TypeNode>;
   private readonly rules: ReadonlyMap<ClassNode, ContentRule>;
   private readonly sets = new BoundedMap<string, ClassSet>(MAX_SETS);
-  /** The last one found: a bulk load asks for the same again and again. */
+  /** The last result. In a bulk load, consecutive entries often have the same object classes. */
   private lastValues: readonly Buffer[] = [];
   private last: ClassSet | undefined;
 
@@ -107,7 +110,7 @@ function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
   return true;
 }
 
-/** The one structural class that derives from all other structural ones (X.501 §8.3.2). */
+/** The structural class that derives from all other structural classes of the entry (X.501 §8.3.2). */
 function structuralOf(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>): ClassNode {
   const structural = [...all].filter((node) => node.kind === 'STRUCTURAL');
   const lowest = structural.filter((node) => !structural.some((other) => other !== node && other.lineage.has(node)));
@@ -130,7 +133,7 @@ function structuralOf(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>
   return first;
 }
 
-/** An abstract class only serves to derive others. */
+/** Refuses an abstract class of which the entry has no derived class. */
 function refuseLoneAbstract(classes: readonly ClassNode[], structural: ClassNode): void {
   for (const node of classes) {
     if (node.kind !== 'ABSTRACT' || structural.lineage.has(node)) continue;

@@ -1,8 +1,8 @@
 import { didYouMean, shown } from './suggest.js';
 
 /**
- * Definitions as RFC 4512 §4.1 writes them: `( OID NAME 'x' … )`. Read leniently (descriptors quoted or not, any
- * order of keywords), written canonically.
+ * Parses and formats schema definitions in the notation of RFC 4512 §4.1: `( OID NAME 'x' … )`. The parser is lenient:
+ * descriptors may be quoted, and keywords may be in any order. The output is canonical.
  */
 
 export const DEFINITION_KINDS = [
@@ -21,19 +21,22 @@ export interface Definition {
   readonly kind: DefinitionKind;
   /** numericoid, or the ruleid of a dITStructureRule. */
   readonly id: string;
-  /** Keyword in capitals → its values; a flag has none. In canonical order, X- extensions last. */
+  /** Values by keyword in upper case; a flag has no values. In canonical order, X- extensions last. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
 }
 
-/** A definition that cannot be read. `message` says what and where in the text. */
+/** A syntax error in a definition. The message gives the error and its position. */
 export class DefinitionError extends Error {}
 
-/** flag: no value; word: one bare word; quoted: one quoted string; names, oids: one, or a list in parentheses. */
+/**
+ * Syntax of a keyword's value. flag: no value; word: a bare word; quoted: a quoted string; names, oids: a word or a
+ * list in parentheses.
+ */
 type Shape = 'flag' | 'word' | 'quoted' | 'names' | 'oids';
 
 const COMMON: Record<string, Shape> = { NAME: 'names', DESC: 'quoted', OBSOLETE: 'flag' };
 
-/** Keywords of each kind in the order of its ABNF. */
+/** Keywords of each kind, in the order of the ABNF. */
 const KEYWORDS: Record<DefinitionKind, Record<string, Shape>> = {
   attributeTypes: {
     ...COMMON,
@@ -95,7 +98,6 @@ function quote(text: string): string {
   return `'${text.replaceAll('\\', '\\5C').replaceAll("'", '\\27')}'`;
 }
 
-/** Walks the tokens of one definition. */
 class Parser {
   private readonly tokens: Token[];
   private index = 0;
@@ -114,7 +116,7 @@ class Parser {
     return token;
   }
 
-  /** One bare or quoted word. */
+  /** Reads a bare or quoted word. */
   word(what: string): string {
     const token = this.next(what);
     if (!token.quoted && /^[()$]$/.test(token.text)) {
@@ -135,7 +137,7 @@ class Parser {
     return token !== undefined && !token.quoted && token.text === symbol;
   }
 
-  /** One word, or words in parentheses, with `$` between them where `dollars`. */
+  /** Reads a word, or words in parentheses, which are separated by `$` if `dollars` is set. */
   list(what: string, dollars: boolean): string[] {
     if (!this.isSymbol('(')) return [this.word(what)];
     this.symbol('(');
@@ -150,7 +152,7 @@ class Parser {
   }
 }
 
-/** Reads one definition; throws DefinitionError. Linear in its length. */
+/** Parses a definition. Throws DefinitionError. Takes time linear in the length. */
 export function parseDefinition(kind: DefinitionKind, source: string): Definition {
   const parser = new Parser(source);
   parser.symbol('(');
@@ -192,7 +194,7 @@ function readField(kind: DefinitionKind, parser: Parser, found: Map<string, stri
   }
 }
 
-/** The definition as text, canonical: `parseDefinition` of it gives an equal definition. */
+/** The canonical text of a definition. `parseDefinition` of the text returns an equal definition. */
 export function formatDefinition(definition: Definition): string {
   const shapes = KEYWORDS[definition.kind];
   let text = `( ${definition.id}`;

@@ -1,11 +1,11 @@
 /**
- * A walk over DER (X.690) by offsets, for what the directory must know of certificates and lists: no objects, no
- * recursion on what a client chose beyond `MAX_DEPTH`, linear in the length. Garbage gives undefined, never an
- * exception.
+ * Reads DER (X.690) by offsets, as far as the directory needs certificates and revocation lists. Takes linear time and
+ * creates no object tree; recursion into data of clients is limited to `MAX_DEPTH`. Malformed input yields undefined,
+ * never an exception.
  */
 
 export interface Tlv {
-  /** Identifier octet; multi-byte tags are refused. */
+  /** Identifier octet. Multi-byte tags are refused. */
   readonly tag: number;
   /** Offset of the identifier octet. */
   readonly at: number;
@@ -37,7 +37,7 @@ export const Tag = {
 const CONSTRUCTED = 0x20;
 const MAX_DEPTH = 32;
 
-/** The element at `at` within `limit`, or undefined when it is cut, of indefinite length or of a multi-byte tag. */
+/** The element at `at`; undefined if the element exceeds `limit`, or has an indefinite length or a multi-byte tag. */
 export function readTlv(der: Buffer, at: number, limit: number): Tlv | undefined {
   if (at + 2 > limit) return undefined;
   const tag = der[at]!;
@@ -55,7 +55,10 @@ export function readTlv(der: Buffer, at: number, limit: number): Tlv | undefined
   return end <= limit ? { tag, at, start, end } : undefined;
 }
 
-/** The elements between two offsets; undefined when they do not fill the space exactly or are more than `max`. */
+/**
+ * The elements between two offsets; undefined if the elements do not fill the range exactly or if there are more than
+ * `max`.
+ */
 export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
   const found: Tlv[] = [];
   for (let at = start; at < end; ) {
@@ -67,7 +70,7 @@ export function children(der: Buffer, start: number, end: number, max = 1 << 20)
   return found;
 }
 
-/** True when the whole buffer is one well-formed element, its constructed parts included. */
+/** Whether the buffer is a single well-formed element, including nested elements. */
 export function wellFormed(der: Buffer): boolean {
   const top = readTlv(der, 0, der.length);
   return top !== undefined && top.end === der.length && nested(der, top, 0);
@@ -87,7 +90,10 @@ function nested(der: Buffer, tlv: Tlv, depth: number): boolean {
 const MAX_OID = 128;
 const MAX_ARC = Number.MAX_SAFE_INTEGER / 128;
 
-/** Contents of an OBJECT IDENTIFIER as dotted text; undefined when cut, over 128 bytes or with an arc over 2⁵³. */
+/**
+ * The contents of an OBJECT IDENTIFIER as dotted text; undefined if truncated, longer than 128 bytes or with an arc of
+ * 2⁵³ or more.
+ */
 export function oidText(der: Buffer, start: number, end: number): string | undefined {
   if (end <= start || end - start > MAX_OID || der[end - 1]! >= 0x80) return undefined;
   const arcs: number[] = [];
@@ -105,7 +111,7 @@ export function oidText(der: Buffer, start: number, end: number): string | undef
   return arcs.join('.');
 }
 
-/** The characters of a string element as UTF-8; undefined when the element is no string or broken. */
+/** The characters of a string element in UTF-8; undefined if the element is not a valid string. */
 export function stringBytes(der: Buffer, tlv: Tlv): Buffer | undefined {
   const contents = der.subarray(tlv.start, tlv.end);
   switch (tlv.tag) {

@@ -9,12 +9,12 @@ const MAX_TEXT = 1024;
 const MAX_CACHE = 8192;
 const OPTION = /^[A-Za-z0-9-]+$/;
 
-/** Attribute descriptions from text (RFC 4512 §2.5), one object for each that is alike. */
+/** Parses attribute descriptions (RFC 4512 §2.5). Equal descriptions are the same object. */
 export class Describer {
   private readonly types: Registry<TypeNode>;
-  /** By the text as given; undefined for what is unknown or malformed. */
+  /** Results by input text; undefined for unknown and malformed descriptions. */
   private readonly cache = new BoundedMap<string, AttributeDescription | undefined>(MAX_CACHE);
-  /** By canonical text. Those without options are never forgotten. */
+  /** Descriptions without options by canonical text. Never evicted. */
   private readonly plain = new Map<string, AttributeDescription>();
   private readonly optioned = new BoundedMap<string, AttributeDescription>(MAX_CACHE);
 
@@ -54,7 +54,10 @@ export class Describer {
   }
 }
 
-/** Whether a request may name it: `;binary` goes with BER alone (RFC 4522 §3). Older versions stored it with others. */
+/**
+ * Whether a request may use the description: `;binary` is allowed only for syntaxes in BER (RFC 4522 §3). Stored
+ * entries may have `;binary` on other types, from older versions of Rowan.
+ */
 export function isAskable({ binary, type }: AttributeDescription): boolean {
   return !binary || type.syntax.ber;
 }
@@ -65,7 +68,7 @@ export function requireAskable(description: AttributeDescription): void {
   throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
 }
 
-/** Whether `text` has the form of an attribute description, its type known or not. */
+/** Whether `text` has the syntax of an attribute description. The type may be unknown. */
 export function isWellFormed(text: string): boolean {
   if (text.length > MAX_TEXT) return false;
   const [name = '', ...options] = text.split(';');
@@ -73,8 +76,9 @@ export function isWellFormed(text: string): boolean {
 }
 
 /**
- * RFC 4512 §2.5.2: `stored` is `wanted`, or of a type below its type, or has further options. An option that ends in
- * `-` is a range (RFC 3866 §2.2) and stands for every option that starts with it. `binary` does not count.
+ * Whether `wanted` covers `stored` (RFC 4512 §2.5.2): `stored` is the same description, has a subtype, or has further
+ * options. An option in `wanted` that ends in `-` is a range (RFC 3866 §2.2) and matches every option with this prefix.
+ * `binary` is ignored.
  */
 export function descriptionMatches(wanted: AttributeDescription, stored: AttributeDescription): boolean {
   if (wanted.type !== stored.type && !(stored.type as TypeNode).isA(wanted.type)) return false;

@@ -1,11 +1,11 @@
-/** `norm` of RDNs and DNs, as `schema-types.ts` defines it. */
+/** Computes `norm` of RDNs and DNs, as defined in `schema-types.ts`. */
 
 const PLUS = 0x2b;
 const COMMA = 0x2c;
 const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
-/** Appends a form with the bytes that separate RDNs written as escapes; returns the offset after it. */
+/** Appends a normal form and escapes the bytes that separate RDNs. Returns the offset after the form. */
 function writeEscaped(out: Buffer, at: number, form: Buffer): number {
   let to = at;
   for (let i = 0; i < form.length; i++) {
@@ -28,7 +28,7 @@ function escapedLength(form: Buffer): number {
   return length;
 }
 
-/** `norm` of an RDN of one attribute. */
+/** `norm` of an RDN with a single attribute. */
 export function avaNorm(oid: string, form: Buffer): Buffer {
   const out = Buffer.allocUnsafe(oid.length + 1 + escapedLength(form));
   out.write(oid, 0, 'latin1');
@@ -37,7 +37,7 @@ export function avaNorm(oid: string, form: Buffer): Buffer {
   return out;
 }
 
-/** Joins with one byte between. */
+/** Joins buffers with a separator byte. */
 function join(parts: readonly Buffer[], separator: number): Buffer {
   if (parts.length === 1) return parts[0]!;
   let length = Math.max(parts.length - 1, 0);
@@ -52,14 +52,14 @@ function join(parts: readonly Buffer[], separator: number): Buffer {
   return out;
 }
 
-/** `norm` of an RDN of these parts. */
+/** `norm` of an RDN with the given attributes. */
 export function rdnNorm(parts: readonly { oid: string; form: Buffer }[]): Buffer {
   if (parts.length === 1) return avaNorm(parts[0]!.oid, parts[0]!.form);
   const norms = parts.map((part) => avaNorm(part.oid, part.form)).sort(Buffer.compare);
   return join(norms, PLUS);
 }
 
-/** `norm` of a DN of these RDN norms. */
+/** `norm` of a DN with the given RDN norms. */
 export function joinRdns(norms: readonly Buffer[]): Buffer {
   return join(norms, COMMA);
 }

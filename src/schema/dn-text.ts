@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * DNs as this server writes them: RFC 4514, without the spaces, quotes, semicolons and `OID.` that older writers add,
- * and with the escapes that every reader asks for. What is written so already is kept byte for byte.
+ * Formats DNs in the notation of this server: RFC 4514 with the usual escapes, without the spaces, quotes, semicolons
+ * and `OID.` of older notations. A DN that already has this notation is kept byte for byte.
  */
 
 const SPACE = 0x20;
@@ -10,8 +10,8 @@ const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
 /**
- * Of a value's byte: 0 stands as it is, 1 is escaped with a backslash, 2 in hexadecimal, 3 ends the value, 4 space, 5
- * backslash.
+ * Class of a byte in a value: 0 literal, 1 escaped with a backslash, 2 escaped in hexadecimal, 3 end of the value, 4
+ * space, 5 backslash.
  */
 const VALUE = new Uint8Array(256);
 for (const byte of Buffer.from('"#;<=>')) VALUE[byte] = 1;
@@ -21,7 +21,7 @@ for (const byte of Buffer.from('+,')) VALUE[byte] = 3;
 VALUE[SPACE] = 4;
 VALUE[BACKSLASH] = 5;
 
-/** 1: a digit or hyphen of an attribute type's name, 2: a letter. */
+/** Class of a byte in the name of an attribute type: 1 digit or hyphen, 2 letter. */
 const NAME = new Uint8Array(256);
 for (const byte of Buffer.from('-0123456789')) NAME[byte] = 1;
 for (let i = 0; i < 26; i++) NAME[0x41 + i] = NAME[0x61 + i] = 2;
@@ -29,14 +29,14 @@ for (let i = 0; i < 26; i++) NAME[0x41 + i] = NAME[0x61 + i] = 2;
 const HEX = new Uint8Array(256);
 for (const byte of Buffer.from('0123456789abcdefABCDEF')) HEX[byte] = 1;
 
-/** Offset after the escape whose backslash is at `at`; -1 when it is none that RFC 4514 knows. */
+/** Offset after the escape whose backslash is at `at`; -1 if RFC 4514 does not allow the escape. */
 function afterEscape(bytes: Buffer, at: number, end: number): number {
   if (at + 2 < end && HEX[bytes[at + 1]!] === 1 && HEX[bytes[at + 2]!] === 1) return at + 3;
   const kind = at + 1 < end ? VALUE[bytes[at + 1]!]! : 0;
   return kind === 0 || kind === 2 ? -1 : at + 2;
 }
 
-/** Offset after the value that begins at `from`; -1 when it is not written as this server does. */
+/** Offset after the value that begins at `from`; -1 if the value is not in this server's notation. */
 function afterValue(bytes: Buffer, from: number, end: number): number {
   let at = from;
   let space = -1;
@@ -55,7 +55,7 @@ function afterValue(bytes: Buffer, from: number, end: number): number {
   return at === from || space === at - 1 ? -1 : at;
 }
 
-/** Whether the RDNs from `from` to `end` are written as this server does. UTF-8 is not looked at. */
+/** Whether the RDNs in `bytes[from, end)` are in this server's notation. UTF-8 is not checked. */
 export function isProper(bytes: Buffer, from: number, end: number): boolean {
   let at = from;
   for (;;) {
@@ -73,7 +73,7 @@ function hex(byte: number): string {
   return `\\${byte.toString(16).padStart(2, '0')}`;
 }
 
-/** A value's bytes in a DN. */
+/** Formats a value for use in a DN. */
 export function formatDnValue(value: Buffer): string {
   const isText = isUtf8(value);
   let text = '';

@@ -8,8 +8,9 @@ import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './schema-types.j
 import { didYouMean, shown } from './suggest.js';
 
 /**
- * Distinguished names as text (RFC 4514), with what RFC 2253 and older writers add: spaces around `=`, `+` and `,`;
- * `;` between RDNs; values in double quotes; `OID.` before a numeric type. One pass over the UTF-8 bytes.
+ * Parses distinguished names (RFC 4514). Also accepts the notation of RFC 2253 and older writers: spaces around `=`,
+ * `+` and `,`; `;` between RDNs; values in double quotes; `OID.` before a numeric type. Makes one pass over the UTF-8
+ * bytes.
  */
 
 export const MAX_DN = 65536;
@@ -23,7 +24,7 @@ export interface DnContext {
 }
 
 interface RawAva {
-  /** As given. */
+  /** The name as written. */
   readonly name: string;
   readonly oid: string;
   readonly type: AttributeType | undefined;
@@ -32,7 +33,7 @@ interface RawAva {
 
 interface RawRdn {
   readonly avas: RawAva[];
-  /** Offsets in the bytes, without the spaces around. */
+  /** Offsets in the bytes, without surrounding spaces. */
   readonly start: number;
   readonly end: number;
 }
@@ -46,16 +47,16 @@ const SEMICOLON = 0x3b;
 const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
-/** 1: must be escaped in a value; 2: ends a value. */
+/** Class of a byte in a value: 1 must be escaped, 2 ends the value, 3 backslash. */
 const SPECIAL = new Uint8Array(256);
 for (const byte of [0, QUOTE, 0x3c, 0x3e]) SPECIAL[byte] = 1;
 for (const byte of [PLUS, COMMA, SEMICOLON]) SPECIAL[byte] = 2;
 SPECIAL[BACKSLASH] = 3;
 
-/** `example.com`. */
+/** A domain name such as `example.com`. */
 const DOMAIN = /^[a-z\d-]{1,63}(?:\.[a-z\d-]{1,63}){1,8}$/i;
 
-/** May follow a backslash as it is. */
+/** Bytes that may follow a backslash. */
 const ESCAPABLE = new Set(Buffer.from(' "#+,;<=>\\'));
 
 function hexDigit(byte: number | undefined): number {
@@ -69,10 +70,10 @@ class Parser {
   at = 0;
   private readonly text: string;
   private readonly bytes: Buffer;
-  /** The text is ASCII: offsets in it and in the bytes are the same. */
+  /** Whether the text is ASCII, so that offsets in text and bytes are the same. */
   private readonly ascii: boolean;
   private readonly context: DnContext;
-  /** Types that the schema lacks are an error. */
+  /** Whether types that are not in the schema are errors. */
   private readonly strict: boolean;
 
   constructor(text: string, bytes: Buffer, context: DnContext, strict: boolean) {
@@ -113,7 +114,7 @@ class Parser {
     }
   }
 
-  /** One RDN; stops at the separator after it or the end. */
+  /** Parses an RDN. Stops at the following separator or at the end. */
   private rdn(): RawRdn {
     const start = this.at;
     const avas: RawAva[] = [];
@@ -127,7 +128,7 @@ class Parser {
     }
   }
 
-  /** Offset after the last byte of the value just read, before spaces. */
+  /** Offset after the last byte of the current value, before trailing spaces. */
   private end = 0;
 
   private ava(): RawAva {
@@ -170,7 +171,7 @@ class Parser {
     return { name: bare, oid: bare, type };
   }
 
-  /** Of a type that is unknown: what stands there may be no RDN at all. */
+  /** Called for an unknown type: reports a missing `=`, since the text may not be an RDN at all. */
   private requireEquals(start: number): void {
     const { bytes } = this;
     let end = this.at;
@@ -188,7 +189,7 @@ class Parser {
     this.fail(`'${shown(given)}' has no '='; ${hint}`, start);
   }
 
-  /** After a value in quotes or hex: spaces, then a separator or the end. */
+  /** Skips spaces after a quoted or hexadecimal value. A separator or the end has to follow. */
   private afterValue(): void {
     this.end = this.at;
     this.skipSpaces();
@@ -240,7 +241,7 @@ class Parser {
     return Buffer.from(out.slice(0, kept));
   }
 
-  /** The byte that the escape at `at` stands for. */
+  /** The byte of the escape sequence at `at`. */
   private escape(): number {
     const next = this.bytes[this.at + 1];
     const high = hexDigit(next);
@@ -276,7 +277,10 @@ class Parser {
     return Buffer.from(out);
   }
 
-  /** `#` and the BER of the value in hexadecimal (RFC 4514 §2.4): the characters of a string, else the BER itself. */
+  /**
+   * Parses `#` and the BER of a value in hexadecimal (RFC 4514 §2.4). Returns the characters of a string element, else
+   * the BER.
+   */
   private hexValue(): Buffer {
     const { bytes } = this;
     const start = ++this.at;
@@ -291,7 +295,9 @@ class Parser {
   }
 }
 
-/** The RDN as this server writes it; the types' names, where they are no OIDs, and the values are those given. */
+/**
+ * The RDN in this server's notation. Names of types and values are as written, except that numeric OIDs become names.
+ */
 function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
   if (parser.isProper(start, end)) return parser.slice(start, end);
   const nameOf = ({ name, type }: RawAva): string => (/^\d/.test(name) ? type!.name : name);
@@ -329,8 +335,8 @@ function bound(bytes: Buffer): void {
 }
 
 /**
- * The texts of RDNs with commas between; `given` where it is the same. A DN must not grow over its bound by being
- * written out.
+ * Joins the texts of RDNs with commas; returns `given` if equal. Checks the length, because the text may be longer than
+ * the parsed notation.
  */
 function dnText(rdns: readonly Rdn[], given: string): string {
   const text = joinTexts(rdns);
@@ -346,7 +352,7 @@ function joinTexts(rdns: readonly Rdn[]): string {
   return text;
 }
 
-/** Parses a DN. Throws LdapError invalidDNSyntax. Its values are views of one copy of the text. */
+/** Parses a DN. Throws LdapError invalidDNSyntax. The values are views of one copy of the text. */
 export function parseDn(given: string, context: DnContext): Dn {
   const bytes = utf8Bytes(given);
   bound(bytes);
@@ -356,8 +362,7 @@ export function parseDn(given: string, context: DnContext): Dn {
 }
 
 /**
- * Offset of the comma that ends the RDN which starts at `from`; -1 when there is none, or anything escaped or quoted
- * before it.
+ * Offset of the comma after the RDN that begins at `from`; -1 if there is none, or if an escape or quote comes first.
  */
 export function nextComma(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
@@ -369,8 +374,8 @@ export function nextComma(text: string, from: number): number {
 }
 
 /**
- * The DN of plain RDNs, which end at the comma at `end` of `given`, below an ancestor that is not the root. As
- * `parseDn`.
+ * Parses a DN with a known ancestor other than the root. The RDNs before the comma at `end` are plain. Returns the same
+ * result as `parseDn`.
  */
 export function parseBelow(given: string, end: number, ancestor: Dn, context: DnContext): Dn {
   const parser = new Parser(given, utf8Bytes(given.slice(0, end)), context, true);
@@ -385,7 +390,7 @@ export function parseBelow(given: string, end: number, ancestor: Dn, context: Dn
   return { rdns, text, norm };
 }
 
-/** The DN that is left without the first `count` RDNs. */
+/** The DN without its first `count` RDNs. */
 export function ancestorOf(dn: Dn, count: number): Dn {
   let norm = 0;
   let text = 0;
@@ -396,7 +401,10 @@ export function ancestorOf(dn: Dn, count: number): Dn {
   return { rdns: dn.rdns.slice(count), text: dn.text.slice(text), norm: dn.norm.subarray(norm) };
 }
 
-/** RDNs, leftmost first, as OID (or unknown name) and value. Throws LdapError invalidDNSyntax. */
+/**
+ * RDNs, leftmost first, with the OIDs (or unknown names) and values of their attributes. Throws LdapError
+ * invalidDNSyntax.
+ */
 export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
   const bytes = Buffer.from(text, 'utf8');
   bound(bytes);

@@ -7,25 +7,25 @@ import type { AttributeDescription, Ava, ObjectClass, Rdn } from './schema-types
 export interface CheckedAttribute {
   readonly description: AttributeDescription;
   readonly values: readonly Buffer[];
-  /** The values are stored as they are and were checked before: they are not checked again. */
+  /** The values are already stored and were checked before, so that the check is skipped. */
   readonly unchanged?: boolean;
 }
 
 export interface CheckOptions {
-  /** NO-USER-MODIFICATION attributes may be present: what the server itself writes, import, restore. */
+  /** Allows NO-USER-MODIFICATION attributes: for writes by the server itself, import and restore. */
   readonly system?: boolean;
-  /** false: the RDN is not looked for among the values. */
+  /** false: skip the check that the entry contains the values of its RDN. */
   readonly naming?: boolean;
 }
 
 const OBJECT_CLASS = '2.5.4.0';
 const FEW = 8;
 
-/** The checks of a whole entry. One object a schema; `check` allocates nothing when the entry is right. */
+/** Checks whole entries. Each schema has one checker; `check` allocates no memory for a valid entry. */
 export class EntryChecker {
   private readonly sets: ClassSets;
   private readonly classes: Registry<ClassNode>;
-  /** By type index: the number of the check that last saw the type. */
+  /** By type index: number of the last check in which the type occurred. */
   private readonly seen: Uint32Array;
   private round = 0;
 
@@ -36,8 +36,8 @@ export class EntryChecker {
   }
 
   /**
-   * Every check of RFC 4512 §2 on an entry as it would be stored. Returns its structural class; throws the precise
-   * LdapError.
+   * Checks an entry as it would be stored against RFC 4512 §2. Returns the structural class. Throws an LdapError that
+   * describes the violation.
    */
   check(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions): ObjectClass {
     const set = this.sets.get(objectClassOf(attributes).values);
@@ -95,14 +95,15 @@ export class EntryChecker {
   }
 }
 
-/** Attributes that the class requires beside `type`. */
+/** Number of attributes that the class requires in addition to `type`. */
 function demands(node: ClassNode, type: TypeNode): number {
   return node.must.size - (node.must.has(type) ? 1 : 0);
 }
 
 /**
- * Under an option a secret would be another attribute, which a change of the secret itself leaves as it is, and so
- * would what the server keeps of an entry. `binary` makes no other attribute, but means nothing for a secret.
+ * Refuses options on secrets and operational attributes. With an option, a secret would be a separate attribute, which
+ * a change of the secret leaves untouched; the same holds for attributes that the server maintains. `binary` does not
+ * make a separate attribute, but is meaningless for secrets.
  */
 export function refuseOptions(description: AttributeDescription): void {
   if (!hasOptions(description)) return;
@@ -113,7 +114,7 @@ export function refuseOptions(description: AttributeDescription): void {
   );
 }
 
-/** Whether any option was given, `binary` included. */
+/** Whether the description has options, including `binary`. */
 export function hasOptions({ options, binary }: AttributeDescription): boolean {
   return binary || options.length > 0;
 }
@@ -134,7 +135,7 @@ function missing(type: TypeNode, set: ClassSet): never {
   throw new LdapError('objectClassViolation', `${what} requires attribute '${type.name}'; add it`);
 }
 
-/** RFC 4512 §2.3: every attribute value of the RDN is in the entry. */
+/** RFC 4512 §2.3: the entry has to contain all attribute values of its RDN. */
 function checkNaming(attributes: readonly CheckedAttribute[], rdn: Rdn): void {
   for (let i = 0; i < rdn.avas.length; i++) {
     const ava = rdn.avas[i]!;
@@ -163,9 +164,9 @@ function isAva(value: Buffer, ava: Ava): boolean {
 }
 
 /**
- * The checks of one attribute's values: syntax (invalidAttributeSyntax), number (constraintViolation, or protocolError
- * when there is none) and equal ones (attributeOrValueExists). A bound like `{64}` is what a server should at least
- * take (RFC 4512 §4.1.2), so it refuses nothing.
+ * Checks the values of an attribute: syntax (invalidAttributeSyntax), number (constraintViolation, or protocolError if
+ * there is no value) and duplicates (attributeOrValueExists). A bound such as `{64}` is the minimum length that servers
+ * should support (RFC 4512 §4.1.2) and is not enforced.
  */
 export function checkValues(description: AttributeDescription, values: readonly Buffer[]): void {
   const { type } = description;
@@ -192,12 +193,15 @@ function invalid(description: AttributeDescription, count: number, index: number
   throw new LdapError('invalidAttributeSyntax', `${which} of '${description.text}' ${wrong}`);
 }
 
-/** Form by which values are compared; the octets where there is no equality rule or it does not fit (RFC 4512 §2.2). */
+/**
+ * The normal form for comparisons; the value itself if there is no equality rule or the value does not fit the rule
+ * (RFC 4512 §2.2).
+ */
 function formOf(description: AttributeDescription, value: Buffer): Buffer {
   return description.type.equality?.normalize(value) ?? value;
 }
 
-/** Index of a value that equals an earlier one, or -1. */
+/** Index of a value that equals an earlier value, or -1. */
 function equalPair(description: AttributeDescription, values: readonly Buffer[]): number {
   const forms: Buffer[] = [];
   for (let i = 0; i < values.length; i++) {

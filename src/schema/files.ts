@@ -8,7 +8,7 @@ import { SchemaError } from './schema-error.js';
 import { didYouMean, shown } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
-/** One definition as it stands in a file. */
+/** A definition in a schema file. */
 export interface Declared {
   readonly kind: DefinitionKind;
   readonly text: string;
@@ -16,7 +16,7 @@ export interface Declared {
   readonly line: number;
 }
 
-/** A schema file of the operator's own. */
+/** A schema file of the operator. */
 export interface SchemaFile {
   readonly name: string;
   readonly text: string;
@@ -29,13 +29,15 @@ interface Line {
 
 const MAX_FILE = 16 * 1024 * 1024;
 const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
-/** The last seven are those that slaptest writes into each file. */
+/**
+ * Attributes that are skipped. `structuralobjectclass` and the following names are in every file written by slaptest.
+ */
 const IGNORED = new Set(
   `dn version objectclass cn description structuralobjectclass entryuuid creatorsname createtimestamp entrycsn
   modifiersname modifytimestamp`.split(/\s+/),
 );
 const MACRO_DEPTH = 32;
-/** Macros that slapd has without any file. */
+/** Predefined macros of slapd. */
 const SYSTEM_MACROS = [
   ['omsyn', LDAP_SYNTAX],
   ['omsboolean', `${LDAP_SYNTAX}.7`],
@@ -45,21 +47,21 @@ const SYSTEM_MACROS = [
   ['omsoctetstring', `${LDAP_SYNTAX}.40`],
 ] as const;
 
-/** OID macros, in small letters, to what they stand for. */
+/** OIDs by macro name in lower case. */
 export type Macros = Map<string, string>;
 
-/** Macros before the first file is read. */
+/** The macros that are defined before the first file. */
 export function systemMacros(): Macros {
   return new Map(SYSTEM_MACROS);
 }
 
-/** A number in braces counts as a number: cn={10}own.ldif is read after cn={9}other.ldif. */
+/** Compares file names. A number in braces counts as a number: cn={10}own.ldif comes after cn={9}other.ldif. */
 function byNumber(a: string, b: string): number {
   const [one, other] = [a, b].map((name) => name.replace(/\{(\d+)\}/, (_, digits: string) => digits.padStart(9, '0')));
   return one! < other! ? -1 : 1;
 }
 
-/** Paths of the `*.ldif` files of a folder, sorted by name. */
+/** Paths of the `*.ldif` files in a folder, sorted by name. */
 export function schemaFiles(folder: string): string[] {
   try {
     return readdirSync(folder)
@@ -75,7 +77,6 @@ function reason(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
-/** The text of one file. */
 function readText(file: string): string {
   let bytes: Buffer;
   try {
@@ -89,14 +90,14 @@ function readText(file: string): string {
   return decode(bytes, file);
 }
 
-/** The definitions of one file. */
+/** The definitions of a file. */
 export function readSchemaFile(file: string): Declared[] {
   return readDefinitions(readText(file), file);
 }
 
 /**
- * The files of folders, in their order. Each has its path, for errors, until its text is stored. A folder without any
- * is a mistake.
+ * The files in the folders, in order. The name of each file is its path, for error messages, until the text is stored.
+ * A folder without schema files is an error.
  */
 export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
   return folders.flatMap(someSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
@@ -124,9 +125,9 @@ function decode(bytes: Buffer, file: string): string {
 }
 
 /**
- * The definitions of a file's text: LDIF content of any number of entries, of which only the schema attributes count.
- * The attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) work too;
- * those that the file defines are added to `macros`. `file` is for errors only.
+ * The definitions in LDIF text with any number of entries. Other attributes than those of the schema are skipped.
+ * Attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) are supported;
+ * macros that the file defines are added to `macros`. `file` is used in error messages only.
  */
 export function readDefinitions(text: string, file: string, macros = systemMacros()): Declared[] {
   const declared: Declared[] = [];
@@ -145,7 +146,7 @@ export function readDefinitions(text: string, file: string, macros = systemMacro
   return declared;
 }
 
-/** Joins folded lines (RFC 2849 note 2); drops comments and blank lines. */
+/** Joins folded lines (RFC 2849 note 2). Drops comments and blank lines. */
 function unfold(text: string, file: string): Line[] {
   const lines: { text: string; line: number; comment: boolean }[] = [];
   let open = false;
@@ -190,7 +191,7 @@ function define(body: string, macros: Macros, file: string, line: number): void 
   macros.set(match[1]!.toLowerCase(), resolveMacro(match[2]!, macros));
 }
 
-/** `name` or `name:1.2` to its numeric OID; anything else stays as it is. */
+/** Resolves `name` or `name:1.2` to a numeric OID. Other words are returned unchanged. */
 function resolveMacro(word: string, macros: Macros): string {
   let text = word;
   for (let depth = 0; depth < MACRO_DEPTH; depth++) {
@@ -208,7 +209,7 @@ function expand(body: string, macros: Macros): string {
     .replace(/(\bSYNTAX\s+)([A-Za-z][\w:.-]*)/, (_, key: string, oid: string) => key + resolveMacro(oid, macros));
 }
 
-/** File name for a remedy. */
+/** The file name without its folder, for remedies in messages. */
 export function shortName(file: string): string {
   return basename(file);
 }

@@ -1,15 +1,15 @@
 const MAX_KEPT = 1024;
-/** Slots of a `Doorkeeper`, a power of two. */
+/** Slots of a `Doorkeeper`; a power of two. */
 const SLOTS = 8192;
 
 /**
- * Tells keys that came before, not long ago, from new ones: what is asked for once is not worth a place in a cache,
- * which costs more than making it anew. It may take a new key for an old one, never for long the other way round.
+ * Recognizes keys that were seen recently. A key that is used only once is not worth caching, because caching costs
+ * more than computing the value again. May take a new key for a known key, but never misses a recent key for long.
  */
 export class Doorkeeper {
   readonly #seen = new Int32Array(SLOTS);
 
-  /** Whether the key has been here before. */
+  /** Whether the key was seen before. Records the key. */
   knows(key: string): boolean {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
@@ -21,8 +21,8 @@ export class Doorkeeper {
 }
 
 /**
- * A bounded cache in two generations: what is asked for stays, the rest goes when the young generation is full.
- * Holds at most `2 × size` items, of keys of at most 1,024 characters.
+ * A bounded cache with two generations: entries in use survive, the rest is dropped when the young generation is full.
+ * Holds at most `2 × size` items; keys of more than 1,024 characters are not cached.
  */
 export class TwoGenerations<T> {
   private readonly size: number;

@@ -1,13 +1,19 @@
 import { checkOid } from './syntax-text.js';
 
-/** Guide and Enhanced Guide (RFC 4517 §3.3.14, §3.3.10): which attributes to search for entries of a class. */
+/**
+ * Checks Guide and Enhanced Guide (RFC 4517 §3.3.14, §3.3.10), which suggest attributes to search for entries of a
+ * class.
+ */
 
 const MAX_GUIDE = 65536;
 
-/** What a term may start with, or a whole one; spaces as RFC 2252 §6.15 has them. */
+/** A whole term, or `!` or `(` at the beginning of a term. Spaces are allowed as in RFC 2252 §6.15. */
 const TERM = / *(?:([!(])|\?(?:true|false)|(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)+) *\$ *(?:eq|substr|ge|le|approx)) */iy;
 
-/** Terms with `&` and `|` between, `!` before, and parentheses around. One pass, whatever the nesting. */
+/**
+ * Whether the text consists of terms with `&` and `|` between terms, `!` before terms, and parentheses. Makes one pass
+ * at any nesting depth.
+ */
 function isCriteria(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; ) {

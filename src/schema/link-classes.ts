@@ -13,7 +13,7 @@ const MAY_DERIVE: Record<ObjectClass['kind'], readonly ObjectClass['kind'][]> = 
   AUXILIARY: ['ABSTRACT', 'AUXILIARY'],
 };
 
-/** Links the classes in the order of their superiors. */
+/** Links classes, superiors first. */
 class ClassLinker {
   readonly classes = new Registry<ClassNode>();
   private readonly parsed = new Map<string, Parsed>();
@@ -57,7 +57,7 @@ class ClassLinker {
     return given[0] ?? 'STRUCTURAL';
   }
 
-  /** Without SUP a class derives from top, if it is there. */
+  /** A class without SUP derives from `top`, if the schema defines `top`. */
   private superiors(parsed: Parsed, kind: ObjectClass['kind']): ClassNode[] {
     const names = parsed.definition.fields.get('SUP');
     if (!names) {

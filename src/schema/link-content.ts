@@ -1,17 +1,17 @@
 import type { ClassNode, TypeNode } from './nodes.js';
 import { describe, fail, has, type Parsed, type Registry, unknown } from './parsed.js';
 
-/** What a DIT content rule (RFC 4512 §4.1.6) asks of entries beside their classes. */
+/** The requirements of a DIT content rule (RFC 4512 §4.1.6) on entries, in addition to the object classes. */
 export interface ContentRule {
-  /** The auxiliary classes that an entry may have, and those above them. */
+  /** Auxiliary classes that entries may have, including superiors. */
   readonly aux: ReadonlySet<ClassNode>;
   readonly must: ReadonlySet<TypeNode>;
   readonly may: ReadonlySet<TypeNode>;
-  /** Attributes that an entry may not have, though its classes allow them. */
+  /** Attributes that the rule precludes although the classes allow them. */
   readonly not: ReadonlySet<TypeNode>;
 }
 
-/** The content rules in force, by the structural class of the entries that they govern. */
+/** The content rules in force by structural class. */
 export function linkContentRules(
   all: readonly Parsed[],
   types: Registry<TypeNode>,

@@ -6,8 +6,8 @@ import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
 /**
- * Attribute types that hold secrets wherever they are defined; others say X-SECRET 'TRUE'. Samba's password hashes,
- * Kerberos keys, AD's password.
+ * OIDs of attribute types that always hold secrets, whatever their definitions say: Samba's password hashes, Kerberos
+ * keys and the password of Active Directory among them. Other secret types are marked by X-SECRET 'TRUE'.
  */
 const SECRET = new Set([
   '2.5.4.35',
@@ -27,7 +27,7 @@ const USAGES = new Map<string, Usage>(
   ]),
 );
 
-/** Links the types in the order of their superiors. */
+/** Links attribute types, superiors first. */
 class TypeLinker {
   readonly types = new Registry<TypeNode>();
   private readonly parsed = new Map<string, Parsed>();
@@ -139,7 +139,7 @@ class TypeLinker {
   }
 }
 
-/** A rule by which values of the syntax have no form: they would be stored, and no filter would find them. */
+/** Refuses a rule that has no normal forms for values of the syntax: filters would never find such values. */
 function refuseMisfit(parsed: Parsed, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
   if (!rule || goesWith(rule as RuleNode, syntax)) return;
   const { name } = rule as RuleNode;

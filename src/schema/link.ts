@@ -16,7 +16,7 @@ export interface Tables {
   readonly types: Registry<TypeNode>;
   readonly classes: Registry<ClassNode>;
   readonly contentRules: ReadonlyMap<ClassNode, ContentRule>;
-  /** Canonical texts of kinds that are published as they are. */
+  /** Canonical texts of definitions that are published without further processing, by kind. */
   readonly others: ReadonlyMap<DefinitionKind, readonly string[]>;
 }
 
@@ -93,8 +93,8 @@ function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxN
 }
 
 /**
- * Turns definitions, in any order, into a schema. Throws SchemaError at the first mistake. `isNew`: no directory has
- * them yet, so that what is useless is a mistake, too.
+ * Builds a schema from definitions in any order. Throws SchemaError at the first mistake. `isNew`: whether no directory
+ * uses the definitions yet; then useless definitions are errors, too.
  */
 export function link(declared: readonly Declared[], context: Context, isNew: boolean): Tables {
   const all = declared.map(parse);
@@ -115,7 +115,7 @@ export function link(declared: readonly Declared[], context: Context, isNew: boo
   if (placed) fail(placed, `${describe(placed)}: a DIT structure rule cannot be put in force here; remove it`);
   const contentRules = linkContentRules(of('dITContentRules'), types, classes);
   const others = new Map<DefinitionKind, readonly string[]>();
-  // A name form asks for something where a structure rule uses it alone (RFC 4512 §4.1.7.2).
+  // A name form takes effect only in a structure rule (RFC 4512 §4.1.7.2).
   for (const kind of ['dITContentRules', 'nameForms'] as const) {
     others.set(
       kind,

@@ -1,14 +1,18 @@
 /**
- * NFKC (UAX #15) in time that grows with the text. The runtime's own sorts a run of combining marks by insertion: the
- * square of its length. So long runs are put into canonical order before it sees them, which leaves nothing to sort.
+ * NFKC (UAX #15) in linear time. The runtime's normalization sorts a run of combining marks by insertion, which takes
+ * time quadratic in the length of the run. So long runs are put into canonical order first, which leaves nothing to
+ * sort.
  */
 
-/** No writing has so many in a row: Unicode's Stream-Safe Text Format (UAX #15 §13) allows 30. */
+/**
+ * Runs of combining marks that are longer than in any script: Unicode's Stream-Safe Text Format (UAX #15 §13) allows 30
+ * marks.
+ */
 const LONG_RUNS = /[\p{M}\uff9e\uff9f]{32,}/gu;
-/** A text of so many characters is sorted fast enough. */
+/** Texts of up to this number of characters are fast without sorting. */
 const SHORT = 128;
 
-/** One mark of each canonical combining class but 0, in the order of the classes. */
+/** A mark of each canonical combining class except 0, in the order of the classes. */
 const CLASSES = [
   0x0334, 0x16ff0, 0x093c, 0x3099, 0x094d, 0x05b0, 0x05b1, 0x05b2, 0x05b3, 0x05b4, 0x05b5, 0x05b6, 0x05b7, 0x05b8,
   0x05b9, 0x05bb, 0x05bc, 0x05bd, 0x05bf, 0x05c1, 0x05c2, 0xfb1e, 0x064b, 0x064c, 0x064d, 0x0618, 0x0619, 0x061a,
@@ -18,11 +22,11 @@ const CLASSES = [
 
 interface Mark {
   readonly text: string;
-  /** Greater for a greater combining class; 0 for class 0. */
+  /** Ascending with the combining class; 0 for class 0. */
   readonly rank: number;
 }
 
-/** What each mark that was met decomposes to. Marks are some thousands. */
+/** Cache of the decompositions of marks. Unicode has some thousand marks. */
 const known = new Map<string, readonly Mark[]>();
 
 export function nfkc(text: string): string {
@@ -30,7 +34,7 @@ export function nfkc(text: string): string {
   return (isShort ? text : text.replace(LONG_RUNS, ordered)).normalize('NFKC');
 }
 
-/** The run decomposed and in canonical order. */
+/** Decomposes a run and puts it into canonical order. */
 function ordered(run: string): string {
   const parts: string[] = [];
   let marks: Mark[] = [];
@@ -62,7 +66,7 @@ function decomposed(char: string): readonly Mark[] {
   return marks;
 }
 
-/** By what the runtime does with it beside the marks of `CLASSES`. */
+/** Finds the rank of a mark by the runtime's reordering of the mark next to the marks in `CLASSES`. */
 function rankOf(mark: string): number {
   const isStarter = !isBehind(mark, CLASSES[0]!) && !isBehind(CLASSES.at(-1)!, mark);
   if (isStarter) return 0;
@@ -76,7 +80,7 @@ function rankOf(mark: string): number {
   return low + 1;
 }
 
-/** Whether canonical order puts `a` behind `b`. */
+/** Whether canonical order puts `a` after `b`. */
 function isBehind(a: string, b: string): boolean {
   return (a + b).normalize('NFD') !== a + b;
 }

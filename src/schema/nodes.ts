@@ -1,10 +1,10 @@
 import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './schema-types.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
-/** What the schema is made of inside this room: the public interfaces and what only the checks need. */
+/** The internal elements of a schema: the public interfaces, and additional fields for the checks. */
 
 export class TypeNode implements AttributeType {
-  /** Number of the type in this schema, from 0: index into the tables of the entry check. */
+  /** Number of the type in this schema, from 0: the index into tables of the entry check. */
   readonly index: number;
   readonly oid: string;
   readonly names: readonly string[];
@@ -54,7 +54,7 @@ export class TypeNode implements AttributeType {
     for (let type: TypeNode | undefined = this; type; type = type.superior) type.subtypes.push(this);
   }
 
-  /** This type, or one above it, is `other`. */
+  /** Whether `other` is this type or a supertype. */
   isA(other: AttributeType): boolean {
     for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === other) return true;
     return false;
@@ -72,7 +72,7 @@ export class ClassNode implements ObjectClass {
   readonly must: ReadonlySet<TypeNode>;
   readonly may: ReadonlySet<TypeNode>;
   readonly definition: string;
-  /** This class and every class above it. */
+  /** This class and all its superiors. */
   readonly lineage: ReadonlySet<ClassNode>;
 
   constructor(
@@ -105,35 +105,35 @@ export class ClassNode implements ObjectClass {
   }
 }
 
-/** A matching rule with the syntaxes of the attributes it may be used with, and its definition. */
+/** A matching rule with its definition and the syntaxes of the attributes that may use it. */
 export interface RuleNode extends MatchingRule {
   readonly name: string;
-  /** OID of the built-in rule that it is, or that X-SUBST names. */
+  /** OID of the built-in rule: the rule's own OID or the OID in X-SUBST. */
   readonly builtIn: string;
   readonly appliesTo: ReadonlySet<string>;
   readonly definition: string;
 }
 
 export interface SyntaxNode extends Syntax {
-  /** OID of the built-in syntax that it is, or that X-SUBST names. */
+  /** OID of the built-in syntax: the syntax's own OID or the OID in X-SUBST. */
   readonly builtIn: string;
   readonly definition: string;
 }
 
-/** Arcs, below that of RFC 4517's syntaxes, of those that have ASCII alone. */
+/** Syntaxes with values in ASCII only, as arcs below `LDAP_SYNTAX`. */
 const ASCII = [6, 7, 11, 24, 27, 36, 38, 44, 50, 53];
-/** Arcs of syntaxes whose values have a form by a rule, besides those that it applies to. */
+/** Arcs of further syntaxes whose values have normal forms by a rule, in addition to the rule's `appliesTo`. */
 const ALSO: Readonly<Record<string, readonly number[]>> = {
   '2.5.13.20': [36, 44],
   '2.5.13.23': [12],
   '1.3.6.1.4.1.1466.109.114.1': ASCII,
   '1.3.6.1.4.1.1466.109.114.2': ASCII,
 };
-/** Every text has a form by these, and every value by those of octets. */
+/** Rules by which every text has a normal form, and rules by which every value has a normal form. */
 const TEXT = new Set(['2.5.13.2', '2.5.13.3', '2.5.13.5', '2.5.13.6']);
 const OCTETS = new Set(['2.5.13.17', '2.5.13.18']);
 
-/** Whether filters with the rule find values of the syntax. */
+/** Whether filters with the rule can find values of the syntax. */
 export function goesWith(rule: RuleNode, syntax: SyntaxNode): boolean {
   if (rule.appliesTo.has(syntax.builtIn) || OCTETS.has(rule.builtIn)) return true;
   if (TEXT.has(rule.builtIn)) return !syntax.binary;
@@ -141,8 +141,8 @@ export function goesWith(rule: RuleNode, syntax: SyntaxNode): boolean {
 }
 
 /**
- * Whether an extensible match may use the rule on the type: it is one of the type's own, or fits the syntax (RFC 4511
- * §4.5.1.7.7). Never on secrets.
+ * Whether an extensible match may use the rule on the type: the type uses the rule, or the rule fits the syntax (RFC
+ * 4511 §4.5.1.7.7). False for secrets.
  */
 export function isSuitable(rule: RuleNode, type: AttributeType): boolean {
   if (type.secret) return false;

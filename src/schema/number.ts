@@ -1,9 +1,10 @@
 /**
- * Integers of any size (RFC 4517 §3.3.16) to bytes whose order is the order of the numbers:
+ * Encodes integers of any size (RFC 4517 §3.3.16) so that byte order is numeric order:
  *
- *   sign and length  │ decimal digits       positive: 'p', length;   negative: 'm' and everything after it complemented
+ * sign and length │ decimal digits
  *
- * The length is one byte below 0xff, else 0xff and four bytes. Digits stay decimal: linear in time for any size.
+ * The sign is 'p' for positive numbers, and 'm' for negative numbers, for which all following bytes are complemented.
+ * The length is one byte below 0xff, or 0xff and four bytes. Keeping decimal digits makes the encoding linear in time.
  */
 
 const ZERO = 0x30;
@@ -12,7 +13,7 @@ const NEGATIVE = 0x6d;
 const POSITIVE = 0x70;
 const LONG = 0xff;
 
-/** What is wrong with the text of an integer, or undefined. */
+/** The error message for a value that is not an integer; undefined for a valid integer. */
 export function checkInteger(value: Buffer): string | undefined {
   const start = value[0] === MINUS ? 1 : 0;
   const digits = value.length - start;
@@ -25,7 +26,7 @@ export function checkInteger(value: Buffer): string | undefined {
   return undefined;
 }
 
-/** Normal form; undefined when `value` is no integer. */
+/** Normal form; undefined if `value` is not an integer. */
 export function normalizeInteger(value: Buffer): Buffer | undefined {
   if (checkInteger(value) !== undefined) return undefined;
   const negative = value[0] === MINUS;
@@ -44,7 +45,7 @@ export function normalizeInteger(value: Buffer): Buffer | undefined {
   return out;
 }
 
-/** The number, from 0 on, whose normal form this is. */
+/** The integer with the given normal form; must not be negative. */
 export function integerOf(form: Buffer): bigint {
   return BigInt(form.toString('latin1', form[1] === LONG ? 6 : 2));
 }
@@ -52,7 +53,10 @@ export function integerOf(form: Buffer): bigint {
 const MIN_64 = -(2n ** 63n);
 const MAX_64 = 2n ** 64n - 1n;
 
-/** For the bitwise rules: 8 bytes of two's complement, of numbers from -2⁶³ to 2⁶⁴-1; undefined for others. */
+/**
+ * The number as 8 bytes in two's complement, for the bitwise rules. Undefined unless the number is between -2⁶³ and
+ * 2⁶⁴-1.
+ */
 export function integerBits(value: Buffer): Buffer | undefined {
   if (value.length > 20 || checkInteger(value) !== undefined) return undefined;
   const number = BigInt(value.toString('latin1'));
@@ -62,13 +66,13 @@ export function integerBits(value: Buffer): Buffer | undefined {
   return out;
 }
 
-/** 1.2.840.113556.1.4.803: every bit of the assertion is set. */
+/** 1.2.840.113556.1.4.803: whether the value has all bits of the assertion. */
 export function allBits(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== assertion[i]) return false;
   return true;
 }
 
-/** 1.2.840.113556.1.4.804: some bit of the assertion is set. */
+/** 1.2.840.113556.1.4.804: whether the value has at least one bit of the assertion. */
 export function someBits(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== 0) return true;
   return false;

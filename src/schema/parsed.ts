@@ -2,7 +2,7 @@ import type { Definition } from './definition.js';
 import { SchemaError } from './schema-error.js';
 import { didYouMean } from './suggest.js';
 
-/** A definition with the place it was read from, for errors. */
+/** A definition and its position in the source, for error messages. */
 export interface Parsed {
   readonly definition: Definition;
   readonly names: readonly string[];
@@ -10,7 +10,7 @@ export interface Parsed {
   readonly line: number;
 }
 
-/** Definitions of one kind by OID and by every name, in small letters. */
+/** Definitions of one kind, by OID and by every name in any case. */
 export class Registry<T extends { readonly oid: string; readonly names: readonly string[] }> {
   readonly all: T[] = [];
   private readonly byName = new Map<string, T>();
@@ -24,7 +24,7 @@ export class Registry<T extends { readonly oid: string; readonly names: readonly
     }
   }
 
-  /** By OID or name, any case. */
+  /** By OID or name, in any case. */
   get(nameOrOid: string): T | undefined {
     return this.byName.get(nameOrOid) ?? this.byName.get(nameOrOid.toLowerCase());
   }
@@ -52,7 +52,7 @@ export function describe(parsed: Parsed): string {
   return name === undefined ? parsed.definition.id : `'${name}'`;
 }
 
-/** Refers to what is not there: `what 'name' is not defined; did you mean …`. */
+/** Reports an undefined reference: `what 'name' is not defined; did you mean …`. */
 export function unknown(parsed: Parsed, what: string, name: string, candidates: Iterable<string>): never {
   const hint = didYouMean(name, candidates) || '; define it or correct the name';
   fail(parsed, `${describe(parsed)}: ${what} '${name}' is not defined${hint}`);

@@ -2,25 +2,26 @@ import { isUtf8 } from 'node:buffer';
 import { nfkc } from './nfkc.js';
 
 /**
- * String preparation (RFC 4518) to a normal form of bytes.
+ * Prepares strings (RFC 4518) and returns their normal form as bytes.
  *
- * Spaces: §2.6.1 pads values with spaces so that substrings work by plain search; the form here has fewer bytes. A
- * value has no space at its ends and one in a row; a value of nothing but spaces is one space. Parts of a substrings
- * assertion keep one space where the value may have one: those that begin or end with it are found by `pad` of both.
+ * Spaces: RFC 4518 §2.6.1 adds spaces so that a plain search finds substrings; the normal form here is shorter. A value
+ * has no leading or trailing space and no two adjacent spaces; a value of spaces only becomes one space. A part of a
+ * substrings assertion keeps a space where the value may have one. Parts that begin or end with a space are searched
+ * for after applying `pad` to both the value and the part.
  *
- * Unicode: RFC 4518 names version 3.2 and prohibits what that leaves unassigned; here the runtime's version counts, so
- * that characters assigned since then can be searched for.
+ * Unicode: RFC 4518 uses version 3.2 and prohibits characters unassigned in that version. Rowan uses the runtime's
+ * version, so that newer characters can be searched for.
  */
 
-/** Which part of a value it is; `whole`: all of it. */
+/** The position of a part in the value; `whole` is the complete value. */
 export type Part = 'whole' | 'initial' | 'any' | 'final';
 
-/** Whether it begins where the value does. */
+/** Whether the part is at the beginning of the value. */
 export function opens(where: Part): boolean {
   return where === 'whole' || where === 'initial';
 }
 
-/** Whether it ends where the value does. */
+/** Whether the part is at the end of the value. */
 export function closes(where: Part): boolean {
   return where === 'whole' || where === 'final';
 }
@@ -31,7 +32,9 @@ const ONE_SPACE = Buffer.from(' ');
 const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
-/** Byte → its form; from 0x80 on: not printable ASCII, takes the slow way. No byte that takes it maps to itself. */
+/**
+ * Normal form of each ASCII byte. Other bytes map to 0x80 or more and never to themselves, which selects the slow path.
+ */
 const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte >= SPACE && byte < 0x7f) return byte;
   return byte === SLOW ? SLOW + 1 : SLOW;
@@ -39,14 +42,14 @@ const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
 const FOLD = EXACT.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
 
 /**
- * caseIgnore: prepared, folded. Undefined when the bytes are not UTF-8 or hold a prohibited character. The same buffer
- * when nothing changes.
+ * caseIgnore: prepared and case-folded. Undefined if the bytes are not UTF-8 or contain a prohibited character. Returns
+ * the same buffer if nothing changes.
  */
 export function prepareIgnore(value: Buffer): Buffer | undefined {
   return prepare(value, FOLD, true, true);
 }
 
-/** caseExact. As `prepareIgnore`, unfolded. */
+/** caseExact: like `prepareIgnore`, without case folding. */
 export function prepareExact(value: Buffer): Buffer | undefined {
   return prepare(value, EXACT, true, true);
 }
@@ -59,7 +62,7 @@ export function preparePartExact(part: Buffer, where: Part): Buffer | undefined 
   return prepare(part, EXACT, opens(where), closes(where));
 }
 
-/** One pass over ASCII; a copy is made only at the first byte that changes. */
+/** Makes one pass over ASCII. Copies the value only at the first byte that changes. */
 function prepare(value: Buffer, map: Uint8Array, trimStart: boolean, trimEnd: boolean): Buffer | undefined {
   const n = value.length;
   let afterSpace = trimStart;
@@ -99,19 +102,19 @@ function prepareFrom(
   return trimmed(out, length, trimEnd);
 }
 
-/** Cuts a space at the end. What has no other character is one space. */
+/** Removes a trailing space. An empty result becomes one space. */
 function trimmed(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
   const end = trimEnd && length > 0 && bytes[length - 1] === SPACE ? length - 1 : length;
   if (end === 0) return ONE_SPACE;
   return end === bytes.length ? bytes : bytes.subarray(0, end);
 }
 
-/** Inner spaces, but those that carry a combining mark. */
+/** Inner spaces that do not carry a combining mark. */
 const INNER_SPACE = /(?<!^) (?!\p{M}|$)/gu;
 
 /**
- * A form, or a part's, with the spaces of §2.6.1: two for each between words, one at the value's ends where it reaches
- * them.
+ * Adds the spaces of RFC 4518 §2.6.1 to the normal form of a value or a part: two spaces between words, and one space
+ * at the beginning and end of the value.
  */
 export function pad(form: Buffer, where: Part): Buffer {
   if (form.equals(ONE_SPACE)) return where === 'whole' ? TWO_SPACES : ONE_SPACE;
@@ -121,7 +124,7 @@ export function pad(form: Buffer, where: Part): Buffer {
 
 type Range = number | readonly [number, number];
 
-/** A pattern for one character of these code points, or of these Unicode properties. */
+/** A pattern for one character out of the given code points and Unicode properties. */
 function anyOf(ranges: readonly Range[], flags: string, properties = ''): RegExp {
   const parts = ranges.map((range) => {
     const [first, last] = typeof range === 'number' ? [range, range] : range;
@@ -130,7 +133,7 @@ function anyOf(ranges: readonly Range[], flags: string, properties = ''): RegExp
   return new RegExp(`[${properties}${parts.join('')}]`, flags);
 }
 
-/** §2.2: mapped to nothing: controls, soft hyphens, variation selectors, marks of direction and joining, tags. */
+/** Characters to drop (§2.2): controls, soft hyphens, variation selectors, marks of direction and joining, tags. */
 const DROPPED = anyOf(
   [
     [0x0000, 0x0008],
@@ -152,18 +155,20 @@ const DROPPED = anyOf(
   ],
   'gu',
 );
-/** §2.2: mapped to SPACE. */
+/** Characters to replace by SPACE (§2.2). */
 const SPACES = anyOf(
   [[0x0009, 0x000d], 0x0085, 0x00a0, 0x1680, [0x2000, 0x200a], 0x2028, 0x2029, 0x202f, 0x205f, 0x3000],
   'gu',
 );
-/** §2.4: unassigned, private use, surrogates; deprecated tone marks; the replacement character. */
+/**
+ * Prohibited characters (§2.4): unassigned, private use, surrogates, deprecated tone marks, the replacement character.
+ */
 const PROHIBITED = anyOf([0x0340, 0x0341, 0xfffd], 'u', '\\p{Cn}\\p{Co}\\p{Cs}');
-/** §2.6.1: a space that carries a combining mark is not insignificant. */
+/** Insignificant spaces (§2.6.1): spaces that do not carry a combining mark. */
 const SPACE_RUN = /(?: (?!\p{M}))+/gu;
 const UNFOLDED = /[^\u0131]+/gu;
 
-/** The prepared text, spaces not yet squeezed; undefined when prohibited. */
+/** The prepared text before spaces are collapsed; undefined if it contains a prohibited character. */
 function preparedText(value: Buffer, fold: boolean): string | undefined {
   if (!isUtf8(value)) return undefined;
   let text = nfkc(value.toString('utf8').replace(DROPPED, '').replace(SPACES, ' '));
@@ -172,8 +177,8 @@ function preparedText(value: Buffer, fold: boolean): string | undefined {
 }
 
 /**
- * Full case folding (RFC 3454 B.2): lower-upper-lower maps ß and ẞ to ss and ligatures to letters; final sigma is a
- * sigma; dotless i stays.
+ * Full case folding (RFC 3454 B.2). Mapping to lower, upper and lower case turns ß and ẞ into ss and ligatures into
+ * letters. Final sigma becomes sigma; dotless i is kept.
  */
 function foldCase(text: string): string {
   return text.toLowerCase().toUpperCase().toLowerCase().replaceAll('ς', 'σ');
@@ -193,12 +198,12 @@ export function prepareNumeric(value: Buffer): Buffer | undefined {
   return without(value, EXACT, SPACE, SPACE) ?? strip(value, false, / /g);
 }
 
-/** telephoneNumber (§2.6.3): without spaces and hyphens, folded. */
+/** telephoneNumber (§2.6.3): without spaces and hyphens, case-folded. */
 export function prepareTelephone(value: Buffer): Buffer | undefined {
   return without(value, FOLD, SPACE, HYPHEN) ?? strip(value, true, /[ \-\u058A\u2010\u2011\u2212\uFE63\uFF0D]/g);
 }
 
-/** ASCII without two bytes; undefined when something is not ASCII. */
+/** An ASCII value without two bytes; undefined if the value is not ASCII. */
 function without(value: Buffer, map: Uint8Array, one: number, other: number): Buffer | undefined {
   const n = value.length;
   let i = 0;

@@ -32,17 +32,17 @@ import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js
 
 type Normalize = (value: Buffer) => Buffer | undefined;
 
-/** What this server can do with a matching rule. The LDIF gives it names and assertion syntax. */
+/** The implementation of a matching rule. Names and assertion syntax come from the LDIF definition. */
 export interface RuleCode {
   readonly kind: MatchingRule['kind'];
   readonly normalize: Normalize;
-  /** `normalize` where absent. */
+  /** Default: `normalize`. */
   readonly normalizeAssertion?: Normalize;
   readonly normalizePart?: (part: Buffer, where: Part) => Buffer | undefined;
   readonly pad?: (form: Buffer, where: Part) => Buffer;
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
   readonly inChain?: true;
-  /** Syntaxes of the attributes that it may be used with in an extensible match. */
+  /** Syntaxes of the attributes that may use the rule in an extensible match. */
   readonly appliesTo: readonly string[];
 }
 
@@ -54,14 +54,17 @@ const DNS = syntaxes(12);
 const OCTETS = syntaxes(40, 4, 5, 8, 9, 10, 23, 28, 49);
 const DEFINITIONS = syntaxes(3, 16, 30, 31, 35, 37, 54);
 
-/** `normalize` of what passes the check: of the syntax of an assertion, which stored values of old need not have. */
+/**
+ * `normalize` restricted to values that pass `check`. Used for assertions: assertions have to conform to the syntax,
+ * while stored values from older versions may not.
+ */
 function ofSyntax(check: Check, normalize: Normalize): Normalize {
   return (value) => (check(value) === undefined ? normalize(value) : undefined);
 }
 
 /**
- * Rules of one family: equality, ordering and substrings over one normal form. `check` is that of the assertion's
- * syntax, where not every value that has a normal form is of it.
+ * Equality, ordering and substrings rules with a common normal form. `check` is the check of the assertion syntax, for
+ * syntaxes that are stricter than `normalize`.
  */
 function family(
   oids: { equality?: string; ordering?: string; substrings?: string },
@@ -80,12 +83,12 @@ function family(
 
 const identity: Normalize = (value) => value;
 
-/** ASCII only; what is not, does not fit the rule. */
+/** Restricts a rule to ASCII values; other values do not fit the rule. */
 function ia5(prepare: Normalize): Normalize {
   return ofSyntax(checkIa5, prepare);
 }
 
-/** As `ia5`, of a part. */
+/** Like `ia5`, for parts. */
 function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): Pick<RuleCode, 'normalizePart' | 'pad'> {
   return { normalizePart: (part, where) => (checkIa5(part) === undefined ? prepare(part, where) : undefined), pad };
 }
@@ -93,7 +96,9 @@ function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): Pick<RuleCode
 const TRUE = Buffer.from('TRUE');
 const FALSE = Buffer.from('FALSE');
 
-/** Any case: the ABNF of RFC 4517 §3.3.3 does not tell them apart, though only capitals are accepted in entries. */
+/**
+ * Accepts any case, because ABNF literals (RFC 4517 §3.3.3) are case-insensitive. Entries may contain upper case only.
+ */
 function normalizeBoolean(value: Buffer): Buffer | undefined {
   const text = value.length <= 5 ? value.toString('latin1').toUpperCase() : '';
   return text === 'TRUE' ? TRUE : text === 'FALSE' ? FALSE : undefined;
@@ -103,7 +108,10 @@ function normalizeBits(value: Buffer): Buffer | undefined {
   return checkBitString(value) === undefined ? value : undefined;
 }
 
-/** Does to each line what `form` does, `$` between; the escapes stay, so a line cannot pretend to be two. */
+/**
+ * Applies `form` to each line and joins the results with `$`. Escapes are kept, so that an escaped `$` does not
+ * separate lines.
+ */
 function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
   return (value, where) => {
     const lines = dollarLines(value) ?? [];
@@ -121,13 +129,13 @@ function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<Rule
 }
 
 const listPart = byLines(preparePartIgnore);
-/** Of a form there are no more lines than a value may have. */
+/** A normal form never has more lines than a value may have. */
 const padLines = byLines(pad) as typeof pad;
 const normalizeList: Normalize = (value) => listPart(value, 'whole');
 
 const DOLLAR = Buffer.from('$');
 
-/** First component of a parenthesized definition: `( 2.5.4.3 NAME …` gives `2.5.4.3`. */
+/** First component of a definition in parentheses: `2.5.4.3` for `( 2.5.4.3 NAME …`. */
 function firstComponent(value: Buffer): Buffer | undefined {
   if (!isUtf8(value)) return undefined;
   const match = /^\s*\(\s*(?:'([^']*)'|([^\s'()$]+))/.exec(value.toString('utf8', 0, 4096));
@@ -136,8 +144,7 @@ function firstComponent(value: Buffer): Buffer | undefined {
 }
 
 /**
- * Substrings and words as `test`: whether the assertion stands in the value between characters that are no letters or
- * digits.
+ * `test` of the word rules: whether the value contains the assertion between characters other than letters and digits.
  */
 function hasWord(value: Buffer, assertion: Buffer): boolean {
   if (assertion.length === 0) return false;
@@ -160,7 +167,7 @@ function stringRules(): [string, RuleCode][] {
     test: hasWord,
     appliesTo: STRINGS,
   };
-  // Parts are of the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
+  // Parts have the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
   const numericPart = ofSyntax(checkNumericString, prepareNumeric);
   const telephonePart = ofSyntax(checkPrintable, prepareTelephone);
   return [
@@ -240,7 +247,7 @@ function valueRules(): [string, RuleCode][] {
 
 const COMMA = 0x2c;
 
-/** `value` is below `base`; both are `Dn.norm`, in which `,` stands between RDNs only. */
+/** Whether the DN `value` is below `base`. Both are `Dn.norm`, in which `,` occurs between RDNs only. */
 function isBelow(value: Buffer, base: Buffer): boolean {
   if (base.length === 0) return value.length > 0;
   const cut = value.length - base.length;
@@ -275,7 +282,9 @@ function dnRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/** Between DN and bit string in the form of a NameAndOptionalUID: no RDN starts with `#`. */
+/**
+ * Separates DN and bit string in the normal form of a NameAndOptionalUID. Unambiguous, because no RDN begins with `#`.
+ */
 const SEPARATOR = Buffer.from(',');
 
 function oidRules(context: Context): [string, RuleCode][] {
@@ -303,7 +312,7 @@ function oidRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/** Form: the serial number in decimal, `$`, the issuer's normalized DN. */
+/** The normal form is the serial number in decimal, `$`, and the issuer's normalized DN. */
 function certificateRules(context: Context): [string, RuleCode][] {
   const form = (serial: string | undefined, issuer: Buffer | undefined): Buffer | undefined => {
     return serial !== undefined && issuer ? Buffer.concat([Buffer.from(`${serial}$`), issuer]) : undefined;
@@ -325,7 +334,7 @@ function certificateRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/** Every rule that this server can evaluate, by OID. */
+/** All matching rules that the server implements, by OID. */
 export function ruleCode(context: Context): Map<string, RuleCode> {
   return new Map([
     ...stringRules(),

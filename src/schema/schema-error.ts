@@ -1,9 +1,9 @@
-/** A mistake in a schema file, or in what was asked of `Schema.load`. `message` is `file:line: what; remedy`. */
+/** An error in a schema file or in the options of `Schema.load`. `message` is `file:line: what; remedy`. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError';
-  /** Path of the file, or '' when the mistake is in no file. */
+  /** Path of the file; '' if the error is not in a file. */
   readonly file: string;
-  /** Line (1 = first) on which the value begins; 0 when unknown. */
+  /** Line of the value's beginning, from 1; 0 if unknown. */
   readonly line: number;
 
   constructor(message: string, place?: { readonly file: string; readonly line: number }) {

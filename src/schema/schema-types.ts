@@ -1,51 +1,54 @@
-/** What the schema room tells the others: attribute types, matching rules, syntaxes, object classes (RFC 4512 §4.1). */
+/** Public types of the schema: attribute types, matching rules, syntaxes, object classes (RFC 4512 §4.1). */
 
 export interface Syntax {
   readonly oid: string;
   readonly description: string;
-  /** Not shown to people as text: returned with `::` in LDIF, checked as bytes. */
+  /** Whether values are checked as bytes and written with `::` in LDIF. */
   readonly binary: boolean;
-  /** Values are BER, which `;binary` asks for (RFC 4522 §3). */
+  /** Whether values are BER, which `;binary` requires (RFC 4522 §3). */
   readonly ber: boolean;
-  /** What is wrong with the value, for the diagnostic; undefined when it is valid. Never repeats the value's bytes. */
+  /** Error message for an invalid value; undefined for a valid value. The message never contains bytes of the value. */
   check(value: Buffer): string | undefined;
   /**
-   * The value as it is stored and shown, where that may be another than the one given; a value that is not valid stays
-   * as it is.
+   * Converts a value to the form that is stored and returned. Invalid values are returned unchanged. Undefined if the
+   * syntax keeps values as given.
    */
   readonly proper?: (value: Buffer) => Buffer;
 }
 
 /**
- * A matching rule (RFC 4517 §4). Values and assertions are brought to a normal form of bytes such that
- *   equality:   equal ⇔ the forms are the same bytes
- *   ordering:   less  ⇔ the form is less by byte order (numbers and times are encoded for that)
- *   substrings: initial/any/final parts are found in the form as byte strings
- * A rule whose match is anything else has `test`.
+ * A matching rule (RFC 4517 §4). Values and assertions are converted to a normal form in bytes with these properties:
+ * - equality: values are equal if and only if the forms are the same bytes.
+ * - ordering: byte order of the forms is the order of the values; numbers and times are encoded accordingly.
+ * - substrings: a form contains the initial, any and final parts as byte strings.
+ * Rules that match differently have `test`.
  */
 export interface MatchingRule {
   readonly oid: string;
   readonly names: readonly string[];
   readonly kind: 'equality' | 'ordering' | 'substrings';
-  /** Syntax of the assertion value. */
+  /** OID of the assertion syntax. */
   readonly syntax: string;
-  /** Normal form of a stored value; undefined when the value does not fit the rule (it then matches nothing). */
+  /** Normal form of a stored value; undefined if the value does not fit the rule, so that it matches nothing. */
   normalize(value: Buffer): Buffer | undefined;
   /**
-   * Normal form of an assertion; undefined when it is not of the rule's assertion syntax (the term is Undefined, RFC
-   * 4511 §4.5.1.7).
+   * Normal form of an assertion; undefined if the assertion does not have the assertion syntax (the filter item is
+   * Undefined, RFC 4511 §4.5.1.7).
    */
   normalizeAssertion(assertion: Buffer): Buffer | undefined;
-  /** Normal form of a part of a substrings assertion. Only on `substrings` rules. */
+  /** Normal form of a part of a substrings assertion. Only for `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
   /**
-   * On `substrings` rules whose forms lack spaces that count in parts: a normal form (`whole`), or that of a part, with
-   * these spaces (RFC 4518 §2.6.1). A part that begins or ends with a space is found in forms by this of both.
+   * Adds the spaces of RFC 4518 §2.6.1 to the normal form of a value (`whole`) or part. For `substrings` rules with
+   * normal forms that lack spaces which are significant in parts: a part that begins or ends with a space is searched
+   * for after applying `pad` to both forms.
    */
   pad?(form: Buffer, where: 'whole' | 'initial' | 'any' | 'final'): Buffer;
-  /** For rules that are not equality of forms: stored form against assertion form. */
+  /** Compares the forms of a stored value and an assertion, for rules other than equality of forms. */
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
-  /** It also matches values that name an entry whose own values match: only a directory can tell. */
+  /**
+   * Whether the rule also follows values to entries whose own values match. Such rules need access to the directory.
+   */
   readonly inChain?: true;
 }
 
@@ -53,14 +56,14 @@ export type Usage = 'userApplications' | 'directoryOperation' | 'distributedOper
 
 export interface AttributeType {
   readonly oid: string;
-  /** The first is the one shown. */
+  /** The first name is shown to users. */
   readonly names: readonly string[];
-  /** `names[0]`, or the OID when it has none. */
+  /** `names[0]`, or the OID for a type without names. */
   readonly name: string;
   readonly description: string | undefined;
   readonly obsolete: boolean;
   readonly superior: AttributeType | undefined;
-  /** This type and every type below it. */
+  /** This type and all types derived from this type. */
   readonly subtypes: readonly AttributeType[];
   readonly equality: MatchingRule | undefined;
   readonly ordering: MatchingRule | undefined;
@@ -72,11 +75,13 @@ export interface AttributeType {
   readonly collective: boolean;
   readonly noUserModification: boolean;
   readonly usage: Usage;
-  /** Usage other than userApplications: returned only when asked for by name or `+`. */
+  /**
+   * Whether the usage is not userApplications. Operational attributes are returned only if requested by name or `+`.
+   */
   readonly operational: boolean;
-  /** Passwords and the like (userPassword, …): never returned, filtered on, indexed or logged. */
+  /** Whether values are secrets such as passwords, which are never returned, filtered on, indexed or logged. */
   readonly secret: boolean;
-  /** The definition as RFC 4512 §4.1.2 text, for cn=Subschema. */
+  /** The definition in the notation of RFC 4512 §4.1.2, for cn=Subschema. */
   readonly definition: string;
 }
 
@@ -88,53 +93,55 @@ export interface ObjectClass {
   readonly obsolete: boolean;
   readonly superiors: readonly ObjectClass[];
   readonly kind: 'ABSTRACT' | 'STRUCTURAL' | 'AUXILIARY';
-  /** Own and inherited, by type. */
+  /** Required types, including inherited requirements. */
   readonly must: ReadonlySet<AttributeType>;
   readonly may: ReadonlySet<AttributeType>;
   readonly definition: string;
 }
 
 /**
- * An attribute description (RFC 4512 §2.5): type and options. One object per distinct description; options are lower
- * case and sorted.
+ * An attribute description (RFC 4512 §2.5): type and options. Equal descriptions are the same object. Options are in
+ * lower case and sorted.
  */
 export interface AttributeDescription {
   readonly type: AttributeType;
-  /** Without `binary`, which changes transfer and not the description's subtype relations. */
+  /** Options without `binary`, which affects the transfer encoding but not subtyping. */
   readonly options: readonly string[];
-  /** `;binary` was given. */
+  /** Whether the description has the option `;binary`. */
   readonly binary: boolean;
-  /** Canonical text: the type's shown name and the sorted options. */
+  /** Canonical text: the type's name and the sorted options. */
   readonly text: string;
 }
 
-/** One attribute type and value of an RDN. */
+/** A type and value in an RDN. */
 export interface Ava {
   readonly type: AttributeType;
-  /** The value's bytes as given, unescaped. */
+  /** The value's bytes as given, without escapes. */
   readonly value: Buffer;
-  /** Its normal form by the type's equality rule (caseIgnoreMatch where it has none). */
+  /** Normal form by the type's equality rule, or by caseIgnoreMatch if the type has no equality rule. */
   readonly norm: Buffer;
 }
 
 export interface Rdn {
-  /** In the order given. */
+  /** In the given order. */
   readonly avas: readonly Ava[];
-  /** RFC 4514; the case of types and values, and escapes that are right, as the user gave them. */
+  /**
+   * The RDN in the notation of RFC 4514. Case of types and values and valid escapes are kept as the user wrote them.
+   */
   readonly text: string;
   /**
-   * `OID=normal form`, parts of a multi-valued RDN sorted and joined with `+`; bytes `\`, `+`, `,` of a form are
-   * written `\5c`, `\2b`, `\2c`, so that no value can pretend to be another RDN. Not cut: the partition cuts what is
-   * long.
+   * `OID=normal form`. The parts of a multi-valued RDN are sorted and joined with `+`. Bytes `\`, `+` and `,` of a form
+   * are written as `\5c`, `\2b` and `\2c`, so that no value can imitate another RDN. Not truncated; the partition
+   * truncates long forms.
    */
   readonly norm: Buffer;
 }
 
-/** A DN: RDNs from the entry up to the suffix (leftmost first, as in its text). Empty for the root. */
+/** A DN: RDNs from the entry up to the suffix, leftmost first. Empty for the root. */
 export interface Dn {
   readonly rdns: readonly Rdn[];
-  /** The texts of the RDNs with `,` between: RFC 4514. */
+  /** The texts of the RDNs joined with `,` (RFC 4514). */
   readonly text: string;
-  /** `norm` of the RDNs joined with `,`: equal DNs have the same bytes. */
+  /** `norm` of the RDNs joined with `,`. Equal DNs have the same bytes. */
   readonly norm: Buffer;
 }

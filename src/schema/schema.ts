@@ -36,26 +36,26 @@ import { type SchemaAttribute, subschema } from './subschema.js';
 import { didYouMean, shown } from './suggest.js';
 
 export interface SchemaOptions {
-  /** Folder of the built-in definitions; the package's `schema/` where absent. */
+  /** Folder of the built-in definitions. Default: `schema/` of the package. */
   readonly folder?: string | undefined;
-  /** The operator's folders of `*.ldif`. */
+  /** Folders with `*.ldif` files of the operator. */
   readonly extra?: readonly string[] | undefined;
-  /** Which of the two NIS schemas: in rfc2307bis posixGroup is auxiliary. */
+  /** The NIS schema to use. In rfc2307bis, posixGroup is auxiliary. */
   readonly nis?: NisSchema | undefined;
 }
 
-/** From `dist/src/schema/` up to the package. */
+/** Path of the package's `schema/`, relative to `dist/src/schema/`. */
 const BUILT_IN = fileURLToPath(new URL('../../../schema', import.meta.url));
 const NIS_FILES: Record<NisSchema, string> = { rfc2307: 'rfc2307-nis.ldif', rfc2307bis: 'rfc2307bis-nis.ldif' };
 const CASE_IGNORE = '2.5.13.2';
 const KEPT_DNS = 4096;
 const MAX_NESTED_DNS = 4;
-/** Ancestors of a new DN that are looked for among those known. */
+/** Number of ancestors of a new DN to look up in the cache. */
 const TRIED = 4;
 
-/** The schema of a server: fixed once loaded. */
+/** The schema of a server. Immutable once loaded. */
 export class Schema {
-  /** What a directory remembers of it. */
+  /** The part of the schema that a directory stores. */
   readonly source: SchemaSource;
   private readonly tables: Tables;
   private readonly describer: Describer;
@@ -63,22 +63,22 @@ export class Schema {
   private readonly dnContext: DnContext;
   private readonly dns = new TwoGenerations<Dn>(KEPT_DNS);
   private readonly dnsSeen = new Doorkeeper();
-  /** Parent of the DN that was parsed last. */
+  /** Parent of the most recently parsed DN. */
   private lastParent: Dn | undefined;
   private readonly oids = new Map<string, Buffer>();
-  /** DNs within values of DNs being parsed. */
+  /** Current nesting depth of DNs within values of DNs. */
   private nested = 0;
-  /** Nobody will read the error: no time is spent on suggestions. */
+  /** Whether errors are discarded, so that computing suggestions would be a waste. */
   private quiet = false;
   private published: readonly SchemaAttribute[] | undefined;
 
-  /** Reads the definitions. Throws SchemaError, which names file and line, at the first mistake. */
+  /** Reads the definitions. Throws SchemaError with file and line at the first mistake. */
   static load(options: SchemaOptions = {}): Schema {
     const files = readSchemaFolders(options.extra ?? []);
     return Schema.made({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, true);
   }
 
-  /** The built-in definitions that the source names, and its own files. Throws as `load`. */
+  /** Loads the built-in definitions selected by `source` and the files in `source`. Throws like `load`. */
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
     return Schema.made(source, folder, false);
   }
@@ -117,7 +117,7 @@ export class Schema {
     };
   }
 
-  /** By name or OID, any case, without options. */
+  /** By name or OID, in any case, without options. */
   attribute(nameOrOid: string): AttributeType | undefined {
     return this.tables.types.get(nameOrOid);
   }
@@ -143,22 +143,25 @@ export class Schema {
   }
 
   /**
-   * Whether an extensible match may use the rule on attributes of the type (matchingRuleUse, RFC 4512 §4.1.4). Never on
-   * secrets.
+   * Whether an extensible match may use the rule on attributes of the type (matchingRuleUse, RFC 4512 §4.1.4). False
+   * for secrets.
    */
   ruleApplies(rule: MatchingRule, type: AttributeType): boolean {
     return isSuitable(rule as RuleNode, type);
   }
 
   /**
-   * The description, the same object for the same description; undefined when its type is unknown or the text
-   * malformed.
+   * The attribute description; undefined if the type is unknown or the text malformed. Equal descriptions are the same
+   * object.
    */
   describe(text: string): AttributeDescription | undefined {
     return this.describer.describe(text);
   }
 
-  /** `describe`, or LdapError undefinedAttributeType, or protocolError when the text is malformed. */
+  /**
+   * Like `describe`, but throws LdapError undefinedAttributeType for an unknown type and protocolError for malformed
+   * text.
+   */
   requireDescription(text: string): AttributeDescription {
     const description = this.describer.describe(text);
     if (description) return description;
@@ -168,7 +171,7 @@ export class Schema {
     throw new LdapError('undefinedAttributeType', `attribute '${shown(name)}' is not in the schema${hint}`);
   }
 
-  /** As `requireDescription`, of what a request compares. */
+  /** Like `requireDescription`, for attributes that a request compares. */
   requireAsked(text: string): AttributeDescription {
     const description = this.requireDescription(text);
     requireAskable(description);
@@ -176,8 +179,8 @@ export class Schema {
   }
 
   /**
-   * As `requireAsked`, of what is to be stored: no option of a secret or an operational attribute, no range of options
-   * (RFC 3866 §2.2), no state option of another server.
+   * Like `requireAsked`, for attributes that are written. Refuses options on secrets and operational attributes, option
+   * ranges (RFC 3866 §2.2) and state options of another server.
    */
   requireStorable(text: string): AttributeDescription {
     const description = this.requireDescription(text);
@@ -199,14 +202,14 @@ export class Schema {
     return description;
   }
 
-  /** RFC 4512 §2.5: `stored` is `wanted`, of a type below its type, or has further options. */
+  /** RFC 4512 §2.5: whether `stored` equals `wanted`, has a subtype of its type, or has further options. */
   matches(wanted: AttributeDescription, stored: AttributeDescription): boolean {
     return wanted === stored || descriptionMatches(wanted, stored);
   }
 
   /**
-   * RFC 4514, and what RFC 2253 writes. At most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax that says where
-   * and why.
+   * Parses a DN in the notation of RFC 4514 or RFC 2253, of at most 64 KiB and 1,000 RDNs. Throws LdapError
+   * invalidDNSyntax with position and reason.
    */
   parseDn(text: string): Dn {
     if (text.length > MAX_DN || !this.dnsSeen.knows(text)) return this.parseNewDn(text);
@@ -218,8 +221,8 @@ export class Schema {
   }
 
   /**
-   * `parseDn` of a DN that will hardly come again: it is not kept. DNs share ancestors: those are parsed once, and what
-   * stands below them alone after that. Those that follow each other mostly have one parent.
+   * Like `parseDn`, for DNs that are unlikely to occur again: the result is not cached. Ancestors are cached, so that
+   * of DNs with a common ancestor only the RDNs below it are parsed. Consecutive DNs mostly have the same parent.
    */
   parseNewDn(text: string): Dn {
     if (text.length > MAX_DN)
@@ -239,18 +242,18 @@ export class Schema {
     return dn;
   }
 
-  /** Whether `lastParent` is what `text` has from `start` on. */
+  /** Whether `text.slice(start)` is the text of `lastParent`. */
   private isLastParent(text: string, start: number): boolean {
     const parent = this.lastParent?.text;
     return parent !== undefined && text.length - start === parent.length && text.endsWith(parent);
   }
 
-  /** Under the text that was given; `commas[i]` ends the RDN `i` of it. */
+  /** Caches the ancestors of a DN by their text in `given`. `commas[i]` is the end of RDN `i`. */
   private keepAncestors(given: string, dn: Dn, commas: readonly number[]): void {
     for (let i = 0; i < commas.length; i++) this.dns.set(given.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
   }
 
-  /** `parseDn` of UTF-8; the buffer is not kept. */
+  /** Parses a DN in UTF-8. The buffer is not retained. */
   parseDnBytes(utf8: Buffer): Dn {
     if (utf8.length > MAX_DN)
       throw new LdapError('invalidDNSyntax', `DN of ${utf8.length} bytes; at most ${MAX_DN} are allowed`);
@@ -258,14 +261,14 @@ export class Schema {
     return this.parseDn(utf8.toString('utf8'));
   }
 
-  /** One RDN, as `parseDn`. */
+  /** Parses a DN with exactly one RDN. */
   parseRdn(text: string): Rdn {
     const { rdns } = this.parseDn(text);
     if (rdns.length !== 1) throw new LdapError('invalidDNSyntax', `one RDN expected, ${rdns.length} given`);
     return rdns[0]!;
   }
 
-  /** A DN that is a value, perhaps in another DN, perhaps in that … */
+  /** Parses a DN in a value, possibly nested in other DNs. */
   private parseNested(text: string): Dn {
     if (this.nested === MAX_NESTED_DNS) throw new LdapError('invalidDNSyntax', 'DNs within DNs, nested too deep');
     this.nested++;
@@ -276,7 +279,7 @@ export class Schema {
     }
   }
 
-  /** Undefined where `parse` throws an LdapError. */
+  /** The result of `parse`; undefined if it throws an LdapError. */
   private attempt(parse: () => Buffer | undefined): Buffer | undefined {
     const { quiet } = this;
     this.quiet = true;
@@ -304,7 +307,7 @@ export class Schema {
     return joinRdns(norms);
   }
 
-  /** A name's numeric OID; an object class comes before an attribute type of the same name. */
+  /** Numeric OID of a name. An object class takes precedence over an attribute type of the same name. */
   private resolveOid(text: string): Buffer | undefined {
     const known = this.oids.get(text);
     if (known) return known;
@@ -318,20 +321,20 @@ export class Schema {
   }
 
   /**
-   * Every check on a whole entry: values, object classes, what they require and allow, server-maintained attributes,
-   * and that the RDN's values are present. `attributes` holds each description once. Returns the structural class.
-   * Throws the LdapError that fits, saying what to do.
+   * Checks a whole entry: values, object classes, required and allowed attributes, server-maintained attributes, and
+   * the presence of the RDN's values. `attributes` contains each description once. Returns the structural class. Throws
+   * an LdapError with a remedy.
    */
   checkEntry(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions = {}): ObjectClass {
     return this.checker.check(attributes, rdn, options);
   }
 
-  /** The checks of one attribute's values alone. */
+  /** Checks the values of a single attribute. */
   checkValues(description: AttributeDescription, values: readonly Buffer[]): void {
     checkValues(description, values);
   }
 
-  /** An entry keeps its structural class (X.501 §8.3.2): LdapError objectClassModsProhibited. */
+  /** Checks that the structural class does not change (X.501 §8.3.2). Throws LdapError objectClassModsProhibited. */
   checkObjectClassChange(before: ObjectClass, after: ObjectClass): void {
     if (before === after) return;
     const what = `the structural object class is '${before.name}' and cannot become '${after.name}'`;
@@ -345,8 +348,8 @@ export class Schema {
   }
 
   /**
-   * What `@name` in a list of attributes asks for (RFC 4529 §3): the types that the class requires and allows;
-   * undefined when it is unknown.
+   * The types that `@name` in an attribute list selects (RFC 4529 §3): all types that the class requires or allows.
+   * Undefined for an unknown class.
    */
   expandClass(nameOrOid: string): readonly AttributeType[] | undefined {
     const { classes, types } = this.tables;

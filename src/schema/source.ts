@@ -3,17 +3,17 @@ import { SchemaError } from './schema-error.js';
 
 export type NisSchema = 'rfc2307' | 'rfc2307bis';
 
-/** What a schema has besides the definitions that every directory has: a directory keeps it. */
+/** The variable part of a schema, which a directory stores. The built-in definitions are not part of it. */
 export interface SchemaSource {
   readonly nis: NisSchema;
-  /** The operator's own files, in the order in which they are read. */
+  /** Files of the operator, in reading order. */
   readonly files: readonly SchemaFile[];
 }
 
-/** Characters of all the operator's files together: they are kept in one cell of the store. */
+/** Maximum number of characters in all files of the operator. The files are stored in one cell. */
 const MAX_TEXT = 4 * 1024 * 1024;
 
-/** The source without the folders of its files; throws SchemaError when it is too long to be kept. */
+/** The source with file names in place of paths. Throws SchemaError if the files are too long to be stored. */
 export function storable({ nis, files }: SchemaSource): SchemaSource {
   const length = files.reduce((sum, file) => sum + file.text.length, 0);
   if (length > MAX_TEXT) {
@@ -22,7 +22,7 @@ export function storable({ nis, files }: SchemaSource): SchemaSource {
   return { nis, files: files.map(({ name, text }) => ({ name: shortName(name), text })) };
 }
 
-/** In what the files of the folders are others than those of a directory; undefined when they are the same. */
+/** The first difference between the stored files and the files in the folders; undefined if the files are the same. */
 export function filesDifference(kept: readonly SchemaFile[], folders: readonly string[]): string | undefined {
   const given = readSchemaFolders(folders).map(({ name, text }) => ({ name: shortName(name), text }));
   for (const file of given) {

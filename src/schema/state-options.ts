@@ -1,15 +1,15 @@
-/** What 389 Directory Server notes of a value: it, or its attribute, is deleted; which change did what to it. */
+/** State options of 389 Directory Server: a deleted value or attribute, and change sequence numbers. */
 const DELETED = /^deleted(?:attribute)?$/i;
 const CHANGE = /^(?:ad|vu|vd|md)csn-/i;
 
 export interface StateOptions {
-  /** The attribute description without them. */
+  /** The attribute description without the state options. */
   readonly text: string;
-  /** The values are no longer there: the other server kept them to tell its replicas. */
+  /** Whether the values are deleted. The other server keeps deleted values for its replicas. */
   readonly deleted: boolean;
 }
 
-/** What the state options of an attribute description say; undefined where it has none. */
+/** Parses state options in an attribute description; undefined if there are none. */
 export function stateOptionsOf(text: string): StateOptions | undefined {
   if (!text.includes(';')) return undefined;
   const [name, ...options] = text.split(';');

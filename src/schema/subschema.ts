@@ -6,7 +6,7 @@ export interface SchemaAttribute {
   readonly values: readonly string[];
 }
 
-/** `( OID NAME 'rule' APPLIES ( … ) )` of a rule, or undefined when it suits no attribute. */
+/** The matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if the rule suits no attribute type. */
 function useOf(rule: RuleNode, tables: Tables): string | undefined {
   const types = tables.types.all.filter((type) => isSuitable(rule, type));
   if (types.length === 0) return undefined;
@@ -14,7 +14,7 @@ function useOf(rule: RuleNode, tables: Tables): string | undefined {
   return `( ${rule.oid} NAME '${rule.name}' APPLIES ${names.length === 1 ? names[0] : `( ${names.join(' $ ')} )`} )`;
 }
 
-/** The schema as attributes of a subschema entry. Kinds without a definition are left out. */
+/** The schema as attributes of a subschema entry. Kinds without definitions are left out. */
 export function subschema(tables: Tables): SchemaAttribute[] {
   const uses = tables.rules.all.map((rule) => useOf(rule, tables)).filter((use) => use !== undefined);
   const attributes: SchemaAttribute[] = [

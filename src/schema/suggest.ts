@@ -1,12 +1,13 @@
 const MAX_NAME = 64;
 
-/** Rows of the table of edits: before last, last, current. */
+/** Rows of the edit distance table: second last, last, current. */
 let before = new Uint8Array(MAX_NAME + 1);
 let last = new Uint8Array(MAX_NAME + 1);
 let row = new Uint8Array(MAX_NAME + 1);
 
 /**
- * Edits (insert, delete, replace, swap of neighbours) from `a` to `b`, or `limit + 1` when there are more than `limit`.
+ * Edit distance from `a` to `b` with insertions, deletions, replacements and swaps of adjacent characters; `limit + 1`
+ * if the distance exceeds `limit`.
  */
 function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
@@ -28,7 +29,7 @@ function distance(a: string, b: string, limit: number): number {
   return last[b.length]!;
 }
 
-/** The name most like `wanted`, when one is near enough to be a slip of the hand. Case does not count. */
+/** The name most similar to `wanted`; undefined if no name is close enough to be a typing error. Ignores case. */
 export function nearest(wanted: string, names: Iterable<string>): string | undefined {
   if (wanted.length > MAX_NAME) return undefined;
   const target = wanted.toLowerCase();
@@ -45,13 +46,13 @@ export function nearest(wanted: string, names: Iterable<string>): string | undef
   return best;
 }
 
-/** `; did you mean 'x'?`, or nothing. */
+/** `; did you mean 'x'?`, or an empty text. */
 export function didYouMean(wanted: string, names: Iterable<string>): string {
   const name = nearest(wanted, names);
   return name === undefined ? '' : `; did you mean '${name}'?`;
 }
 
-/** Text of a client for a diagnostic: cut, and without control characters. */
+/** Text of a client for use in a message: truncated, without control characters. */
 export function shown(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 80)}…` : text;
   return cut.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');

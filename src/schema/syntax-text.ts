@@ -1,6 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Syntaxes of characters (RFC 4517 §3.3). Each check is one pass and says what is wrong, without the value. */
+/**
+ * Checks of character syntaxes (RFC 4517 §3.3). Each check makes one pass and returns an error message without the
+ * value.
+ */
 
 export type Check = (value: Buffer) => string | undefined;
 
@@ -27,7 +30,7 @@ const PRINTABLE = bytesOf(DIGITS, ...LETTERS, " '()+,-./:?=");
 const NUMERIC = bytesOf(DIGITS, ' ');
 const KEY = bytesOf(DIGITS, ...LETTERS, '-');
 
-/** Offset of the first byte not in the table, or -1. */
+/** Offset of the first byte that is not in the table, or -1. */
 function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.length): number {
   for (let i = start; i < end; i++) if (table[value[i]!] === 0) return i;
   return -1;
@@ -45,7 +48,7 @@ export function checkOctets(): undefined {
 
 const SHORT = 128;
 
-/** UTF-8 of at least one character. */
+/** UTF-8 with at least one character. */
 export function checkDirectoryString(value: Buffer): string | undefined {
   const n = value.length;
   if (n === 0) return 'is empty; at least one character is needed';
@@ -70,7 +73,7 @@ export function checkNumericString(value: Buffer): string | undefined {
   return all(value, NUMERIC, 'a digit or space');
 }
 
-/** Printable string (RFC 4517 §3.3.31) that is more than spaces and hyphens. */
+/** A printable string (RFC 4517 §3.3.31) with characters other than spaces and hyphens. */
 export function checkTelephone(value: Buffer): string | undefined {
   const wrong = checkPrintable(value);
   if (wrong) return wrong;
@@ -88,7 +91,7 @@ export function checkBoolean(value: Buffer): string | undefined {
   return text === 'TRUE' || text === 'FALSE' ? undefined : 'is not TRUE or FALSE, in capital letters';
 }
 
-/** `'0101'B` */
+/** Syntax: `'0101'B`. */
 export function checkBitString(value: Buffer): string | undefined {
   const n = value.length;
   const framed = n >= 3 && value[0] === 0x27 && value[n - 2] === 0x27 && value[n - 1] === 0x42;
@@ -99,7 +102,7 @@ export function checkBitString(value: Buffer): string | undefined {
   return undefined;
 }
 
-/** Dotted numeric form between two offsets, no leading zeros: two arcs at least. */
+/** Whether the range is a numeric OID: at least two arcs without leading zeros, separated by dots. */
 export function isNumericOid(value: Buffer, start = 0, end = value.length): boolean {
   let arcs = 0;
   for (let i = start; i <= end; i++) {
@@ -126,7 +129,7 @@ export function checkOid(value: Buffer): string | undefined {
 const MAX_LINES = 1000;
 const TOO_MANY = 'has more than 1,000 parts between dollar signs';
 
-/** The lines of a value that `$` separates, as offsets; undefined when they are over 1,000. */
+/** The lines of a value that are separated by `$`, as offsets; undefined for more than 1,000 lines. */
 export function dollarLines(value: Buffer): { start: number; end: number }[] | undefined {
   const lines: { start: number; end: number }[] = [];
   let start = 0;
@@ -140,8 +143,8 @@ export function dollarLines(value: Buffer): { start: number; end: number }[] | u
 }
 
 /**
- * Lines of directory strings with `$` between, `\24` and `\5C` within (§3.3.28). An empty line is let through: it is
- * common.
+ * Lines of directory strings separated by `$`, with escapes `\24` and `\5C` (§3.3.28). Empty lines are accepted because
+ * they are common.
  */
 export function checkPostalAddress(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
@@ -167,7 +170,7 @@ const DELIVERY = new Set([
   'telephone',
 ]);
 
-/** Methods with `$` between (§3.3.5), in any case, as literals of ABNF are. */
+/** Delivery methods separated by `$` (§3.3.5), in any case, like ABNF literals. */
 export function checkDeliveryMethod(value: Buffer): string | undefined {
   if (value.length > 1024) return 'is too long';
   const unknown = value
@@ -187,7 +190,7 @@ const FAX = new Set([
   'uncompressed',
 ]);
 
-/** Telephone number and `$`-separated fax parameters (§3.3.11). */
+/** Telephone number and fax parameters, separated by `$` (§3.3.11). */
 export function checkFaxNumber(value: Buffer): string | undefined {
   const [number, ...parameters] = dollarLines(value) ?? [];
   if (!number) return TOO_MANY;
@@ -200,7 +203,7 @@ export function checkFaxNumber(value: Buffer): string | undefined {
 
 const TELETEX = /^(?:graphic|control|misc|page|private):/s;
 
-/** Terminal identifier and `$`-separated `key:value` parameters (§3.3.32). */
+/** Terminal identifier and parameters `key:value`, separated by `$` (§3.3.32). */
 export function checkTeletex(value: Buffer): string | undefined {
   const [terminal, ...parameters] = dollarLines(value) ?? [];
   if (!terminal) return TOO_MANY;
@@ -209,7 +212,7 @@ export function checkTeletex(value: Buffer): string | undefined {
   return checkPrintable(value.subarray(terminal.start, terminal.end));
 }
 
-/** Number, country and answerback, printable, with `$` between (§3.3.33). */
+/** Number, country and answerback as printable strings, separated by `$` (§3.3.33). */
 export function checkTelex(value: Buffer): string | undefined {
   const lines = dollarLines(value);
   if (lines?.length !== 3) return 'is not number$country$answerback';
@@ -220,19 +223,19 @@ export function checkTelex(value: Buffer): string | undefined {
   return undefined;
 }
 
-/** Printable mailbox type, `$`, IA5 mailbox (§3.3.27). */
+/** Mailbox type as printable string, `$`, mailbox in IA5 (§3.3.27). */
 export function checkOtherMailbox(value: Buffer): string | undefined {
   const dollar = value.indexOf(DOLLAR);
   if (dollar < 1) return 'is not type$mailbox';
   return checkPrintable(value.subarray(0, dollar)) ?? checkIa5(value.subarray(dollar + 1));
 }
 
-/** Any octets but none: pictures in other formats are common, and clients cope. */
+/** Accepts any non-empty value: pictures in other formats are common, and clients can display them. */
 export function checkJpeg(value: Buffer): string | undefined {
   return value.length === 0 ? 'is empty' : undefined;
 }
 
-/** `host,user,domain` in parentheses, each part possibly empty or `-` (RFC 2307 §2.4). */
+/** `host,user,domain` in parentheses. Each part may be empty or `-` (RFC 2307 §2.4). */
 export function checkNetgroupTriple(value: Buffer): string | undefined {
   const n = value.length;
   const commas = value.toString('latin1', 0, Math.min(n, 2048)).split(',').length - 1;

@@ -10,7 +10,7 @@ import type { Check } from './syntax-text.js';
 import * as text from './syntax-text.js';
 import { checkCsn, checkGeneralizedTime, checkUtcTime, checkUuid } from './time.js';
 
-/** The arc of RFC 4517's syntaxes. */
+/** The arc of the syntaxes in RFC 4517. */
 export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';
 
 export interface SyntaxCode {
@@ -20,12 +20,12 @@ export interface SyntaxCode {
   readonly proper?: Proper;
 }
 
-/** `Syntax.proper`. */
+/** Type of `Syntax.proper`. */
 type Proper = (value: Buffer) => Buffer;
 
 const MAX_DEFINITION = 65536;
 
-/** A schema definition as a value (attributeTypes and its like). */
+/** Checks values that are schema definitions, such as attributeTypes. */
 function definitionCheck(kind: DefinitionKind): Check {
   return (value) => {
     if (value.length > MAX_DEFINITION) return 'is too long for a definition';
@@ -53,7 +53,7 @@ function dnCheck(context: Context): Check {
   };
 }
 
-/** DER without the line's end that a file may have behind it. */
+/** Removes line ends after DER, which values read from files may have. */
 function withoutLineEnd(check: Check): Proper {
   return (value) => {
     let end = value.length;
@@ -64,7 +64,7 @@ function withoutLineEnd(check: Check): Proper {
   };
 }
 
-/** A DN as RFC 4514 writes it. */
+/** Converts a DN to the notation of RFC 4514. */
 function properDn(context: Context): Proper {
   return (value) => {
     if (value.length === 0 || isProper(value, 0, value.length) || !isUtf8(value)) return value;
@@ -79,7 +79,7 @@ function properDn(context: Context): Proper {
   };
 }
 
-/** Splits a NameAndOptionalUID (RFC 4517 §3.3.21) at the `#` of its bit string; -1 when it has none. */
+/** Offset of `#` before the bit string of a NameAndOptionalUID (RFC 4517 §3.3.21); -1 if there is no bit string. */
 export function uidStart(value: Buffer): number {
   const n = value.length;
   if (n < 4 || value[n - 1] !== 0x42 || value[n - 2] !== 0x27) return -1;
@@ -88,7 +88,7 @@ export function uidStart(value: Buffer): number {
   return text.checkBitString(value.subarray(hash + 1)) === undefined ? hash : -1;
 }
 
-/** `{ base …, minimum … }` of RFC 3672 and the like: GSER by its braces and quotes only. */
+/** Checks GSER values such as `{ base …, minimum … }` (RFC 3672) for balanced braces and quotes only. */
 function checkBraces(value: Buffer): string | undefined {
   if (!isUtf8(value)) return 'is not UTF-8';
   let depth = 0;
@@ -146,7 +146,7 @@ const BINARY: Record<string, Check> = {
   '49': checkAlgorithm,
 };
 
-/** Certificates and the like (RFC 4523 §2), and Binary, which RFC 2798 asks for with `;binary`. */
+/** Certificate syntaxes (RFC 4523 §2), and Binary, which RFC 2798 uses with `;binary`. */
 const BER = new Set(['5', '8', '9', '10', '49'].map((arc) => `${LDAP_SYNTAX}.${arc}`));
 
 const DEFINITIONS: Record<string, DefinitionKind> = {
@@ -160,7 +160,7 @@ const DEFINITIONS: Record<string, DefinitionKind> = {
   '54': 'ldapSyntaxes',
 };
 
-/** What this server can do with each syntax, by OID. The LDIF declares which of them the schema has. */
+/** Implementations of all supported syntaxes, by OID. The LDIF definitions select the syntaxes of the schema. */
 export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const code = new Map<string, SyntaxCode>();
   const add = (oid: string, check: Check, binary = false, proper?: Proper) => {

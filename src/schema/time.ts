@@ -1,6 +1,6 @@
 /**
- * Times (RFC 4517 §3.3.13, §3.3.34). The normal form of a generalizedTime is `YYYYMMDDhhmmss`, in UTC, and `.fraction`
- * without zeros at its end when there is one: byte order is the order of time.
+ * Checks and normalizes times (RFC 4517 §3.3.13, §3.3.34). The normal form of a generalizedTime is `YYYYMMDDhhmmss` in
+ * UTC, followed by `.fraction` without trailing zeros if there is a fraction. So byte order is the order of time.
  */
 
 interface Time {
@@ -10,9 +10,9 @@ interface Time {
   readonly hour: number;
   readonly minute: number;
   readonly second: number;
-  /** Decimal digits of a second. */
+  /** Decimal digits of the fraction of a second. */
   readonly fraction: string;
-  /** Minutes that the clock is ahead of UTC. */
+  /** Offset of the time zone from UTC in minutes. */
   readonly offset: number;
 }
 
@@ -24,7 +24,7 @@ function twoDigits(value: Buffer, at: number): number {
   return (value[at]! - 0x30) * 10 + (value[at + 1]! - 0x30);
 }
 
-/** What is wrong with date and clock, or undefined. A second of 60 is a leap second. */
+/** Error message for an invalid date or time of day; else undefined. Accepts 60 as a leap second. */
 function checkFields(year: number, month: number, day: number, hour: number, minute: number, second: number) {
   if (month < 1 || month > 12) return 'has no such month';
   const leap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
@@ -35,7 +35,7 @@ function checkFields(year: number, month: number, day: number, hour: number, min
   return undefined;
 }
 
-/** The fields of what `isPlain`, which is nearly always what comes: checked without a regular expression. */
+/** Checks the fields of a time in plain form, by far the most common form, without a regular expression. */
 function checkPlain(value: Buffer): string | undefined {
   return checkFields(
     twoDigits(value, 0) * 100 + twoDigits(value, 2),
@@ -48,7 +48,8 @@ function checkPlain(value: Buffer): string | undefined {
 }
 
 /**
- * Digits of a fraction of an hour (3,600 s) or minute (60 s) as whole seconds and the digits of a fraction of a second.
+ * Converts the fraction of an hour (3,600 s) or minute (60 s) into whole seconds and the fraction of a second. The
+ * fractions are strings of decimal digits.
  */
 function scaleFraction(digits: string, seconds: number): { whole: number; fraction: string } {
   const out = new Array<string>(digits.length);
@@ -82,7 +83,7 @@ function parseGeneralized(text: string): Time | string {
   return checkFields(time.year, time.month, time.day, time.hour, time.minute, time.second) ?? time;
 }
 
-/** The time to the minute; undefined where it is before year 0 or after 9999 in UTC. */
+/** The time to the minute; undefined if the year in UTC is before 0 or after 9999. */
 function utcDate(time: Time): Date | undefined {
   const date = new Date(0);
   date.setUTCFullYear(time.year, time.month - 1, time.day);
@@ -99,12 +100,15 @@ function zoneMinutes(zone: string): number | undefined {
   return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
 }
 
-/** Whether it is written `YYYYMMDDhhmmssZ`. A fraction and fewer fields may be as long. */
+/**
+ * Whether the value has the form `YYYYMMDDhhmmssZ`. The length alone is not enough, since other forms may have the same
+ * length.
+ */
 function isPlain(value: Buffer): boolean {
   return fits(value, PLAIN);
 }
 
-/** Fractions may be long, but no clock writes more. */
+/** Maximum length of a time in bytes, since fractions have no limit of their own. No clock needs more. */
 const MAX_TIME = 256;
 
 export function checkGeneralizedTime(value: Buffer): string | undefined {
@@ -115,7 +119,7 @@ export function checkGeneralizedTime(value: Buffer): string | undefined {
   return utcDate(time) ? undefined : 'is before the year 0 or after 9999 in UTC';
 }
 
-/** Normal form; undefined when `value` is no time, or one before year 0 or after 9999 in UTC. */
+/** Normal form; undefined if `value` is not a time, or the year in UTC is before 0 or after 9999. */
 export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
   if (isPlain(value)) return checkPlain(value) === undefined ? value.subarray(0, 14) : undefined;
   if (value.length > MAX_TIME) return undefined;
@@ -129,7 +133,7 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
   return Buffer.from(time.fraction === '' ? text : `${text}.${time.fraction}`, 'latin1');
 }
 
-/** Milliseconds since 1970; undefined when `value` is no time, or one before year 0 or after 9999 in UTC. */
+/** Milliseconds since 1970; undefined if `value` is not a time, or the year in UTC is before 0 or after 9999. */
 export function generalizedTimeMs(value: Buffer): number | undefined {
   const norm = normalizeGeneralizedTime(value)?.toString('latin1');
   if (norm === undefined) return undefined;
@@ -150,15 +154,15 @@ export function checkUtcTime(value: Buffer): string | undefined {
 }
 
 const PLAIN = Buffer.from('ddddddddddddddZ');
-/** What stands where in a CSN: `d` a digit, `x` a hexadecimal one. */
+/** Pattern of a CSN: `d` is a digit, `x` a hexadecimal digit. */
 const CSN = Buffer.from('dddddddddddddd.ddddddZ#xxxxxx#xxx#xxxxxx');
-/** Where the hexadecimal numbers begin. */
+/** Offset of the hexadecimal numbers. */
 const CSN_NUMBERS = CSN.indexOf('#');
 const UUID = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx');
 const DIGIT = 0x64;
 const HEX_DIGIT = 0x78;
 
-/** Value of a hexadecimal digit, 16 for any other byte. */
+/** Value of each hexadecimal digit; 16 for other bytes. */
 const HEX = Uint8Array.from({ length: 256 }, (_, byte) => {
   const digit = '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase());
   return byte < 0x80 && digit >= 0 ? digit : 16;
@@ -175,13 +179,13 @@ function fits(value: Buffer, pattern: Buffer): boolean {
   return true;
 }
 
-/** Change sequence number `YYYYMMDDhhmmss.ffffffZ#count#server#mod`, the numbers in hexadecimal. */
+/** Checks a change sequence number `YYYYMMDDhhmmss.ffffffZ#count#server#mod`; the numbers are hexadecimal. */
 export function checkCsn(value: Buffer): string | undefined {
   if (!fits(value, CSN)) return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
   return checkPlain(value);
 }
 
-/** Normal form: the same text with small letters; of fixed width, so that byte order is the order of the numbers. */
+/** Normal form: the text with lower-case digits. The width is fixed, so byte order is the order of the numbers. */
 export function normalizeCsn(value: Buffer): Buffer | undefined {
   if (checkCsn(value) !== undefined) return undefined;
   for (let i = CSN_NUMBERS; i < value.length; i++) {
@@ -196,7 +200,7 @@ export function checkUuid(value: Buffer): string | undefined {
   return 'is not a UUID like 597ae2f6-16a6-1027-98f4-d28b5365dc14';
 }
 
-/** Normal form: its 16 bytes. */
+/** Normal form: the 16 bytes of the UUID. */
 export function normalizeUuid(value: Buffer): Buffer | undefined {
   if (!fits(value, UUID)) return undefined;
   const bytes = Buffer.allocUnsafe(16);
