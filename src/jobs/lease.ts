@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { RowStep, Store } from '../store/contract.js';
-import { StoreError } from '../store/store-error.js';
+import { guardsHold } from '../store/store-error.js';
 import { type Job, JobLost, type JobRun, JobStopped } from './job.js';
 import { beatStep, fenceStep, type JobRow, type JobState, stateStep, takeStep } from './job-rows.js';
 import { nextStart } from './schedule.js';
@@ -54,7 +54,7 @@ export class Lease implements JobRun {
     const started = Date.now();
     const next = nextStart(job.schedule, started);
     const state: JobState = { holder: PROCESS, started, ...(next && { next }) };
-    const taken = await held(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
+    const taken = await guardsHold(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
     return taken ? new Lease(store, job, row.term + 1n, state, given) : undefined;
   }
 
@@ -73,7 +73,7 @@ export class Lease implements JobRun {
 
   async #commit(step: RowStep): Promise<void> {
     const began = performance.now();
-    if (!(await held(this.#store.commit({ steps: [step], decisive: 0 })))) throw new JobLost(this.#job.name);
+    if (!(await guardsHold(this.#store.commit({ steps: [step], decisive: 0 })))) throw new JobLost(this.#job.name);
     this.#seen = began;
   }
 
@@ -104,17 +104,6 @@ export class Lease implements JobRun {
     const { holder: _, ...state } = this.#state;
     const result = end.result.slice(0, RESULT_LENGTH);
     await this.#commit(stateStep(this.#job.name, this.#term, { ...state, ...end, result, ended: Date.now() }));
-  }
-}
-
-/** False where a guard did not hold. */
-async function held(commit: Promise<void>): Promise<boolean> {
-  try {
-    await commit;
-    return true;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'guard') return false;
-    throw error;
   }
 }
 

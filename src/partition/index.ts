@@ -17,4 +17,5 @@ export { beforeTurns, Turns } from './read/run/turns.js';
 export { EVERYTHING } from './read/search-params.js';
 export type { Dangling } from './references/dangling.js';
 export type { SchemaChange } from './schema-change.js';
-export { initDirectory, parseNames } from './tree/shared-state.js';
+export { initDirectory } from './tree/create-directory.js';
+export { parseNames } from './tree/directory-names.js';

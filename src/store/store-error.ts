@@ -65,6 +65,22 @@ export function damaged(table: string, key: Buffer | undefined, detail: string, 
   return new StoreError('damaged', `${where} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
 }
 
+/** True if the error says that a guard of a plan did not hold, so that nothing was written. */
+export function isGuardFailure(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === 'guard';
+}
+
+/** Awaits a commit. Resolves with false if a guard of the plan did not hold, and rejects with every other error. */
+export async function guardsHold(commit: Promise<void>): Promise<boolean> {
+  try {
+    await commit;
+    return true;
+  } catch (error) {
+    if (isGuardFailure(error)) return false;
+    throw error;
+  }
+}
+
 /** Whether it may have been done although it failed: nobody knows. */
 export function mayBeDone(error: unknown): boolean {
   return error instanceof StoreError && error.applied === 'unknown';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/model/tables.js';
-import { SHARED_KEY } from '../../src/partition/tree/shared-state.js';
+import { SHARED_KEY } from '../../src/partition/tree/shared-row.js';
 import type { Cell, RowStep } from '../../src/store/contract.js';
 import { cellValue, counterBytes } from '../../src/store/row.js';
 import { ACTOR, attributes, change, type Fixture, openFixture, refused, SUFFIX, SYSTEM } from './fixture.js';

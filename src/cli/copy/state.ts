@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { CHANGES_TABLE, META_TABLE } from '../../partition/model/tables.js';
-import { SHARED_KEY } from '../../partition/tree/shared-state.js';
+import { SHARED_KEY } from '../../partition/tree/shared-row.js';
 import { keysOf } from '../../store/batches.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
 import { cellValue, EMPTY } from '../../store/row.js';

@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../store/contract.js';
 import { awaitedLater, isPromise } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold, StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
@@ -275,13 +275,9 @@ class BulkLoader {
 
   /** False where a guard failed: nothing is stored. */
   async #ingest(batch: BulkBatch): Promise<boolean> {
-    try {
-      const { store } = this.#context;
-      await store.ingest(...batch.rows(await saidSteps(store, batch.said)));
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'guard') return false;
-      throw error;
-    }
+    const { store } = this.#context;
+    const steps = await saidSteps(store, batch.said);
+    if (!(await guardsHold(store.ingest(...batch.rows(steps))))) return false;
     for (const source of batch.sources()) this.#count(source);
     return true;
   }

@@ -2,10 +2,10 @@ import type { Maybe, Store } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { GROUPS_KEY, groupChanges, mayHaveUids } from '../model/group-rows.js';
 import { META_TABLE } from '../model/tables.js';
-import type { Context } from '../tree/locate.js';
+import type { PartitionContext } from '../tree/partition-context.js';
 
 /** What the version of the groups is asked of. */
-interface VersionContext extends Pick<Context, 'shared'> {
+interface VersionContext extends Pick<PartitionContext, 'shared'> {
   readonly store: Store;
 }
 

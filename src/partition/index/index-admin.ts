@@ -5,7 +5,7 @@ import type { AttributeType } from '../../schema/schema-types.js';
 import type { Cell, Guard, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, unpackRow } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold, StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';
@@ -150,15 +150,9 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
 
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   await underClaim(context, oid, claim, () => context.store.dropTable(indexTable(oid).name));
-  try {
-    await context.store.commit({
-      steps: [{ ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] }],
-      decisive: 0,
-    });
-  } catch (error) {
-    // Somebody else took the claim over and finishes.
-    if (!(error instanceof StoreError && error.code === 'guard')) throw error;
-  }
+  // The guard fails if another process has taken the claim over; that process then finishes.
+  const step = { ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] };
+  await guardsHold(context.store.commit({ steps: [step], decisive: 0 }));
 }
 
 /**
@@ -173,13 +167,8 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
     const listed = recordsOf(context).some((record) => record.oid === oid);
     if (!oid || listed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
     const claim = newClaim();
-    try {
-      await take(context, oid, claim, { op: 'equals', family: 0, qualifier, value });
-    } catch (error) {
-      // Somebody else was faster.
-      if (error instanceof StoreError && error.code === 'guard') continue;
-      throw error;
-    }
+    // The guard fails if another process was faster.
+    if (!(await guardsHold(take(context, oid, claim, { op: 'equals', family: 0, qualifier, value })))) continue;
     try {
       await finishDrop(context, oid, claim);
     } catch (error) {

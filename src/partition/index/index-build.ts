@@ -3,7 +3,7 @@ import { batchesOf } from '../../store/batches.js';
 import type { PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, MARK } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { Implied, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
@@ -139,7 +139,7 @@ async function commitChunk(
       await context.store.commit({ steps: [ownClaim(index.type.oid, claim, [cursor]), ...steps], decisive: 0 });
       return true;
     } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      if (!isGuardFailure(error)) throw error;
       if (!(await buildCell(context, claimName(index.type.oid)))?.equals(claim)) return false;
       if (keys.length > 1 && tries === CHUNK_TRIES) {
         for (const key of keys)

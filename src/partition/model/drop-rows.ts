@@ -1,6 +1,6 @@
 import type { Guard, PlanStep, Reader, RowStep, Store } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import type { Also } from './directory-types.js';
 import { META_TABLE } from './tables.js';
 
@@ -57,7 +57,7 @@ export async function beginDrop(store: Store, id: string, name: string, start: n
     { ...CELL.start, value: Buffer.from(String(start)) },
   ];
   const step = { table: META_TABLE.name, key: rowKey(id), guards: [{ op: 'absent', ...CELL.name } as const], put };
-  await unlessGuarded(store.commit({ steps: [step], decisive: 0 }));
+  await guardsHold(store.commit({ steps: [step], decisive: 0 }));
 }
 
 /** As of now; undefined: it is done, or not begun. */
@@ -114,18 +114,7 @@ export async function noteRefusal(store: Store, id: string, name: string, refusa
 }
 
 async function commitRecord(store: Store, steps: PlanStep[]): Promise<void> {
-  if (!(await unlessGuarded(store.commit({ steps, decisive: 0 })))) throw new RecordDone();
-}
-
-/** Whether the guards of the plan held. */
-async function unlessGuarded(commit: Promise<void>): Promise<boolean> {
-  try {
-    await commit;
-    return true;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'guard') return false;
-    throw error;
-  }
+  if (!(await guardsHold(store.commit({ steps, decisive: 0 })))) throw new RecordDone();
 }
 
 /** What was refused of a file, in its order. */

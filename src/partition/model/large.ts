@@ -1,7 +1,7 @@
 import type { AttributeType } from '../../schema/schema-types.js';
 import type { Cell, Reader } from '../../store/contract.js';
 import { cellValue, EMPTY, nextCell, qualifierStart, valueStart } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import type { DescriptionTable } from './descriptions.js';
 import { largeQualifiers, MASTER } from './tables.js';
@@ -172,7 +172,7 @@ export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promi
 
 /** Whether `readLarge` ended because the value was replaced. */
 export function isReplaced(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'guard';
+  return isGuardFailure(error);
 }
 
 /** Offsets of the cells of a row that stand for large values. */

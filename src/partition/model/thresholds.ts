@@ -30,15 +30,6 @@ export const LONG_VALUES = 1000;
 /** Bytes. A shorter row has no wide attribute: it need not be looked through to know that it is not long. */
 export const SHORT_ROW = 2 * 1024;
 
-/** Bytes. A longer request that writes is *long* whatever is in it: it is not even decoded where it came in. */
-export const LONG_MESSAGE = 256 * 1024;
-/** Bytes. Longer filters, lists of attributes and assertions are long work, from the decoding on. */
-export const LONG_QUESTION = 8 * 1024;
-/** Values. A request that writes more of them is long, too. */
-export const MANY_VALUES = 500;
-/** Bytes. A shorter request never has so many values. */
-export const SHORT_CHANGE = 2 * 1024;
-
 /** Bytes. A longer normal form is *cut* in keys and qualifiers (`cutNorm`). */
 export const MAX_NORM = 512;
 

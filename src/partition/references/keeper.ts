@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import { idsHolding, type Naming } from '../groups/namers.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
@@ -277,13 +277,7 @@ export class ReferenceKeeper implements References {
     const time = await timeOfDeletion(context, id);
     // Between the looks it may have come back.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
-    try {
-      await context.store.commit({ steps: [oweStep(id, time, owed)], decisive: 0 });
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'guard') return false;
-      throw error;
-    }
+    return guardsHold(context.store.commit({ steps: [oweStep(id, time, owed)], decisive: 0 }));
   }
 
   async #drop(done: readonly NameChange[]): Promise<void> {

@@ -1,17 +1,14 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { ancestorOf } from '../../schema/dn.js';
-import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
-import type { DescriptionTable } from '../model/descriptions.js';
-import { attributeValues } from '../model/entry-cells.js';
-import type { EntryReader } from '../model/entry-reader.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
-import { childId, type NodeCache, ReadNode, ROOT, suffixAt } from './nodes.js';
-import type { SharedState } from './shared-state.js';
+import { childId, ReadNode, ROOT, suffixAt } from './nodes.js';
+import type { PartitionContext } from './partition-context.js';
+import { referralTo, referralUrls } from './referrals.js';
 
 /** An entry found by its DN. */
 export interface Located {
@@ -20,22 +17,16 @@ export interface Located {
   readonly row: Buffer;
 }
 
-/** The rooms' shared handle: what every operation needs. */
-export interface Context {
-  readonly schema: Schema;
-  readonly shared: SharedState;
-  readonly nodes: NodeCache;
-  readonly ids: EntryIds;
-  readonly descriptions: DescriptionTable;
-  /** For use within one call. */
-  readonly reader: EntryReader;
-}
-
 /** How the row of an entry is read: whole, or as the contract's `getHead` has it. */
 export type ReadRow = 'get' | 'getHead';
 
 /** The entry at `dn`, or undefined. Its row is read now, so it is there and has this name. */
-export function findEntry(context: Context, reader: Reader, dn: Dn, how: ReadRow = 'get'): Maybe<Located | undefined> {
+export function findEntry(
+  context: PartitionContext,
+  reader: Reader,
+  dn: Dn,
+  how: ReadRow = 'get',
+): Maybe<Located | undefined> {
   const found = walk(context, reader, dn, how);
   if (isPromise(found)) return found.then((f) => f ?? walkAgain(context, reader, dn, how));
   return found ?? walkAgain(context, reader, dn, how);
@@ -44,7 +35,7 @@ export function findEntry(context: Context, reader: Reader, dn: Dn, how: ReadRow
 /**
  * Nothing was found: was it looked for below a cached node whose entry is gone, and its name perhaps another's by now?
  */
-function walkAgain(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function walkAgain(context: PartitionContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
   return chain(reader.getHead(MASTER_TABLE.name, node.id, true), (row) => {
@@ -54,7 +45,7 @@ function walkAgain(context: Context, reader: Reader, dn: Dn, how: ReadRow): Mayb
   });
 }
 
-function walk(context: Context, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function walk(context: PartitionContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
@@ -119,7 +110,7 @@ function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefi
  * is there and has this name. Each name on the way is looked up once at most.
  */
 export async function deepestEntry(
-  context: Context,
+  context: PartitionContext,
   reader: Reader,
   dn: Dn,
   from: number,
@@ -152,7 +143,12 @@ export function tail(dn: Dn, from: number): Dn {
  * The entry at `dn`, as an operation's target. Throws `noSuchObject` with matchedDN, `referral` when the entry or one
  * above it is a referral object (RFC 3296 §5.2–5.6), unless `manageDsaIT`.
  */
-export async function requireEntry(context: Context, reader: Reader, dn: Dn, manageDsaIT: boolean): Promise<Located> {
+export async function requireEntry(
+  context: PartitionContext,
+  reader: Reader,
+  dn: Dn,
+  manageDsaIT: boolean,
+): Promise<Located> {
   const found = await requireHead(context, reader, dn, manageDsaIT, 'get');
   if (!manageDsaIT) refuseReferral(context, found, dn);
   return found;
@@ -162,7 +158,7 @@ export async function requireEntry(context: Context, reader: Reader, dn: Dn, man
  * The same, but of a split row the head alone may come: whether it is a referral object is then for the caller to see.
  */
 export async function requireHead(
-  context: Context,
+  context: PartitionContext,
   reader: Reader,
   dn: Dn,
   manageDsaIT: boolean,
@@ -174,13 +170,13 @@ export async function requireHead(
 }
 
 /** Throws `referral` when the entry at `dn` is a referral object. */
-export function refuseReferral(context: Context, found: Located, dn: Dn): void {
+export function refuseReferral(context: PartitionContext, found: Located, dn: Dn): void {
   throwIfReferral(context, found, dn, 0);
 }
 
 /** Says how far the name goes; a referral on the way is given instead. */
 export async function throwNoSuchObject(
-  context: Context,
+  context: PartitionContext,
   reader: Reader,
   dn: Dn,
   manageDsaIT = false,
@@ -197,72 +193,21 @@ export async function throwNoSuchObject(
 }
 
 /** Of a name that no entry stands above: no suffix is above it, or the suffix has no entry. */
-export function outsideWhy({ shared }: Context, dn: Dn): string {
+export function outsideWhy({ shared }: PartitionContext, dn: Dn): string {
   const at = suffixAt(dn, shared.suffixes);
   if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
 }
 
-function depth(context: Context, node: Node): number {
+function depth(context: PartitionContext, node: Node): number {
   return context.schema.parseDnBytes(node.dn).rdns.length;
 }
 
-function throwIfReferral(context: Context, found: Located, asked: Dn, below: number): void {
+function throwIfReferral(context: PartitionContext, found: Located, asked: Dn, below: number): void {
   const urls = referralUrls(context, found.row);
   if (urls.length === 0) return;
   const rest = asked.rdns.slice(0, below).map((r) => r.text);
   const referrals = urls.map((url) => referralTo(url, rest, found.node.dn.toString()));
   throw new LdapError('referral', '', { referrals, matchedDN: found.node.dn.toString() });
-}
-
-/** `alias` or `referral` when the objectClass value, by name or OID, says so (RFC 4512 §2.6, RFC 3296 §2). */
-export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
-  const n = value.length;
-  if (n !== 5 && n !== 7 && n !== 8 && n !== 23) return undefined;
-  const text = value.toString('latin1').toLowerCase();
-  if (text === 'alias' || text === '2.5.6.1') return 'alias';
-  return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
-}
-
-/** Whether the entry is an alias or a referral object. */
-export function specialClass(context: Context, row: Buffer): 'alias' | 'referral' | undefined {
-  for (const value of attributeValues(context, row, 'objectClass')) {
-    const special = specialValue(value);
-    if (special) return special;
-  }
-  return undefined;
-}
-
-/** URLs of a referral object; empty for any other entry. */
-export function referralUrls(context: Context, row: Buffer): string[] {
-  if (specialClass(context, row) !== 'referral') return [];
-  // The URI is followed by an optional label (RFC 3296 §2.1, RFC 2079).
-  return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
-}
-
-const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
-
-/** RFC 3296 §5.2: the URL's DN, or the entry's own where it has none, under the RDNs that were asked for below it. */
-export function referralTo(url: string, rest: readonly string[], own: string, scope?: 'base' | 'sub'): string {
-  const match = LDAP_URL.exec(url);
-  if (!match) return url;
-  const target = match[2] ? decodePercent(match[2]) : own;
-  const dn = [...rest, target].filter((part) => part !== '').join(',');
-  return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
-}
-
-/** What `referralTo` made without a scope, with one. */
-export function withScope(url: string, scope: 'base' | 'one' | 'sub'): string {
-  return LDAP_URL.test(url) ? `${url}??${scope}` : url;
-}
-
-/** A `ref` that is not well percent-encoded is passed on as it stands. */
-function decodePercent(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    if (error instanceof URIError) return text;
-    throw error;
-  }
 }

@@ -1,12 +1,12 @@
 import type { Node } from '../model/node.js';
 import { MAX_NORM } from '../model/thresholds.js';
-import type { Context } from './locate.js';
 import { ROOT } from './nodes.js';
+import type { PartitionContext } from './partition-context.js';
 
 const names = new WeakMap<Node, string>();
 
 /** `Dn.norm` of a node, as Latin-1. */
-function nameOf(context: Pick<Context, 'schema'>, node: Node): string {
+function nameOf(context: Pick<PartitionContext, 'schema'>, node: Node): string {
   const known = names.get(node);
   if (known !== undefined) return known;
   const made = makeName(context, node);
@@ -15,7 +15,7 @@ function nameOf(context: Pick<Context, 'schema'>, node: Node): string {
 }
 
 /** The same, worked out anew. */
-export function makeName(context: Pick<Context, 'schema'>, node: Node): string {
+export function makeName(context: Pick<PartitionContext, 'schema'>, node: Node): string {
   const { normRdn, parent } = node;
   // It was cut.
   if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');

@@ -1,128 +1,21 @@
-import { randomBytes } from 'node:crypto';
-import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { SchemaSource } from '../../schema/source.js';
-import type { Guard, Maybe, Reader, RowStep, Store } from '../../store/contract.js';
-import { awaitedLater, chain, isPromise } from '../../store/maybe.js';
+import type { Guard, Maybe, RowStep, Store } from '../../store/contract.js';
+import { awaitedLater, isPromise } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold, StoreError } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory-types.js';
-import { NO_GROUPS_STEP } from '../model/group-rows.js';
-import { DEFAULT_INDEXES, formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
+import { formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { referenceTypes } from '../model/reference-types.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
 import { refuseSecretNames } from '../model/secrets.js';
-import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
+import { META_TABLE } from '../model/tables.js';
 import { formatValueRules, type ValueRecords, ValueRules } from '../model/value-rules.js';
-
-/** The one row of table `meta` that every front end reads. */
-export const SHARED_KEY = Buffer.from('shared');
-const F = 0;
-const q = (text: string) => Buffer.from(text);
-const CELL = {
-  format: q('format'),
-  suffixes: q('suffixes'),
-  adminDn: q('adminDn'),
-  adminPassword: q('adminPassword'),
-  cookieKey: q('cookieKey'),
-  indexes: q('indexes'),
-  treeVersion: q('treeVersion'),
-  schema: q('schema'),
-  access: q('access'),
-  values: q('values'),
-  names: q('names'),
-} as const;
-
-/** Format of the tables; a directory of a higher one is refused. */
-export const FORMAT = 1n;
-
-/** What a directory is made with. */
-export interface NewSettings {
-  readonly suffixes: readonly string[];
-  readonly adminDn: string;
-  /** Stored form. */
-  readonly adminPassword: Buffer;
-  /** Access rules, as text; absent: those that hold where none were given. */
-  readonly access?: string | undefined;
-}
-
-/** Creates the tables and the shared row; `entryAlreadyExists` when the store already holds a directory. */
-export async function initDirectory(store: Store, settings: NewSettings, schema: Schema): Promise<void> {
-  const { suffixes, admin } = parseNames(settings, schema);
-  for (const table of FIXED_TABLES) await store.createTable(table);
-  const records: IndexRecord[] = [];
-  for (const name of DEFAULT_INDEXES) {
-    const type = schema.attribute(name);
-    if (!type) continue;
-    await store.createTable(indexTable(type.oid));
-    records.push({ oid: type.oid, substring: false, ready: true });
-  }
-  const put = [
-    { family: F, qualifier: CELL.format, value: counterBytes(FORMAT) },
-    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes.map(({ text }) => text))) },
-    { family: F, qualifier: CELL.adminDn, value: Buffer.from(admin.text) },
-    { family: F, qualifier: CELL.adminPassword, value: settings.adminPassword },
-    { family: F, qualifier: CELL.cookieKey, value: randomBytes(32) },
-    { family: F, qualifier: CELL.indexes, value: formatRecords(records) },
-    { family: F, qualifier: CELL.schema, value: schemaDigest(schema.source) },
-  ];
-  const { access } = settings;
-  const rules = access === undefined ? [] : [accessStep({ version: 1, text: access, by: '', time: Date.now() })];
-  if (rules.length > 0) put.push({ family: F, qualifier: CELL.access, value: counterBytes(1n) });
-  const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
-  try {
-    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    await store.commit({ steps: [shared, schemaStep(schema.source), NO_GROUPS_STEP, ...rules], decisive: 0 });
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'guard') {
-      throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
-    }
-    throw error;
-  }
-}
-
-/** The DNs of a new directory; throws when they cannot be those of one. */
-export function parseNames(
-  { suffixes, adminDn }: { readonly suffixes: readonly string[]; readonly adminDn: string },
-  schema: Schema,
-): { suffixes: Dn[]; admin: Dn } {
-  const admin = schema.parseDn(adminDn);
-  if (admin.rdns.length === 0) throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
-  return { suffixes: parseSuffixes(suffixes, schema), admin };
-}
-
-function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
-  if (texts.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
-  const suffixes: Dn[] = [];
-  for (const text of texts) {
-    const dn = schema.parseDn(text);
-    checkSuffix(dn, suffixes);
-    dn.rdns.forEach(refuseSecretNames);
-    suffixes.push(dn);
-  }
-  return suffixes;
-}
-
-/**
- * A suffix is not empty and apart from all others: an entry below one belongs to it, and needs no suffix of its own.
- */
-function checkSuffix(dn: Dn, others: readonly Dn[]): void {
-  if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
-  for (const other of others) {
-    if (other.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
-    const [inner, outer] = dn.rdns.length > other.rdns.length ? [dn, other] : [other, dn];
-    const from = inner.rdns.length - outer.rdns.length;
-    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[from + i]!.norm))) {
-      throw new LdapError(
-        'unwillingToPerform',
-        `'${inner.text}' lies below '${outer.text}'; both cannot be suffixes: keep one, and make the other an entry`,
-      );
-    }
-  }
-}
+import { checkSuffix } from './directory-names.js';
+import { CELL, F, FORMAT, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
 
 /**
  * What all front ends share, as the `shared` row has it. `fresh` reads the row at most once a turn of the event loop
@@ -272,16 +165,16 @@ export class SharedState {
         `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`,
       );
     this.#settings = {
-      suffixes: JSON.parse(need(row, CELL.suffixes).toString()) as string[],
-      adminDn: need(row, CELL.adminDn).toString(),
-      adminPassword: need(row, CELL.adminPassword),
-      cookieKey: need(row, CELL.cookieKey),
+      suffixes: JSON.parse(requireCell(row, CELL.suffixes).toString()) as string[],
+      adminDn: requireCell(row, CELL.adminDn).toString(),
+      adminPassword: requireCell(row, CELL.adminPassword),
+      cookieKey: requireCell(row, CELL.cookieKey),
     };
     this.#suffixes = this.#settings.suffixes.map((s) => this.#schema.parseDn(s));
     this.#suffixNorms = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
     this.#schemaDigest = cellValue(row, F, CELL.schema);
     this.#accessVersion = Number(cellCounter(row, F, CELL.access));
-    const indexes = need(row, CELL.indexes);
+    const indexes = requireCell(row, CELL.indexes);
     const values = cellValue(row, F, CELL.values);
     const isOther = !this.#values || !this.#indexes.bytes.equals(indexes) || !isSame(this.#values.bytes, values);
     if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
@@ -380,13 +273,8 @@ export class SharedState {
   /** With `instead` only in place of that one; false where it is another. */
   async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
     const cell = { family: F, qualifier: CELL.adminPassword };
-    try {
-      await this.#commit(instead ? [{ op: 'equals', ...cell, value: instead }] : [], [{ ...cell, value: stored }]);
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'guard') return false;
-      throw error;
-    }
+    const guards: Guard[] = instead ? [{ op: 'equals', ...cell, value: instead }] : [];
+    return guardsHold(this.#commit(guards, [{ ...cell, value: stored }]));
   }
 
   async addSuffix(text: string): Promise<void> {
@@ -409,61 +297,6 @@ export class SharedState {
   }
 }
 
-type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
-
-/** Step that gives the directory's settings other names, if they still are those. */
-export function settingsStep(before: Names, after: Names): RowStep {
-  const cells = ({ suffixes, adminDn }: Names) => [
-    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
-    { family: F, qualifier: CELL.adminDn, value: Buffer.from(adminDn) },
-  ];
-  const guards = cells(before).map((cell) => ({ op: 'equals', ...cell }) as const);
-  return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
-}
-
-/** Lists that plans are made for. */
-export interface SharedLists {
-  readonly indexes: Pick<IndexSet, 'bytes'>;
-  readonly values: Pick<ValueRules, 'bytes'>;
-}
-
-/** `SharedState.guardStep` for any lists. */
-export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): RowStep {
-  const cell = { family: F, qualifier: CELL.values };
-  const guards: Guard[] = [
-    { op: 'equals', family: F, qualifier: CELL.indexes, value: indexes.bytes },
-    values.bytes ? { op: 'equals', ...cell, value: values.bytes } : { op: 'absent', ...cell },
-  ];
-  if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
-  return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
-}
-
-/** What the shared row of a snapshot says. */
-export interface SharedRow {
-  readonly indexes: IndexSet;
-  readonly values: ValueRules;
-  /** Normalized, Latin-1. */
-  readonly suffixNorms: ReadonlySet<string>;
-}
-
-export function readShared(reader: Reader, schema: Schema): Maybe<SharedRow> {
-  return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
-    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
-    const suffixes = JSON.parse(need(row, CELL.suffixes).toString()) as string[];
-    return {
-      indexes: new IndexSet(schema, need(row, CELL.indexes)),
-      values: new ValueRules(schema, cellValue(row, F, CELL.values)),
-      suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
-    };
-  });
-}
-
 function isSame(a: Buffer | undefined, b: Buffer | undefined): boolean {
   return a === b || (a !== undefined && b !== undefined && a.equals(b));
-}
-
-function need(row: Buffer, qualifier: Buffer): Buffer {
-  const value = cellValue(row, F, qualifier);
-  if (!value) throw new StoreError('corrupt', `the shared row has no ${qualifier.toString()}`);
-  return value;
 }

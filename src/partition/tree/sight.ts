@@ -4,8 +4,9 @@ import { chain, isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { MASTER_TABLE } from '../model/tables.js';
 import type { Viewer } from '../model/viewer.js';
-import { type Context, findEntry } from './locate.js';
+import { findEntry } from './locate.js';
 import { ROOT } from './nodes.js';
+import type { PartitionContext } from './partition-context.js';
 
 /** Whether an entry is there for a viewer; `row` gives its master row, where that has to be looked at. */
 export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
@@ -36,7 +37,12 @@ export class Unseen extends LdapError {
 /**
  * The error of a name that leads nowhere, as the viewer may be told it: it names entries alone that are there for it.
  */
-export async function seenError(context: Context, reader: Reader, viewer: Viewer, error: unknown): Promise<unknown> {
+export async function seenError(
+  context: PartitionContext,
+  reader: Reader,
+  viewer: Viewer,
+  error: unknown,
+): Promise<unknown> {
   if (!viewer.sightOf || !(error instanceof LdapError)) return error;
   if (error instanceof Unseen) return unseenError(context, reader, viewer, error.node);
   const { result, message, matchedDN } = error;
@@ -51,13 +57,13 @@ export async function seenError(context: Context, reader: Reader, viewer: Viewer
 /** What is said of an entry that is not there, or not there for who asks. */
 const NO_ENTRY = 'there is no entry with this name';
 
-async function unseenError(context: Context, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
+async function unseenError(context: PartitionContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
   const matchedDN = node.parent ? await nearestSeen(context, reader, viewer, node.parent.dn.toString()) : '';
   return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
 }
 
 /** The entry of the name, or the nearest above it, that is there for the viewer; '' where there is none. */
-async function nearestSeen(context: Context, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
+async function nearestSeen(context: PartitionContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
   const found = findEntry(context, reader, context.schema.parseDn(dn));
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
   for (; node && node !== ROOT; node = node.parent) {

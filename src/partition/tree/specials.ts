@@ -4,8 +4,9 @@ import { attributeValues } from '../model/entry-cells.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
 import type { Node } from '../model/node.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
-import { type Context, specialValue } from './locate.js';
 import { makeNode, type NodeCache } from './nodes.js';
+import type { PartitionContext } from './partition-context.js';
+import { specialValue } from './referrals.js';
 
 export type SpecialKind = 'alias' | 'referral';
 
@@ -16,7 +17,7 @@ const BATCH = 256;
 const MOST_KEPT = 50_000;
 
 /** Index rows of the entries of an object class. */
-function classPrefix(context: Context, name: SpecialKind): Buffer {
+function classPrefix(context: PartitionContext, name: SpecialKind): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
@@ -40,11 +41,11 @@ export class Specials {
   }
 
   /** Where they are. `pass` is called again and again while they are looked for: it lets others through. */
-  places(context: Context, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
+  places(context: PartitionContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#loaded(context, reader, pass);
   }
 
-  async #loaded(context: Context, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
+  async #loaded(context: PartitionContext, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
     this.#loading ??= findPlaces(context, reader, this, pass).finally(() => {
       this.#loading = undefined;
     });
@@ -58,7 +59,7 @@ export class Specials {
 const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
 /** Asks, once a tree version, whether there are any. */
-export function specialsOf(context: Context, reader: Reader): Maybe<Specials> {
+export function specialsOf(context: PartitionContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
   const before = known.get(nodes);
@@ -122,7 +123,7 @@ function push(lists: Map<string, Node[]>, at: Node, node: Node): void {
 }
 
 async function findPlaces(
-  context: Context,
+  context: PartitionContext,
   reader: Reader,
   specials: Specials,
   pass: () => Maybe<void>,
@@ -134,7 +135,7 @@ async function findPlaces(
 }
 
 async function findKind(
-  context: Context,
+  context: PartitionContext,
   reader: Reader,
   kind: SpecialKind,
   places: Places,
@@ -157,7 +158,7 @@ async function findKind(
 }
 
 /** Undefined for an entry that has been deleted meanwhile or is of the class no more. */
-function placeOf(context: Context, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
+function placeOf(context: PartitionContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
   return chain(reader.get(MASTER_TABLE.name, id), (row) => {
     const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);
     if (!row || !isKind) return undefined;

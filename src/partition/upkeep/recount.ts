@@ -1,5 +1,5 @@
 import type { PlanStep } from '../../store/contract.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import { fenced, type Piecework } from '../model/piecework.js';
 import type { WriteContext } from '../write/context.js';
 import { surveyTree } from './check/check.js';
@@ -22,7 +22,8 @@ export async function recount(context: WriteContext, piecework?: Piecework): Pro
   let mended = 0;
   for (const steps of wrong.values()) {
     await piecework?.proceed();
-    if (await applied(context, fenced(steps, piecework))) mended++;
+    // A guard fails if the counters or the entry have changed since the survey.
+    if (await guardsHold(context.store.commit({ steps: fenced(steps, piecework), decisive: 0 }))) mended++;
   }
   if (mended > 0) context.nodes.clear();
   return mended;
@@ -38,15 +39,4 @@ async function wrongCounters(context: WriteContext, piecework: Piecework | undef
     () => piecework?.proceed(),
   );
   return wrong;
-}
-
-/** False where the counters, or the entry, have changed meanwhile. */
-async function applied({ store }: WriteContext, steps: readonly PlanStep[]): Promise<boolean> {
-  try {
-    await store.commit({ steps, decisive: 0 });
-    return true;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'guard') return false;
-    throw error;
-  }
 }

@@ -1,5 +1,5 @@
 import type { PlanStep } from '../../store/contract.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure } from '../../store/store-error.js';
 import type { Breach } from '../model/directory-types.js';
 import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
@@ -83,7 +83,7 @@ class Fixes {
       await this.#context.store.commit({ steps: fix, decisive: 0 });
       return true;
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'guard') return false;
+      if (isGuardFailure(error)) return false;
       if (!isDamage(error)) throw error;
       this.#left.push({ ...breach, message: `${breach.message}: not done, as ${error.message}` });
       return false;

@@ -3,7 +3,7 @@ import { batchesOf } from '../../store/batches.js';
 import type { PlanStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { untilStill } from '../model/large.js';
 import { implyingDraft } from '../model/large-draft.js';
@@ -114,7 +114,7 @@ async function makeChunk(
       await commitChunk(context, unique, keys, rows);
       return true;
     } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
+      if (!isGuardFailure(error)) throw error;
       if (tries === ENTRY_TRIES)
         throw new LdapError('busy', 'an entry keeps changing while it is looked at; try again', { cause: error });
     }

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import {
   type AccountState,
   NO_STATE,
@@ -48,13 +48,7 @@ async function tryChange(context: WriteContext, id: Buffer, edit: StateEdit): Pr
   if (!state || !head) return true;
   const isThere = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.normRdn, value: normRdnOf(head) } as const;
   const entry = { table: MASTER_TABLE.name, key: id, guards: [isThere] };
-  try {
-    await store.commit({ steps: [stateStep(id, state, stored?.version ?? 0n), entry], decisive: 0 });
-    return true;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'guard') return false;
-    throw error;
-  }
+  return guardsHold(store.commit({ steps: [stateStep(id, state, stored?.version ?? 0n), entry], decisive: 0 }));
 }
 
 /** Forgets failures, their lock and grace logins. */

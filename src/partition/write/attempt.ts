@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure } from '../../store/store-error.js';
 import type { Actor, Also, Asked } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { seenError } from '../tree/sight.js';
@@ -110,7 +110,7 @@ async function retrying<T>(
       try {
         return await asAllowed(context, actor, attempt);
       } catch (error) {
-        const isGuard = error instanceof StoreError && error.code === 'guard';
+        const isGuard = isGuardFailure(error);
         if (!isGuard || tries === MAX_TRIES) await ahead.tidy();
         if (!isGuard) throw error;
         if (tries === MAX_TRIES)

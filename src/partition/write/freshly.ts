@@ -1,5 +1,5 @@
 import { isPromise } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { isGuardFailure } from '../../store/store-error.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import type { WriteContext } from './context.js';
 
@@ -14,7 +14,7 @@ export async function freshly<T>(context: WriteContext, work: () => Promise<T>):
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard') || tries === MAX_TRIES) throw error;
+      if (!isGuardFailure(error) || tries === MAX_TRIES) throw error;
     }
   }
 }

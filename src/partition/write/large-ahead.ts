@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Cell, CellName, Guard, RowStep, Store } from '../../store/contract.js';
 import { cellValue, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import type { Draft } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
 import {
@@ -121,12 +121,8 @@ export class LargeAhead {
     if (!writing) return;
     this.#writing = undefined;
     const { id, guard, mark, chunks } = writing;
-    try {
-      await this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] });
-    } catch (error) {
-      // They belong to values, or were swept.
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
-    }
+    // A guard fails if the chunks belong to stored values by now, or were swept.
+    await guardsHold(this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] }));
   }
 
   /** `discard` after a failure: where the store has failed too, the chunks stay, for the check to find. */

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Store } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold, StoreError } from '../../store/store-error.js';
 import { readNumbers, takeStep } from '../model/number-rows.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
@@ -64,12 +64,10 @@ async function fill(context: Numbered, range: NumberRange, pool: Pool): Promise<
     if (next > range.last) throw exhausted(range);
     const wanted = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waiting, 1));
     const until = next + wanted > range.last ? range.last + 1n : next + wanted;
-    try {
-      await store.commit({ steps: [shared.guardStep(false), takeStep(range, next, until)], decisive: 0 });
+    const steps = [shared.guardStep(false), takeStep(range, next, until)];
+    if (await guardsHold(store.commit({ steps, decisive: 0 }))) {
       [pool.next, pool.until] = [next, until];
       return;
-    } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'guard')) throw error;
     }
     store.renewReads?.();
     const fresh = shared.refresh();

@@ -17,8 +17,9 @@ import {
   type Wide,
   wideOf,
 } from '../model/wide-read.js';
-import { type Located, specialClass } from '../tree/locate.js';
+import type { Located } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
+import { specialClass } from '../tree/referrals.js';
 import type { Stored } from './change.js';
 import type { WriteContext } from './context.js';
 

@@ -1,7 +1,7 @@
 import { batchesOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { guardsHold, StoreError } from '../../store/store-error.js';
 import type { DeletedEntry } from '../model/directory-types.js';
 import { fenced, type Piecework } from '../model/piecework.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
@@ -51,16 +51,12 @@ async function purgeKeys(
   piecework: Piecework | undefined,
 ): Promise<number> {
   await piecework?.proceed();
-  try {
-    await context.store.commit({ steps: fenced(keys.flatMap(purgeSteps), piecework), decisive: 0 });
-    return keys.length;
-  } catch (error) {
-    if (!(error instanceof StoreError && error.code === 'guard')) throw error;
-    if (keys.length === 1) return 0;
-    let purged = 0;
-    for (const key of keys) purged += await purgeKeys(context, [key], piecework);
-    return purged;
-  }
+  const steps = fenced(keys.flatMap(purgeSteps), piecework);
+  if (await guardsHold(context.store.commit({ steps, decisive: 0 }))) return keys.length;
+  if (keys.length === 1) return 0;
+  let purged = 0;
+  for (const key of keys) purged += await purgeKeys(context, [key], piecework);
+  return purged;
 }
 
 function purgeSteps(key: Buffer): PlanStep[] {

@@ -1,4 +1,3 @@
-import { LONG_MESSAGE, LONG_QUESTION, MANY_VALUES, SHORT_CHANGE } from '../../partition/model/thresholds.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { encodeRequest } from '../../protocol/encode-request.js';
 import type { Frame } from '../../protocol/framing.js';
@@ -7,6 +6,15 @@ import type { DecodeLimits } from '../../protocol/limits.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { Errand } from '../processes/long-worker.js';
 import type { Context } from '../request/context.js';
+
+/** Bytes. A longer add or modify request is long, whatever its content, and is not decoded on the event loop. */
+const LONG_MESSAGE = 256 * 1024;
+/** Bytes. A longer search or compare request is long, whatever its content. */
+const LONG_QUESTION = 8 * 1024;
+/** Values. An add or modify request with more values is long. */
+const MANY_VALUES = 500;
+/** Bytes. A request of at most this length is too short for `MANY_VALUES` values, so its values are not counted. */
+const SHORT_CHANGE = 2 * 1024;
 
 /** A request that is done elsewhere. */
 export interface LongRequest {

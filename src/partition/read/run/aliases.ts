@@ -5,16 +5,10 @@ import { attributeValues } from '../../model/entry-cells.js';
 import type { Node } from '../../model/node.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';
-import {
-  type Context,
-  deepestEntry,
-  type Located,
-  referralTo,
-  referralUrls,
-  requireEntry,
-  specialClass,
-} from '../../tree/locate.js';
+import { deepestEntry, type Located, requireEntry } from '../../tree/locate.js';
 import { ROOT, suffixAt } from '../../tree/nodes.js';
+import type { PartitionContext } from '../../tree/partition-context.js';
+import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
 import { isSeen, Unseen } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
 import type { SearchContext } from './search-context.js';
@@ -74,7 +68,7 @@ function downTo(node: Node): Node[] {
 }
 
 /** DN that an alias entry stands for; undefined for any other entry. */
-function aliasTarget(context: Context, row: Buffer): string | undefined {
+function aliasTarget(context: PartitionContext, row: Buffer): string | undefined {
   if (specialClass(context, row) !== 'alias') return undefined;
   const target = attributeValues(context, row, 'aliasedObjectName')[0];
   if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');

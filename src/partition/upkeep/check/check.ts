@@ -1,7 +1,7 @@
 import { isPromise } from '../../../store/maybe.js';
 import type { Breach } from '../../model/directory-types.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
-import { readShared } from '../../tree/shared-state.js';
+import { readShared } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
 import { checkAccountStates } from './account-states.js';
 import { checkHistory } from './deleted-rows.js';

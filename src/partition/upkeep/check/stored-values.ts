@@ -5,7 +5,7 @@ import type { Draft } from '../../model/draft.js';
 import { valueQualifier } from '../../model/entry-cells.js';
 import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { settingsStep } from '../../tree/shared-state.js';
+import { settingsStep } from '../../tree/shared-row.js';
 import { nextVersion, type Survey, shown } from './survey.js';
 
 /** No attribute is stored that is worked out when it is asked for. */

@@ -8,7 +8,7 @@ import { isDamage } from '../../model/store-errors.js';
 import { MASTER, MASTER_TABLE, PURGE_TABLE, prefixEnd, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import type { ValueRules } from '../../model/value-rules.js';
-import { type SharedRow, sharedGuard } from '../../tree/shared-state.js';
+import { type SharedRow, sharedGuard } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
 import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';

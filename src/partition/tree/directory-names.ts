@@ -1,0 +1,44 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Schema } from '../../schema/schema.js';
+import type { Dn } from '../../schema/schema-types.js';
+import { refuseSecretNames } from '../model/secrets.js';
+
+/** The DNs of a new directory; throws when they cannot be those of one. */
+export function parseNames(
+  { suffixes, adminDn }: { readonly suffixes: readonly string[]; readonly adminDn: string },
+  schema: Schema,
+): { suffixes: Dn[]; admin: Dn } {
+  const admin = schema.parseDn(adminDn);
+  if (admin.rdns.length === 0) throw new LdapError('invalidDNSyntax', "the administrator's DN is empty");
+  return { suffixes: parseSuffixes(suffixes, schema), admin };
+}
+
+function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
+  if (texts.length === 0) throw new LdapError('unwillingToPerform', 'a directory needs at least one suffix');
+  const suffixes: Dn[] = [];
+  for (const text of texts) {
+    const dn = schema.parseDn(text);
+    checkSuffix(dn, suffixes);
+    dn.rdns.forEach(refuseSecretNames);
+    suffixes.push(dn);
+  }
+  return suffixes;
+}
+
+/**
+ * A suffix is not empty and apart from all others: an entry below one belongs to it, and needs no suffix of its own.
+ */
+export function checkSuffix(dn: Dn, others: readonly Dn[]): void {
+  if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
+  for (const other of others) {
+    if (other.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
+    const [inner, outer] = dn.rdns.length > other.rdns.length ? [dn, other] : [other, dn];
+    const from = inner.rdns.length - outer.rdns.length;
+    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[from + i]!.norm))) {
+      throw new LdapError(
+        'unwillingToPerform',
+        `'${inner.text}' lies below '${outer.text}'; both cannot be suffixes: keep one, and make the other an entry`,
+      );
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import { attributeValues } from '../model/entry-cells.js';
+import type { PartitionContext } from './partition-context.js';
+
+/**
+ * Returns `alias` or `referral` if the objectClass value is the name or the OID of that class (RFC 4512 §2.6, RFC 3296
+ * §2).
+ */
+export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
+  const n = value.length;
+  if (n !== 5 && n !== 7 && n !== 8 && n !== 23) return undefined;
+  const text = value.toString('latin1').toLowerCase();
+  if (text === 'alias' || text === '2.5.6.1') return 'alias';
+  return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
+}
+
+/** Returns `alias` or `referral` if the entry has that object class. */
+export function specialClass(context: PartitionContext, row: Buffer): 'alias' | 'referral' | undefined {
+  for (const value of attributeValues(context, row, 'objectClass')) {
+    const special = specialValue(value);
+    if (special) return special;
+  }
+  return undefined;
+}
+
+/** Returns the URLs of a referral object, and an empty list for any other entry. */
+export function referralUrls(context: PartitionContext, row: Buffer): string[] {
+  if (specialClass(context, row) !== 'referral') return [];
+  // The URI is followed by an optional label (RFC 3296 §2.1, RFC 2079).
+  return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
+}
+
+const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
+
+/**
+ * Returns the referral URL for the name that a client requested (RFC 3296 §5.2): `rest`, the requested RDNs below the
+ * referral object, in front of the DN in `url`, or of `own`, the DN of the referral object, if `url` has no DN.
+ */
+export function referralTo(url: string, rest: readonly string[], own: string, scope?: 'base' | 'sub'): string {
+  const match = LDAP_URL.exec(url);
+  if (!match) return url;
+  const target = match[2] ? decodePercent(match[2]) : own;
+  const dn = [...rest, target].filter((part) => part !== '').join(',');
+  return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
+}
+
+/** Adds a scope to a URL that `referralTo` made without one. */
+export function withScope(url: string, scope: 'base' | 'one' | 'sub'): string {
+  return LDAP_URL.test(url) ? `${url}??${scope}` : url;
+}
+
+/** Decodes percent-encoded text. Returns the text unchanged if the encoding is malformed. */
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return text;
+    throw error;
+  }
+}

@@ -1,0 +1,88 @@
+import type { Schema } from '../../schema/schema.js';
+import type { Guard, Maybe, Reader, RowStep } from '../../store/contract.js';
+import { chain } from '../../store/maybe.js';
+import { cellValue } from '../../store/row.js';
+import { StoreError } from '../../store/store-error.js';
+import type { DirectorySettings } from '../model/directory-types.js';
+import { IndexSet } from '../model/index-set.js';
+import { META_TABLE } from '../model/tables.js';
+import { ValueRules } from '../model/value-rules.js';
+
+/** The one row of table `meta` that every front end reads. */
+export const SHARED_KEY = Buffer.from('shared');
+/** Column family of every cell of the row. */
+export const F = 0;
+const q = (text: string) => Buffer.from(text);
+/** Qualifiers of the row. */
+export const CELL = {
+  format: q('format'),
+  suffixes: q('suffixes'),
+  adminDn: q('adminDn'),
+  adminPassword: q('adminPassword'),
+  cookieKey: q('cookieKey'),
+  indexes: q('indexes'),
+  treeVersion: q('treeVersion'),
+  schema: q('schema'),
+  access: q('access'),
+  values: q('values'),
+  names: q('names'),
+} as const;
+
+/** Format of the tables; a directory of a higher one is refused. */
+export const FORMAT = 1n;
+
+type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
+
+/** Step that gives the directory's settings other names, if they still are those. */
+export function settingsStep(before: Names, after: Names): RowStep {
+  const cells = ({ suffixes, adminDn }: Names) => [
+    { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
+    { family: F, qualifier: CELL.adminDn, value: Buffer.from(adminDn) },
+  ];
+  const guards = cells(before).map((cell) => ({ op: 'equals', ...cell }) as const);
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
+}
+
+/** Lists that plans are made for. */
+export interface SharedLists {
+  readonly indexes: Pick<IndexSet, 'bytes'>;
+  readonly values: Pick<ValueRules, 'bytes'>;
+}
+
+/** `SharedState.guardStep` for any lists. */
+export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): RowStep {
+  const cell = { family: F, qualifier: CELL.values };
+  const guards: Guard[] = [
+    { op: 'equals', family: F, qualifier: CELL.indexes, value: indexes.bytes },
+    values.bytes ? { op: 'equals', ...cell, value: values.bytes } : { op: 'absent', ...cell },
+  ];
+  if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
+}
+
+/** What the shared row of a snapshot says. */
+export interface SharedRow {
+  readonly indexes: IndexSet;
+  readonly values: ValueRules;
+  /** Normalized, Latin-1. */
+  readonly suffixNorms: ReadonlySet<string>;
+}
+
+export function readShared(reader: Reader, schema: Schema): Maybe<SharedRow> {
+  return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
+    if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
+    const suffixes = JSON.parse(requireCell(row, CELL.suffixes).toString()) as string[];
+    return {
+      indexes: new IndexSet(schema, requireCell(row, CELL.indexes)),
+      values: new ValueRules(schema, cellValue(row, F, CELL.values)),
+      suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
+    };
+  });
+}
+
+/** Returns the value of a cell, or throws `StoreError` `corrupt` if the row has none. */
+export function requireCell(row: Buffer, qualifier: Buffer): Buffer {
+  const value = cellValue(row, F, qualifier);
+  if (!value) throw new StoreError('corrupt', `the shared row has no ${qualifier.toString()}`);
+  return value;
+}
