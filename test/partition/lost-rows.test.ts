@@ -24,7 +24,7 @@ function takes(some: number): { sink: SearchSink; asker: Asker } {
     get full() {
       return wait !== undefined;
     },
-    room: () => wait,
+    waitForDrain: () => wait,
   };
   return { sink: { entry, reference: () => undefined }, asker };
 }

@@ -26,10 +26,10 @@ async function pair(): Promise<[Socket, Socket]> {
 describe('server: who waits for room', () => {
   /** Who waits at each way out. */
   const waiting = new Map<Output, number>();
-  const room = Output.prototype.room;
+  const room = Output.prototype.waitForDrain;
 
   before(() => {
-    Output.prototype.room = function (this: Output) {
+    Output.prototype.waitForDrain = function (this: Output) {
       const promise = room.call(this);
       if (isPromise(promise)) {
         waiting.set(this, (waiting.get(this) ?? 0) + 1);
@@ -39,7 +39,7 @@ describe('server: who waits for room', () => {
     };
   });
   after(() => {
-    Output.prototype.room = room;
+    Output.prototype.waitForDrain = room;
   });
   beforeEach(() => waiting.clear());
 

@@ -16,7 +16,7 @@ export interface Asker {
   /** What was found already cannot be sent: no search of the asker is to go on. */
   readonly full: boolean;
   /** To wait for: a promise while it is full. */
-  room(): Maybe<void>;
+  waitForDrain(): Maybe<void>;
 }
 
 export interface SearchParams {

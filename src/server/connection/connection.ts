@@ -217,7 +217,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   #awaitRoom(): void {
     this.#awaitsRoom = true;
-    void chain(this.#output.room(), () => {
+    void chain(this.#output.waitForDrain(), () => {
       this.#awaitsRoom = false;
       this.#goOn();
     });

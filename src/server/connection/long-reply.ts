@@ -27,7 +27,7 @@ export class LongReply implements ErrandReply {
 
   messages(bytes: Buffer): Maybe<void> {
     if (!this.aborted) this.#output.writer.raw(bytes);
-    return this.#output.room();
+    return this.#output.waitForDrain();
   }
 
   async message(pieces: AsyncIterable<Buffer>): Promise<void> {

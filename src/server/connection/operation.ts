@@ -3,88 +3,84 @@ import type { Asker } from '../../partition/read/search-params.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { Context, SearchReply, Transport } from '../request/context.js';
+import type { Context, Outstanding, SearchReply, Transport } from '../request/context.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
 
-/** What an operation needs of its connection. */
-export interface OperationOwner extends Transport {
-  readonly services: Services;
-  readonly session: Session;
-  readonly asker: Asker | undefined;
+/** Sends the results of searches to a client, by message ID. */
+export interface ResultSender {
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   sendReference(messageId: number, urls: readonly string[]): Maybe<void>;
 }
 
-/** An operation of a connection from its request to its response. */
+/** The parts of the context that all operations of a connection share. */
+export interface OperationScope extends Pick<Context, 'services' | 'session' | 'transport' | 'outstanding' | 'asker'> {
+  readonly results: ResultSender;
+}
+
+/** One operation of a connection, from its request to its response. */
 export class Operation implements Context, SearchReply {
-  readonly owner: OperationOwner;
   readonly id: number;
   readonly op: Request['op'];
   readonly controls: RequestControls;
-  /** Of its request, as `Intake` holds them. */
+  readonly services: Services;
+  readonly session: Session;
+  readonly transport: Transport;
+  readonly outstanding: Outstanding;
+  readonly asker: Asker | undefined;
+  readonly #results: ResultSender;
+  /** Size of the request, to be released in `Intake`. */
   bytes = 0;
   aborted = false;
-  /** Called when it is aborted. */
+  /** Called when the operation is aborted. */
   onAbort: (() => void) | undefined;
-  /** Called when it is aborted while it waits for something and has done nothing. */
-  #leave: (() => void) | undefined;
-  /** Abandoned: no response follows. */
+  /** Called when the operation is aborted while it waits and has changed nothing. */
+  #stopWaiting: (() => void) | undefined;
+  /** Whether no response is sent: the operation was abandoned or its connection closed. */
   silent = false;
-  /** Called when it has ended, with its result code. */
+  /** Called with the result code when the operation has ended. */
   onEnd: ((code: number) => void) | undefined;
 
-  constructor(owner: OperationOwner, id: number, op: Request['op'], controls: RequestControls) {
-    this.owner = owner;
+  constructor(scope: OperationScope, id: number, op: Request['op'], controls: RequestControls) {
     this.id = id;
     this.op = op;
     this.controls = controls;
+    this.services = scope.services;
+    this.session = scope.session;
+    this.transport = scope.transport;
+    this.outstanding = scope.outstanding;
+    this.asker = scope.asker;
+    this.#results = scope.results;
   }
 
-  /** It is to end as soon as it can. */
+  /** Asks the operation to end as soon as it can. */
   abort(): void {
     this.aborted = true;
     this.onAbort?.();
-    this.#leave?.();
+    this.#stopWaiting?.();
   }
 
-  /** It waits for something and has done nothing. */
-  get mayLeave(): boolean {
-    return this.#leave !== undefined;
+  /** Whether the operation waits and has changed nothing, so that it can be abandoned. */
+  get isWaiting(): boolean {
+    return this.#stopWaiting !== undefined;
   }
 
-  onceGone(leave: () => void): () => void {
-    this.#leave = leave;
+  onAbortWhileWaiting(stop: () => void): () => void {
+    this.#stopWaiting = stop;
     return () => {
-      this.#leave = undefined;
+      this.#stopWaiting = undefined;
     };
-  }
-
-  get services(): Services {
-    return this.owner.services;
-  }
-
-  get session(): Session {
-    return this.owner.session;
-  }
-
-  get asker(): Asker | undefined {
-    return this.owner.asker;
-  }
-
-  get transport(): Transport {
-    return this.owner;
   }
 
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
-    return this.owner.sendEntry(this.id, entry, selection, typesOnly);
+    return this.#results.sendEntry(this.id, entry, selection, typesOnly);
   }
 
   reference(urls: readonly string[]): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
-    return this.owner.sendReference(this.id, urls);
+    return this.#results.sendReference(this.id, urls);
   }
 }

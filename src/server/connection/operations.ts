@@ -1,12 +1,13 @@
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import type { Abandonable } from '../operations/abandon.js';
+import type { Outstanding } from '../request/context.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Operation } from './operation.js';
 
-/** The operations of a connection that have begun and not ended: those that had to wait for something. */
-export class OutstandingOperations implements Abandonable {
+/** The operations of a connection that could not be answered at once and have not ended. */
+export class OutstandingOperations implements Abandonable, Outstanding {
   readonly #byId = new Map<number, Operation>();
-  /** A bind is among them. */
+  /** Whether a bind is outstanding. */
   binding = false;
 
   get size(): number {
@@ -28,16 +29,15 @@ export class OutstandingOperations implements Abandonable {
     operation.onEnd?.(code);
   }
 
-  /** RFC 4511 §4.11. Only searches can be stopped half way, and what waits for its turn at slow work, but binds. */
+  /** RFC 4511 §4.11. Stops searches, and operations other than binds that wait for slow work. */
   abandon(messageId: number): void {
     const operation = this.#byId.get(messageId);
     if (!operation || operation.op === 'bind') return;
-    if (operation.op !== 'search' && !operation.mayLeave) return;
+    if (operation.op !== 'search' && !operation.isWaiting) return;
     operation.silent = true;
     operation.abort();
   }
 
-  /** RFC 3909 §2.3. */
   cancel(messageId: number, own: number): Maybe<void> {
     if (messageId === own) throw new LdapError('cannotCancel', 'cancel: an operation cannot cancel itself');
     const operation = this.#byId.get(messageId);
@@ -54,7 +54,7 @@ export class OutstandingOperations implements Abandonable {
     });
   }
 
-  /** The connection is gone: everything that can be stopped is, and nothing is answered. */
+  /** Aborts all operations without responses, after the connection was closed. */
   abortAll(): void {
     for (const operation of this.#byId.values()) {
       operation.silent = true;

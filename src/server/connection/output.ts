@@ -94,7 +94,7 @@ export class Output {
    * After each message of many: keeps pieces small, each of which counts as progress when the peer takes it, and asks
    * the caller to wait while the peer does not read.
    */
-  room(): Maybe<void> {
+  waitForDrain(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
     if (!this.full || this.#queue.closed) return;
     // What was written is not to wait for more that would make a whole piece.

@@ -1,12 +1,7 @@
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import { LongWork } from '../../partition/index.js';
-import type { Asker } from '../../partition/read/search-params.js';
-import { encodeResponse, writeResult } from '../../protocol/encode.js';
 import type { Control, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
-import { responseOp } from '../../protocol/tags.js';
-import type { ReplyEntry } from '../entry/reply-entry.js';
-import type { Selection } from '../entry/selection.js';
 import { abandon } from '../operations/abandon.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
@@ -20,93 +15,69 @@ import { Session } from '../words/session.js';
 import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
 import { failureOutcome } from './failure.js';
 import type { Arrived } from './intake.js';
-import { CutMessage } from './long-messages.js';
 import { LongReply } from './long-reply.js';
 import { errandOf, type LongRequest, longRequestOf } from './long-request.js';
-import { Operation, type OperationOwner } from './operation.js';
+import { Operation, type OperationScope } from './operation.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
+import { Replies } from './replies.js';
 
-/** What the requests of a connection need of it. */
-export interface RequestsOwner
-  extends Pick<Transport, 'encrypted' | 'confidential' | 'network' | 'address' | 'strength' | 'startTls'> {
+/** The connection that requests came through. */
+export interface RequestsOwner extends Transport {
   readonly services: Services;
-  /** Nothing more is to be answered. */
+  /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
-  /** Bytes of the request that begins, for who is to release them. */
+  /** Returns the size of the request that begins. The caller passes it to `ended` later. */
   takenBytes(): number;
-  /** An answer has been written. */
+  /** Called after a response was written. */
   answered(): void;
-  /** A request that had to wait for something has ended, of which so many bytes are to be released. */
+  /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
   ended(bytes: number): void;
-  /** The client says goodbye. */
+  /** Called for an unbind request. */
   unbind(): void;
-  /** The message cannot be decoded. */
+  /** Called for a message that cannot be decoded. */
   refuse(error: ProtocolError): void;
   disconnect(result: ResultName, message: string): void;
   destroy(): void;
 }
 
-/**
- * The requests of one connection from where they begin until they are answered. Those that have to wait for something
- * go on side by side.
- */
-export class Requests implements OperationOwner {
+/** Runs the requests of one connection and answers them. Requests that wait for something run concurrently. */
+export class Requests {
   readonly services: Services;
   readonly session = new Session();
   readonly #owner: RequestsOwner;
   readonly #output: Output;
+  readonly #replies: Replies;
   readonly #operations = new OutstandingOperations();
+  readonly #scope: OperationScope;
 
   constructor(owner: RequestsOwner, output: Output) {
-    this.services = owner.services;
+    const { services } = owner;
+    this.services = services;
     this.#owner = owner;
     this.#output = output;
+    this.#replies = new Replies(services, this.session, output, () => owner.destroy());
+    this.#scope = {
+      services,
+      session: this.session,
+      transport: owner,
+      outstanding: this.#operations,
+      asker: output,
+      results: this.#replies,
+    };
   }
 
-  get encrypted(): boolean {
-    return this.#owner.encrypted;
-  }
-
-  get confidential(): boolean {
-    return this.#owner.confidential;
-  }
-
-  get network(): string {
-    return this.#owner.network;
-  }
-
-  get address(): string | undefined {
-    return this.#owner.address;
-  }
-
-  get strength(): number {
-    return this.#owner.strength;
-  }
-
-  get asker(): Asker {
-    return this.#output;
-  }
-
-  /** Those that have begun and not ended. */
+  /** Number of requests that have begun and not ended. */
   get outstanding(): number {
     return this.#operations.size;
   }
 
-  /** A bind is under way: nothing else begins. */
+  /** Whether a bind is outstanding, so that no other request may begin. */
   get binding(): boolean {
     return this.#operations.binding;
   }
 
-  startTls(): void {
-    this.#owner.startTls();
-  }
-
-  cancel(target: number, own: number): Maybe<void> {
-    return this.#operations.cancel(target, own);
-  }
-
-  /** The connection is gone. */
+  /** Aborts all requests, after the connection was closed. */
   abortAll(): void {
     this.#operations.abortAll();
   }
@@ -127,7 +98,7 @@ export class Requests implements OperationOwner {
     if (request.op === 'bind') this.session.beginBind();
     try {
       if (this.#operations.has(id)) throw inUse(id);
-      const operation = new Operation(this, id, request.op, readControls(request.op, controls));
+      const operation = new Operation(this.#scope, id, request.op, readControls(request.op, controls));
       const outcome = this.#run(operation, request);
       if (isPromise(outcome)) this.#await(operation, outcome, { id, request, controls });
       else this.answer(id, request.op, outcome);
@@ -138,23 +109,26 @@ export class Requests implements OperationOwner {
   }
 
   #startLong({ id, op, bytes }: LongRequest): void {
-    const operation = new Operation(this, id, op, NO_CONTROLS);
+    const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
     const refusal = this.#operations.has(id) ? inUse(id) : this.refusalOf(op);
     if (refusal) this.fail(id, op, refusal);
     else this.#await(operation, this.#runLong(operation, bytes));
   }
 
-  /** What refuses an operation before its request has come. */
+  /** Returns the error that refuses every operation of the kind `op` in this session; undefined: none. */
   refusalOf(op: Request['op']): LdapError | undefined {
-    return refusalByKind({ services: this.services, session: this.session, transport: this }, op);
+    return refusalByKind(this.#scope, op);
   }
 
-  /** Has the request done by `services.long`; what comes back goes out as it is. */
+  /** Runs the request in `services.long` and sends the returned messages unchanged. */
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await stillHolds(services, session))) throw new SessionEnded();
     const errand = errandOf(operation, bytes);
-    const end = await services.long!.run(errand, new LongReply(operation, this.#output, (error) => this.#cut(error)));
+    const end = await services.long!.run(
+      errand,
+      new LongReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
+    );
     services.partition.renewReads();
     services.statistics.entriesSent += end.entries;
     if (session.identity === errand.identity) session.identity = end.identity;
@@ -170,7 +144,7 @@ export class Requests implements OperationOwner {
     });
   }
 
-  /** `message`, where it may turn out to be long work. */
+  /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long work. */
   #await(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.#operations.add(operation);
     operation.bytes = this.#owner.takenBytes();
@@ -204,36 +178,7 @@ export class Requests implements OperationOwner {
 
   answer(id: number, op: Request['op'], outcome: Outcome): void {
     if (this.#owner.isClosing) return;
-    const response = responseOp(op)!;
-    const { writer } = this.#output;
-    if (response === 'extendedResponse')
-      encodeResponse(writer, { id, response: { op: response, ...outcome }, controls: outcome.controls });
-    else writeResult(writer, id, response, outcome, outcome.controls);
+    this.#replies.sendResult(id, op, outcome);
     this.#owner.answered();
-  }
-
-  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
-    this.services.statistics.entriesSent++;
-    const done = this.services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
-    if (!isPromise(done)) return this.#output.room();
-    return done.then(
-      () => this.#output.room(),
-      (error: Error) => this.#cut(error),
-    );
-  }
-
-  /** An entry did not go, or not wholly. */
-  #cut(error: Error): never {
-    if (error instanceof CutMessage) {
-      const { connection } = this.session;
-      this.services.log.error({ connection, err: error.cause }, 'connection ended in the middle of an entry');
-      this.#owner.destroy();
-    }
-    throw error;
-  }
-
-  sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
-    encodeResponse(this.#output.writer, { id: messageId, response: { op: 'searchReference', urls } });
-    return this.#output.room();
   }
 }

@@ -4,12 +4,13 @@ import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import { failureOutcome } from '../connection/failure.js';
-import { Operation, type OperationOwner } from '../connection/operation.js';
+import { Operation, type OperationScope, type ResultSender } from '../connection/operation.js';
 import type { WriterSource } from '../entry/encode-entry.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { perform } from '../operations/perform.js';
 import type { Errand, ErrandEnd, ErrandReply } from '../processes/long-worker.js';
+import type { Outstanding, Transport } from '../request/context.js';
 import type { Services } from '../services/services.js';
 import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
@@ -43,17 +44,13 @@ async function outcomeOf(owner: ErrandOwner, message: RequestMessage, reply: Err
 }
 
 /** Stands for the connection that the request came through. */
-class ErrandOwner implements OperationOwner, WriterSource {
+class ErrandOwner implements OperationScope, ResultSender, WriterSource {
   readonly services: Services;
   readonly session: Session;
-  readonly encrypted: boolean;
-  readonly confidential: boolean;
-  readonly address: string | undefined;
-  readonly strength: number;
-  /** Slow work of the thread waits in a queue of its own. */
-  readonly network = '';
-  readonly outstanding = 0;
+  readonly transport: Transport;
+  readonly outstanding = NO_OUTSTANDING;
   readonly asker = undefined;
+  readonly results = this;
   readonly writer = new Writer();
   entries = 0;
   readonly #reply: ErrandReply;
@@ -62,10 +59,9 @@ class ErrandOwner implements OperationOwner, WriterSource {
     this.services = services;
     this.session = new Session(errand.connection);
     this.session.identity = errand.identity;
-    this.encrypted = errand.encrypted;
-    this.confidential = errand.confidential;
-    this.address = errand.address;
-    this.strength = errand.strength;
+    const { encrypted, confidential, address, strength } = errand;
+    // The thread has a queue of its own for slow work, so the client's network does not matter.
+    this.transport = { encrypted, confidential, address, strength, network: '', startTls: refuseStartTls };
     this.#reply = reply;
   }
 
@@ -91,12 +87,15 @@ class ErrandOwner implements OperationOwner, WriterSource {
     await this.flush();
     await this.#reply.message(pieces);
   }
-
-  startTls(): void {
-    throw new TypeError('StartTLS is no errand');
-  }
-
-  cancel(): void {
-    throw new TypeError('cancel is no errand');
-  }
 }
+
+function refuseStartTls(): never {
+  throw new TypeError('StartTLS is no errand');
+}
+
+const NO_OUTSTANDING: Outstanding = {
+  size: 0,
+  cancel: () => {
+    throw new TypeError('cancel is no errand');
+  },
+};

@@ -8,7 +8,7 @@ import { ExtendedOid } from '../../protocol/oids.js';
 import { failureOutcome } from '../connection/failure.js';
 import { isEncrypted, strengthOf } from '../connection/tls.js';
 import { perform } from '../operations/perform.js';
-import type { Context, Transport } from '../request/context.js';
+import type { Context, Outstanding, Transport } from '../request/context.js';
 import { stillHolds } from '../request/validity.js';
 import { createServices, type Services } from '../services/services.js';
 import { type Config, makeConfig } from '../settings/index.js';
@@ -25,12 +25,12 @@ import type {
 } from './ldapjs-objects.js';
 import { LdapjsReply, sendOutcome } from './reply.js';
 
-/** Who an ldapjs connection is for us, and the `bindDN` that goes with it. */
+/** Rowan's session of an ldapjs connection, and the `bindDN` that ldapjs has for the same identity. */
 interface MountedSession {
   readonly session: Session;
   bindDN: unknown;
-  /** Called when the connection is gone. */
-  readonly leaving: Set<() => void>;
+  /** Stop the waiting operations of the connection. Called when the connection closes. */
+  readonly stops: Set<() => void>;
 }
 
 const EVERYWHERE = '';
@@ -83,10 +83,10 @@ function sessionOf(
 ): MountedSession {
   let mounted = sessions.get(connection);
   if (!mounted) {
-    const leaving = new Set<() => void>();
-    mounted = { session: new Session(), bindDN: connection.ldap.bindDN, leaving };
+    const stops = new Set<() => void>();
+    mounted = { session: new Session(), bindDN: connection.ldap.bindDN, stops };
     connection.on('close', () => {
-      for (const leave of [...leaving]) leave();
+      for (const stop of [...stops]) stop();
     });
     sessions.set(connection, mounted);
     // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
@@ -141,7 +141,7 @@ function showIdentity(mounted: MountedSession, connection: MountedConnection): v
 
 async function run(
   services: Services,
-  { session, leaving }: MountedSession,
+  { session, stops }: MountedSession,
   message: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<Outcome> {
@@ -157,14 +157,15 @@ async function run(
     services,
     session,
     transport: transportOf(connection),
+    outstanding: NO_OUTSTANDING,
     controls: readControls(request.op, controls),
     asker: undefined,
     get aborted() {
       return connection.destroyed;
     },
-    onceGone(leave) {
-      leaving.add(leave);
-      return () => leaving.delete(leave);
+    onAbortWhileWaiting(stop) {
+      stops.add(stop);
+      return () => stops.delete(stop);
     },
   };
   return perform(context, request, new LdapjsReply(services, response, id, connection));
@@ -202,12 +203,15 @@ function transportOf(connection: MountedConnection): Transport {
     address: connection.remoteAddress,
     strength: strengthOf(connection),
     network: networkOf(connection.remoteAddress),
-    outstanding: 0,
     startTls: () => {
       throw new LdapError('protocolError', 'StartTLS is not supported');
     },
-    cancel: () => {
-      throw new LdapError('protocolError', 'cancel is not supported');
-    },
   };
 }
+
+const NO_OUTSTANDING: Outstanding = {
+  size: 0,
+  cancel: () => {
+    throw new LdapError('protocolError', 'cancel is not supported');
+  },
+};

@@ -177,7 +177,7 @@ export abstract class OperationSource implements Source {
   }
 
   onceGone(leave: () => void): () => void {
-    return this.#context.onceGone(leave);
+    return this.#context.onAbortWhileWaiting(leave);
   }
 }
 

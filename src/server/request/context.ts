@@ -6,50 +6,57 @@ import type { RequestControls } from '../words/controls.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
 
-/** Where a search puts what it finds. A promise pauses the search until it resolves: back-pressure. */
+/** Takes the results of a search. The search waits for a returned promise (back-pressure). */
 export interface SearchReply {
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   reference(urls: readonly string[]): Maybe<void>;
 }
 
-/** What an operation may know of and do to the connection that it came through. */
+/** The network side of the connection that an operation came through. */
 export interface Transport {
-  /** The bytes travel under TLS. */
+  /** Whether the connection uses TLS. */
   readonly encrypted: boolean;
-  /** Nobody listens in: TLS, or a socket of this machine. */
+  /** Whether eavesdropping is ruled out: the connection uses TLS or a local socket. */
   readonly confidential: boolean;
-  /** Of the client; undefined: this machine, without one. */
+  /** The client's IP address; undefined on a local socket. */
   readonly address: string | undefined;
-  /** Bits of the cipher; 256 on a socket of this machine. */
+  /** Key length of the TLS cipher in bits; 256 on a local socket. */
   readonly strength: number;
-  /** Network that the client is in: see `networkOf`. */
+  /** The client's network as `networkOf` returns it. */
   readonly network: string;
-  /** Operations that have begun and not ended, this one not counted. */
-  readonly outstanding: number;
-  /** Takes up TLS after the response has been sent; throws `LdapError` where that cannot be (RFC 4511 §4.14). */
-  startTls(): void;
   /**
-   * Ends operation `target` with `canceled` for operation `own` (RFC 3909); resolves when it has ended. Throws or
-   * rejects with the result code.
+   * Starts TLS on the connection after the response has been sent (RFC 4511 §4.14). Throws `LdapError` when TLS is not
+   * possible.
+   */
+  startTls(): void;
+}
+
+/** The other operations of the connection that have begun and not ended. */
+export interface Outstanding {
+  readonly size: number;
+  /**
+   * Cancels the operation `target` on behalf of the operation `own` (RFC 3909). Resolves when `target` has ended with
+   * `canceled`. Throws or rejects with an `LdapError` when `target` cannot be canceled.
    */
   cancel(target: number, own: number): Maybe<void>;
 }
 
-/** What every operation is given beside its request. */
+/** The context in which an operation runs. */
 export interface Context {
-  /** messageID. */
   readonly id: number;
   readonly services: Services;
   readonly session: Session;
   readonly transport: Transport;
+  readonly outstanding: Outstanding;
   readonly controls: RequestControls;
-  /** Who shares the turns of long searches with the others; undefined: this operation alone. */
+  /** The client on whose behalf searches run. Long searches take turns by client; undefined: this operation alone. */
   readonly asker: Asker | undefined;
-  /** Set when the operation is abandoned or canceled, or its connection is gone. */
+  /** Whether the operation was abandoned or canceled, or its connection was closed. */
   readonly aborted: boolean;
   /**
-   * Has `leave` called when that is so, or the operation is abandoned, until what it gives is called: while it waits
-   * for something and has done nothing. One at a time.
+   * Registers `stop`, which is called when the operation is aborted, and makes operations other than searches
+   * abandonable. An operation registers it while it waits and has changed nothing. Returns a function that removes the
+   * registration. Only one can be registered at a time.
    */
-  onceGone(leave: () => void): () => void;
+  onAbortWhileWaiting(stop: () => void): () => void;
 }

@@ -43,7 +43,7 @@ export function rideAlong(
   filter: StoreFilter | undefined,
   kind: PlanKind,
 ): Promise<Ride> {
-  const room = run.params.asker?.room();
+  const room = run.params.asker?.waitForDrain();
   if (isPromise(room)) return room.then(() => board(run, range, filter, kind));
   return board(run, range, filter, kind);
 }
@@ -289,7 +289,7 @@ class Pass {
   #offer(rider: Rider, batch: Batch, i: number, id: Buffer, row: Buffer | undefined): void {
     const key = batch.keys[i]!;
     const treeRow = batch.rows[i]!;
-    const room = rider.run.params.asker?.room();
+    const room = rider.run.params.asker?.waitForDrain();
     if (isPromise(room)) {
       this.#leave(rider, batch, i, room);
       return;

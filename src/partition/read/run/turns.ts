@@ -45,7 +45,7 @@ function nextTurn(asker: Asker): Promise<void> {
 
 /** Somebody who asks for one thing and can take whatever is found. */
 function alone(): Asker {
-  return { full: false, room: () => undefined };
+  return { full: false, waitForDrain: () => undefined };
 }
 
 /** The turns of one piece of long work; the first begins with it. */
@@ -91,8 +91,8 @@ function round(): void {
 function nextInLine(): (() => void) | undefined {
   for (const [asker, line] of lines) {
     lines.delete(asker);
-    // Each call of `room` is one more who waits for it.
-    const room = asker.full ? asker.room() : undefined;
+    // Each call of `waitForDrain` is one more who waits for it.
+    const room = asker.full ? asker.waitForDrain() : undefined;
     if (isPromise(room)) park(asker, line, room);
     else {
       const next = line.shift();

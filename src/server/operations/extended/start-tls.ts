@@ -4,11 +4,11 @@ import { ExtendedOid } from '../../../protocol/oids.js';
 import type { Context } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
-/** RFC 4511 §4.14. The handshake begins when the response has been sent. */
-export function startTls({ transport }: Context, request: ExtendedRequest): Outcome {
+/** StartTLS (RFC 4511 §4.14). The handshake begins after the response has been sent. */
+export function startTls({ transport, outstanding }: Context, request: ExtendedRequest): Outcome {
   if (request.value !== undefined) throw new LdapError('protocolError', 'StartTLS: the request has no value');
   if (transport.encrypted) throw new LdapError('operationsError', 'StartTLS: TLS is in place already');
-  if (transport.outstanding > 0) throw new LdapError('operationsError', 'StartTLS: other operations are outstanding');
+  if (outstanding.size > 0) throw new LdapError('operationsError', 'StartTLS: other operations are outstanding');
   transport.startTls();
   return { ...SUCCESS, oid: ExtendedOid.startTls };
 }
