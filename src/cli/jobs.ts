@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type Job, type JobRun, standardJobs } from '../jobs/index.js';
 import type { Partition } from '../partition/index.js';
-import { policyOf } from '../server/passwords/passwords.js';
+import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import { counted } from './exit.js';
 
@@ -35,7 +35,7 @@ function dropJob(
       const identity = as === undefined ? undefined : partition.schema.parseDn(as);
       const settings = {
         ...{ as: identity, mapping, validateFirst, maxBytes },
-        ...{ policy: policyOf(config), accounts: config.passwords },
+        ...{ policy: hashPolicyOf(config), accounts: config.passwords },
       };
       const drop = await DropFolder.open(folder, partition, { ...settings, lease: LEASE, poll: LEASE }, log);
       try {

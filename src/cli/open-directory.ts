@@ -7,7 +7,7 @@ import { initDirectory, Partition, parseNames, storedSource } from '../partition
 import { hashPassword } from '../password/index.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { AttributeDescription, Dn } from '../schema/schema-types.js';
-import { policyOf } from '../server/passwords/passwords.js';
+import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
 import { openLmdbStore } from '../store/lmdb/index.js';
@@ -161,7 +161,7 @@ export async function createDirectory(
   const schema = givenSchema(settings);
   // What is wrong with a DN is said before there is a folder.
   asked(() => parseNames({ suffixes, adminDn }, schema));
-  const stored = await hashPassword(await adminPassword(), policyOf(settings.config));
+  const stored = await hashPassword(await adminPassword(), hashPolicyOf(settings.config));
   const store = await openStore(settings.store, settings.config, { create: true });
   await closingOnFailure(store, async () => {
     if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);

@@ -15,7 +15,7 @@ import {
 import type { Schema } from '../schema/index.js';
 import { lockingValues } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
-import { refuseDear, refuseUnfit } from '../server/passwords/refusals.js';
+import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
 const MAX_KNOWN = 1000;
 /** Entries with foreign passwords that are named. */
@@ -180,9 +180,9 @@ export class ImportedPasswords {
   }
 
   #refuse(given: readonly Buffer[], dear: readonly Buffer[], beside: readonly Buffer[]): void {
-    for (const value of given) if (givenAs(value) !== 'clear') refuseUnfit(value, this.#policy);
+    for (const value of given) if (givenAs(value) !== 'clear') refuseUnusableHash(value, this.#policy);
     // Each of them does alone, and is too much beside the others.
-    if (dear.length > 0) refuseDear([...beside, ...given], this.#policy);
+    if (dear.length > 0) refuseCostly([...beside, ...given], this.#policy);
   }
 
   /** Undefined where the value is left out. */

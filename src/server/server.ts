@@ -91,10 +91,10 @@ export class RowanServer implements ConnectionOwner {
 
   /** Answers a sibling. */
   answer(question: Question): Answer {
-    const { statistics, passwords } = this.services;
+    const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
     const stored = Buffer.from(question.stored);
-    const upgraded = passwords.upgraded(Buffer.from(question.id), stored);
+    const upgraded = upgrades.currentOf(Buffer.from(question.id), stored);
     return { upgraded: upgraded === stored ? undefined : upgraded };
   }
 
@@ -172,7 +172,7 @@ export class RowanServer implements ConnectionOwner {
     clearTimeout(late);
     clearInterval(this.#sweeper);
     for (const receiver of this.#receivers) receiver.endHandshakes();
-    await this.services.passwords.settled();
+    await this.services.upgrades.settled();
   }
 }
 

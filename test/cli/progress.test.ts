@@ -6,7 +6,7 @@ import { openInput, RecordSource } from '../../src/cli/import/source.js';
 import { timeLeft } from '../../src/cli/progress.js';
 import { Partition, storedSource } from '../../src/partition/index.js';
 import { Schema } from '../../src/schema/index.js';
-import { policyOf } from '../../src/server/passwords/passwords.js';
+import { hashPolicyOf } from '../../src/server/passwords/hash-policy.js';
 import { makeConfig } from '../../src/server/settings/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { needs } from '../require.js';
@@ -66,7 +66,7 @@ describe('cli: the progress of an import', () => {
     const rejects = new RejectsFile(sandbox.path('rejects'), false);
     const source = new RecordSource(openInput(path).chunks, {});
     await new Importer(partition, source, rejects, undefined, {
-      policy: policyOf(makeConfig()),
+      policy: hashPolicyOf(makeConfig()),
       continue: false,
       resume: undefined,
       onProgress: (records, _phase, done) => told.push([records, done]),

@@ -231,7 +231,7 @@ describe('server: second factor', () => {
     const dn = personDn('p0');
     await enroll(one.partition, dn);
     expect(await bind(one, `secret-0${codeAt(-1)}`, dn)).to.equal(0);
-    await one.server.services.passwords.settled();
+    await one.server.services.upgrades.settled();
     const { attributes: stored } = await one.partition.read(testSchema().parseDn(dn));
     const [value] = stored.find(({ description }) => description === 'userPassword')!.values;
     expect(value!.toString()).to.match(/^\{ARGON2\}/);

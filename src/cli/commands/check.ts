@@ -12,7 +12,7 @@ import {
   policyCost,
   untriedOf,
 } from '../../password/index.js';
-import { policyOf } from '../../server/passwords/passwords.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { damagedPages, RESTORE, refuseDamagedPages } from '../damaged-pages.js';
 import { ExitCode, formatCount } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
@@ -108,7 +108,7 @@ function tellDamaged(findings: readonly string[]): number {
 function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = startProgress('check', 'rows');
-    const policy = policyOf(settings.config);
+    const policy = hashPolicyOf(settings.config);
     const judge = (where: string, stored: readonly Buffer[]) => printNotes(policy, where, stored);
     judge('of the administrator', [partition.settings.adminPassword]);
     const onProgress = (done: number, table?: string): void => {

@@ -3,7 +3,7 @@ import { csvSourceBy, DropFolder, type DropFolderSettings, type PassResult } fro
 import { dryRun } from '../../dropfolder/dry-run.js';
 import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
-import { policyOf } from '../../server/passwords/passwords.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CliError, counted } from '../exit.js';
 import { createLog } from '../log.js';
 import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
@@ -47,7 +47,7 @@ function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: Dro
   return {
     ...{ maxBytes, lease, poll, mapping, validateFirst },
     as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
-    policy: policyOf(config),
+    policy: hashPolicyOf(config),
     accounts: config.passwords,
   };
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
-import { policyOf } from '../../server/passwords/passwords.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { CliError, counted } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
@@ -145,7 +145,7 @@ export function addImport(program: Command): void {
       const settings = settingsOf(command);
       if (!flags.dryRun) checkRejectsPath(rejectsPath(file, flags), file);
       const input = openInput(file);
-      const policy = policyOf(settings.config);
+      const policy = hashPolicyOf(settings.config);
       const work = (directory: OpenDirectory) => importFile(directory, policy, input, file, flags);
       return withDirectory(settings, {}, (directory) => (flags.dryRun ? onTrial(directory, work) : work(directory)));
     });

@@ -4,8 +4,8 @@ import { generalizedTime } from '../../partition/model/csn.js';
 import { hashPassword } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { Credentials } from '../../server/passwords/credentials.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { keptWith } from '../../server/passwords/kept-attributes.js';
-import { policyOf } from '../../server/passwords/passwords.js';
 import type { Config } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
@@ -81,7 +81,7 @@ export function addPasswd(program: Command): void {
       return withDirectory(settings, {}, async (directory) => {
         const dn = askedDn(directory.schema, given ?? directory.partition.settings.adminDn);
         const password = await newPassword(options, dn.text);
-        const stored = await hashPassword(password, policyOf(settings.config));
+        const stored = await hashPassword(password, hashPolicyOf(settings.config));
         await setPassword(directory, dn, stored, settings.config.passwords);
         process.stdout.write(`password of ${dn.text} is set\n`);
         if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import type { Command } from 'commander';
 import { DEFAULT_PRESET } from '../../access/presets.js';
-import { policyOf } from '../../server/passwords/passwords.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CliError, UsageError } from '../exit.js';
 import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
@@ -19,7 +19,7 @@ async function loadSample(settings: Settings): Promise<number> {
   return withDirectory(settings, {}, async ({ partition }) => {
     const source = new RecordSource(openInput(SAMPLE).chunks, {});
     const rejects = new RejectsFile(`${settings.store}/sample.rejects`, false);
-    const policy = policyOf(settings.config);
+    const policy = hashPolicyOf(settings.config);
     const options = { policy, continue: false, resume: undefined, onProgress: () => undefined };
     const { loaded, stoppedAt } = await new Importer(partition, source, rejects, undefined, options).run();
     if (stoppedAt) throw new CliError(`the sample directory, line ${stoppedAt.line}: ${stoppedAt.reason}`);

@@ -1,5 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AddRequest } from '../../protocol/ldap-messages.js';
+import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { actorOf, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
@@ -11,8 +12,8 @@ export async function add(context: Context, request: AddRequest): Promise<Outcom
   if (request.attributes.length === 0)
     throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
   const dn = services.schema.parseDn(request.dn);
-  if (request.attributes.some((a) => services.passwords.holdsPasswords(a.type))) requireConfidential(context);
-  const attributes = await services.passwords.protect(request.attributes, [], sourceOf(context));
+  if (request.attributes.some((a) => isPasswordAttribute(services.schema, a.type))) requireConfidential(context);
+  const attributes = await services.hashing.hashAttributes(request.attributes, [], sourceOf(context));
   await services.partition.add(dn, attributes, actorOf(context), { manageDsaIT: controls.manageDsaIT });
   return SUCCESS;
 }

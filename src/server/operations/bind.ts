@@ -67,7 +67,7 @@ function bindWithoutPassword(name: string): Outcome {
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.passwords.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
+    chain(services.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
       if (!matched) return refused(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return telling(context, SUCCESS, {});
@@ -214,7 +214,7 @@ function verifyPassword(
   locked: boolean,
 ): Maybe<Proof | undefined> {
   const state = stateOf(found?.id ?? NOBODY, own.version);
-  const { verifier } = context.services.passwords;
+  const { verifier } = context.services;
   const verifying = verifier.verify(state, locked ? [] : own.passwords, password, new BindSource(context, dn));
   return chain(verifying, (matched) => matched && { matched });
 }
@@ -254,6 +254,6 @@ function bound(
   const identity = userOf(id, name, generation, own, application?.value, expires);
   context.session.identity = identity;
   const clear = steps ? passwordAndCode(password)!.password : password;
-  if (!application) context.services.passwords.considerUpgrade(name, id, matched, clear, own.passwords);
+  if (!application) context.services.upgrades.consider(name, id, matched, clear, own.passwords);
   return telling(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
 }

@@ -1,8 +1,10 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { StateAttribute } from '../../partition/model/account-state.js';
 import type { Viewer } from '../../partition/model/viewer.js';
+import { Matches } from '../../password/index.js';
 import type { CompareRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { requestRights, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { isRight } from '../request/password-change.js';
@@ -64,14 +66,14 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const { rights } = requestRights(context) ?? {};
   const found = await services.partition.findVisible(dn, viewerOf(context));
   const description = services.schema.requireAsked(request.attribute);
-  if (!services.passwords.holdsPasswords(request.attribute))
+  if (!isPasswordAttribute(services.schema, request.attribute))
     throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
   if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
   const own = services.credentials.ofRow(found.row);
   const { passwords } = own;
   await requireHeld(services, session, asked, { id: found.node.id, own });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matches = services.passwords.matches(sourceOf(context));
+  const matches = new Matches(services.hashing.policy, sourceOf(context));
   const right = await isRight(context, found.node.id, own, () => matches.find(request.value, passwords));
   return right ? COMPARE_TRUE : COMPARE_FALSE;
 }

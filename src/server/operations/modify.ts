@@ -1,11 +1,14 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
-import { clearText, givenAs } from '../../password/index.js';
+import { clearText, givenAs, Matches } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { isCredential } from '../passwords/credentials.js';
+import { credentialsAfter, isCredential } from '../passwords/credentials.js';
+import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
 import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';
+import { isPasswordAttribute } from '../passwords/password-hashing.js';
+import { refuseCostlier } from '../passwords/refusals.js';
 import { actorOf, isOwn, requireConfidential, requireKind, sourceOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { isRight, passwordChanges } from '../request/password-change.js';
@@ -18,7 +21,7 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   const { services, controls } = context;
   requireKind(context, 'modify');
   const dn = services.schema.parseDn(request.dn);
-  if (request.changes.some((c) => services.passwords.holdsPasswords(c.attribute.type))) {
+  if (request.changes.some((c) => isPasswordAttribute(services.schema, c.attribute.type))) {
     requireConfidential(context);
     return tellingPolicy(context, async () => {
       requireOwnPassword(context.session.identity);
@@ -65,7 +68,7 @@ function inTheClear(value: Buffer): Buffer | undefined {
 }
 
 function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
-  return changes.every((change) => services.passwords.holdsPasswords(change.attribute.type));
+  return changes.every((change) => isPasswordAttribute(services.schema, change.attribute.type));
 }
 
 /**
@@ -78,14 +81,14 @@ function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boo
  */
 async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
   const { services, session, controls } = context;
-  const { partition, passwords, credentials } = services;
+  const { partition, schema, hashing, credentials } = services;
   const asked = session.identity;
   const actor = actorOf(context);
   await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
-  const beside = found ? credentials.ofRow(found.row).passwords : [];
-  const hashed = await passwords.protectChanges(request.changes, beside, sourceOf(context));
-  const matches = passwords.matches(sourceOf(context));
+  const siblings = found ? credentials.ofRow(found.row).passwords : [];
+  const hashed = await hashing.hashChanges(request.changes, siblings, sourceOf(context));
+  const matches = new Matches(hashing.policy, sourceOf(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !isOnlyPasswords(context, request),
@@ -98,8 +101,9 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       const own = credentials.ofRow(row);
       const { passwords: stored, version } = own;
       await requireHeld(services, session, asked, { id, own });
-      const changes = await passwords.resolveDeleted(hashed, stored, matches);
-      passwords.refuseDearer(stored, changes);
+      const changes = await resolveDeletedPasswords(schema, hashed, stored, matches);
+      const after = credentialsAfter(schema, stored, changes);
+      refuseCostlier(stored, after, hashing.policy);
       const old = deletedBy(context, changes);
       const requireOld = async () => {
         if (!(await isRight(context, id, own, () => old.every((value) => isAmong(stored, value)))))
@@ -107,7 +111,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       };
       const all = wanted && { ...wanted, requireOld: old.length > 0 ? requireOld : undefined };
       const made = all ? await passwordChanges(context, target, dn.text, own, all, changes, matches) : changes;
-      if (isOwn(session.identity, id)) willStore(passwords.credentialsAfter(stored, changes), version + 1n);
+      if (isOwn(session.identity, id)) willStore(after, version + 1n);
       return made;
     };
     return partition.modify(dn, changesOf, actor, options);

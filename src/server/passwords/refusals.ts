@@ -11,18 +11,18 @@ import {
   type PasswordPolicy,
 } from '../../password/index.js';
 
-export function refuseMany(values: number): void {
+export function refuseTooMany(values: number): void {
   if (values > MAX_PASSWORDS)
     throw new LdapError('constraintViolation', `${values} passwords are given; an entry has ${MAX_PASSWORDS} at most`);
 }
 
-export function refuseTwice({ type, values }: PartialAttribute): void {
+export function refuseDuplicates({ type, values }: PartialAttribute): void {
   if (values.some((value, i) => values.findIndex((other) => other.equals(value)) < i))
     throw new LdapError('attributeOrValueExists', `attribute '${type}' is given the same value twice`);
 }
 
-/** Hashed values that cost too much or are too long are not stored: nobody could bind with them. */
-export function refuseUnfit(value: Buffer, policy: PasswordPolicy): void {
+/** Refuses a hash that is too long or costs too much to verify: no bind could use the hash. */
+export function refuseUnusableHash(value: Buffer, policy: PasswordPolicy): void {
   if (value.length > MAX_STORED_BYTES)
     throw new LdapError(
       'constraintViolation',
@@ -36,13 +36,18 @@ export function refuseUnfit(value: Buffer, policy: PasswordPolicy): void {
   );
 }
 
-/** Hashes of one entry that cost too much together are not stored: not all of them would be tried. */
-export function refuseDear(together: readonly Buffer[], policy: PasswordPolicy): void {
-  const cost = costTogether(together, policy);
+/** Refuses hashes of one entry that cost too much together: a bind would not try all of them. */
+export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy): void {
+  const cost = costTogether(hashes, policy);
   if (cost <= mostTogether(policy)) return;
   const times = Math.ceil(cost / ONE_COST);
   throw new LdapError(
     'constraintViolation',
     `verifying these password hashes costs ${times} times what a hash should (see passwords.maxCost); give the passwords themselves, or fewer`,
   );
+}
+
+/** Refuses a change from the hashes `stored` to the hashes `after` that makes hashes which cost too much cost even more. */
+export function refuseCostlier(stored: readonly Buffer[], after: readonly Buffer[], policy: PasswordPolicy): void {
+  if (costTogether(after, policy) > costTogether(stored, policy)) refuseCostly(after, policy);
 }

@@ -1,7 +1,7 @@
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { KeptChanges, Target } from '../../partition/model/directory-types.js';
 import type { Matches } from '../../password/index.js';
-import type { RowCredentials } from '../passwords/credentials.js';
+import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { keptWith } from '../passwords/kept-attributes.js';
 import { Login } from '../passwords/login.js';
 import { refuseByPolicy } from '../passwords/password-rules.js';
@@ -34,14 +34,14 @@ export async function passwordChanges(
   matches: Matches,
 ): Promise<KeptChanges> {
   const { services, session } = context;
-  const { policies, credentials, passwords, quality } = services;
+  const { policies, credentials, schema, quality } = services;
   const { identity } = session;
   const isTheirs = isOwn(identity, target.id);
   if (!isTheirs) requireNoReset(identity);
   const found = policies.of(target.id, own);
   const policy = isPromise(found) ? await found : found;
   const { given, requireOld, saysReset } = asked;
-  const after = passwords.credentialsAfter(own.passwords, changes);
+  const after = credentialsAfter(schema, own.passwords, changes);
   const keepsOld = own.passwords.some((value) => after.some((other) => other.equals(value)));
   if (policy && identity.kind !== 'admin') {
     const change = { isOwn: isTheirs, given, requireOld, keepsOld, names: credentials.namesIn(target.row), dn };

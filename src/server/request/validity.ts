@@ -112,7 +112,7 @@ function isComing(session: Session, stored: readonly Buffer[]): boolean {
  * them.
  */
 async function replaced(
-  { passwords, siblings }: Services,
+  { upgrades, siblings }: Services,
   { id, passwords: known }: UserIdentity,
   present: readonly Buffer[],
 ): Promise<readonly Buffer[]> {
@@ -121,7 +121,7 @@ async function replaced(
   return Promise.all(
     known.map(async (stored) => {
       if (among(stored)) return stored;
-      const own = passwords.upgraded(id, stored);
+      const own = upgrades.currentOf(id, stored);
       if (!siblings || siblings.alone || among(own)) return own;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
       const theirs = answers.map(({ upgraded }) => among(upgraded)).find((value) => value !== undefined);

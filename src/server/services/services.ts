@@ -1,12 +1,15 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Access, Actor } from '../../partition/model/directory-types.js';
+import type { PasswordVerifier } from '../../password/index.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';
 import { Selections } from '../entry/selection.js';
+import { createBindVerifier } from '../passwords/bind-verifier.js';
 import { Credentials } from '../passwords/credentials.js';
-import { Passwords } from '../passwords/passwords.js';
+import { HashUpgrades } from '../passwords/hash-upgrades.js';
+import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
 import { Quality } from '../passwords/quality.js';
 import { SecondFactor } from '../passwords/second-factor.js';
@@ -78,7 +81,9 @@ export interface Services {
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
   readonly credentials: Credentials;
-  readonly passwords: Passwords;
+  readonly verifier: PasswordVerifier;
+  readonly hashing: PasswordHashing;
+  readonly upgrades: HashUpgrades;
   readonly policies: Policies;
   readonly quality: Quality;
   readonly secondFactor: SecondFactor;
@@ -104,6 +109,7 @@ export function createServices(
   const statistics = new Statistics(siblings?.worker);
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
+  const hashing = new PasswordHashing(schema, config, log);
   return {
     partition,
     schema,
@@ -117,7 +123,9 @@ export function createServices(
     selections: new Selections(schema, config.groups.memberOf === 'all'),
     encoder,
     credentials: new Credentials(encoder.table, config.passwords.shadow),
-    passwords: new Passwords(partition, config, log),
+    verifier: createBindVerifier(config, log),
+    hashing,
+    upgrades: new HashUpgrades(partition, hashing, config.passwords.upgradeAtBind, log),
     policies: new Policies(partition, config.passwords.policy, access, log),
     quality: new Quality(config, log),
     secondFactor: new SecondFactor(config.passwords.totpKey, log),

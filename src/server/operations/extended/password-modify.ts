@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Target } from '../../../partition/index.js';
+import { Matches } from '../../../password/index.js';
 import {
   decodePasswordModify,
   encodeGeneratedPassword,
@@ -42,12 +43,12 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
 
 async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session } = context;
-  const { partition, passwords } = services;
+  const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
-  const matches = passwords.matches(sourceOf(context));
+  const matches = new Matches(hashing.policy, sourceOf(context));
   if (asked.oldPassword && !(await matches.find(asked.oldPassword, [await partition.adminPassword()])))
     throw wrongOld();
-  const stored = await passwords.hash(clear, [], sourceOf(context));
+  const stored = await hashing.hash(clear, [], sourceOf(context));
   await session.inTurn(() =>
     keepingBind(session, async (willStore) => {
       const { identity } = session;
@@ -64,15 +65,15 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
  */
 async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session, controls } = context;
-  const { partition, passwords, credentials } = services;
+  const { partition, hashing, credentials } = services;
   const identity = session.identity;
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await partition.requireAllowed(dn, [anyPassword], actor, controls);
-  const value = await passwords.hash(clear, [], sourceOf(context));
+  const value = await hashing.hash(clear, [], sourceOf(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...KEPT_WITH_PASSWORDS] };
-  const matches = passwords.matches(sourceOf(context));
+  const matches = new Matches(hashing.policy, sourceOf(context));
   await keepingBind(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;

@@ -1,0 +1,26 @@
+import type { Logger } from 'pino';
+import { BoundedMap } from '../../cache/bounded-map.js';
+import { CredentialCache, PasswordVerifier } from '../../password/index.js';
+import type { Config } from '../settings/index.js';
+import { hashPolicyOf } from './hash-policy.js';
+
+const MAX_WARNED_STATES = 1000;
+
+/**
+ * Returns the verifier of binds. It logs one warning for each state of an entry of which a bind skips passwords that
+ * cost too much. The warning contains neither the passwords nor the name of the entry.
+ */
+export function createBindVerifier(config: Config, log: Logger): PasswordVerifier {
+  const { enabled, seconds, entries } = config.credentialCache;
+  const cache = enabled ? new CredentialCache({ seconds, entries }) : undefined;
+  const warned = new BoundedMap<string, true>(MAX_WARNED_STATES, 'oldest');
+  return new PasswordVerifier(hashPolicyOf(config), cache, (state) => {
+    const key = state.toString('latin1');
+    if (warned.get(key)) return;
+    warned.set(key, true);
+    log.warn(
+      { entry: state.toString('hex', 0, 16) },
+      'a bind left out passwords of its entry that cost too much (passwords.maxCost); rowan check names them',
+    );
+  });
+}

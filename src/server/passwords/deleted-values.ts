@@ -1,0 +1,33 @@
+import type { Modification } from '../../ldap/ldap-types.js';
+import { clearText, isHashed, type Matches } from '../../password/index.js';
+import type { Schema } from '../../schema/index.js';
+import { isPasswordAttribute } from './password-hashing.js';
+
+/**
+ * Returns the changes with each clear password that they delete replaced by the stored value that the clear password
+ * verifies against. `stored`: the credentials of the entry.
+ */
+export async function resolveDeletedPasswords(
+  schema: Schema,
+  changes: readonly Modification[],
+  stored: readonly Buffer[],
+  matches: Matches,
+): Promise<Modification[]> {
+  const resolved: Modification[] = [];
+  for (const change of changes) {
+    const { operation, attribute } = change;
+    if (operation !== 'delete' || !isPasswordAttribute(schema, attribute.type)) resolved.push(change);
+    else {
+      const values: Buffer[] = [];
+      for (const value of attribute.values) values.push(await storedValue(value, stored, matches));
+      resolved.push({ operation, attribute: { type: attribute.type, values } });
+    }
+  }
+  return resolved;
+}
+
+/** Returns the stored value equal to `sent` or verified by it as a clear password, and `sent` when there is none. */
+async function storedValue(sent: Buffer, stored: readonly Buffer[], matches: Matches): Promise<Buffer> {
+  if (stored.some((value) => value.equals(sent)) || isHashed(sent)) return sent;
+  return (await matches.find(clearText(sent), stored)) ?? sent;
+}
