@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { Scheduler } from '../jobs/index.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
-import { tellOutages } from '../server/services/outages.js';
+import { logOutages } from '../server/services/outages.js';
 import type { Config } from '../server/settings/index.js';
 import { StoreError } from '../store/store-error.js';
 import { jobsOf } from './jobs.js';
@@ -33,7 +33,7 @@ export class Maintenance {
       done: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
       failed: (job, error) => this.#tell(job, error, 'a job failed'),
     });
-    tellOutages(partition, log);
+    logOutages(partition, log);
   }
 
   start(): void {

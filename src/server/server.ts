@@ -129,7 +129,7 @@ export class RowanServer implements ConnectionOwner {
 
   #sweep(): void {
     const now = performance.now();
-    for (const connection of this.#connections) connection.sweep(now);
+    for (const connection of this.#connections) connection.checkDeadlines(now);
   }
 
   #accept(socket: Socket): void {

@@ -46,12 +46,12 @@ describe('server: memory for requests', () => {
   async function mostUsed(work: () => Promise<unknown>): Promise<number> {
     const { requestBudget } = running!.server;
     let most = 0;
-    const { take, claim } = Budget.prototype;
+    const { reserve, claim } = Budget.prototype;
     const seen = <T>(result: T): T => {
       most = Math.max(most, requestBudget.used);
       return result;
     };
-    requestBudget.take = (...args) => seen(take.apply(requestBudget, args));
+    requestBudget.reserve = (...args) => seen(reserve.apply(requestBudget, args));
     requestBudget.claim = (...args) => seen(claim.apply(requestBudget, args));
     await work();
     return most;
@@ -157,20 +157,20 @@ describe('server: memory for requests', () => {
   it('a budget: claims in turn, shares, small amounts beside them', () => {
     const woken: string[] = [];
     const budget = new Budget(100);
-    const claimant = (name: string) => ({ ready: true, wake: () => void woken.push(name) });
+    const claimant = (name: string) => ({ isReady: true, wake: () => void woken.push(name) });
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
     expect(budget.claim(a!, 'ann', 50)).to.equal(true);
     expect(budget.claim(b!, 'ann', 10), 'over her share').to.equal(false);
     expect(budget.claim(c!, 'bob', 40), 'over three quarters').to.equal(false);
     expect(budget.claim(d!, 'bob', 5), 'behind c').to.equal(false);
-    budget.take(60);
+    budget.reserve(60);
     expect(budget.free).to.equal(-10);
-    budget.give(60);
-    budget.giveBack('ann', 50);
+    budget.release(60);
+    budget.releaseClaim('ann', 50);
     return new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
       expect(woken).to.deep.equal(['b']);
       expect(budget.claim(b!, 'ann', 10)).to.equal(true);
-      budget.forget(c!);
+      budget.cancelClaim(c!);
       expect(budget.claim(d!, 'bob', 5)).to.equal(true);
       expect(budget.used).to.equal(15);
     });
@@ -179,28 +179,28 @@ describe('server: memory for requests', () => {
   it('a budget: who is not ready is passed over, and keeps his place', async () => {
     const woken: string[] = [];
     const budget = new Budget(100);
-    const claimant = (name: string) => ({ ready: true, wake: () => void woken.push(name) });
+    const claimant = (name: string) => ({ isReady: true, wake: () => void woken.push(name) });
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
     const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     expect(budget.claim(a!, 'ann', 50)).to.equal(true);
     expect(budget.claim(b!, 'bob', 30)).to.equal(false);
     expect(budget.claim(c!, 'carol', 30)).to.equal(false);
-    b!.ready = false;
-    budget.giveBack('ann', 50);
+    b!.isReady = false;
+    budget.releaseClaim('ann', 50);
     await turn();
     expect(woken).to.deep.equal(['c']);
     expect(budget.claim(c!, 'carol', 30)).to.equal(true);
     expect(budget.claim(a!, 'ann', 40), 'nobody who is ready is before it').to.equal(true);
     expect(budget.claim(d!, 'dora', 30)).to.equal(false);
-    b!.ready = true;
-    budget.giveBack('ann', 40);
+    b!.isReady = true;
+    budget.releaseClaim('ann', 40);
     await turn();
     expect(woken).to.deep.equal(['c', 'b']);
-    b!.ready = false;
-    budget.pass(b!);
+    b!.isReady = false;
+    budget.passOn(b!);
     await turn();
     expect(woken, 'where it has been woken, too').to.deep.equal(['c', 'b', 'd']);
-    b!.ready = true;
+    b!.isReady = true;
     expect(budget.claim(b!, 'bob', 30), 'it came before d').to.equal(true);
   });
 

@@ -156,7 +156,7 @@ describe('server: what goes out', () => {
       expect(many, 'many at once').to.equal(true);
       for (const { far } of peers) far.resume();
       for (const peer of peers) {
-        await peer.output.drained();
+        await peer.output.waitUntilSent();
         while (peer.read < peer.written && !peer.near.destroyed && !peer.far.destroyed) await new Promise(setImmediate);
         expect(peer.wrong, `peer ${peer.whose}`).to.equal(-1);
       }
@@ -200,7 +200,7 @@ describe('server: what goes out', () => {
     held.flush();
     for (let turn = 0; turn < 20; turn++) {
       for (const output of outputs) output.writer.raw(STREAM.subarray(0, 1000));
-      for (const output of outputs) await output.drained();
+      for (const output of outputs) await output.waitUntilSent();
       expect(slabsWereMany(), `turn ${turn}`).to.equal(false);
     }
     for (const sockets of peers) for (const socket of sockets) socket.destroy();

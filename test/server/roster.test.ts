@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { Roster, type Seated } from '../../src/server/listen/roster.js';
+import { Roster, type RosterMember } from '../../src/server/listen/roster.js';
 import { seeded } from '../protocol/random.js';
 
-interface Member extends Seated {
+interface Member extends RosterMember {
   readonly name: number;
 }
 
@@ -15,7 +15,7 @@ describe('server: the roster of those who are there', () => {
       const roster = new Roster<Member>();
       const there = new Map<number, Member>();
       for (let name = 0; name < 2000; name++) {
-        const member = { name, seat: -1 };
+        const member = { name, rosterIndex: -1 };
         roster.add(member);
         there.set(name, member);
         while (there.size > 0 && random.chance(2)) {
@@ -31,7 +31,7 @@ describe('server: the roster of those who are there', () => {
 
   it('may change while it is gone through', () => {
     const roster = new Roster<Member>();
-    for (let name = 0; name < 10; name++) roster.add({ name, seat: -1 });
+    for (let name = 0; name < 10; name++) roster.add({ name, rosterIndex: -1 });
     const seen: number[] = [];
     for (const member of roster) {
       seen.push(member.name);
@@ -43,10 +43,10 @@ describe('server: the roster of those who are there', () => {
 
   it('is as it was when one goes that is not there', () => {
     const roster = new Roster<Member>();
-    const member = { name: 1, seat: -1 };
+    const member = { name: 1, rosterIndex: -1 };
     roster.add(member);
-    roster.delete({ name: 2, seat: 0 });
-    roster.delete({ name: 3, seat: -1 });
+    roster.delete({ name: 2, rosterIndex: 0 });
+    roster.delete({ name: 3, rosterIndex: -1 });
     expect(names(roster)).to.deep.equal([1]);
     roster.delete(member);
     roster.delete(member);

@@ -8,14 +8,14 @@ describe('server: rounds of requests', () => {
     const rounds = new Rounds();
     const begun: string[] = [];
     const sender = (name: string, turns: number) => ({
-      begin(): void {
+      beginRequests(): void {
         begun.push(name);
-        if (--turns > 0) rounds.wait(this, 3);
+        if (--turns > 0) rounds.enqueue(this, 3);
       },
     });
     const all = ['a', 'b', 'c', 'd'].map((name) => sender(name, 3));
     expect(rounds.left).to.equal(4);
-    for (const one of all) rounds.wait(one, 1);
+    for (const one of all) rounds.enqueue(one, 1);
     expect(rounds.left, 'who comes now begins one request').to.equal(0);
     await round();
     expect(begun).to.deep.equal(['a', 'b']);

@@ -1,35 +1,34 @@
-/** Who asks for memory and may have to wait. */
+/** A connection that claims memory and may have to wait for it. */
 export interface Claimant {
-  /** Whether it would claim if it were woken: who has to wait for something else keeps nobody behind waiting. */
-  readonly ready: boolean;
-  /** There may be room now: it is to ask again. */
+  /** Whether the claimant would claim now if it were woken. A claimant that is not ready does not block others. */
+  readonly isReady: boolean;
+  /** Called when memory may be available: the claimant claims again. */
   wake(): void;
 }
 
 interface Claim {
-  /** On whose behalf. */
-  readonly who: string;
+  readonly identity: string;
   readonly bytes: number;
 }
 
-/** This part of a budget is there for claims; the rest is left for small amounts. */
-const CLAIMS = 3 / 4;
-/** Nobody claims more than this part, unless it is one claim. */
-const SHARE = 1 / 2;
+/** Fraction of a budget that is available to claims. The rest is left for small amounts. */
+const CLAIMABLE = 3 / 4;
+/** Fraction of a budget that one identity may claim. A single claim may be larger. */
+const CLAIMABLE_BY_IDENTITY = 1 / 2;
 
 /**
- * Memory that all connections of a server have together for requests. Small amounts are taken without asking; large
- * ones are claimed, and a claim that does not fit waits for its turn. One who has his share, or is not ready, does not
- * keep others waiting, and keeps his place.
+ * The memory that all connections of a server share for requests. Small amounts are reserved without a check. Large
+ * amounts are claimed, and a claim that does not fit waits in a queue. A waiting claim keeps its place, but does not
+ * block the queue while its identity is over its fraction or its claimant is not ready.
  */
 export class Budget {
   readonly #limit: number;
   #used = 0;
   #allClaimed = 0;
   readonly #claimed = new Map<string, number>();
-  /** In the order in which they came. */
-  readonly #waiting = new Map<Claimant, Claim>();
-  #waking = false;
+  /** Waiting claims, oldest first. */
+  readonly #queue = new Map<Claimant, Claim>();
+  #wakeScheduled = false;
 
   constructor(limit: number) {
     this.#limit = limit;
@@ -39,81 +38,80 @@ export class Budget {
     return this.#used;
   }
 
-  /** How many wait. */
+  /** Number of waiting claims. */
   get waiting(): number {
-    return this.#waiting.size;
+    return this.#queue.size;
   }
 
   get free(): number {
     return this.#limit - this.#used;
   }
 
-  take(bytes: number): void {
+  reserve(bytes: number): void {
     this.#used += bytes;
   }
 
-  give(bytes: number): void {
+  release(bytes: number): void {
     this.#used -= bytes;
   }
 
-  /** True when the bytes were taken; else the claimant waits, and is woken when it is to ask again. */
-  claim(claimant: Claimant, who: string, bytes: number): boolean {
-    const claim = { who, bytes };
-    const first = this.#first();
-    if ((first && first !== claimant) || this.#overShare(claim) || !this.#fits(claim)) {
-      this.#waiting.set(claimant, claim);
+  /** Returns true when the bytes were claimed. Otherwise the claim waits, and the claimant is woken to claim again. */
+  claim(claimant: Claimant, identity: string, bytes: number): boolean {
+    const claim = { identity, bytes };
+    const next = this.#nextClaimant();
+    if ((next && next !== claimant) || this.#exceedsIdentityLimit(claim) || !this.#fits(claim)) {
+      this.#queue.set(claimant, claim);
       return false;
     }
-    this.#waiting.delete(claimant);
+    this.#queue.delete(claimant);
     this.#used += bytes;
     this.#allClaimed += bytes;
-    this.#claimed.set(who, (this.#claimed.get(who) ?? 0) + bytes);
+    this.#claimed.set(identity, (this.#claimed.get(identity) ?? 0) + bytes);
     this.#wakeNext();
     return true;
   }
 
-  /** Gives back what was claimed. */
-  giveBack(who: string, bytes: number): void {
-    const left = (this.#claimed.get(who) ?? 0) - bytes;
-    if (left > 0) this.#claimed.set(who, left);
-    else this.#claimed.delete(who);
+  releaseClaim(identity: string, bytes: number): void {
+    const left = (this.#claimed.get(identity) ?? 0) - bytes;
+    if (left > 0) this.#claimed.set(identity, left);
+    else this.#claimed.delete(identity);
     this.#allClaimed -= bytes;
     this.#used -= bytes;
     this.#wakeNext();
   }
 
-  /** It waits no longer. */
-  forget(claimant: Claimant): void {
-    if (this.#waiting.delete(claimant)) this.#wakeNext();
+  /** Removes the waiting claim of a claimant. */
+  cancelClaim(claimant: Claimant): void {
+    if (this.#queue.delete(claimant)) this.#wakeNext();
   }
 
-  /** It may have been woken and was not ready: its turn is that of the next. */
-  pass(claimant: Claimant): void {
-    if (this.#waiting.has(claimant)) this.#wakeNext();
+  /** Wakes the next claimant, because `claimant` may have been woken while it was not ready. */
+  passOn(claimant: Claimant): void {
+    if (this.#queue.has(claimant)) this.#wakeNext();
   }
 
-  #overShare({ who, bytes }: Claim): boolean {
-    const claimed = this.#claimed.get(who) ?? 0;
-    return claimed > 0 && claimed + bytes > this.#limit * SHARE;
+  #exceedsIdentityLimit({ identity, bytes }: Claim): boolean {
+    const claimed = this.#claimed.get(identity) ?? 0;
+    return claimed > 0 && claimed + bytes > this.#limit * CLAIMABLE_BY_IDENTITY;
   }
 
   #fits({ bytes }: Claim): boolean {
-    return this.#allClaimed === 0 || this.#allClaimed + bytes <= this.#limit * CLAIMS;
+    return this.#allClaimed === 0 || this.#allClaimed + bytes <= this.#limit * CLAIMABLE;
   }
 
-  /** Whose turn it is. */
-  #first(): Claimant | undefined {
-    for (const [claimant, claim] of this.#waiting) if (!this.#overShare(claim) && claimant.ready) return claimant;
+  #nextClaimant(): Claimant | undefined {
+    for (const [claimant, claim] of this.#queue)
+      if (!this.#exceedsIdentityLimit(claim) && claimant.isReady) return claimant;
     return undefined;
   }
 
   #wakeNext(): void {
-    if (this.#waiting.size === 0 || this.#waking) return;
-    this.#waking = true;
+    if (this.#queue.size === 0 || this.#wakeScheduled) return;
+    this.#wakeScheduled = true;
     setImmediate(() => {
-      this.#waking = false;
-      const first = this.#first();
-      if (first && this.#fits(this.#waiting.get(first)!)) first.wake();
+      this.#wakeScheduled = false;
+      const next = this.#nextClaimant();
+      if (next && this.#fits(this.#queue.get(next)!)) next.wake();
     });
   }
 }

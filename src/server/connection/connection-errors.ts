@@ -4,14 +4,14 @@ export function inUse(id: number): LdapError {
   return new LdapError('protocolError', `messageID ${id} is in use`);
 }
 
-/** What the session was bound with does not hold any more. */
+/** The bind of the session is no longer valid. */
 export class SessionEnded extends Error {
   constructor() {
     super('the entry that this connection is bound as was deleted or its password changed; bind again');
   }
 }
 
-/** Bytes have come that were not sent under TLS. */
+/** The client sent clear text after StartTLS. */
 export class PlainBytes extends Error {
   constructor() {
     super('StartTLS: nothing may be sent before the handshake');

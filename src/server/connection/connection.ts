@@ -14,7 +14,7 @@ import type { Budget } from './budget.js';
 import { PlainBytes } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
 import { failureOutcome } from './failure.js';
-import { type Arrived, Intake, type IntakeOwner } from './intake.js';
+import { Intake, type IntakeOwner, type ReceivedRequest } from './intake.js';
 import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { Requests, type RequestsOwner } from './requests.js';
@@ -22,29 +22,28 @@ import type { Rounds, Sender } from './rounds.js';
 import { acceptTls, isEncrypted, strengthOf } from './tls.js';
 import type { Unsent } from './unsent.js';
 
-/** What a connection needs of its server. */
+/** The server of a connection. */
 export interface ConnectionOwner {
   readonly services: Services;
-  /** For StartTLS; undefined when the server has no certificate. */
+  /** The TLS certificate for StartTLS; undefined when the server has none. */
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
-  /** For the requests of all connections. */
+  /** Memory for the requests of all connections. */
   readonly requestBudget: Budget;
-  /** Replies of all connections. */
+  /** Unsent bytes of all connections. */
   readonly unsent: Unsent;
-  /** Whose requests begin when. */
   readonly rounds: Rounds;
-  /** Called before anything that has just arrived is looked at. */
+  /** Called when bytes have arrived, before they are processed. */
   bytesArrived(): void;
   connectionClosed(connection: Connection): void;
 }
 
-/** Requests of one connection that are begun before others get their turn. */
-const TURN = 64;
+/** Requests that a connection may begin before other connections are served. */
+const MAX_BEGUN = 64;
 
 /**
- * What a client gets at a shutdown to take the last answers and close: bytes that it sent meanwhile would make the
- * system drop them.
+ * Time that a client has at a shutdown to receive the last responses and close its side. The system would drop these
+ * responses if the server closed the socket while bytes from the client were unread.
  */
 const LINGER_MS = 300;
 
@@ -53,13 +52,12 @@ const IGNORE = (): void => undefined;
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
 /**
- * One client, from its bytes to its end. Bytes become messages, and these begin as `Requests` in the order in which
- * they came, as far as answers have room. A bind or StartTLS begins when everything before it has ended, and what comes
- * after it waits (RFC 4511 §4.2.1, §4.14).
+ * A connection of a client. It decodes received bytes into requests and begins them in the order of arrival, while the
+ * output is not full. A bind or StartTLS begins when all earlier requests have ended, and later requests wait for it
+ * (RFC 4511 §4.2.1, §4.14).
  */
 export class Connection implements RequestsOwner, IntakeOwner, Sender {
-  /** Where its server keeps it. */
-  seat = -1;
+  rosterIndex = -1;
   readonly services: Services;
   readonly #owner: ConnectionOwner;
   readonly #requests: Requests;
@@ -67,21 +65,21 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #socket: Socket;
   readonly #intake: Intake;
   #state: State = 'open';
-  /** A request that has to wait until all others have ended. */
-  #waiting: Arrived | undefined;
+  /** A bind that waits until all earlier requests have ended. */
+  #waitingBind: ReceivedRequest | undefined;
   #paused = false;
-  /** It goes on when its replies have room. */
-  #awaitsRoom = false;
-  /** The rest of what has arrived is taken up in another turn. */
-  #turnScheduled = false;
-  #messages = 0;
-  readonly #since: Deadlines;
+  /** Whether the connection continues when the output is no longer full. */
+  #awaitsDrain = false;
+  /** Whether the remaining received bytes will be processed in a later round. */
+  #roundScheduled = false;
+  #requestCount = 0;
+  readonly #deadlines: Deadlines;
 
   constructor(socket: Socket, owner: ConnectionOwner) {
     this.#owner = owner;
     this.services = owner.services;
     const { limits } = this.services.config;
-    this.#since = new Deadlines(limits);
+    this.#deadlines = new Deadlines(limits);
     this.#intake = new Intake(this, owner.requestBudget, owner.decodeLimits);
     this.#socket = this.#listen(socket);
     this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsent);
@@ -108,8 +106,8 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     return networkOf(this.#socket.remoteAddress);
   }
 
-  /** Requests in flight, at most. */
-  get #mostInFlight(): number {
+  /** Most requests that may be in flight. */
+  get #maxInFlight(): number {
     return this.session.rights?.limits.inFlight || this.services.config.limits.requestsInFlight;
   }
 
@@ -125,7 +123,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     return this.#state === 'closing' || this.#state === 'closed';
   }
 
-  /** The socket may come paused, as one does that might have gone to another process. */
+  /** Starts reading. A socket that could have been passed to another process arrives paused. */
   #listen(accepted: Socket): Socket {
     const socket = startReading(accepted, this.#onData);
     socket.setNoDelay(true);
@@ -135,10 +133,10 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#since.active = performance.now();
+    this.#deadlines.lastActive = performance.now();
     this.#owner.bytesArrived();
     this.#intake.push(chunk);
-    if (!this.#turnScheduled) this.#process();
+    if (!this.#roundScheduled) this.#process();
   };
 
   readonly #onError = (error: NodeJS.ErrnoException): void => {
@@ -152,129 +150,132 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#output.close();
     this.#intake.close();
     this.#owner.connectionClosed(this);
-    // V8 may find late that a closed socket is garbage; what hangs on it shall not wait with it.
+    // V8 may collect a closed socket late. Without listeners the socket does not keep this connection in memory.
     this.#socket.removeAllListeners().on('error', IGNORE);
   };
 
-  /** It is its turn again. */
-  begin(): void {
+  /** Called by `Rounds`. */
+  beginRequests(): void {
     this.#process();
   }
 
-  /** Begins what has arrived, as far as it may. Everything answered on the way goes out with one write. */
+  /** Begins the received requests that may begin. Responses available at once are sent with one write. */
   #process(): void {
-    this.#turnScheduled = false;
+    this.#roundScheduled = false;
     const { rounds } = this.#owner;
     const began = performance.now();
-    Output.relieve(began);
+    Output.flushIfDue(began);
     for (let begun = 0; this.#mayBegin(); begun++) {
       const spent = begun === 0 ? 0 : performance.now() - began;
-      if (begun === TURN || spent > rounds.left) {
-        this.#turnScheduled = true;
-        rounds.wait(this, spent);
+      if (begun === MAX_BEGUN || spent > rounds.left) {
+        this.#roundScheduled = true;
+        rounds.enqueue(this, spent);
         break;
       }
-      const message = this.#waiting ?? this.#next();
+      const message = this.#waitingBind ?? this.#nextRequest();
       if (!message) break;
-      this.#waiting = this.#mustWait(message) ? message : undefined;
-      if (this.#waiting) break;
+      this.#waitingBind = this.#mustWait(message) ? message : undefined;
+      if (this.#waitingBind) break;
       this.#requests.begin(message);
-      if (this.#intake.taken > 0) this.#intake.release(this.takenBytes());
+      if (this.#intake.unassignedBytes > 0) this.#intake.release(this.takeRequestBytes());
     }
-    this.#steerReading();
+    this.#pauseOrResume();
   }
 
   #mayBegin(): boolean {
-    if (this.#state !== 'open' || this.#requests.binding || this.#since.handshake > 0) return false;
-    if (this.#requests.outstanding >= this.#mostInFlight || this.#output.full) return false;
-    return this.#waiting !== undefined || this.#intake.mayTake;
+    if (this.#state !== 'open' || this.#requests.isBinding || this.#deadlines.handshakeSince > 0) return false;
+    if (this.#requests.outstanding >= this.#maxInFlight || this.#output.full) return false;
+    return this.#waitingBind !== undefined || this.#intake.mayAccept;
   }
 
-  #mustWait(message: Arrived): boolean {
+  #mustWait(message: ReceivedRequest): boolean {
     return 'request' in message && message.request.op === 'bind' && this.#requests.outstanding > 0;
   }
 
   /**
-   * Reads from the socket only while what it brings may begin, or nothing has come: a client that closes is noticed
-   * while its requests wait.
+   * Pauses or resumes the socket. The socket is read while the next request may begin. It is also read while no part of
+   * a request has arrived, to notice that the client closes.
    */
-  #steerReading(): void {
+  #pauseOrResume(): void {
     const open = this.#state === 'open';
-    const may = this.#mayBegin();
-    if (!may) this.#intake.pass();
+    const mayBegin = this.#mayBegin();
+    if (!mayBegin) this.#intake.passOn();
     const stop =
       open &&
-      (this.#turnScheduled || this.#intake.waits || ((this.#waiting !== undefined || !may) && !this.#mayReadAhead()));
+      (this.#roundScheduled ||
+        this.#intake.isBlocked ||
+        ((this.#waitingBind !== undefined || !mayBegin) && !this.#mayReadAhead()));
     if (stop !== this.#paused && this.#state !== 'closed') {
       this.#paused = stop;
       if (stop) this.#socket.pause();
       else this.#socket.resume();
     }
-    if (open && !this.#awaitsRoom && this.#output.full) this.#awaitRoom();
-    if (stop || !this.#intake.begun) this.#since.partial = 0;
-    else if (this.#since.partial === 0) this.#since.partial = this.#since.active;
+    if (open && !this.#awaitsDrain && this.#output.full) this.#awaitDrain();
+    if (stop || !this.#intake.hasPartial) this.#deadlines.partialSince = 0;
+    else if (this.#deadlines.partialSince === 0) this.#deadlines.partialSince = this.#deadlines.lastActive;
   }
 
-  #awaitRoom(): void {
-    this.#awaitsRoom = true;
+  #awaitDrain(): void {
+    this.#awaitsDrain = true;
     void chain(this.#output.waitForDrain(), () => {
-      this.#awaitsRoom = false;
-      this.#goOn();
+      this.#awaitsDrain = false;
+      this.#continue();
     });
   }
 
   #mayReadAhead(): boolean {
-    return !this.#intake.begun && this.#intake.mayTake && !this.#output.full && this.#since.handshake === 0;
+    return (
+      !this.#intake.hasPartial && this.#intake.mayAccept && !this.#output.full && this.#deadlines.handshakeSince === 0
+    );
   }
 
-  #goOn(): void {
-    if ((this.#paused || this.#waiting !== undefined) && !this.#turnScheduled) this.#process();
+  #continue(): void {
+    if ((this.#paused || this.#waitingBind !== undefined) && !this.#roundScheduled) this.#process();
   }
 
-  /** The next message; undefined until more arrives or when the connection ends over it. */
-  #next(): Arrived | undefined {
+  /** Returns the next request; undefined when none has arrived completely or its error has ended the connection. */
+  #nextRequest(): ReceivedRequest | undefined {
     for (;;) {
       try {
         const message = this.#intake.next();
-        if (message) this.#came();
+        if (message) this.#noteRequest();
         return message;
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
-        this.refuse(error);
+        this.handleProtocolError(error);
         if (this.#state !== 'open') return undefined;
       }
     }
   }
 
-  /** A request has come. */
-  #came(): void {
-    this.#messages++;
-    this.#since.partial = 0;
-    this.#since.silent = 0;
+  #noteRequest(): void {
+    this.#requestCount++;
+    this.#deadlines.partialSince = 0;
+    this.#deadlines.openedAt = 0;
   }
 
-  refuseEarly(id: number, op: AnsweredRequest['op'], error: LdapError): void {
-    this.#came();
+  refuseUnread(id: number, op: AnsweredRequest['op'], error: LdapError): void {
+    this.#noteRequest();
     this.services.statistics.operations[op]++;
     this.#requests.fail(id, op, error);
   }
 
-  get ready(): boolean {
+  get isReady(): boolean {
     return this.#mayBegin();
   }
 
   wake(): void {
-    this.#goOn();
+    this.#continue();
   }
 
-  /** A message that cannot be decoded (RFC 4511 §4.1.1). A client that speaks another protocol gets no answer. */
-  refuse(error: ProtocolError): void {
+  /** Handles a message that cannot be decoded (RFC 4511 §4.1.1). A client of another protocol gets no response. */
+  handleProtocolError(error: ProtocolError): void {
     if (error.op === 'bind') this.session.beginBind();
     const op = error.op && responseOp(error.op);
     if (error.messageId !== undefined && op)
       this.#requests.answer(error.messageId, error.op!, failureOutcome(error, this.services));
     if (!error.fatal && op) return;
-    if (this.#messages === 0 && error.foreign) {
+    if (this.#requestCount === 0 && error.foreign) {
       this.services.log.info(
         { connection: this.session.connection, port: this.#socket.localPort },
         `connection refused: the client speaks ${error.foreign}`,
@@ -283,46 +284,46 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     } else this.disconnect('protocolError', error.message);
   }
 
-  takenBytes(): number {
-    const bytes = this.#intake.taken;
-    this.#intake.taken = 0;
+  takeRequestBytes(): number {
+    const bytes = this.#intake.unassignedBytes;
+    this.#intake.unassignedBytes = 0;
     return bytes;
   }
 
-  answered(): void {
-    this.#since.active = performance.now();
-    // Nothing else is answered before the handshake.
-    if (this.#since.handshake > 0) this.#encrypt().catch((error: Error) => this.#onError(error));
+  responseWritten(): void {
+    this.#deadlines.lastActive = performance.now();
+    // The response to StartTLS is the last one before the handshake.
+    if (this.#deadlines.handshakeSince > 0) this.#startHandshake().catch((error: Error) => this.#onError(error));
   }
 
-  ended(bytes: number): void {
+  requestEnded(bytes: number): void {
     this.#intake.release(bytes);
-    if (this.#state === 'draining') this.#drained();
-    else this.#goOn();
+    if (this.#state === 'draining') this.#disconnectWhenIdle();
+    else this.#continue();
   }
 
   startTls(): void {
     if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
-    if (this.#intake.begun) throw new PlainBytes();
-    this.#since.handshake = performance.now();
+    if (this.#intake.hasPartial) throw new PlainBytes();
+    this.#deadlines.handshakeSince = performance.now();
   }
 
   /**
-   * The response has been written. What the plain socket brings before it has left was not sent under TLS: the
-   * connection ends.
+   * Starts TLS after the response to StartTLS was written. Bytes received on the plain socket before the response was
+   * sent end the connection, because they were not sent under TLS.
    */
-  async #encrypt(): Promise<void> {
-    await this.#output.drained();
+  async #startHandshake(): Promise<void> {
+    await this.#output.waitUntilSent();
     if (this.#state !== 'open') return;
     const plain = this.#socket;
-    if (plain.readableLength > 0 || this.#intake.begun)
+    if (plain.readableLength > 0 || this.#intake.hasPartial)
       return this.disconnect('protocolError', new PlainBytes().message);
     plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
     const socket = acceptTls(plain, this.#owner.secureContext!);
     this.#output.moveTo(socket);
-    this.#intake.beginAnew();
+    this.#intake.restart();
     socket.once('secure', () => {
-      this.#since.handshake = 0;
+      this.#deadlines.handshakeSince = 0;
       this.#process();
     });
     this.#paused = false;
@@ -330,9 +331,9 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   /**
-   * The server shuts down: lets operations end, then tells the client. An idle client is told nothing, as libraries
-   * take the end of an idle connection for a reason to connect again, and a Notice of Disconnection for the answer to
-   * the next request.
+   * Shuts the connection down: lets operations end, then sends a Notice of Disconnection. An idle client gets no
+   * notice, because libraries connect again after a plain close, but take the notice for the response to the next
+   * request.
    */
   drain(): void {
     if (this.#state !== 'open') return;
@@ -340,36 +341,34 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     if (this.#requests.outstanding === 0) this.#close();
   }
 
-  #drained(): void {
+  #disconnectWhenIdle(): void {
     if (this.#requests.outstanding === 0) this.disconnect('unavailable', 'the server is shutting down');
   }
 
-  /** Sends a Notice of Disconnection (RFC 4511 §4.4.1) and ends the connection. */
+  /** Sends a Notice of Disconnection (RFC 4511 §4.4.1) and closes the connection. */
   disconnect(result: ResultName, message: string): void {
     if (this.isClosing) return;
     writeDisconnection(this.#output.writer, ResultCode[result], message);
     this.#close();
   }
 
-  /**
-   * The client waits for nothing more. Without TLS, which says goodbye, there is no need to wait for its side to close.
-   */
+  /** Ends the connection after an unbind. TLS ends with a closing message; a plain connection is destroyed at once. */
   unbind(): void {
     this.#output.flush();
     if (this.#output.unsent > 0 || this.encrypted) this.#close();
     else this.destroy();
   }
 
-  /** Ends the connection when what was written has gone. At a shutdown the client has `LINGER_MS` to close its side. */
+  /** Closes the connection after everything was sent. At a shutdown the client has `LINGER_MS` to close its side. */
   #close(): void {
     if (this.isClosing) return;
-    const last = this.#state === 'draining';
+    const isShutdown = this.#state === 'draining';
     this.#state = 'closing';
-    this.#since.closing = performance.now();
+    this.#deadlines.closingSince = performance.now();
     this.#requests.abortAll();
-    void chain(this.#output.drained(), () => {
+    void chain(this.#output.waitUntilSent(), () => {
       this.#socket.end();
-      if (last) setTimeout(() => this.destroy(), LINGER_MS);
+      if (isShutdown) setTimeout(() => this.destroy(), LINGER_MS);
     });
   }
 
@@ -380,13 +379,13 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#socket.destroy();
   }
 
-  /** Ends the connection when one of its times is up. */
-  sweep(now: number): void {
-    const expiry = this.#since.expired(now, this.#output.sentAt, this.#requests.outstanding > 0);
+  /** Ends the connection when a timeout has expired. */
+  checkDeadlines(now: number): void {
+    const expiry = this.#deadlines.expired(now, this.#output.sentAt, this.#requests.outstanding > 0);
     if (!expiry) return;
-    this.services.log.info({ connection: this.session.connection, reason: expiry.why }, 'connection ended');
-    if (expiry.end === 'told') this.disconnect('unavailable', expiry.why);
-    else if (expiry.end === 'closed') this.#close();
+    this.services.log.info({ connection: this.session.connection, reason: expiry.reason }, 'connection ended');
+    if (expiry.end === 'notify') this.disconnect('unavailable', expiry.reason);
+    else if (expiry.end === 'close') this.#close();
     else this.destroy();
   }
 }

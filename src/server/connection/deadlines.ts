@@ -1,51 +1,52 @@
 import type { Config } from '../settings/index.js';
 
 /**
- * Why a connection is to end, and how: cut off at once, closed in order, or after a Notice of Disconnection. A client
- * that waits for nothing gets no notice: libraries would give it to the next request, where after a plain end they
- * connect again.
+ * Why a connection ends, and how: destroyed at once, closed in order, or closed after a Notice of Disconnection. A
+ * client without an outstanding request gets no notice, because libraries would take the notice for the response to the
+ * next request. After a plain close they connect again.
  */
 export interface Expiry {
-  readonly end: 'cut' | 'closed' | 'told';
-  readonly why: string;
+  readonly end: 'destroy' | 'close' | 'notify';
+  readonly reason: string;
 }
 
-/** A connection that was said goodbye to and does not go. */
+/** Time that a client has to close its side after the server closed. */
 const CLOSING_SECONDS = 5;
 
 /**
- * What a connection is waiting for and since when, as `performance.now()`; 0: for nothing. There are no timers: the
- * server asks every connection every so often.
+ * Start times of the phases in which a connection may time out, as `performance.now()`; 0: not in that phase. There are
+ * no timers: the server checks every connection periodically.
  */
 export class Deadlines {
   readonly #limits: Config['limits'];
-  /** Last sign of life. */
-  active = performance.now();
-  /** It was opened; 0 once a request has come. */
-  silent = this.active;
-  /** The first bytes of a message came. */
-  partial = 0;
-  /** A TLS handshake began. */
-  handshake = 0;
-  /** The connection was to be closed. */
-  closing = 0;
+  /** Time of the last received bytes or sent response. */
+  lastActive = performance.now();
+  /** When the connection was opened; 0 after the first request. */
+  openedAt = this.lastActive;
+  /** When the first bytes of an incomplete message came. */
+  partialSince = 0;
+  /** When the TLS handshake began. */
+  handshakeSince = 0;
+  /** When the server closed its side. */
+  closingSince = 0;
 
   constructor(limits: Config['limits']) {
     this.#limits = limits;
   }
 
   /**
-   * `sent`: when the client was last given bytes that it has not taken, or 0; `working`: operations are outstanding.
+   * Returns the timeout that has expired. `sentAt`: when the bytes in the socket were written, 0 when there are none;
+   * `hasOutstanding`: whether operations are outstanding.
    */
-  expired(now: number, sent: number, working: boolean): Expiry | undefined {
+  expired(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
     const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;
-    if (over(this.handshake, bindSeconds)) return { end: 'cut', why: 'the TLS handshake was not finished' };
-    if (over(sent, slowReaderSeconds)) return { end: 'cut', why: 'the client does not read' };
-    if (over(this.closing, CLOSING_SECONDS)) return { end: 'cut', why: 'the client did not close' };
-    if (over(this.silent, bindSeconds)) return { end: 'closed', why: 'no request came' };
-    if (over(this.partial, bindSeconds)) return { end: 'told', why: 'a message was begun and not finished' };
-    if (!working && over(this.active, idleSeconds)) return { end: 'closed', why: 'idle for too long' };
+    if (over(this.handshakeSince, bindSeconds)) return { end: 'destroy', reason: 'the TLS handshake was not finished' };
+    if (over(sentAt, slowReaderSeconds)) return { end: 'destroy', reason: 'the client does not read' };
+    if (over(this.closingSince, CLOSING_SECONDS)) return { end: 'destroy', reason: 'the client did not close' };
+    if (over(this.openedAt, bindSeconds)) return { end: 'close', reason: 'no request came' };
+    if (over(this.partialSince, bindSeconds)) return { end: 'notify', reason: 'a message was begun and not finished' };
+    if (!hasOutstanding && over(this.lastActive, idleSeconds)) return { end: 'close', reason: 'idle for too long' };
     return undefined;
   }
 }

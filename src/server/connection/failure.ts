@@ -8,9 +8,10 @@ import { type Outcome, outcome, outcomeOf } from '../words/outcome.js';
 type FailureServices = Pick<Services, 'log' | 'partition' | 'config'>;
 
 /**
- * What the client is told of an operation that threw. An LdapError speaks for itself; anything else is a fault of ours:
- * it is logged with its stack under an incident id, and the client learns the id alone. So is damage of what is stored,
- * at which the directory becomes read-only if it may (`readOnlyWhenDamaged`).
+ * Returns the outcome of an operation that threw `error`. An `LdapError` is sent to the client as it is. Any other
+ * error is a fault of the server: the error is logged with its stack and an incident id, and the client gets only the
+ * id. Damaged stored data is treated likewise, and makes the directory read-only with the setting
+ * `readOnlyWhenDamaged`.
  */
 export function failureOutcome(error: unknown, { log, partition, config }: FailureServices): Outcome {
   const damage = damageOf(error);

@@ -10,45 +10,45 @@ import type { Session } from '../words/session.js';
 import type { Budget, Claimant } from './budget.js';
 import { decodeUnlessLong, type LongRequest } from './long-request.js';
 
-/** What a client has sent, or what of it is done elsewhere. */
-export type Arrived = RequestMessage | LongRequest;
+/** A received request: decoded, or still encoded when another thread runs it. */
+export type ReceivedRequest = RequestMessage | LongRequest;
 
-/** Whose requests they are. */
+/** The connection whose requests arrive. */
 export interface IntakeOwner extends Claimant {
   readonly services: Services;
   readonly session: Session;
-  /** What refuses an operation before its request has come. */
+  /** Returns the error that refuses every operation of the kind `op`; undefined: none. */
   refusalOf(op: AnsweredRequest['op']): LdapError | undefined;
-  /** Answers a request that is not kept. */
-  refuseEarly(id: number, op: AnsweredRequest['op'], error: LdapError): void;
+  /** Answers a request whose bytes are dropped. */
+  refuseUnread(id: number, op: AnsweredRequest['op'], error: LdapError): void;
 }
 
-/** Longer requests are kept when there is room for them; of shorter ones each connection may send one at any time. */
+/** Requests up to this size are accepted without a claim: each connection may always send one. */
 const SMALL = 64 * 1024;
-/** What a search that waits takes beside its bytes. */
-const AT_WORK = 6 * 1024;
+/** Memory that an outstanding search uses besides the bytes of its request. */
+const OVERHEAD = 6 * 1024;
 
 /**
- * The requests of a connection as they arrive. Their bytes are counted from when they are kept until the request is
- * answered, for the connection and for all connections together.
+ * Splits the received bytes of a connection into requests. The bytes of a request are counted from their arrival until
+ * the request is answered, for the connection and for all connections together.
  */
 export class Intake {
   readonly #owner: IntakeOwner;
   readonly #budget: Budget;
   readonly #decodeLimits: DecodeLimits;
   #framer: Framer;
-  /** Bytes of requests that wait or are at work. */
+  /** Bytes of all requests that are not answered. */
   #held = 0;
-  /** What of the budget was taken for small ones. */
+  /** Part of the budget reserved for small requests. */
   #small = 0;
-  /** Bytes that were claimed, and on whose behalf. */
+  /** Part of the budget claimed for large requests, and the identity that it is claimed for. */
   #claimed = 0;
-  #who = '';
-  /** Claimed for a message that has not come wholly. */
-  #coming = 0;
-  #waits = false;
-  /** Bytes of the request that `next` gave last, until somebody sees to their release. */
-  taken = 0;
+  #claimIdentity = '';
+  /** Part of the claim that is for a message which has not arrived completely. */
+  #incompleteClaim = 0;
+  #isBlocked = false;
+  /** Bytes of the request last returned by `next`; 0 once a caller has taken on their release. */
+  unassignedBytes = 0;
 
   constructor(owner: IntakeOwner, budget: Budget, decodeLimits: DecodeLimits) {
     this.#owner = owner;
@@ -70,20 +70,20 @@ export class Intake {
     this.#framer.push(chunk);
   }
 
-  /** The next request; its bytes are held until `release`. Throws ProtocolError. */
-  next(): Arrived | undefined {
-    this.#waits = false;
+  /** Returns the next request. Its bytes count until `release`. Throws `ProtocolError`. */
+  next(): ReceivedRequest | undefined {
+    this.#isBlocked = false;
     const frame = this.#framer.next();
     if (!frame) return undefined;
     const bytes = frame.end - frame.start;
-    if (bytes > SMALL) this.#coming = 0;
-    else this.#hold(bytes);
+    if (bytes > SMALL) this.#incompleteClaim = 0;
+    else this.#reserve(bytes);
     try {
       const { buffer, start, end } = frame;
       const message = this.#owner.services.long
         ? decodeUnlessLong(frame, this.#decodeLimits)
         : decodeRequest(buffer, start, end, this.#decodeLimits);
-      this.taken = bytes;
+      this.unassignedBytes = bytes;
       return message;
     } catch (error) {
       this.release(bytes);
@@ -91,39 +91,39 @@ export class Intake {
     }
   }
 
-  /** Whether a message waits until there is room for it: nothing is to be read until then. */
-  get waits(): boolean {
-    return this.#waits;
+  /** Whether a large message waits for its claim, so that nothing may be read from the socket. */
+  get isBlocked(): boolean {
+    return this.#isBlocked;
   }
 
   /**
-   * Whether another request may be taken beside those that are held. A connection may have as much for small ones as is
-   * free: however many have requests that wait, they come to share the whole evenly.
+   * Whether another request may begin. A connection may reserve as much for small requests as is free. So connections
+   * with many outstanding requests come to share the budget evenly.
    */
-  get mayTake(): boolean {
-    if (this.#held === 0 || this.#coming > 0) return true;
+  get mayAccept(): boolean {
+    if (this.#held === 0 || this.#incompleteClaim > 0) return true;
     return this.#held < this.#owner.services.config.limits.messageBytes && this.#small <= this.#budget.free;
   }
 
-  /** Whether a message has begun to arrive. */
-  get begun(): boolean {
+  /** Whether a message has arrived in part. */
+  get hasPartial(): boolean {
     return this.#framer.begun;
   }
 
-  /** Called for the first bytes of each message that is not small. */
+  /** Called with the first bytes of each message that is not small. */
   #admit(head: Buffer, total: number): Admission {
     const { services, session } = this.#owner;
     const peeked = peekRequest(head, 0, total);
     const unbound = session.identity.kind === 'anonymous';
-    const most = unbound ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
+    const limit = unbound ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
     if (!peeked || peeked.op === 'unbind' || peeked.op === 'abandon') {
-      if (total > Math.min(most, SMALL)) throw new ProtocolError(`LDAP message of ${total} bytes without sense`, 1);
+      if (total > Math.min(limit, SMALL)) throw new ProtocolError(`LDAP message of ${total} bytes without sense`, 1);
       return 'keep';
     }
     const { id, op } = peeked;
-    const refusal = this.#owner.refusalOf(op) ?? (total > most ? tooLong(total, most) : undefined);
+    const refusal = this.#owner.refusalOf(op) ?? (total > limit ? tooLong(total, limit) : undefined);
     if (refusal) {
-      this.#owner.refuseEarly(id, op, refusal);
+      this.#owner.refuseUnread(id, op, refusal);
       return 'drop';
     }
     return total <= SMALL || this.#claim(total) ? 'keep' : 'wait';
@@ -131,56 +131,56 @@ export class Intake {
 
   #claim(bytes: number): boolean {
     const { services, session } = this.#owner;
-    if (this.#claimed === 0) this.#who = session.key;
-    const room = this.#held === 0 || this.#held + bytes <= services.config.limits.messageBytes;
-    this.#waits = !room || !this.#budget.claim(this.#owner, this.#who, bytes);
-    if (this.#waits) return false;
+    if (this.#claimed === 0) this.#claimIdentity = session.key;
+    const withinLimit = this.#held === 0 || this.#held + bytes <= services.config.limits.messageBytes;
+    this.#isBlocked = !withinLimit || !this.#budget.claim(this.#owner, this.#claimIdentity, bytes);
+    if (this.#isBlocked) return false;
     this.#held += bytes;
     this.#claimed += bytes;
-    this.#coming = bytes;
+    this.#incompleteClaim = bytes;
     return true;
   }
 
-  /** The message that waits cannot be taken now, even if there is room. */
-  pass(): void {
-    if (this.#waits) this.#budget.pass(this.#owner);
+  /** Lets other connections claim when this one has been woken but cannot take its message now. */
+  passOn(): void {
+    if (this.#isBlocked) this.#budget.passOn(this.#owner);
   }
 
-  #hold(bytes: number): void {
+  #reserve(bytes: number): void {
     this.#held += bytes;
-    this.#small += bytes + AT_WORK;
-    this.#budget.take(bytes + AT_WORK);
+    this.#small += bytes + OVERHEAD;
+    this.#budget.reserve(bytes + OVERHEAD);
   }
 
-  /** A request of so many bytes was answered, or is not wanted any more. */
+  /** Releases the bytes of a request that was answered or dropped. */
   release(bytes: number): void {
     if (bytes === 0) return;
     this.#held -= bytes;
     if (bytes <= SMALL) {
-      this.#small -= bytes + AT_WORK;
-      this.#budget.give(bytes + AT_WORK);
+      this.#small -= bytes + OVERHEAD;
+      this.#budget.release(bytes + OVERHEAD);
     } else {
       this.#claimed -= bytes;
-      this.#budget.giveBack(this.#who, bytes);
+      this.#budget.releaseClaim(this.#claimIdentity, bytes);
     }
   }
 
-  /** From here on the bytes are those of another layer. Nothing may be pending. */
-  beginAnew(): void {
+  /** Starts again with the bytes of the TLS layer. No message may be incomplete. */
+  restart(): void {
     this.#framer = this.#newFramer();
   }
 
-  /** Nothing more is wanted. What is at work is released when it ends. */
+  /** Drops what has arrived. The bytes of outstanding requests are released when the requests end. */
   close(): void {
-    this.#budget.forget(this.#owner);
-    for (const bytes of [this.#coming, this.taken]) if (bytes > 0) this.release(bytes);
-    this.#coming = this.taken = 0;
+    this.#budget.cancelClaim(this.#owner);
+    for (const bytes of [this.#incompleteClaim, this.unassignedBytes]) if (bytes > 0) this.release(bytes);
+    this.#incompleteClaim = this.unassignedBytes = 0;
   }
 }
 
-function tooLong(bytes: number, most: number): LdapError {
+function tooLong(bytes: number, limit: number): LdapError {
   return new LdapError(
     'adminLimitExceeded',
-    `the request has ${bytes} bytes; ${most} are accepted before a bind (limits.unboundMessageBytes)`,
+    `the request has ${bytes} bytes; ${limit} are accepted before a bind (limits.unboundMessageBytes)`,
   );
 }

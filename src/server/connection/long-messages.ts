@@ -115,7 +115,7 @@ export class LongMessages {
     try {
       while (piece && !this.#queue.closed) {
         this.#queue.push(piece);
-        if (this.#queue.waits) await new Promise<void>((resolve) => (this.#nextPiece = resolve));
+        if (this.#queue.hasQueued) await new Promise<void>((resolve) => (this.#nextPiece = resolve));
         const next: IteratorResult<Buffer> = await source.next();
         piece = next.done ? undefined : next.value;
       }

@@ -8,7 +8,7 @@ import type { Operation } from './operation.js';
 export class OutstandingOperations implements Abandonable, Outstanding {
   readonly #byId = new Map<number, Operation>();
   /** Whether a bind is outstanding. */
-  binding = false;
+  isBinding = false;
 
   get size(): number {
     return this.#byId.size;
@@ -20,12 +20,12 @@ export class OutstandingOperations implements Abandonable, Outstanding {
 
   add(operation: Operation): void {
     this.#byId.set(operation.id, operation);
-    if (operation.op === 'bind') this.binding = true;
+    if (operation.op === 'bind') this.isBinding = true;
   }
 
   end(operation: Operation, code: number): void {
     this.#byId.delete(operation.id);
-    if (operation.op === 'bind') this.binding = false;
+    if (operation.op === 'bind') this.isBinding = false;
     operation.onEnd?.(code);
   }
 

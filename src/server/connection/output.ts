@@ -10,17 +10,16 @@ import type { Unsent } from './unsent.js';
 const MAX_POOLED = 16;
 
 /**
- * Writers not in use. A connection holds one only while it has bytes that are not flushed, so an idle one holds no
- * buffer.
+ * Unused writers. A connection holds a writer only while it has unflushed bytes, so an idle connection has no buffer.
  */
 const pool: Writer[] = [];
 
-/** Connections with something to flush, in the order in which they got it. */
+/** Outputs with unflushed bytes, oldest first. */
 let unflushed: Output[] = [];
-/** When the first of them got it. */
-let since = 0;
-/** The longest that a reply waits for others, in milliseconds. */
-const WAIT_MS = 0.5;
+/** When the first of `unflushed` was added. */
+let unflushedSince = 0;
+/** Longest time that a response waits for others to be flushed together, in milliseconds. */
+const MAX_DELAY_MS = 0.5;
 
 function flushAll(): void {
   const outputs = unflushed;
@@ -29,60 +28,59 @@ function flushAll(): void {
 }
 beforeTurns(flushAll);
 
-/** When nothing is on its way or written any more: what many answers were written to goes back to the system. */
-function giveBackSlabs(all: Unsent): void {
-  if (all.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
+/** Returns the memory of many responses to the system when no connection has unsent or unflushed bytes. */
+function freeSlabsWhenIdle(allUnsent: Unsent): void {
+  if (allUnsent.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
   for (const writer of pool) writer.leave();
   leaveSlabs();
 }
 
 /**
- * The way out of a connection. Replies are written into one buffer and go to the socket together, with those of the
- * other connections at the end of the event loop's turn: a write that finds the peer awake costs a fraction of one that
- * has to wake it.
+ * The output buffer of a connection. Responses are written into one buffer. The buffers of all connections are flushed
+ * together at the end of an iteration of the event loop: writing to a peer that is awake costs a fraction of waking it.
  */
 export class Output {
   readonly #queue: SendQueue;
-  readonly #long: LongMessages;
+  readonly #longMessages: LongMessages;
   readonly #limit: number;
-  readonly #all: Unsent;
+  readonly #allUnsent: Unsent;
   #writer: Writer | undefined;
-  /** Wait until there is room again. */
-  #waiting: (() => void)[] = [];
-  #waking = false;
-  /** Wait until nothing is left. */
-  #draining: (() => void)[] = [];
+  /** Callers that wait until the output is no longer full. */
+  #drainWaiters: (() => void)[] = [];
+  #wakeScheduled = false;
+  /** Callers that wait until everything is sent. */
+  #sentWaiters: (() => void)[] = [];
 
-  /** `limit`: bytes that may be unsent before it is full; `all`: those of all connections. */
-  constructor(socket: Socket, limit: number, all: Unsent) {
-    this.#queue = new SendQueue(socket, all, () => this.#taken());
-    this.#long = new LongMessages(this.#queue, this, all);
+  /** `limit`: unsent bytes from which the output is full; `allUnsent`: unsent bytes of all connections. */
+  constructor(socket: Socket, limit: number, allUnsent: Unsent) {
+    this.#queue = new SendQueue(socket, allUnsent, () => this.#onSent());
+    this.#longMessages = new LongMessages(this.#queue, this, allUnsent);
     this.#limit = limit;
-    this.#all = all;
+    this.#allUnsent = allUnsent;
   }
 
-  /** Bytes that the peer has not taken. */
+  /** Bytes that the peer has not received. */
   get unsent(): number {
-    return this.#queue.bytes + this.#long.heldBytes + (this.#writer?.length ?? 0);
+    return this.#queue.bytes + this.#longMessages.heldBytes + (this.#writer?.length ?? 0);
   }
 
-  /** Nothing that is full has nothing unsent: the peer's taking it wakes who waits for room. */
+  /** Whether callers have to wait. A full output always has unsent bytes, so `#onSent` will wake the waiters. */
   get full(): boolean {
     const own = this.unsent;
-    return own > this.#limit || (own > 0 && own > this.#all.share);
+    return own > this.#limit || (own > 0 && own > this.#allUnsent.free);
   }
 
-  /** `performance.now()` when the peer was given the bytes that it is to take next; 0 when there are none. */
+  /** `performance.now()` when the bytes in the socket were written; 0 when there are none. */
   get sentAt(): number {
     return this.#queue.sentAt;
   }
 
-  /** To write the next message with. Not to be kept beyond it. */
+  /** The writer for the next message. Callers must not keep it for longer. */
   get writer(): Writer {
     if (!this.#writer) {
       this.#writer = pool.pop() ?? new Writer(true);
       if (unflushed.length === 0) {
-        since = performance.now();
+        unflushedSince = performance.now();
         setImmediate(flushAll);
       }
       unflushed.push(this);
@@ -91,20 +89,20 @@ export class Output {
   }
 
   /**
-   * After each message of many: keeps pieces small, each of which counts as progress when the peer takes it, and asks
-   * the caller to wait while the peer does not read.
+   * Waits while the output is full. Called after each of many messages. Flushes in small pieces, because each piece
+   * that the peer receives counts as progress.
    */
   waitForDrain(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
     if (!this.full || this.#queue.closed) return;
-    // What was written is not to wait for more that would make a whole piece.
+    // A partial piece is flushed, because no more messages follow while the caller waits.
     this.flush();
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    return new Promise((resolve) => this.#drainWaiters.push(resolve));
   }
 
-  /** Between requests: nobody's reply waits long for what others have asked. */
-  static relieve(now: number): void {
-    if (unflushed.length >= MAX_POOLED || (unflushed.length > 0 && now - since > WAIT_MS)) flushAll();
+  /** Flushes all outputs when many have responses or the oldest response is due. Called between requests. */
+  static flushIfDue(now: number): void {
+    if (unflushed.length >= MAX_POOLED || (unflushed.length > 0 && now - unflushedSince > MAX_DELAY_MS)) flushAll();
   }
 
   flush(): void {
@@ -114,69 +112,70 @@ export class Output {
     const bytes = writer.take();
     if (pool.length < MAX_POOLED) pool.push(writer);
     else writer.leave();
-    if (this.#long.going) this.#long.hold(bytes);
+    if (this.#longMessages.going) this.#longMessages.hold(bytes);
     else this.#queue.push(bytes);
   }
 
   /** Writes one message as its pieces come: see `LongMessages.write`. */
   writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void> {
-    return this.#long.write(pieces, waiting);
+    return this.#longMessages.write(pieces, waiting);
   }
 
+  /** Called by `LongMessages` when it holds fewer bytes than before. */
   freed(): void {
     this.#wakeNext();
     this.ended();
   }
 
-  #taken(): void {
-    giveBackSlabs(this.#all);
-    if (!this.#queue.waits) this.#long.goOn();
+  #onSent(): void {
+    freeSlabsWhenIdle(this.#allUnsent);
+    if (!this.#queue.hasQueued) this.#longMessages.goOn();
     this.#wakeNext();
-    if (!this.#long.going) this.ended();
+    if (!this.#longMessages.going) this.ended();
   }
 
-  /** One after another: the first may fill it again. */
+  /** Wakes one waiter at a time, because each may fill the output again. */
   #wakeNext(): void {
     if (this.full) return;
-    this.#waiting.shift()?.();
-    if (this.#waiting.length === 0 || this.#waking) return;
-    this.#waking = true;
+    this.#drainWaiters.shift()?.();
+    if (this.#drainWaiters.length === 0 || this.#wakeScheduled) return;
+    this.#wakeScheduled = true;
     setImmediate(() => {
-      this.#waking = false;
+      this.#wakeScheduled = false;
       this.#wakeNext();
     });
   }
 
-  /** No long message is going: whoever waits until nothing is left may go on when that is so. */
+  /** Called when no long message is being sent. Wakes the callers of `waitUntilSent` when nothing is unsent. */
   ended(): void {
-    if (this.unsent === 0 && !this.#long.going) this.#draining = wake(this.#draining);
+    if (this.unsent === 0 && !this.#longMessages.going) this.#sentWaiters = wake(this.#sentWaiters);
   }
 
-  /** Resolves when everything written so far is with the kernel, or the connection is gone. */
-  drained(): Maybe<void> {
+  /** Resolves when the kernel has everything written so far, or the connection is closed. */
+  waitUntilSent(): Maybe<void> {
     this.flush();
-    if (this.#queue.closed || (this.unsent === 0 && !this.#long.going)) return;
-    return new Promise((resolve) => this.#draining.push(resolve));
+    if (this.#queue.closed || (this.unsent === 0 && !this.#longMessages.going)) return;
+    return new Promise((resolve) => this.#sentWaiters.push(resolve));
   }
 
-  /** Goes on with another socket over the same connection (StartTLS). Everything must be drained. */
+  /** Continues with another socket over the same connection (StartTLS). Nothing may be unsent. */
   moveTo(socket: Socket): void {
     this.#queue.moveTo(socket);
   }
 
-  /** Nothing more is sent; whoever waits for room goes on. */
+  /** Drops everything unsent and wakes all waiters. */
   close(): void {
     this.#queue.close();
     this.flush();
-    this.#long.close();
-    this.#waiting = wake(this.#waiting);
-    this.#draining = wake(this.#draining);
-    giveBackSlabs(this.#all);
+    this.#longMessages.close();
+    this.#drainWaiters = wake(this.#drainWaiters);
+    this.#sentWaiters = wake(this.#sentWaiters);
+    freeSlabsWhenIdle(this.#allUnsent);
   }
 }
 
-function wake(waiting: (() => void)[]): (() => void)[] {
-  if (waiting.length === 0) return waiting;
-  for (const resolve of waiting) resolve();
+function wake(waiters: (() => void)[]): (() => void)[] {
+  if (waiters.length === 0) return waiters;
+  for (const resolve of waiters) resolve();
   return [];
 }

@@ -1,40 +1,41 @@
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 
-/** What the sockets of this thread bring lands here, one read at a time. */
-const landing = Buffer.allocUnsafeSlow(64 * 1024);
+/** The read buffer of all sockets of this thread. */
+const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** What Node keeps of a socket's system side. */
-interface Internals {
+/** The internal field in which Node keeps a socket's system handle. */
+interface SocketInternals {
   _handle?: { readonly useUserBuffer?: unknown } | null;
 }
 
 /**
- * Hands what `accepted` brings to `onBytes`, in buffers that are the receiver's own, and returns the socket to write
- * to.
+ * Passes the bytes received on `accepted` to `onBytes`, in buffers that the callee owns, and returns the socket to
+ * write to.
  *
  * Node allocates 64 KiB for each read and passes the result through a stream, a fifth of the processor time of a small
- * request. Its sockets can read into one buffer instead (`onread`), but only if they are made so, and accepted ones are
- * not: the connection moves into one that is. Where that cannot be done the accepted socket is used as it is.
+ * request. Node's sockets can read into one buffer instead (`onread`), but only when they are created with that option,
+ * and accepted sockets are not. So the system handle moves to a new socket with the option. The accepted socket is used
+ * unchanged when the handle cannot move.
  */
 export function startReading(accepted: Socket, onBytes: (bytes: Buffer) => void): Socket {
-  const internals = accepted as Internals;
+  const internals = accepted as SocketInternals;
   const handle = internals._handle;
   if (accepted instanceof TLSSocket || typeof handle?.useUserBuffer !== 'function') {
-    // It comes paused where it might have gone to another process.
+    // The socket is paused when it could have been passed to another process.
     return accepted.on('data', onBytes).resume();
   }
   internals._handle = null;
   const socket = new Socket({
     handle,
     onread: {
-      buffer: landing,
+      buffer: readBuffer,
       callback(length: number): boolean {
-        onBytes(Buffer.from(landing.subarray(0, length)));
+        onBytes(Buffer.from(readBuffer.subarray(0, length)));
         return true;
       },
     },
   } as object);
-  // Whoever counts connections counts the accepted socket.
+  // The server that accepted the socket counts its connections by the accepted socket.
   return socket.once('close', () => accepted.destroy());
 }

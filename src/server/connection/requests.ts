@@ -6,7 +6,7 @@ import { abandon } from '../operations/abandon.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
-import { stillHolds } from '../request/validity.js';
+import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
 import { NO_CONTROLS, readControls } from '../words/controls.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
@@ -14,7 +14,7 @@ import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
 import { failureOutcome } from './failure.js';
-import type { Arrived } from './intake.js';
+import type { ReceivedRequest } from './intake.js';
 import { LongReply } from './long-reply.js';
 import { errandOf, type LongRequest, longRequestOf } from './long-request.js';
 import { Operation, type OperationScope } from './operation.js';
@@ -27,16 +27,16 @@ export interface RequestsOwner extends Transport {
   readonly services: Services;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
-  /** Returns the size of the request that begins. The caller passes it to `ended` later. */
-  takenBytes(): number;
+  /** Returns the size of the request that begins. The caller passes it to `requestEnded` later. */
+  takeRequestBytes(): number;
   /** Called after a response was written. */
-  answered(): void;
+  responseWritten(): void;
   /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
-  ended(bytes: number): void;
+  requestEnded(bytes: number): void;
   /** Called for an unbind request. */
   unbind(): void;
   /** Called for a message that cannot be decoded. */
-  refuse(error: ProtocolError): void;
+  handleProtocolError(error: ProtocolError): void;
   disconnect(result: ResultName, message: string): void;
   destroy(): void;
 }
@@ -73,8 +73,8 @@ export class Requests {
   }
 
   /** Whether a bind is outstanding, so that no other request may begin. */
-  get binding(): boolean {
-    return this.#operations.binding;
+  get isBinding(): boolean {
+    return this.#operations.isBinding;
   }
 
   /** Aborts all requests, after the connection was closed. */
@@ -82,7 +82,7 @@ export class Requests {
     this.#operations.abortAll();
   }
 
-  begin(message: Arrived): void {
+  begin(message: ReceivedRequest): void {
     this.services.statistics.operations['bytes' in message ? message.op : message.request.op]++;
     if ('bytes' in message) this.#startLong(message);
     else this.#beginShort(message);
@@ -100,7 +100,7 @@ export class Requests {
       if (this.#operations.has(id)) throw inUse(id);
       const operation = new Operation(this.#scope, id, request.op, readControls(request.op, controls));
       const outcome = this.#run(operation, request);
-      if (isPromise(outcome)) this.#await(operation, outcome, { id, request, controls });
+      if (isPromise(outcome)) this.#track(operation, outcome, { id, request, controls });
       else this.answer(id, request.op, outcome);
     } catch (error) {
       if (error instanceof LongWork) this.#startLong(longRequestOf({ id, request, controls }));
@@ -112,7 +112,7 @@ export class Requests {
     const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
     const refusal = this.#operations.has(id) ? inUse(id) : this.refusalOf(op);
     if (refusal) this.fail(id, op, refusal);
-    else this.#await(operation, this.#runLong(operation, bytes));
+    else this.#track(operation, this.#runLong(operation, bytes));
   }
 
   /** Returns the error that refuses every operation of the kind `op` in this session; undefined: none. */
@@ -123,7 +123,7 @@ export class Requests {
   /** Runs the request in `services.long` and sends the returned messages unchanged. */
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
-    if (!(await stillHolds(services, session))) throw new SessionEnded();
+    if (!(await isBindValid(services, session))) throw new SessionEnded();
     const errand = errandOf(operation, bytes);
     const end = await services.long!.run(
       errand,
@@ -138,47 +138,48 @@ export class Requests {
   #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
     if (request.op === 'bind' || this.session.identity.kind === 'anonymous')
       return perform(operation, request, operation);
-    return chain(stillHolds(this.services, this.session), (holds) => {
+    return chain(isBindValid(this.services, this.session), (holds) => {
       if (!holds) throw new SessionEnded();
       return perform(operation, request, operation);
     });
   }
 
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long work. */
-  #await(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
+  #track(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.#operations.add(operation);
-    operation.bytes = this.#owner.takenBytes();
-    this.#whenDone(operation, outcome, message);
+    operation.bytes = this.#owner.takeRequestBytes();
+    this.#answerWhenDone(operation, outcome, message);
   }
 
-  #whenDone(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
+  #answerWhenDone(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     outcome.then(
-      (result) => this.#ended(operation, result.code, () => this.answer(operation.id, operation.op, result)),
+      (result) => this.#end(operation, result.code, () => this.answer(operation.id, operation.op, result)),
       (error) => {
         if (error instanceof LongWork && message)
-          return this.#whenDone(operation, this.#runLong(operation, longRequestOf(message).bytes));
+          return this.#answerWhenDone(operation, this.#runLong(operation, longRequestOf(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
-        this.#ended(operation, code, () => this.fail(operation.id, operation.op, error));
+        this.#end(operation, code, () => this.fail(operation.id, operation.op, error));
       },
     );
   }
 
-  #ended(operation: Operation, code: number, answer: () => void): void {
+  #end(operation: Operation, code: number, answer: () => void): void {
     this.#operations.end(operation, code);
     if (!operation.silent) answer();
-    this.#owner.ended(operation.bytes);
+    this.#owner.requestEnded(operation.bytes);
   }
 
   fail(id: number, op: Request['op'], error: unknown): void {
     if (error instanceof SessionEnded) this.#owner.disconnect('strongerAuthRequired', error.message);
     else if (error instanceof PlainBytes) this.#owner.disconnect('protocolError', error.message);
-    else if (error instanceof ProtocolError) this.#owner.refuse(Object.assign(error, { messageId: id, op }));
+    else if (error instanceof ProtocolError)
+      this.#owner.handleProtocolError(Object.assign(error, { messageId: id, op }));
     else this.answer(id, op, failureOutcome(error, this.services));
   }
 
   answer(id: number, op: Request['op'], outcome: Outcome): void {
     if (this.#owner.isClosing) return;
     this.#replies.sendResult(id, op, outcome);
-    this.#owner.answered();
+    this.#owner.responseWritten();
   }
 }

@@ -3,56 +3,56 @@ import { isSlab, releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { Unsent } from './unsent.js';
 
 /**
- * Bytes on their way to a socket. A piece is handed to it alone, so that each one taken by the peer counts as progress;
- * the others wait here, where they are counted.
+ * Queue of the bytes to be written to a socket. The socket holds one piece at a time, so that each piece received by
+ * the peer counts as progress. The other pieces wait in the queue.
  */
 export class SendQueue {
   #socket: Socket;
-  readonly #taken: () => void;
-  readonly #all: Unsent;
+  readonly #onSent: () => void;
+  readonly #allUnsent: Unsent;
   readonly #pieces: Buffer[] = [];
-  #waiting = 0;
-  #inSocket = 0;
+  #queuedBytes = 0;
+  #socketBytes = 0;
   #closed = false;
-  /** `performance.now()` when the piece that the socket holds was given to it; 0 when it holds none. */
+  /** `performance.now()` when the current piece was written to the socket; 0 when the socket holds none. */
   sentAt = 0;
 
-  /** `taken` is called whenever the peer has taken a piece, after the next one went to the socket. */
-  constructor(socket: Socket, all: Unsent, taken: () => void) {
+  /** `onSent` is called for each piece received by the peer, after the next piece was written to the socket. */
+  constructor(socket: Socket, allUnsent: Unsent, onSent: () => void) {
     this.#socket = socket;
-    this.#all = all;
-    this.#taken = taken;
+    this.#allUnsent = allUnsent;
+    this.#onSent = onSent;
   }
 
-  /** Bytes that the peer has not taken. */
+  /** Bytes that the peer has not received. */
   get bytes(): number {
-    return this.#waiting + this.#inSocket;
+    return this.#queuedBytes + this.#socketBytes;
   }
 
-  /** Whether pieces wait for the socket. */
-  get waits(): boolean {
-    return this.#waiting > 0;
+  /** Whether pieces are queued behind the one in the socket. */
+  get hasQueued(): boolean {
+    return this.#queuedBytes > 0;
   }
 
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** The piece is released as a slab when nobody reads it any more. */
+  /** Appends a piece. A slab is released after it was sent. */
   push(piece: Buffer): void {
     if (this.#closed || piece.length === 0) {
       releaseSlab(piece);
       return;
     }
-    this.#all.bytes += piece.length;
-    if (this.#inSocket > 0) {
-      this.#pieces.push(kept(piece));
-      this.#waiting += piece.length;
+    this.#allUnsent.bytes += piece.length;
+    if (this.#socketBytes > 0) {
+      this.#pieces.push(compact(piece));
+      this.#queuedBytes += piece.length;
     } else this.#send(piece);
   }
 
   #send(piece: Buffer): void {
-    this.#inSocket = piece.length;
+    this.#socketBytes = piece.length;
     this.sentAt = performance.now();
     this.#socket.write(piece, () => this.#sent(piece));
   }
@@ -60,37 +60,37 @@ export class SendQueue {
   #sent(piece: Buffer): void {
     releaseSlab(piece);
     if (this.#closed) return;
-    this.#all.bytes -= piece.length;
-    this.#inSocket = 0;
+    this.#allUnsent.bytes -= piece.length;
+    this.#socketBytes = 0;
     this.sentAt = 0;
     const next = this.#pieces.shift();
     if (next) {
-      this.#waiting -= next.length;
+      this.#queuedBytes -= next.length;
       this.#send(next);
     }
-    this.#taken();
+    this.#onSent();
   }
 
-  /** Goes on with another socket over the same connection. Nothing may be on its way. */
+  /** Continues with another socket over the same connection. The queue must be empty. */
   moveTo(socket: Socket): void {
     this.#socket = socket;
   }
 
-  /** Nothing more is sent. */
+  /** Drops the queue. Later pieces are dropped, too. */
   close(): void {
     this.#closed = true;
-    this.#all.bytes -= this.bytes;
-    // The socket may still read what it was given.
+    this.#allUnsent.bytes -= this.bytes;
+    // The piece in the socket is not released here: the socket may still read it.
     for (const piece of this.#pieces.splice(0)) releaseSlab(piece);
-    this.#waiting = this.#inSocket = 0;
+    this.#queuedBytes = this.#socketBytes = 0;
     this.sentAt = 0;
   }
 }
 
-/** A small piece of a large buffer is copied: while it waits it would keep the whole of it. */
-function kept(piece: Buffer): Buffer {
-  const whole = isSlab(piece) ? SLAB : piece.buffer.byteLength;
-  if (piece.length >= whole / 2) return piece;
+/** Copies a small piece of a large buffer, which would keep the whole buffer in memory while it is queued. */
+function compact(piece: Buffer): Buffer {
+  const bufferBytes = isSlab(piece) ? SLAB : piece.buffer.byteLength;
+  if (piece.length >= bufferBytes / 2) return piece;
   const copy = Buffer.from(piece);
   releaseSlab(piece);
   return copy;

@@ -2,28 +2,25 @@ import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 
 /**
- * Takes up TLS as its server on a connection that was plain until now (RFC 4511 §4.14). The plain socket must have no
- * listeners left and nothing unread: what it read before belongs to the clear text.
+ * Starts TLS as the server side on a plain connection (RFC 4511 §4.14). The plain socket must have no listeners and no
+ * unread bytes, because bytes read before belong to the clear text.
  */
 export function acceptTls(plain: Socket, secureContext: SecureContext): TLSSocket {
   return new TLSSocket(plain, { isServer: true, secureContext });
 }
 
-/** What nobody can listen to counts as much as the strongest cipher. */
-const WITHIN_MACHINE = 256;
-const CHACHA = 256;
+/** Strength of a local socket: as much as the strongest cipher. */
+const LOCAL_STRENGTH = 256;
+const CHACHA_STRENGTH = 256;
 
-/**
- * Bits of the cipher that the socket's bytes travel under; of a socket of this machine as many as the strongest has.
- */
+/** Returns the key length of the socket's cipher in bits, and 256 for a local socket. */
 export function strengthOf(socket: Socket): number {
-  if (!(socket instanceof TLSSocket)) return socket.remoteAddress === undefined ? WITHIN_MACHINE : 0;
+  if (!(socket instanceof TLSSocket)) return socket.remoteAddress === undefined ? LOCAL_STRENGTH : 0;
   const { name } = socket.getCipher() ?? { name: '' };
   const bits = /(?:AES_?|ARIA|CAMELLIA)(\d{3})/.exec(name)?.[1];
-  return bits ? Number(bits) : name.includes('CHACHA20') ? CHACHA : 0;
+  return bits ? Number(bits) : name.includes('CHACHA20') ? CHACHA_STRENGTH : 0;
 }
 
-/** Whether the bytes of the socket travel under TLS. */
 export function isEncrypted(socket: Socket): boolean {
   return socket instanceof TLSSocket;
 }

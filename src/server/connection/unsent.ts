@@ -1,6 +1,7 @@
 /**
- * Replies of all connections that their clients have not taken. A connection may have as much waiting as there is free:
- * however many do not read, they come to share the whole evenly, and one that reads finds room at any time.
+ * Size of the responses of all connections that the clients have not received. A connection may have as many unsent
+ * bytes as are free. So clients that do not read come to share the limit evenly, and a client that reads always finds
+ * free bytes.
  */
 export class Unsent {
   readonly #limit: number;
@@ -10,8 +11,8 @@ export class Unsent {
     this.#limit = limit;
   }
 
-  /** What one connection may have waiting now. */
-  get share(): number {
+  /** Unsent bytes that one connection may have now. */
+  get free(): number {
     return this.#limit - this.bytes;
   }
 }

@@ -6,56 +6,58 @@ import { chain, type Maybe } from '../words/maybe.js';
 import type { ReplyEntry } from './reply-entry.js';
 import { type ValueRange, valuesIn } from './value-range.js';
 
-/** Where every entry's subschema is found (RFC 4512 §4.2). */
+/** DN of the subschema subentry of all entries (RFC 4512 §4.2). */
 export const SUBSCHEMA_DN = 'cn=Subschema';
 
-/** What no row holds: entryDN (RFC 5020), subschemaSubentry, hasSubordinates, numSubordinates. */
+/** Attributes that are computed, not stored. For entryDN see RFC 5020. */
 export const COMPUTED = ['entryDN', 'subschemaSubentry', 'hasSubordinates', 'numSubordinates'];
-/** The same, but that `+` does not ask for it: it costs more. */
+/** Computed attributes that `+` does not select, because they cost more. */
 export const COMPUTED_WHEN_NAMED = ['memberOf', 'isMemberOf'];
 
-/** What is selected of it, and of which of that a part of the values. */
+/** The selected computed attributes, and the ranges of values for attributes of which a range is selected. */
 export interface ComputedSelection {
   readonly computed: readonly AttributeDescription[];
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange> | undefined;
 }
 
-/** The PartialAttributes of what is computed of an entry, as far as it is selected and the viewer may read it. */
+/** Encodes the selected computed attributes of an entry that the viewer may read, as PartialAttributes. */
 export function writeComputed(
   entry: ReplyEntry,
   { computed, ranges }: ComputedSelection,
   typesOnly: boolean,
 ): Maybe<Buffer> {
   const { sight } = entry;
-  const shown =
+  const readable =
     sight && !sight.all('read') ? computed.filter((description) => sight.allows('read', description)) : computed;
-  const counts = !typesOnly && shown.some(({ type }) => type.name.endsWith('Subordinates'));
-  const groups = shown.some(({ type }) => isMembership(type)) ? entry.memberOf?.() : undefined;
-  return chain(counts ? entry.numSubordinates?.() : 0, (below) =>
+  const needsCount = !typesOnly && readable.some(({ type }) => type.name.endsWith('Subordinates'));
+  const groups = readable.some(({ type }) => isMembership(type)) ? entry.memberOf?.() : undefined;
+  return chain(needsCount ? entry.numSubordinates?.() : 0, (subordinates) =>
     chain(groups, (memberOf = []) => {
       const writer = new Writer();
-      for (const description of shown) {
+      for (const description of readable) {
         const { type, text } = description;
-        const found = isMembership(type) ? memberOf : [computedValue(type.name, entry, below ?? 0)];
-        if (found.length === 0) continue;
+        const values = isMembership(type) ? memberOf : [computedValue(type.name, entry, subordinates ?? 0)];
+        if (values.length === 0) continue;
         const range = ranges?.get(description);
-        const { from, to, option } = range ? valuesIn(range, found.length) : { from: 0, to: found.length, option: '' };
-        encodeAttribute(writer, { type: text + option, values: typesOnly ? [] : found.slice(from, to) });
+        const { from, to, option } = range
+          ? valuesIn(range, values.length)
+          : { from: 0, to: values.length, option: '' };
+        encodeAttribute(writer, { type: text + option, values: typesOnly ? [] : values.slice(from, to) });
       }
       return writer.take();
     }),
   );
 }
 
-function computedValue(name: string, { dn }: ReplyEntry, below: number): Buffer {
+function computedValue(name: string, { dn }: ReplyEntry, subordinates: number): Buffer {
   switch (name) {
     case 'entryDN':
       return dn;
     case 'subschemaSubentry':
       return Buffer.from(SUBSCHEMA_DN);
     case 'hasSubordinates':
-      return Buffer.from(below > 0 ? 'TRUE' : 'FALSE');
+      return Buffer.from(subordinates > 0 ? 'TRUE' : 'FALSE');
     default:
-      return Buffer.from(String(below));
+      return Buffer.from(String(subordinates));
   }
 }

@@ -8,53 +8,52 @@ import { PIECE, Writer } from '../../protocol/writer.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { writeComputed } from './computed.js';
 import { type OpenLargeValues, OutgoingAttributes, ShownNames } from './outgoing.js';
-import type { Beside, ReplyEntry } from './reply-entry.js';
+import type { EntryExtras, ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
-/** Where messages go. */
+/** Sends encoded messages. */
 export interface WriterSource {
-  /** Takes the next message. */
+  /** The writer for the next message. */
   readonly writer: Writer;
   /**
-   * Sends one message of which only a part is in memory at a time; resolves when it was given away. Where it rejects,
-   * nothing of it has gone, or the connection is of no more use. `waiting`: bytes that are in memory until then.
+   * Sends one message in pieces, and resolves when the last piece was handed over. After a rejection either no piece
+   * was sent or the connection is unusable. `waiting`: bytes that the caller keeps in memory until then.
    */
   writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void>;
 }
 
-/** Where values are that are too long for their rows. */
+/** Opens the values of an entry that are too long for its row. */
 export interface LargeValues {
   openLarge(id: Buffer): Promise<OpenLargeValues>;
 }
 
-/** What four length octets can tell. */
-const LONGEST = 2 ** 32 - 1;
-/** Bytes of what comes before the attributes, the DN left out, at most. */
-const HEAD = 32;
-/** The clock is looked at after so many values. */
-const SOME = 256;
+/** Largest length that four length octets can encode. */
+const MAX_LENGTH = 2 ** 32 - 1;
+/** Largest number of bytes before the attributes, without the DN. */
+const MAX_HEAD = 32;
+/** Number of values that are parsed before the turn is checked. */
+const VALUES_PER_CHECK = 256;
 const EMPTY = Buffer.alloc(0);
 
-/** What comes behind the attributes of the row. */
-type Tail = Beside;
-const NO_TAIL: Tail = { attributes: EMPTY, controls: EMPTY };
+const NO_EXTRAS: EntryExtras = { attributes: EMPTY, controls: EMPTY };
 
-function tailOf({ beside }: ReplyEntry, computed: Buffer): Tail {
-  if (!beside) return computed.length === 0 ? NO_TAIL : { attributes: computed, controls: EMPTY };
-  return { attributes: Buffer.concat([computed, beside.attributes]), controls: beside.controls };
+/** Returns the computed attributes and the extras of an entry, which follow the attributes of the row. */
+function tailOf({ extras }: ReplyEntry, computed: Buffer): EntryExtras {
+  if (!extras) return computed.length === 0 ? NO_EXTRAS : { attributes: computed, controls: EMPTY };
+  return { attributes: Buffer.concat([computed, extras.attributes]), controls: extras.controls };
 }
 
-function writeTail(writer: Writer, { attributes, controls }: Tail): void {
+function writeTail(writer: Writer, { attributes, controls }: EntryExtras): void {
   if (attributes.length > 0) writer.raw(attributes);
   if (controls.length > 0) writer.raw(controls);
 }
 
-/** Writes entries from packed rows into SearchResultEntry messages (RFC 4511 §4.5.2). */
+/** Encodes packed rows as SearchResultEntry messages (RFC 4511 §4.5.2). */
 export class EntryEncoder {
   readonly table: DescriptionTable;
   readonly #large: LargeValues;
   readonly #names = new ShownNames();
-  /** Of the short entry at hand. */
+  /** Reader and attributes of the current short entry. */
   readonly #reader: EntryReader;
   readonly #attributes: OutgoingAttributes;
 
@@ -66,8 +65,8 @@ export class EntryEncoder {
   }
 
   /**
-   * Appends the SearchResultEntry. A promise where something has to be fetched first; the entry's buffers must live
-   * until then.
+   * Appends the SearchResultEntry to `output`. Returns a promise when something has to be read first. The buffers of
+   * the entry must remain valid until then.
    */
   encode(
     output: WriterSource,
@@ -76,13 +75,15 @@ export class EntryEncoder {
     selection: Selection,
     typesOnly: boolean,
   ): Maybe<void> {
-    const instead = entry.beside?.instead;
-    const shown = (instead ? selection.without(instead) : selection).forSight(entry.sight);
+    const replaced = entry.extras?.replaces;
+    const effective = (replaced ? selection.without(replaced) : selection).forSight(entry.sight);
     const computed =
       selection.computed.length > 0 && entry.numSubordinates ? writeComputed(entry, selection, typesOnly) : EMPTY;
     if (isPromise(computed))
-      return computed.then((bytes) => this.#withTail(output, messageId, entry, shown, typesOnly, tailOf(entry, bytes)));
-    return this.#withTail(output, messageId, entry, shown, typesOnly, tailOf(entry, computed));
+      return computed.then((bytes) =>
+        this.#withTail(output, messageId, entry, effective, typesOnly, tailOf(entry, bytes)),
+      );
+    return this.#withTail(output, messageId, entry, effective, typesOnly, tailOf(entry, computed));
   }
 
   #withTail(
@@ -91,28 +92,28 @@ export class EntryEncoder {
     entry: ReplyEntry,
     selection: Selection,
     typesOnly: boolean,
-    tail: Tail,
+    tail: EntryExtras,
   ): Maybe<void> {
     const { row, dn } = entry;
     const large = typesOnly ? undefined : this.#selectedLarge(row, selection);
-    // At once a long row would hold the event loop.
+    // Encoding a long row at once would block the event loop.
     if (large || (row.length > LONG_ROW && !typesOnly))
       return output.writeLong(this.#pieces(messageId, entry, selection, tail, large), row.length);
     this.#reader.read(row);
-    if (entry.withMembers && selection.member && findsMembers(this.#reader))
-      return chain(withItsMembers(entry, selection), (whole) =>
+    if (entry.withMembers && selection.member && hasMemberUrl(this.#reader))
+      return chain(withMembers(entry, selection), (whole) =>
         this.#withTail(output, messageId, whole, selection, typesOnly, tail),
       );
     const attributes = this.#attributes;
     const list = attributes.select(selection, typesOnly, undefined, entry.moreMembers) + tail.attributes.length;
     const { writer } = output;
-    writer.reserve(HEAD + dn.length + list + tail.controls.length);
+    writer.reserve(MAX_HEAD + dn.length + list + tail.controls.length);
     writeEntryHead(writer, messageId, dn, list, tail.controls.length);
     attributes.writeAll(writer);
     writeTail(writer, tail);
   }
 
-  /** Latin-1 qualifiers of the selected values that are not in the row; undefined where none is. */
+  /** Returns the Latin-1 qualifiers of the selected values that are not in the row; undefined: none. */
   #selectedLarge(row: Buffer, selection: Selection): ReadonlySet<string> | undefined {
     const large = largeQualifiers(row);
     if (!large) return undefined;
@@ -124,32 +125,32 @@ export class EntryEncoder {
   }
 
   /**
-   * The message piece by piece; between them others are served. Values that are not in the row are opened when it is
-   * begun.
+   * Encodes the message in pieces and yields to the event loop between pieces. Values outside the row are opened before
+   * the first piece.
    */
   async *#pieces(
     messageId: number,
     entry: ReplyEntry,
     selection: Selection,
-    tail: Tail,
+    tail: EntryExtras,
     large: ReadonlySet<string> | undefined,
   ): AsyncGenerator<Buffer, void, undefined> {
     const { id, dn } = entry;
-    const apart = large && { qualifiers: large, values: await this.#large.openLarge(id) };
+    const selectedLarge = large && { qualifiers: large, values: await this.#large.openLarge(id) };
     try {
       const turns = new Turns();
       const reader = new EntryReader(this.table);
       await readAll(reader, entry.row, turns);
       let { moreMembers } = entry;
-      if (entry.withMembers && selection.member && findsMembers(reader)) {
-        const whole = await withItsMembers(entry, selection);
+      if (entry.withMembers && selection.member && hasMemberUrl(reader)) {
+        const whole = await withMembers(entry, selection);
         moreMembers = whole.moreMembers;
         await readAll(reader, whole.row, turns);
       }
       const attributes = new OutgoingAttributes(reader, this.#names);
-      const list = attributes.select(selection, false, apart, moreMembers) + tail.attributes.length;
+      const list = attributes.select(selection, false, selectedLarge, moreMembers) + tail.attributes.length;
       const controls = tail.controls.length;
-      if (entryBytes(messageId, dn, list, controls) > LONGEST)
+      if (entryBytes(messageId, dn, list, controls) > MAX_LENGTH)
         throw new LdapError(
           'adminLimitExceeded',
           'the entry is longer than a message may be; ask for fewer attributes',
@@ -158,31 +159,31 @@ export class EntryEncoder {
       writeEntryHead(writer, messageId, dn, list, controls);
       while (attributes.write(writer, PIECE)) {
         yield writer.take();
-        if (attributes.follows) yield* apart!.values.pieces(attributes.follows);
+        if (attributes.nextLarge) yield* selectedLarge!.values.pieces(attributes.nextLarge);
         else await turns.pass();
       }
       writeTail(writer, tail);
       yield writer.take();
     } finally {
-      apart?.values.close();
+      selectedLarge?.values.close();
     }
   }
 }
 
 async function readAll(reader: EntryReader, row: Buffer, turns: Turns): Promise<void> {
   reader.open(row);
-  while (reader.readOn(SOME)) await turns.pass();
+  while (reader.readOn(VALUES_PER_CHECK)) await turns.pass();
 }
 
-/** Whether it has URLs by which members are found. */
-function findsMembers({ stored, count }: EntryReader): boolean {
+/** Whether the entry is a dynamic group: it has URLs that search for its members. */
+function hasMemberUrl({ stored, count }: EntryReader): boolean {
   for (let i = 0; i < count; i++) if (stored[i]!.findsMembers) return true;
   return false;
 }
 
-function withItsMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry> {
+function withMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry> {
   const { id, dn, sight } = entry;
-  return chain(entry.withMembers!(selection.mostMembers), ({ row, more }) => ({
+  return chain(entry.withMembers!(selection.maxMembers), ({ row, more }) => ({
     id,
     dn,
     sight,

@@ -6,27 +6,27 @@ import { elementBytes, type Writer } from '../../protocol/writer.js';
 import type { Selection } from './selection.js';
 import { valuesIn, WHOLE } from './value-range.js';
 
-/** The values of one entry that are too long for its row. To be closed. */
+/** The values of one entry that are too long for its row. Must be closed. */
 export interface OpenLargeValues {
   lengthOf(qualifier: Buffer): number;
-  /** `lengthOf` bytes. */
+  /** Returns the bytes of the value in pieces. */
   pieces(qualifier: Buffer): AsyncIterable<Buffer>;
   close(): void;
 }
 
 /** The selected values of one entry that are not in its row. */
-export interface Apart {
-  /** As Latin-1. */
+export interface SelectedLarge {
+  /** Qualifiers as Latin-1. */
   readonly qualifiers: ReadonlySet<string>;
   readonly values: OpenLargeValues;
 }
 
-/** By `StoredDescription.number`: descriptions as clients are shown them, with the schema's spelling of the type. */
+/** Cache of encoded attribute descriptions by `StoredDescription.number`, with the schema's spelling of the type. */
 export class ShownNames {
   readonly #names: Buffer[] = [];
 
   of({ number, description }: StoredDescription): Buffer {
-    // Those that the table does not keep have no number of their own.
+    // Descriptions that the table does not keep share one number.
     if (number >= DescriptionTable.MAX) return nameElement(description.text);
     let name = this.#names[number];
     if (!name) {
@@ -38,26 +38,28 @@ export class ShownNames {
 }
 
 /**
- * The attributes of one entry on their way out (RFC 4511 §4.5.2): measured first, then written. Nothing is allocated
- * for an attribute or for a value that is in the row.
+ * Encodes the selected attributes of one entry (RFC 4511 §4.5.2): first measures, then writes. Allocates nothing per
+ * attribute or per value in the row.
  */
 export class OutgoingAttributes {
   readonly #names: ShownNames;
   readonly #entry: EntryReader;
-  #apart: Apart | undefined;
-  /** Of each that goes out: its number in the entry, its values `[from, to)`, its name, bytes of its SET's content. */
-  readonly #numbers: number[] = [];
+  #large: SelectedLarge | undefined;
+  /**
+   * Per selected attribute: index in the entry, values `[from, to)`, encoded name, length of the content of its SET.
+   */
+  readonly #indexes: number[] = [];
   readonly #froms: number[] = [];
   readonly #tos: number[] = [];
-  readonly #shown: Buffer[] = [];
+  readonly #encodedNames: Buffer[] = [];
   readonly #sets: number[] = [];
   #count = 0;
   #typesOnly = false;
-  /** Attributes and values written. */
+  /** Position of `write`: index of the selected attribute and of the next value. */
   #at = 0;
   #next = 0;
-  /** The value that has to follow. */
-  follows: Buffer | undefined;
+  /** Qualifier of the large value that the caller has to write next. */
+  nextLarge: Buffer | undefined;
 
   constructor(entry: EntryReader, names: ShownNames) {
     this.#entry = entry;
@@ -65,14 +67,14 @@ export class OutgoingAttributes {
   }
 
   /**
-   * Takes from the entry that has been read what goes out; returns how many bytes it takes. `moreMembers`: than there
-   * are in it.
+   * Selects attributes of the entry in the reader, and returns their encoded length in bytes. `moreMembers`: whether
+   * the entry has more members than the row contains.
    */
-  select(selection: Selection, typesOnly: boolean, apart?: Apart, moreMembers = false): number {
+  select(selection: Selection, typesOnly: boolean, large?: SelectedLarge, moreMembers = false): number {
     const { count, stored, firsts } = this.#entry;
     const { ranges } = selection;
     const cut = moreMembers ? selection.member : undefined;
-    this.#apart = apart;
+    this.#large = large;
     this.#typesOnly = typesOnly;
     this.#at = 0;
     this.#next = -1;
@@ -92,10 +94,10 @@ export class OutgoingAttributes {
         from += part.from;
       }
       const set = typesOnly ? 0 : this.#valueBytes(i, from, to);
-      this.#numbers[taken] = i;
+      this.#indexes[taken] = i;
       this.#froms[taken] = from;
       this.#tos[taken] = to;
-      this.#shown[taken] = name;
+      this.#encodedNames[taken] = name;
       this.#sets[taken++] = set;
       bytes += elementBytes(attributeBytes(name, set));
     }
@@ -107,23 +109,23 @@ export class OutgoingAttributes {
     const { starts, ends } = this.#entry;
     let set = 0;
     for (let v = from; v < to; v++) {
-      const apart = this.#apart && this.#qualifierApart(this.#apart, i, v);
-      set += elementBytes(apart ? this.#apart!.values.lengthOf(apart) : ends[v]! - starts[v]!);
+      const large = this.#large && this.#largeQualifier(this.#large, i, v);
+      set += elementBytes(large ? this.#large!.values.lengthOf(large) : ends[v]! - starts[v]!);
     }
     return set;
   }
 
-  #qualifierApart({ qualifiers }: Apart, i: number, v: number): Buffer | undefined {
+  #largeQualifier({ qualifiers }: SelectedLarge, i: number, v: number): Buffer | undefined {
     const qualifier = this.#entry.qualifier(i, v);
     return qualifiers.has(qualifier.toString('latin1')) ? qualifier : undefined;
   }
 
-  /** Writes all of a short entry. */
+  /** Writes all attributes of a short entry. */
   writeAll(writer: Writer): void {
     const { row, starts, ends } = this.#entry;
     const count = this.#count;
     for (let n = 0; n < count; n++) {
-      writeAttributeHead(writer, this.#shown[n]!, this.#sets[n]!);
+      writeAttributeHead(writer, this.#encodedNames[n]!, this.#sets[n]!);
       if (!this.#typesOnly) writer.octetStrings(OCTET_STRING, row, starts, ends, this.#froms[n]!, this.#tos[n]!);
     }
   }
@@ -134,9 +136,9 @@ export class OutgoingAttributes {
    */
   write(writer: Writer, limit: number): boolean {
     for (; this.#at < this.#count; this.#at++) {
-      const i = this.#numbers[this.#at]!;
+      const i = this.#indexes[this.#at]!;
       if (this.#next < 0) {
-        writeAttributeHead(writer, this.#shown[this.#at]!, this.#sets[this.#at]!);
+        writeAttributeHead(writer, this.#encodedNames[this.#at]!, this.#sets[this.#at]!);
         this.#next = this.#froms[this.#at]!;
       }
       if (this.#writeValues(writer, i, this.#tos[this.#at]!, limit)) return true;
@@ -145,24 +147,24 @@ export class OutgoingAttributes {
     return false;
   }
 
-  /** Whether there is more. */
+  /** Writes values of one attribute; returns whether `write` has to be called again. */
   #writeValues(writer: Writer, i: number, end: number, limit: number): boolean {
     const { row, starts, ends } = this.#entry;
-    const apart = this.#apart;
+    const large = this.#large;
     while (this.#next < end) {
       const from = this.#next;
-      this.follows = apart && this.#qualifierApart(apart, i, from);
-      this.#next = this.follows ? from + 1 : this.#fits(from, end, limit - writer.length);
-      if (this.follows) writer.header(OCTET_STRING, apart!.values.lengthOf(this.follows));
+      this.nextLarge = large && this.#largeQualifier(large, i, from);
+      this.#next = this.nextLarge ? from + 1 : this.#fits(from, end, limit - writer.length);
+      if (this.nextLarge) writer.header(OCTET_STRING, large!.values.lengthOf(this.nextLarge));
       else writer.octetStrings(OCTET_STRING, row, starts, ends, from, this.#next);
-      if (this.follows || writer.length >= limit) return true;
+      if (this.nextLarge || writer.length >= limit) return true;
     }
     return false;
   }
 
-  /** Up to which value it takes about so many bytes. */
+  /** Returns the end of a run of values from `from` that takes about `bytes` bytes. */
   #fits(from: number, end: number, bytes: number): number {
-    if (this.#apart) return from + 1;
+    if (this.#large) return from + 1;
     const { starts, ends } = this.#entry;
     let to = from + 1;
     while (to < end && ends[to]! - starts[from]! < bytes) to++;

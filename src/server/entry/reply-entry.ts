@@ -1,26 +1,26 @@
 import type { Hit } from '../../partition/read/sink.js';
 
-/** An entry on its way to a client. */
+/** An entry to be sent to a client. */
 export interface ReplyEntry extends Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> {
-  /** Absent where the row itself holds every attribute: root DSE, cn=Subschema, cn=Monitor. */
+  /** Absent when the row contains every attribute: root DSE, cn=Subschema, cn=Monitor. */
   readonly numSubordinates?: Hit['numSubordinates'];
   readonly memberOf?: Hit['memberOf'];
-  /** Absent where its members are in the row already. */
+  /** Absent when the row contains the members already. */
   readonly withMembers?: Hit['withMembers'] | undefined;
-  /** It has more members than are in the row. */
+  /** Whether the entry has more members than the row contains. */
   readonly moreMembers?: boolean;
-  readonly beside?: Beside | undefined;
+  readonly extras?: EntryExtras | undefined;
 }
 
-/** What controls of the request have an entry tell, encoded. */
-export interface Beside {
-  /** PartialAttributes (RFC 4511 §4.1.7) after those of the entry. */
+/** Encoded parts of an entry that are not in its row: results of request controls, and the state of the account. */
+export interface EntryExtras {
+  /** PartialAttributes (RFC 4511 §4.1.7) to append to those of the row. */
   readonly attributes: Buffer;
   /** `controls [0]` of the message; empty: none. */
   readonly controls: Buffer;
-  /** Stored values that `attributes` take the place of. */
-  readonly instead?: Instead | undefined;
+  /** Stored attributes that `attributes` replace. */
+  readonly replaces?: ReplacedStates | undefined;
 }
 
-/** Attributes of the account's state, `pwdAccountLockedTime` among them or not. */
-export type Instead = 'states' | 'states and lock';
+/** The attributes of the account's state, without or with `pwdAccountLockedTime`. */
+export type ReplacedStates = 'states' | 'states and lock';

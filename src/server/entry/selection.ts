@@ -8,19 +8,19 @@ import { descriptionMatches, isAskable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
 import { COMPUTED, COMPUTED_WHEN_NAMED } from './computed.js';
-import type { Instead } from './reply-entry.js';
+import type { ReplacedStates } from './reply-entry.js';
 import { parseRange, type ValueRange } from './value-range.js';
 
-/** An administrator's, too: stored in the entry. */
+/** The state attribute that is also stored in the entry, when an administrator locks the account. */
 const LOCK: StateAttribute = 'pwdAccountLockedTime';
 const UNDECIDED = 0;
-const TAKEN = 1;
-const LEFT = 2;
+const SELECTED = 1;
+const NOT_SELECTED = 2;
 
 /**
- * Which attributes of an entry a search returns (RFC 4511 §4.5.1.8): the compiled form of its attribute list. Whether a
- * description is selected is worked out once and remembered by its number. Secrets are for those alone who may read
- * them (`forSight`).
+ * The compiled attribute list of a search (RFC 4511 §4.5.1.8): decides which attributes of an entry are returned. The
+ * decision for a description is cached by its number. Secrets are returned only to clients that may read them
+ * (`forSight`).
  */
 export class Selection {
   readonly #userAttributes: boolean;
@@ -28,18 +28,18 @@ export class Selection {
   readonly #descriptions: readonly AttributeDescription[];
   readonly #types: ReadonlySet<AttributeType>;
   #decisions = new Uint8Array(256);
-  /** Those selected that are worked out when asked for. */
+  /** Selected attributes that are computed, not stored. */
   readonly computed: readonly AttributeDescription[];
-  /** Those selected that binds leave behind, beside the entry. */
+  /** Selected attributes of the account's state, which binds store outside the entry. */
   readonly states: readonly AttributeDescription[];
-  /** Those of which a part of the values is returned. */
+  /** Selected ranges of values, for attributes with the range option. */
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange> | undefined;
-  /** `member`, where it is among them: dynamic groups have members that are worked out. */
+  /** The attribute `member` when it is selected: members of dynamic groups are computed. */
   readonly member: AttributeDescription | undefined;
   readonly #parts: SelectionParts;
-  /** By the secrets that are shown. */
+  /** Variants that return secrets, by the names of the secrets. */
   readonly #withSecrets = new Map<string, Selection>();
-  readonly #without = new Map<Instead, Selection>();
+  readonly #without = new Map<ReplacedStates, Selection>();
 
   constructor(parts: SelectionParts) {
     this.#parts = parts;
@@ -53,106 +53,106 @@ export class Selection {
     this.member = parts.member && this.#selects(parts.member) ? parts.member : undefined;
   }
 
-  /** What is read of an entry for it. */
+  /** The stored attributes that a search has to read for this selection. */
   readonly reads: Selects = {
     takes: (stored) => (stored.findsMembers && this.member !== undefined) || this.takes(stored),
   };
 
-  /** So many members are wanted, and to be told whether there are more. */
-  get mostMembers(): number {
+  /** Largest number of members to compute: one more than is returned, to know whether there are more. */
+  get maxMembers(): number {
     const range = this.member && this.ranges?.get(this.member);
-    if (range && range.low >= MOST_MEMBERS) throw tooFar();
-    return Math.min((range?.high ?? MOST_MEMBERS) + 1, MOST_MEMBERS);
+    if (range && range.low >= MAX_MEMBERS) throw rangeTooHigh();
+    return Math.min((range?.high ?? MAX_MEMBERS) + 1, MAX_MEMBERS);
   }
 
-  /** The same with those of the secrets asked for by name that may be read of an entry. */
+  /** Returns this selection with the secrets that the search names and the viewer may read in an entry. */
   forSight(sight: Sight | undefined): Selection {
     const { secrets } = this.#parts;
     if (secrets.length === 0 || !sight) return this;
-    const shown = secrets.filter((secret) => sight.allows('read', secret));
-    if (shown.length === 0) return this;
-    const key = shown.map(({ text }) => text).join();
+    const readable = secrets.filter((secret) => sight.allows('read', secret));
+    if (readable.length === 0) return this;
+    const key = readable.map(({ text }) => text).join();
     let selection = this.#withSecrets.get(key);
     if (!selection) {
-      selection = new Selection({ ...this.#parts, shownSecrets: new Set(shown) });
+      selection = new Selection({ ...this.#parts, readableSecrets: new Set(readable) });
       this.#withSecrets.set(key, selection);
     }
     return selection;
   }
 
-  /** The same without what is returned in place of stored values. */
-  without(instead: Instead): Selection {
-    const known = this.#without.get(instead);
+  /** Returns this selection without stored attributes that are replaced. */
+  without(replaced: ReplacedStates): Selection {
+    const known = this.#without.get(replaced);
     if (known) return known;
     const { states } = this.#parts;
     const types = states.map(({ type }) => type);
-    const leftOut = new Set(instead === 'states' ? types.filter(({ name }) => name !== LOCK) : types);
-    const selection = new Selection({ ...this.#parts, leftOut });
-    this.#without.set(instead, selection);
+    const excluded = new Set(replaced === 'states' ? types.filter(({ name }) => name !== LOCK) : types);
+    const selection = new Selection({ ...this.#parts, excluded });
+    this.#without.set(replaced, selection);
     return selection;
   }
 
-  /** Whether the attribute is to be returned. */
+  /** Whether the stored attribute is returned. */
   takes(stored: StoredDescription): boolean {
     const { number } = stored;
     const decision = number < this.#decisions.length ? this.#decisions[number]! : UNDECIDED;
-    return decision === UNDECIDED ? this.#decide(stored) : decision === TAKEN;
+    return decision === UNDECIDED ? this.#decide(stored) : decision === SELECTED;
   }
 
   #decide(stored: StoredDescription): boolean {
-    const taken = this.#selects(stored.description);
+    const selected = this.#selects(stored.description);
     const { number } = stored;
-    // Beyond it several have the same number.
-    if (number >= DescriptionTable.MAX) return taken;
+    // Larger numbers are shared by several descriptions.
+    if (number >= DescriptionTable.MAX) return selected;
     if (number >= this.#decisions.length) {
       const larger = new Uint8Array(Math.max(2 * this.#decisions.length, number + 1));
       larger.set(this.#decisions);
       this.#decisions = larger;
     }
-    this.#decisions[number] = taken ? TAKEN : LEFT;
-    return taken;
+    this.#decisions[number] = selected ? SELECTED : NOT_SELECTED;
+    return selected;
   }
 
   #selects(found: AttributeDescription): boolean {
     const { type } = found;
-    if (this.#parts.leftOut?.has(type) && found.options.length === 0) return false;
-    if (isHidden(type)) return this.#parts.shownSecrets?.has(found) ?? false;
+    if (this.#parts.excluded?.has(type) && found.options.length === 0) return false;
+    if (isHidden(type)) return this.#parts.readableSecrets?.has(found) ?? false;
     if (type.operational ? this.#operationalAttributes : this.#userAttributes) return true;
     if (this.#types.has(type) || this.ranges?.has(found)) return true;
     return this.#descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
   }
 }
 
-/** Members of a dynamic group that go out in one entry. */
-const MOST_MEMBERS = 200_000;
+/** Largest number of members of a dynamic group that one entry returns. */
+const MAX_MEMBERS = 200_000;
 
-function tooFar(): LdapError {
+function rangeTooHigh(): LdapError {
   const remedy = 'search for the others by its memberURL';
-  return new LdapError('adminLimitExceeded', `a dynamic group gives out ${MOST_MEMBERS} members; ${remedy}`);
+  return new LdapError('adminLimitExceeded', `a dynamic group gives out ${MAX_MEMBERS} members; ${remedy}`);
 }
 
 export interface SelectionParts {
   readonly userAttributes: boolean;
   readonly operationalAttributes: boolean;
   readonly descriptions: readonly AttributeDescription[];
-  /** From `@class`. */
+  /** Types selected by `@class`. */
   readonly types: ReadonlySet<AttributeType>;
   readonly computed: readonly AttributeDescription[];
   readonly states: readonly AttributeDescription[];
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange>;
   readonly member: AttributeDescription | undefined;
-  /** Asked for by name. */
+  /** Secrets that the search names. */
   readonly secrets: readonly AttributeDescription[];
-  /** Those of them that are returned. */
-  readonly shownSecrets?: ReadonlySet<AttributeDescription>;
-  /** Not returned although they are selected. */
-  readonly leftOut?: ReadonlySet<AttributeType>;
+  /** The secrets that are returned. */
+  readonly readableSecrets?: ReadonlySet<AttributeDescription>;
+  /** Types that are not returned although the list selects them. */
+  readonly excluded?: ReadonlySet<AttributeType>;
 }
 
 /**
- * Reads an attribute list. Empty and `*`: all user attributes; `+`: all operational ones (RFC 3673); `1.1`: none, when
- * alone; `@class`: those of an object class (RFC 4529); `name;range=0-999`: of exactly this description some values.
- * Names that the schema does not know select nothing. `withMemberOf`: it goes with all user attributes.
+ * Parses an attribute list. Empty list or `*`: all user attributes; `+`: all operational attributes (RFC 3673); `1.1`
+ * alone: no attributes; `@class`: the attributes of an object class (RFC 4529); `name;range=0-999`: a range of the
+ * values of exactly this description. Unknown names select nothing. `withMemberOf`: `*` includes memberOf.
  */
 export function parseSelection(schema: Schema, names: readonly string[], withMemberOf = false): SelectionParts {
   const descriptions = new Map<string, AttributeDescription>();
@@ -203,7 +203,7 @@ const MAX_CACHED = 500;
 const MAX_CACHED_NAMES = 64;
 const MAX_CACHED_LENGTH = 1024;
 
-/** Compiled attribute lists: searches repeat them. */
+/** Cache of compiled attribute lists. */
 export class Selections {
   readonly #schema: Schema;
   readonly #withMemberOf: boolean;
@@ -223,7 +223,7 @@ export class Selections {
     const cached = this.#cached.get(key);
     if (cached) return cached;
     const selection = this.#compile(names);
-    // Whoever goes through a group asks for each range once.
+    // Ranges are not cached: a client that reads a group in steps requests each range once.
     if (key.length > MAX_CACHED_LENGTH || selection.ranges) return selection;
     this.#cached.set(key, selection);
     return selection;

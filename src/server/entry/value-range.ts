@@ -1,15 +1,15 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { shown } from '../../schema/suggest.js';
 
-/** Active Directory's range option: the values of an attribute from number `low` to number `high`, counted from 0. */
+/** Active Directory's range option: the values `low` to `high` of an attribute, counted from 0. */
 export interface ValueRange {
   readonly low: number;
-  /** Infinity: to the last. */
+  /** Infinity: up to the last value. */
   readonly high: number;
 }
 
 /** An attribute description without its range option, and the range. */
-export interface Ranged {
+export interface RangedDescription {
   readonly name: string;
   readonly range: ValueRange;
 }
@@ -17,8 +17,8 @@ export interface Ranged {
 const OPTION = /;range=([^;]*)/i;
 const RANGE = /^(\d{1,10})-(?:(\d{1,10})|\*)$/;
 
-/** Undefined where the description has no such option; throws where it has one that says nothing. */
-export function parseRange(description: string): Ranged | undefined {
+/** Splits a description with a range option; undefined: no such option. Throws when the option is malformed. */
+export function parseRange(description: string): RangedDescription | undefined {
   const option = OPTION.exec(description);
   if (!option) return undefined;
   const numbers = RANGE.exec(option[1]!);
@@ -31,12 +31,11 @@ export function parseRange(description: string): Ranged | undefined {
   return { name: description.replace(option[0], ''), range: { low, high } };
 }
 
-/** All values. */
 export const WHOLE: ValueRange = { low: 0, high: Number.POSITIVE_INFINITY };
 
 /**
- * Of so many values, behind which there are perhaps `more`, those in the range, `[from, to)`, and the option that says
- * which these are.
+ * Returns the part `[from, to)` of `count` values that a range selects, and the option that describes the part. `more`:
+ * whether the attribute has more than `count` values.
  */
 export function valuesIn(
   { low, high }: ValueRange,

@@ -1,6 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 
-/** Where a server listens. */
 export type ListenAddress =
   | { readonly scheme: 'ldap' | 'ldaps'; readonly url: string; readonly host: string; readonly port: number }
   | { readonly scheme: 'ldapi'; readonly url: string; readonly path: string };
@@ -8,23 +7,23 @@ export type ListenAddress =
 const DEFAULT_PORT = { ldap: 389, ldaps: 636 } as const;
 
 /**
- * Reads `ldap://host:port`, `ldaps://host:port` or `ldapi://%2frun%2frowan.sock`; an empty host means every interface.
+ * Parses `ldap://host:port`, `ldaps://host:port` or `ldapi://%2frun%2frowan.sock`. An empty host means all interfaces.
  */
 export function parseListenUrl(url: string): ListenAddress {
   const match = /^(ldaps?|ldapi):\/\/([^/?#]*)\/?$/i.exec(url);
-  if (!match) throw wrong(url, 'expected ldap://host:port, ldaps://host:port or ldapi://%2fpath%2fto%2fsocket');
+  if (!match) throw invalidUrl(url, 'expected ldap://host:port, ldaps://host:port or ldapi://%2fpath%2fto%2fsocket');
   const scheme = match[1]!.toLowerCase() as ListenAddress['scheme'];
   if (scheme === 'ldapi') return { scheme, url, path: socketPath(url, match[2]!) };
   const authority = /^(\[[0-9a-f:.]+\]|[^:[\]]*)(?::(\d{1,5}))?$/i.exec(match[2]!);
-  if (!authority) throw wrong(url, 'expected host:port');
+  if (!authority) throw invalidUrl(url, 'expected host:port');
   const port = authority[2] === undefined ? DEFAULT_PORT[scheme] : Number(authority[2]);
-  if (port > 65_535) throw wrong(url, 'a port is at most 65535');
+  if (port > 65_535) throw invalidUrl(url, 'a port is at most 65535');
   return { scheme, url, host: authority[1]!.replace(/^\[|\]$/g, '') || '::', port };
 }
 
 function socketPath(url: string, encoded: string): string {
   const path = decode(encoded);
-  if (!path?.startsWith('/')) throw wrong(url, 'expected an absolute path with %2f for /');
+  if (!path?.startsWith('/')) throw invalidUrl(url, 'expected an absolute path with %2f for /');
   return path;
 }
 
@@ -32,13 +31,13 @@ function decode(text: string): string | undefined {
   return /%(?![0-9a-f]{2})/i.test(text) ? undefined : decodeURIComponent(text);
 }
 
-/** The URL that clients use, with the port that the system chose. */
+/** Returns the URL that clients use, with the port that the system chose. */
 export function shownUrl(address: ListenAddress, port: number): string {
   if (address.scheme === 'ldapi') return address.url;
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   return `${address.scheme}://${host}:${port}`;
 }
 
-function wrong(url: string, why: string): LdapError {
-  return new LdapError('unwillingToPerform', `cannot listen on '${url}': ${why}`);
+function invalidUrl(url: string, reason: string): LdapError {
+  return new LdapError('unwillingToPerform', `cannot listen on '${url}': ${reason}`);
 }

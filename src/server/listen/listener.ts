@@ -4,25 +4,25 @@ import type { Logger } from 'pino';
 import type { Config } from '../settings/index.js';
 import { type ListenAddress, shownUrl } from './listen-url.js';
 
-/** Handshakes and refusals that may be under way above the configured number of connections. */
+/** Sockets accepted above the configured number of connections, for TLS handshakes and for refusals. */
 export const SPARE_CONNECTIONS = 256;
 
 interface ListenOptions {
-  /** Connections at most, TLS handshakes that are not finished included; the system's backlog holds what is above. */
+  /** Most open sockets, including unfinished TLS handshakes. Further connections stay in the system's backlog. */
   readonly maxConnections: number;
   /** Permissions of an ldapi socket. */
   readonly socketMode: number;
   readonly log: Logger;
 }
 
-/** A URL that is listened on. */
+/** A listening URL. */
 export interface Listener {
   readonly url: string;
-  /** Stops accepting. Connections live on. */
+  /** Stops accepting. Open connections continue. */
   close(): void;
 }
 
-/** Listens on all the addresses, or on none, with the server of the same index. */
+/** Listens on each address with the server of the same index. Listens on none when one of them fails. */
 export async function openListeners(
   addresses: readonly ListenAddress[],
   nets: readonly NetServer[],
@@ -72,7 +72,7 @@ function listen(net: NetServer, address: ListenAddress): Promise<void> {
   });
 }
 
-/** A socket file whose server is gone is in the way of the next one. True when it was removed. */
+/** Removes the socket file of a server that no longer runs. Returns whether the file was removed. */
 async function removeStaleSocket(address: ListenAddress, error: NodeJS.ErrnoException): Promise<boolean> {
   if (address.scheme !== 'ldapi' || error.code !== 'EADDRINUSE') return false;
   const answered = await new Promise<boolean>((resolve) => {
@@ -96,7 +96,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function cannotListen(address: ListenAddress, error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
-  // libuv says EACCES where it means ENOENT, too.
+  // libuv reports EACCES also for ENOENT.
   const folder =
     address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
   const reason = folder ?? (code && REASONS[code]) ?? message;
@@ -106,7 +106,7 @@ function cannotListen(address: ListenAddress, error: unknown): Error {
 let warnedAt = Number.NEGATIVE_INFINITY;
 
 /**
- * No file descriptor for a new connection (EMFILE) and the like: it is refused, the others go on, accepting goes on.
+ * Warns, at most once a second, of a connection that was refused, for example for lack of a file descriptor (EMFILE).
  */
 function warnRarely(log: Logger, address: ListenAddress, error: NodeJS.ErrnoException): void {
   const now = performance.now();

@@ -3,7 +3,7 @@ import { Server as TlsServer } from 'node:tls';
 import Server from 'ldapjs/lib/server.js';
 import type { Logger } from 'pino';
 import type { ListenAddress } from './listen-url.js';
-import { Roster, type Seated } from './roster.js';
+import { Roster, type RosterMember } from './roster.js';
 import type { TlsMaterial } from './tls-material.js';
 
 export interface ReceiverOptions {
@@ -13,34 +13,32 @@ export interface ReceiverOptions {
   onConnection(socket: Socket): void;
 }
 
-/** Makes connections of the sockets of one URL, whoever listens there. */
+/** Turns the sockets of one URL into connections. */
 export interface Receiver {
-  /** To listen with, if it shall accept them itself. */
+  /** The server to listen with when the sockets are accepted in this process. */
   readonly net: NetServer;
-  /** A socket that somebody else has accepted. */
+  /** Takes a socket that another process has accepted. */
   receive(socket: Socket): void;
-  /** New handshakes use this certificate; nothing where no TLS is spoken. */
+  /** Sets the certificate for new handshakes. Does nothing without TLS. */
   renew(tls: TlsMaterial): void;
-  /** Ends the sockets of TLS that are left: no connection has come of their handshakes. */
+  /** Destroys the sockets that are still in the TLS handshake. */
   endHandshakes(): void;
 }
 
-/** A socket on which TLS has begun. */
-interface Handshake extends Seated {
+interface Handshake extends RosterMember {
   readonly socket: Socket;
 }
 
-/** What takes the sockets of `address`. */
 export function createReceiver(address: ListenAddress, options: ReceiverOptions): Receiver {
   const server = createServer(address, options);
   const net = server.server;
-  // A handshake that fails or takes too long leaves its socket to us.
+  // Node leaves the socket of a handshake that failed or timed out to this listener.
   net.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
-  // ldapjs repeats the errors of the server that listens, which has its own listener for them.
+  // ldapjs re-emits the errors of the `net` server, which has its own error listener.
   server.on('error', () => undefined);
   const handshakes = new Roster<Handshake>();
   const keep = (socket: Socket): void => {
-    const handshake = { socket, seat: -1 };
+    const handshake = { socket, rosterIndex: -1 };
     handshakes.add(handshake);
     socket.once('close', () => handshakes.delete(handshake));
   };
@@ -58,8 +56,8 @@ export function createReceiver(address: ListenAddress, options: ReceiverOptions)
 }
 
 /**
- * ldapjs listens and does TLS; its connections come to us as they are (`connectionRouter`). Options it does not know
- * reach tls.createServer.
+ * Creates an ldapjs server, which does the TLS handshake and hands over its sockets unchanged (`connectionRouter`).
+ * ldapjs passes options that it does not know to `tls.createServer`.
  */
 function createServer(address: ListenAddress, options: ReceiverOptions): Server {
   const { tls } = options;

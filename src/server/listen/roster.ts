@@ -1,14 +1,14 @@
-/** What has a place in a roster, which the roster keeps up to date. */
-export interface Seated {
-  seat: number;
+/** An object that knows its index in a roster. The roster keeps the index up to date. */
+export interface RosterMember {
+  rosterIndex: number;
 }
 
 /**
- * Those who are there now, where they come and go quickly. A `Set` would do the same, but each time it makes room it
- * leaves a table behind that leads to its next one: once V8 has moved one of them to its old generation, all that come
- * after stay, with every member that they ever had, until the whole heap is marked.
+ * A set of short-lived members. A JavaScript `Set` links each outgrown hash table to the next one: once V8 has moved
+ * one table to its old generation, all later tables and every member that they ever had stay in memory until a full
+ * garbage collection.
  */
-export class Roster<T extends Seated> {
+export class Roster<T extends RosterMember> {
   readonly #members: T[] = [];
 
   get size(): number {
@@ -16,20 +16,20 @@ export class Roster<T extends Seated> {
   }
 
   add(member: T): void {
-    member.seat = this.#members.length;
+    member.rosterIndex = this.#members.length;
     this.#members.push(member);
   }
 
-  /** Nothing happens where it is not there. */
+  /** Removes a member. Does nothing when it is not in the roster. */
   delete(member: T): void {
-    if (this.#members[member.seat] !== member) return;
+    if (this.#members[member.rosterIndex] !== member) return;
     const last = this.#members.pop()!;
     if (last === member) return;
-    this.#members[member.seat] = last;
-    last.seat = member.seat;
+    this.#members[member.rosterIndex] = last;
+    last.rosterIndex = member.rosterIndex;
   }
 
-  /** Those that are there when the iteration begins. */
+  /** Iterates over the members present when the iteration begins. */
   [Symbol.iterator](): IterableIterator<T> {
     return this.#members.slice().values();
   }

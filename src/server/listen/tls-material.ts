@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../settings/index.js';
 
-/** What TLS is spoken with. */
+/** The certificate, key and options of the TLS server. */
 export interface TlsMaterial {
   readonly certificate: Buffer;
   readonly key: Buffer;
@@ -11,9 +11,9 @@ export interface TlsMaterial {
 }
 
 /**
- * Reads the configured files; undefined where there is no certificate. Rejects with an error that names setting and
- * file when one cannot be read, is no PEM of its kind, or the key is not the certificate's: TLS itself would say so
- * with a code of OpenSSL's, or, where the two are of different kinds, only to the clients.
+ * Reads the configured files; undefined without a certificate. Rejects with an error that names the setting and the
+ * file when a file cannot be read, is not PEM of the expected kind, or the key does not belong to the certificate. TLS
+ * itself would report an OpenSSL code, or report a key of another kind only to the clients.
  */
 export async function readTls({ tls }: Config): Promise<TlsMaterial | undefined> {
   if (tls.cert === undefined || tls.key === undefined) return undefined;

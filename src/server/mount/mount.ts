@@ -9,7 +9,7 @@ import { failureOutcome } from '../connection/failure.js';
 import { isEncrypted, strengthOf } from '../connection/tls.js';
 import { perform } from '../operations/perform.js';
 import type { Context, Outstanding, Transport } from '../request/context.js';
-import { stillHolds } from '../request/validity.js';
+import { isBindValid } from '../request/validity.js';
 import { createServices, type Services } from '../services/services.js';
 import { type Config, makeConfig } from '../settings/index.js';
 import { readControls } from '../words/controls.js';
@@ -187,7 +187,7 @@ function refuseLost({ requestName, requestValue }: LdapjsRequest): void {
 }
 
 async function requireSession(services: Services, session: Session, request: Request): Promise<void> {
-  if (request.op === 'bind' || (await stillHolds(services, session))) return;
+  if (request.op === 'bind' || (await isBindValid(services, session))) return;
   session.identity = ANONYMOUS;
   throw new LdapError(
     'strongerAuthRequired',

@@ -1,12 +1,12 @@
 import type { AbandonRequest } from '../../protocol/ldap-messages.js';
 
-/** What can be abandoned: the operations of one connection that have begun and not ended. */
+/** The operations of one connection that have begun and not ended. */
 export interface Abandonable {
-  /** No response follows; nothing happens where no such operation is outstanding or it cannot be abandoned. */
+  /** Abandons an operation without a response. Does nothing when it is not outstanding or cannot be abandoned. */
   abandon(messageId: number): void;
 }
 
-/** RFC 4511 §4.11: has no response, not even an error. Writes and binds take their course. */
+/** Abandon (RFC 4511 §4.11). Abandon has no response, not even an error. Writes and binds cannot be abandoned. */
 export function abandon(operations: Abandonable, request: AbandonRequest): void {
   operations.abandon(request.target);
 }

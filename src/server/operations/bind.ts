@@ -13,8 +13,8 @@ import { passwordAndCode } from '../passwords/second-factor.js';
 import { isOutsideDates } from '../passwords/standing.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { telling } from '../request/password-policy.js';
-import { stillHolds, userOf } from '../request/validity.js';
+import { withPolicyControl } from '../request/password-policy.js';
+import { isBindValid, userIdentity } from '../request/validity.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { printable } from '../words/printable.js';
@@ -70,7 +70,7 @@ function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
     chain(services.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
       if (!matched) return refused(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
-      return telling(context, SUCCESS, {});
+      return withPolicyControl(context, SUCCESS, {});
     }),
   );
 }
@@ -164,7 +164,9 @@ function bindUnder(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
 
 function decide(attempt: Attempt, login: Login, proof: Proof | undefined, later: boolean): Maybe<Outcome> {
   if (!proof)
-    return login.fail().then((written) => (written ? telling(attempt.context, REFUSED, {}) : refused(attempt.context)));
+    return login
+      .fail()
+      .then((written) => (written ? withPolicyControl(attempt.context, REFUSED, {}) : refused(attempt.context)));
   return chain(login.admit(later, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
     if (!admitted || admitted.expired) {
       const told: PasswordPolicyTold = admitted ? { error: 'passwordExpired' } : {};
@@ -224,13 +226,13 @@ function isAdmitted({ context }: Attempt, application: ApplicationPassword): May
   const { services, session, transport } = context;
   if (!isGoodFor(application, transport.address, Date.now())) return false;
   const { usedBy } = application;
-  const { before } = session;
+  const { previousIdentity } = session;
   if (usedBy === undefined) return true;
-  if (before.kind === 'anonymous') return false;
-  if (!services.schema.parseDn(before.dn).norm.equals(services.schema.parseDn(usedBy).norm)) return false;
+  if (previousIdentity.kind === 'anonymous') return false;
+  if (!services.schema.parseDn(previousIdentity.dn).norm.equals(services.schema.parseDn(usedBy).norm)) return false;
   const earlier = new Session(session.connection);
-  earlier.identity = before;
-  return stillHolds(services, earlier);
+  earlier.identity = previousIdentity;
+  return isBindValid(services, earlier);
 }
 
 /** Where failures count a bind that is refused without being counted writes, too: their time is the same. */
@@ -238,7 +240,7 @@ function refused(context: Context, told: PasswordPolicyTold = {}): Maybe<Outcome
   const { partition, policies } = context.services;
   return chain(policies.anyCounts(), (counts) => {
     const written = counts ? partition.changeNobodysState() : undefined;
-    return chain(written, () => telling(context, REFUSED, told));
+    return chain(written, () => withPolicyControl(context, REFUSED, told));
   });
 }
 
@@ -251,9 +253,9 @@ function bound(
   const { context, found, own, generation, password } = attempt;
   const { id, node } = found!;
   const name = node.dn.toString();
-  const identity = userOf(id, name, generation, own, application?.value, expires);
+  const identity = userIdentity(id, name, generation, own, application?.value, expires);
   context.session.identity = identity;
   const clear = steps ? passwordAndCode(password)!.password : password;
   if (!application) context.services.upgrades.consider(name, id, matched, clear, own.passwords);
-  return telling(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
+  return withPolicyControl(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
 }

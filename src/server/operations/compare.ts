@@ -5,12 +5,12 @@ import { Matches } from '../../password/index.js';
 import type { CompareRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
-import { requestRights, requireConfidential, sourceOf, viewerOf } from '../request/access.js';
+import { requestRights, requireConfidential, viewerOf, workSource } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { isRight } from '../request/password-change.js';
+import { verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword } from '../request/password-policy.js';
-import { isOfState, statesOf } from '../request/state-attributes.js';
-import { requireHeld } from '../request/validity.js';
+import { isStateAttribute, statesOf } from '../request/state-attributes.js';
+import { requireValidBind } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
 
@@ -24,7 +24,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
     requireConfidential(context);
     return comparePassword(context, dn, request);
   }
-  return isOfState(asked) ? compareState(context, dn, request) : compareStored(context, viewer, dn, request);
+  return isStateAttribute(asked) ? compareState(context, dn, request) : compareStored(context, viewer, dn, request);
 }
 
 function compareStored(
@@ -71,9 +71,9 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
   const own = services.credentials.ofRow(found.row);
   const { passwords } = own;
-  await requireHeld(services, session, asked, { id: found.node.id, own });
+  await requireValidBind(services, session, asked, { id: found.node.id, own });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matches = new Matches(services.hashing.policy, sourceOf(context));
-  const right = await isRight(context, found.node.id, own, () => matches.find(request.value, passwords));
+  const matches = new Matches(services.hashing.policy, workSource(context));
+  const right = await verifyInSession(context, found.node.id, own, () => matches.find(request.value, passwords));
   return right ? COMPARE_TRUE : COMPARE_FALSE;
 }

@@ -1,12 +1,12 @@
 import type { DeleteRequest } from '../../protocol/ldap-messages.js';
-import { actorOf, requireKind } from '../request/access.js';
+import { actorOf, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
-/** RFC 4511 §4.8. */
+/** Delete (RFC 4511 §4.8). */
 export async function deleteEntry(context: Context, request: DeleteRequest): Promise<Outcome> {
   const { services, controls } = context;
-  requireKind(context, 'delete');
+  requireRightsFor(context, 'delete');
   const dn = services.schema.parseDn(request.dn);
   await services.partition.delete(dn, actorOf(context), {
     manageDsaIT: controls.manageDsaIT,

@@ -1,12 +1,12 @@
 import type { ModifyDnRequest } from '../../protocol/ldap-messages.js';
-import { actorOf, requireKind } from '../request/access.js';
+import { actorOf, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
-/** RFC 4511 §4.9. */
+/** Modify DN (RFC 4511 §4.9). */
 export async function modifyDn(context: Context, request: ModifyDnRequest): Promise<Outcome> {
   const { services, controls } = context;
-  requireKind(context, 'modifyDN');
+  requireRightsFor(context, 'modifyDN');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
   const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };

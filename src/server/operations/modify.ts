@@ -9,21 +9,21 @@ import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
 import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
-import { actorOf, isOwn, requireConfidential, requireKind, sourceOf } from '../request/access.js';
+import { actorOf, isOwn, requireConfidential, requireRightsFor, workSource } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { isRight, passwordChanges } from '../request/password-change.js';
-import { requireOwnPassword, tellingPolicy } from '../request/password-policy.js';
-import { keepingBind, requireHeld } from '../request/validity.js';
+import { passwordChanges, verifyInSession } from '../request/password-change.js';
+import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
+import { keepBindValid, requireValidBind } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** RFC 4511 §4.6, increment of RFC 4525. */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
   const { services, controls } = context;
-  requireKind(context, 'modify');
+  requireRightsFor(context, 'modify');
   const dn = services.schema.parseDn(request.dn);
   if (request.changes.some((c) => isPasswordAttribute(services.schema, c.attribute.type))) {
     requireConfidential(context);
-    return tellingPolicy(context, async () => {
+    return runPasswordChange(context, async () => {
       requireOwnPassword(context.session.identity);
       await modifyPasswords(context, request, dn);
       return SUCCESS;
@@ -40,10 +40,10 @@ function askedPasswords({ services: { schema } }: Context, { changes }: ModifyRe
   const ofPasswords = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
   if (ofPasswords.length === 0) return undefined;
   return {
-    given: ofPasswords.flatMap(({ operation, attribute }) =>
+    clear: ofPasswords.flatMap(({ operation, attribute }) =>
       operation === 'delete' ? [] : attribute.values.map(inTheClear),
     ),
-    saysReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
+    writesReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
   };
 }
 
@@ -87,26 +87,26 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
   const siblings = found ? credentials.ofRow(found.row).passwords : [];
-  const hashed = await hashing.hashChanges(request.changes, siblings, sourceOf(context));
-  const matches = new Matches(hashing.policy, sourceOf(context));
+  const hashed = await hashing.hashChanges(request.changes, siblings, workSource(context));
+  const matches = new Matches(hashing.policy, workSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !isOnlyPasswords(context, request),
     touches: [...request.changes.map(({ attribute }) => attribute.type), ...KEPT_WITH_PASSWORDS],
   };
   const wanted = askedPasswords(context, request);
-  await keepingBind(session, (willStore) => {
+  await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
       const own = credentials.ofRow(row);
       const { passwords: stored, version } = own;
-      await requireHeld(services, session, asked, { id, own });
+      await requireValidBind(services, session, asked, { id, own });
       const changes = await resolveDeletedPasswords(schema, hashed, stored, matches);
       const after = credentialsAfter(schema, stored, changes);
       refuseCostlier(stored, after, hashing.policy);
       const old = deletedBy(context, changes);
       const requireOld = async () => {
-        if (!(await isRight(context, id, own, () => old.every((value) => isAmong(stored, value)))))
+        if (!(await verifyInSession(context, id, own, () => old.every((value) => isAmong(stored, value)))))
           throw new LdapError('noSuchAttribute', 'the old password is wrong');
       };
       const all = wanted && { ...wanted, requireOld: old.length > 0 ? requireOld : undefined };

@@ -9,7 +9,7 @@ import type { VirtualEntry } from '../virtual/virtual-entries.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
-/** Root DSE, cn=Subschema and cn=Monitor: no store row holds them, but their rows take the same way out. */
+/** Searches root DSE, cn=Subschema or cn=Monitor. The computed rows are filtered and encoded like stored rows. */
 export function searchVirtual(
   context: Context,
   request: SearchRequest,

@@ -6,25 +6,25 @@ import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { Beside, ReplyEntry } from '../entry/reply-entry.js';
+import type { EntryExtras, ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { requestRights, viewerOf } from '../request/access.js';
-import { besideEntries, type Teller } from '../request/beside-entry.js';
 import type { Context, SearchReply } from '../request/context.js';
+import { type ExtrasReader, extrasReader } from '../request/entry-extras.js';
 import type { PagePosition } from '../services/page-cookies.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { searchVirtual } from './search-virtual.js';
 
-/** What is looked for, and what of it is given out. */
-interface Asked {
+/** A search as the partition runs it, with the attributes to return. */
+interface PreparedSearch {
   readonly params: SearchParams;
   readonly selection: Selection;
-  /** Of a later page. */
+  /** Position of a later page; undefined: the first page. */
   readonly from: PagePosition | undefined;
 }
 
-/** RFC 4511 §4.5. */
+/** Search (RFC 4511 §4.5). */
 export function search(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
   const { services, controls } = context;
   const base = services.schema.parseDn(request.base);
@@ -35,21 +35,23 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
   const from = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
   const params = paramsOf(context, request, base, selection, viewer, from);
-  const asked = { params, selection, from };
-  return chain(besideEntries(context, request, selection), (teller) => run(context, request, asked, reply, teller));
+  const prepared = { params, selection, from };
+  return chain(extrasReader(context, request, selection), (readExtras) =>
+    run(context, request, prepared, reply, readExtras),
+  );
 }
 
 function run(
   context: Context,
   request: SearchRequest,
-  { params, selection, from }: Asked,
+  { params, selection, from }: PreparedSearch,
   reply: SearchReply,
-  teller: Teller | undefined,
+  readExtras: ExtrasReader | undefined,
 ): Maybe<Outcome> {
   const { typesOnly } = request;
   const found = context.services.partition.search(params, {
-    entry: teller
-      ? (hit) => chain(teller(hit), (beside) => reply.entry(withBeside(hit, beside), selection, typesOnly))
+    entry: readExtras
+      ? (hit) => chain(readExtras(hit), (extras) => reply.entry(withExtras(hit, extras), selection, typesOnly))
       : (hit) => reply.entry(hit, selection, typesOnly),
     reference: (urls) => reply.reference(urls),
   });
@@ -57,18 +59,18 @@ function run(
   return finish(context, request, params, from, found);
 }
 
-function withBeside(hit: Hit, beside: Beside | undefined): ReplyEntry {
-  if (!beside) return hit;
+function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
+  if (!extras) return hit;
   const { id, row, dn, sight } = hit;
   return {
     id,
     row,
     dn,
     sight,
-    beside,
+    extras,
     numSubordinates: () => hit.numSubordinates(),
     memberOf: () => hit.memberOf(),
-    withMembers: (most) => hit.withMembers(most),
+    withMembers: (max) => hit.withMembers(max),
   };
 }
 
@@ -78,21 +80,21 @@ function startOfPage(context: Context, request: SearchRequest, base: Dn): PagePo
   return cookie.length === 0 ? undefined : services.pages.open(cookie, request, base, session.key);
 }
 
-/** The smaller of two limits of which 0 means none. */
-function smaller(a: number, b: number): number {
+/** Returns the smaller of two limits; 0 means no limit. */
+function smallerLimit(a: number, b: number): number {
   return a === 0 ? b : b === 0 ? a : Math.min(a, b);
 }
 
-/** The settings', and where the access rules have others for who asks, theirs. */
+/** Returns the limits of the settings. Limits that the access rules set for the client take precedence. */
 function limitsOf(context: Context) {
-  const { admin, search: others } = context.services.config.limits;
+  const { admin, search: defaults } = context.services.config.limits;
   if (context.session.isAdmin) return { ...admin, pageSize: admin.sizeLimit };
-  const given = requestRights(context)?.limits ?? {};
-  const { sizeLimit = others.sizeLimit, lookLimit = others.lookLimit, pageSize = sizeLimit } = given;
-  return { sizeLimit, pageSize, lookLimit, timeLimitSeconds: given.timeLimit ?? others.timeLimitSeconds };
+  const byRules = requestRights(context)?.limits ?? {};
+  const { sizeLimit = defaults.sizeLimit, lookLimit = defaults.lookLimit, pageSize = sizeLimit } = byRules;
+  return { sizeLimit, pageSize, lookLimit, timeLimitSeconds: byRules.timeLimit ?? defaults.timeLimitSeconds };
 }
 
-/** The server's limit counts in each page, the client's in all of them together. */
+/** The server's size limit applies to each page, the client's size limit to all pages together. */
 function paramsOf(
   context: Context,
   request: SearchRequest,
@@ -103,12 +105,12 @@ function paramsOf(
 ): SearchParams {
   const { services, controls } = context;
   const limits = limitsOf(context);
-  const seconds = smaller(request.timeLimit, limits.timeLimitSeconds);
+  const seconds = smallerLimit(request.timeLimit, limits.timeLimitSeconds);
   const left = request.sizeLimit === 0 ? 0 : request.sizeLimit - (from?.sent ?? 0);
   if (left < 0 || (left === 0 && request.sizeLimit > 0)) {
     throw new LdapError('sizeLimitExceeded', `the search asked for ${request.sizeLimit} entries at most`);
   }
-  const pageSize = controls.paged && smaller(controls.paged.size, limits.pageSize);
+  const pageSize = controls.paged && smallerLimit(controls.paged.size, limits.pageSize);
   return {
     base,
     scope: request.scope,
@@ -120,7 +122,7 @@ function paramsOf(
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
     leaveMany: controls.paged ? undefined : services.long,
-    sizeLimit: pageSize === undefined ? smaller(left, limits.sizeLimit) : left,
+    sizeLimit: pageSize === undefined ? smallerLimit(left, limits.sizeLimit) : left,
     deadline: seconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
@@ -149,7 +151,7 @@ function finish(
   return paged(cookie);
 }
 
-/** A size of 0: the client wants no more entries (RFC 2696 §3). No estimate is made: 0 says so. */
+/** Ends a paged search at the request of the client: a page size of 0 (RFC 2696 §3). The estimate 0 means unknown. */
 function endOfPages(): Outcome {
   return paged(Buffer.alloc(0));
 }

@@ -44,8 +44,8 @@ export class HashUpgrades {
   }
 
   /**
-   * Queues an upgrade of `stored`, which a bind has verified with `clear`, when it is weaker than the policy. `all`: all
-   * passwords of the entry.
+   * Queues an upgrade of `stored`, which a bind has verified with `clear`, when it is weaker than the policy. `all`:
+   * all passwords of the entry.
    */
   consider(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
     if (!this.#enabled) return;

@@ -47,7 +47,9 @@ export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy):
   );
 }
 
-/** Refuses a change from the hashes `stored` to the hashes `after` that makes hashes which cost too much cost even more. */
+/**
+ * Refuses a change from the hashes `stored` to the hashes `after` that makes hashes which cost too much cost even more.
+ */
 export function refuseCostlier(stored: readonly Buffer[], after: readonly Buffer[], policy: PasswordPolicy): void {
   if (costTogether(after, policy) > costTogether(stored, policy)) refuseCostly(after, policy);
 }

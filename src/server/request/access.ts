@@ -11,12 +11,12 @@ import type { Context } from './context.js';
 import { type RightsContext, rightsOf, sessionRights } from './rights.js';
 
 /**
- * Who may do what is said by the directory's access rules (docs/access.md); the administrator is above them. The root
- * DSE and cn=Subschema are anybody's to read, and anybody may bind, take up TLS and ask who it is.
+ * The access rules of the directory decide which client may do which operation (docs/access.md); the administrator is
+ * not subject to the rules. All clients may read the root DSE and cn=Subschema, bind, start TLS and use Who Am I.
  */
 
-/** What an operation of a kind needs at least on some entry. */
-const NEEDED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
+/** The rights of which a kind of operation needs at least one on some entry. */
+const REQUIRED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
   add: ['create'],
   delete: ['remove'],
   modifyDN: ['rename', 'moveOut'],
@@ -24,38 +24,40 @@ const NEEDED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
 };
 
 /**
- * What refuses an operation whatever it asks for: it can be told before the request has wholly come. Undefined also
- * where the rights are not at hand.
+ * Returns the error that refuses every operation of the kind `op`, so that a request can be refused before all of it
+ * has arrived; undefined: none, or the rights are not known yet.
  */
 export function refusalByKind(context: RightsContext, op: Request['op']): LdapError | undefined {
-  const needed = NEEDED[op];
-  if (!needed) return undefined;
+  const required = REQUIRED[op];
+  if (!required) return undefined;
   const rights = sessionRights(context);
-  if (!isPromise(rights)) return rights && refusalOf(rights, needed);
-  // The operation asks for them again, and is told then why it cannot have them.
+  if (!isPromise(rights)) return rights && refusalOf(rights, required);
+  // The operation reads the rights again and reports the error then.
   rights.catch(() => undefined);
   return undefined;
 }
 
-function refusalOf({ rights }: SessionRights, needed: readonly Right[]): LdapError | undefined {
-  return needed.some((right) => rights.mayEver(right)) ? undefined : rights.nowhere(needed[0]!);
+function refusalOf({ rights }: SessionRights, required: readonly Right[]): LdapError | undefined {
+  return required.some((right) => rights.mayEver(right)) ? undefined : rights.nowhere(required[0]!);
 }
 
-/** The rights that the operation's identity has; undefined: it is above rules. */
+/** Returns the rights of the operation's identity; undefined: the administrator. */
 export function requestRights({ session }: Context): SessionRights | undefined {
   if (session.identity.kind === 'admin') return undefined;
   if (!session.rights) throw new TypeError('an operation has begun before its rights were known');
   return session.rights;
 }
 
-/** Throws what refuses an operation by its kind. */
-export function requireKind(context: Context, op: Request['op']): void {
+/** Throws when the session has none of the rights that a kind of operation requires. */
+export function requireRightsFor(context: Context, op: Request['op']): void {
   const rights = requestRights(context);
-  const error = rights && refusalOf(rights, NEEDED[op]!);
+  const error = rights && refusalOf(rights, REQUIRED[op]!);
   if (error) throw error;
 }
 
-/** Who reads, for the session, and by what rights: the only way for an operation to read. Throws what refuses it. */
+/**
+ * Returns the viewer for all reads of an operation, with the rights of its session. Throws when it may read nothing.
+ */
 export function viewerOf(context: Context): Viewer {
   const rights = requestRights(context)?.rights;
   if (!rights) return UNRESTRICTED;
@@ -63,40 +65,40 @@ export function viewerOf(context: Context): Viewer {
   return rights.viewer;
 }
 
-function refusal({ kind }: Identity, what: string): LdapError {
-  const who = kind === 'anonymous' ? 'anonymous clients may not' : 'only the administrator may';
+function refusal({ kind }: Identity, action: string): LdapError {
+  const subject = kind === 'anonymous' ? 'anonymous clients may not' : 'only the administrator may';
   const remedy = kind === 'anonymous' ? '; bind first' : '';
-  return new LdapError('insufficientAccessRights', `${who} ${what}${remedy}`);
+  return new LdapError('insufficientAccessRights', `${subject} ${action}${remedy}`);
 }
 
-export function requireBound(session: Session, what: string): void {
-  if (session.identity.kind === 'anonymous') throw refusal(session.identity, what);
+export function requireBound(session: Session, action: string): void {
+  if (session.identity.kind === 'anonymous') throw refusal(session.identity, action);
 }
 
-export function requireAdmin(session: Session, what: string): void {
-  if (session.identity.kind !== 'admin') throw refusal(session.identity, what);
+export function requireAdmin(session: Session, action: string): void {
+  if (session.identity.kind !== 'admin') throw refusal(session.identity, action);
 }
 
-/** Whether the entry is the one that the session is bound as. */
+/** Whether `id` is the entry that the session is bound as. */
 export function isOwn(identity: Identity, id: Buffer | undefined): boolean {
   return identity.kind === 'user' && id !== undefined && identity.id.equals(id);
 }
 
-/** With `passwords.requireTls` passwords travel under TLS or within the machine only. */
+/** Throws when `passwords.requireTls` is set and the connection uses neither TLS nor a local socket. */
 export function requireConfidential({ services, transport }: Context): void {
   if (!services.config.passwords.requireTls || transport.confidential) return;
   throw new LdapError('confidentialityRequired', 'passwords are accepted under TLS only; use StartTLS or ldaps://');
 }
 
-/** Who writes, for the session, and by what rights: the only way for an operation to write. */
+/** Returns the actor for all writes of an operation, with the rights of its session. */
 export function actorOf(context: Context): ServedActor {
   const { session } = context;
   const { dn } = session;
-  return { dn, access: session.isAdmin ? ABOVE_RULES : new SessionAccess(context) };
+  return { dn, access: session.isAdmin ? UNRESTRICTED_ACCESS : new SessionAccess(context) };
 }
 
-/** May write all. */
-const ABOVE_RULES: Access = {
+/** Access of the administrator, without restrictions. */
+const UNRESTRICTED_ACCESS: Access = {
   renew: () => undefined,
   version: undefined,
   viewer: UNRESTRICTED,
@@ -106,7 +108,7 @@ const ABOVE_RULES: Access = {
   moved: () => undefined,
 };
 
-/** What the identity that a request came under may write: asked by the partition, in each attempt of a write. */
+/** Access of the identity that sent the request. The partition checks it in each attempt of a write. */
 class SessionAccess implements Access {
   readonly #context: Context;
   readonly #identity: Identity;
@@ -120,7 +122,7 @@ class SessionAccess implements Access {
 
   renew(): Maybe<void> {
     return chain(rightsOf(this.#context, this.#identity), (rights) => {
-      this.#rights = rights?.rights ?? ABOVE_RULES;
+      this.#rights = rights?.rights ?? UNRESTRICTED_ACCESS;
     });
   }
 
@@ -149,12 +151,12 @@ class SessionAccess implements Access {
   }
 }
 
-/** For slow work: who asks, and from where. */
-export function sourceOf(context: Context): Source {
-  return new AskerSource(context);
+/** Returns the source to which slow work of the operation is charged: the session's identity and network. */
+export function workSource(context: Context): Source {
+  return new SessionSource(context);
 }
 
-/** An operation as a source of slow work; most of it is worked out only where that has to wait. */
+/** An operation as a source of slow work. Most properties are computed only when the work has to wait. */
 export abstract class OperationSource implements Source {
   readonly #context: Context;
   abstract readonly identity: string;
@@ -167,7 +169,7 @@ export abstract class OperationSource implements Source {
     return this.#context.transport.network;
   }
 
-  /** Each has one. */
+  /** An object that is unique to the connection. */
   get connection(): object {
     return this.#context.session;
   }
@@ -181,7 +183,7 @@ export abstract class OperationSource implements Source {
   }
 }
 
-class AskerSource extends OperationSource {
+class SessionSource extends OperationSource {
   readonly identity: string;
 
   constructor(context: Context) {

@@ -11,8 +11,8 @@ import type { Context } from './context.js';
 const MANAGE = rightSet('manage');
 
 /**
- * The control of each entry with a password that tells whether one can bind as it: of their own to users, of others to
- * who has the right `manage` on the entry. Undefined where it tells nothing.
+ * Returns a function that encodes the account usability control of an entry with a password. Users get the control for
+ * their own entry and for entries on which they have the right `manage`. The function returns undefined otherwise.
  */
 export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer | undefined> {
   const { partition, credentials, policies, schema } = context.services;

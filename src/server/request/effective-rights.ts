@@ -14,40 +14,41 @@ import type { Context } from './context.js';
 import { namedIdentity } from './named-identity.js';
 import { rightsOfNamed } from './rights.js';
 
-/** Whose rights are told; `rights` undefined: an administrator's, who is above rules. */
+/** The identity whose rights are returned. `rights` is undefined for the administrator. */
 interface Subject {
   readonly rights: Rights | undefined;
-  /** Who asks needs no right to hear of them. */
+  /** Whether the rights are the client's own, which the client may always read. */
   readonly isOwn: boolean;
 }
 
-/** What the search asks for. */
+/** The parts of the result that the search requests. */
 interface Wanted {
   readonly rights: boolean;
   readonly reasons: boolean;
   readonly typesOnly: boolean;
-  /** Of the control, and those that the search names. */
+  /** Attributes named by the control or by the search. */
   readonly attributes: readonly AttributeDescription[];
-  /** And those that the entry has, as far as who asks may read them. */
-  readonly present: boolean;
+  /** Whether the attributes that the entry has and the client may read are included. */
+  readonly presentAttributes: boolean;
 }
 
 const MANAGE = rightSet('manage');
 const EVERY_RIGHT = OF_ENTRY | OF_CHILDREN | OF_ATTRIBUTE;
 
 /**
- * Attributes `aclRights` of each entry, where the search names them: what somebody may do with it, of their own rights
- * to users, of others to who has the right `manage` on the entry. `aclRightsInfo`, with the rules that decide, is for
- * who has that right.
+ * Returns a function that encodes the attributes `aclRights` and `aclRightsInfo` of an entry when the search names
+ * them. `aclRights` contains the rights of an identity on the entry: users may read their own rights, and those of
+ * others on entries on which they have the right `manage`. `aclRightsInfo` contains the deciding rules and requires
+ * `manage`.
  */
 export async function effectiveRights(
   context: Context,
   request: SearchRequest,
 ): Promise<((hit: Hit) => Promise<Buffer | undefined>) | undefined> {
-  const asked = context.controls.effectiveRights;
-  if (!asked) return undefined;
-  const wanted = wantedOf(context, request, asked.attributes);
-  const subject = await subjectOf(context, asked.authzId);
+  const control = context.controls.effectiveRights;
+  if (!control) return undefined;
+  const wanted = wantedOf(context, request, control.attributes);
+  const subject = await subjectOf(context, control.authzId);
   if (!wanted.rights && !wanted.reasons) return undefined;
   const { partition, schema } = context.services;
   const own = requestRights(context)?.rights;
@@ -55,13 +56,13 @@ export async function effectiveRights(
   return async (hit) => {
     const found = await partition.findRow(schema.parseDn(hit.dn.toString()));
     if (!found?.id.equals(hit.id)) return undefined;
-    const manages = !own || (own.of(found).entry & MANAGE) !== NO_RIGHTS;
-    if (!manages && !subject.isOwn) return undefined;
-    const present = wanted.present ? presentIn(reader, hit.row) : [];
-    const told = new ToldRights(subject.rights, found, [...new Set([...wanted.attributes, ...present])]);
+    const mayManage = !own || (own.of(found).entry & MANAGE) !== NO_RIGHTS;
+    if (!mayManage && !subject.isOwn) return undefined;
+    const present = wanted.presentAttributes ? attributesIn(reader, hit.row) : [];
+    const result = new EntryRights(subject.rights, found, [...new Set([...wanted.attributes, ...present])]);
     const writer = new Writer();
-    if (wanted.rights) told.writeRights(writer, wanted.typesOnly);
-    if (wanted.reasons && manages) told.writeReasons(writer, wanted.typesOnly);
+    if (wanted.rights) result.writeRights(writer, wanted.typesOnly);
+    if (wanted.reasons && mayManage) result.writeReasons(writer, wanted.typesOnly);
     return Buffer.from(writer.take());
   };
 }
@@ -76,7 +77,7 @@ function wantedOf({ services }: Context, request: SearchRequest, more: readonly 
     reasons: names.includes('aclrightsinfo'),
     typesOnly: request.typesOnly,
     attributes: [...described, ...named],
-    present: names.includes('*'),
+    presentAttributes: names.includes('*'),
   };
 }
 
@@ -86,28 +87,28 @@ async function subjectOf(context: Context, authzId: string | undefined): Promise
   const { session, services } = context;
   if (/^dn:\s*$/i.test(authzId)) {
     if (session.identity.kind === 'anonymous') return { rights, isOwn: true };
-    requireSome(rights);
+    requireManageAnywhere(rights);
     return { rights: await rightsOfNamed(context, undefined), isOwn: false };
   }
   const isByUid = /^u:/i.test(authzId);
-  // Who may hear of nobody else's rights does not learn by the answer who is there.
-  if (isByUid) requireSome(rights);
-  const dn = isByUid ? await found(authzId, namedIdentity(context, authzId)) : await namedIdentity(context, authzId);
+  // Checked before the lookup, so that the result does not reveal which users exist.
+  if (isByUid) requireManageAnywhere(rights);
+  const dn = isByUid ? await lookUp(authzId, namedIdentity(context, authzId)) : await namedIdentity(context, authzId);
   if (session.dn !== '' && dn.norm.equals(services.schema.parseDn(session.dn).norm)) return { rights, isOwn: true };
-  requireSome(rights);
+  requireManageAnywhere(rights);
   if (dn.norm.equals(services.admin.norm)) return { rights: undefined, isOwn: false };
-  const { node } = await found(authzId, services.partition.findVisible(dn, viewerOf(context)));
+  const { node } = await lookUp(authzId, services.partition.findVisible(dn, viewerOf(context)));
   return { rights: await rightsOfNamed(context, { id: node.id, dn }), isOwn: false };
 }
 
-/** Throws where there is no entry of which who asks may hear what others may do. */
-function requireSome(rights: Rights | undefined): void {
+/** Throws when the client has the right `manage` on no entry. */
+function requireManageAnywhere(rights: Rights | undefined): void {
   if (rights && !rights.mayEver('manage')) throw rights.nowhere('manage');
 }
 
-async function found<T>(authzId: string, searching: Promise<T>): Promise<T> {
+async function lookUp<T>(authzId: string, lookup: Promise<T>): Promise<T> {
   try {
-    return await searching;
+    return await lookup;
   } catch (error) {
     if (!(error instanceof LdapError) || (error.result !== 'noSuchObject' && error.result !== 'referral')) throw error;
     throw new LdapError('authorizationDenied', `'${printable(authzId)}' names nobody whose rights could be told`, {
@@ -116,76 +117,78 @@ async function found<T>(authzId: string, searching: Promise<T>): Promise<T> {
   }
 }
 
-function presentIn(reader: EntryReader, row: Buffer): AttributeDescription[] {
+function attributesIn(reader: EntryReader, row: Buffer): AttributeDescription[] {
   reader.read(row);
   const present = reader.stored.slice(0, reader.count).map(({ description }) => description);
   return present.filter(({ type }) => !type.secret);
 }
 
-/** Words of the attributes that clients of other servers read, before the names of all rights. */
-const OLDER_OF_ENTRY = {
+/** Names of rights that clients of other servers expect. Rowan's own names follow them. */
+const LEGACY_ENTRY_RIGHTS = {
   add: ['create'],
   delete: ['remove'],
   read: ['see'],
 } as const satisfies Record<string, readonly Right[]>;
-const OLDER_OF_ATTRIBUTE = {
+const LEGACY_ATTRIBUTE_RIGHTS = {
   write: ['add', 'delete', 'replace'],
   selfwrite_add: ['add'],
   selfwrite_delete: ['delete'],
 } as const satisfies Record<string, readonly Right[]>;
 
-/** What somebody may do with one entry. */
-class ToldRights {
+/** Encodes the rights of one identity on one entry. */
+class EntryRights {
   readonly #rights: Rights | undefined;
   readonly #entry: MetEntry;
   readonly #attributes: readonly AttributeDescription[];
-  readonly #seen: boolean;
+  readonly #isVisible: boolean;
 
   constructor(rights: Rights | undefined, entry: MetEntry, attributes: readonly AttributeDescription[]) {
     this.#rights = rights;
     this.#entry = entry;
     this.#attributes = attributes;
-    this.#seen = rights?.of(entry).seen ?? true;
+    this.#isVisible = rights?.of(entry).seen ?? true;
   }
 
-  /** Of an entry that is not there for somebody nothing may be done. */
-  #on(attribute: AttributeDescription): number {
+  /** Returns the rights on an attribute: none on an invisible entry. */
+  #rightsOn(attribute: AttributeDescription): number {
     if (!this.#rights) return EVERY_RIGHT;
-    return this.#seen ? this.#rights.of(this.#entry).on(attribute) : NO_RIGHTS;
+    return this.#isVisible ? this.#rights.of(this.#entry).on(attribute) : NO_RIGHTS;
   }
 
-  #onEntry(): number {
+  #rightsOnEntry(): number {
     if (!this.#rights) return EVERY_RIGHT;
     const { entry, children } = this.#rights.of(this.#entry);
-    return this.#seen ? (entry & OF_ENTRY) | (children & OF_CHILDREN) : NO_RIGHTS;
+    return this.#isVisible ? (entry & OF_ENTRY) | (children & OF_CHILDREN) : NO_RIGHTS;
   }
 
   writeRights(writer: Writer, typesOnly: boolean): void {
-    const own = this.#onEntry();
-    const writes = this.#attributes.some((attribute) => this.#on(attribute) & rightSet('add', 'delete', 'replace'));
+    const own = this.#rightsOnEntry();
+    const writes = this.#attributes.some(
+      (attribute) => this.#rightsOn(attribute) & rightSet('add', 'delete', 'replace'),
+    );
     const rights = [
-      ...flags(own, OLDER_OF_ENTRY),
+      ...flags(own, LEGACY_ENTRY_RIGHTS),
       `write:${Number(writes || (own & rightSet('rename')) !== NO_RIGHTS)}`,
       ...rightsIn(OF_ENTRY | OF_CHILDREN).map((right) => flag(right, own, [right])),
     ];
-    write(writer, 'aclRights;entryLevel', rights.join(), typesOnly);
+    writeAttribute(writer, 'aclRights;entryLevel', rights.join(), typesOnly);
     for (const attribute of this.#attributes) {
-      const set = this.#on(attribute);
+      const set = this.#rightsOn(attribute);
       const names = [
         ...rightsIn(OF_ATTRIBUTE).map((right) => flag(right, set, [right])),
-        ...flags(set, OLDER_OF_ATTRIBUTE),
+        ...flags(set, LEGACY_ATTRIBUTE_RIGHTS),
         flag('proxy', own, ['proxy']),
       ];
-      write(writer, `aclRights;attributeLevel;${attribute.text}`, names.join(), typesOnly);
+      writeAttribute(writer, `aclRights;attributeLevel;${attribute.text}`, names.join(), typesOnly);
     }
   }
 
   writeReasons(writer: Writer, typesOnly: boolean): void {
     for (const reason of this.#reasons(undefined))
-      write(writer, `aclRightsInfo;logs;entryLevel;${reason.right}`, this.#text(reason), typesOnly);
+      writeAttribute(writer, `aclRightsInfo;logs;entryLevel;${reason.right}`, this.#text(reason), typesOnly);
     for (const attribute of this.#attributes)
       for (const reason of this.#reasons(attribute))
-        write(
+        writeAttribute(
           writer,
           `aclRightsInfo;logs;attributeLevel;${reason.right};${attribute.text}`,
           this.#text(reason),
@@ -201,15 +204,15 @@ class ToldRights {
 
   #text({ right, given, rules }: RightReason): string {
     if (!this.#rights) return 'given: the administrator is above rules';
-    if (!this.#seen && right !== 'see') return "not given: 'see' is not";
+    if (!this.#isVisible && right !== 'see') return "not given: 'see' is not";
     const named = rules.map((name) => `'${name}'`).join(', ');
     if (given) return `given by ${named}`;
     return named === '' ? 'not given: no rule grants it' : `not given, for ${named}`;
   }
 }
 
-function flags(set: number, older: Readonly<Record<string, readonly Right[]>>): string[] {
-  return Object.entries(older).map(([name, rights]) => flag(name, set, rights));
+function flags(set: number, legacy: Readonly<Record<string, readonly Right[]>>): string[] {
+  return Object.entries(legacy).map(([name, rights]) => flag(name, set, rights));
 }
 
 function flag(name: string, set: number, rights: readonly Right[]): string {
@@ -217,6 +220,6 @@ function flag(name: string, set: number, rights: readonly Right[]): string {
   return `${name}:${Number((set & all) === all)}`;
 }
 
-function write(writer: Writer, type: string, value: string, typesOnly: boolean): void {
+function writeAttribute(writer: Writer, type: string, value: string, typesOnly: boolean): void {
   encodeAttribute(writer, { type, values: typesOnly ? [] : [Buffer.from(value)] });
 }

@@ -4,7 +4,7 @@ import type { Dn } from '../../schema/schema-types.js';
 import { viewerOf } from './access.js';
 import type { Context } from './context.js';
 
-/** Whom a request names: `dn:` and a DN, `u:` and a uid, or a DN alone. */
+/** Resolves an identity in a request: `dn:` with a DN, `u:` with a uid, or a DN alone. */
 export async function namedIdentity(context: Context, identity: string): Promise<Dn> {
   const { schema } = context.services;
   if (/^u:/i.test(identity)) return findUser(context, identity.slice(2));

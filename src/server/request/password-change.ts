@@ -6,60 +6,67 @@ import { keptWith } from '../passwords/kept-attributes.js';
 import { Login } from '../passwords/login.js';
 import { refuseByPolicy } from '../passwords/password-rules.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
-import { isOwn, sourceOf } from './access.js';
+import { isOwn, workSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';
 
-/** A change of userPassword as a client asks for it. */
-export interface AskedPasswords {
-  /** New passwords in the clear; undefined for each that came hashed. */
-  readonly given: readonly (Buffer | undefined)[];
-  /** Throws where the old password that comes with them is wrong; undefined: none does. */
+/** A change of userPassword that a client requests. */
+export interface RequestedPasswords {
+  /** New clear passwords; undefined for each password that the client sent hashed. */
+  readonly clear: readonly (Buffer | undefined)[];
+  /** Throws when the old password in the request is wrong; undefined: the request has no old password. */
   readonly requireOld: (() => Promise<void>) | undefined;
   /** Whether the request itself writes pwdReset. */
-  readonly saysReset: boolean;
+  readonly writesReset: boolean;
 }
 
 /**
- * The changes, as they are to be stored, of the passwords of the entry that an attempt has read, with what the server
- * keeps of it. Throws what its password policy has against them.
+ * Returns the changes of passwords to store in one attempt, with the changes of operational attributes that go with
+ * them. Throws when the password policy refuses the change. `target`: the entry as the attempt has read it.
  */
 export async function passwordChanges(
   context: Context,
   target: Target,
   dn: string,
   own: RowCredentials,
-  asked: AskedPasswords,
+  requested: RequestedPasswords,
   changes: readonly Modification[],
   matches: Matches,
 ): Promise<KeptChanges> {
   const { services, session } = context;
   const { policies, credentials, schema, quality } = services;
   const { identity } = session;
-  const isTheirs = isOwn(identity, target.id);
-  if (!isTheirs) requireNoReset(identity);
+  const changesOwn = isOwn(identity, target.id);
+  if (!changesOwn) requireNoReset(identity);
   const found = policies.of(target.id, own);
   const policy = isPromise(found) ? await found : found;
-  const { given, requireOld, saysReset } = asked;
+  const { clear, requireOld, writesReset } = requested;
   const after = credentialsAfter(schema, own.passwords, changes);
   const keepsOld = own.passwords.some((value) => after.some((other) => other.equals(value)));
   if (policy && identity.kind !== 'admin') {
-    const change = { isOwn: isTheirs, given, requireOld, keepsOld, names: credentials.namesIn(target.row), dn };
-    await refuseByPolicy(policy, own, change, { matches, quality, source: sourceOf(context) });
+    const change = {
+      isOwn: changesOwn,
+      given: clear,
+      requireOld,
+      keepsOld,
+      names: credentials.namesIn(target.row),
+      dn,
+    };
+    await refuseByPolicy(policy, own, change, { matches, quality, source: workSource(context) });
   } else await requireOld?.();
-  // An owner whose old password still binds has changed nothing.
-  const brings = given.length > 0 && !(isTheirs && keepsOld);
+  // A user who keeps the old password does not count as having changed the password.
+  const brings = clear.length > 0 && !(changesOwn && keepsOld);
   return {
     asked: changes,
-    kept: keptWith(policy, own, { isOwn: isTheirs, after, brings, saysReset }, Date.now()),
+    kept: keptWith(policy, own, { isOwn: changesOwn, after, brings, saysReset: writesReset }, Date.now()),
   };
 }
 
 /**
- * Whether a password that comes in a session is the entry's, as `matches` says. A wrong one counts as a failed bind;
- * where those have locked the account none is right.
+ * Whether a password sent in a session is a password of the entry, which `matches` verifies. A wrong password counts as
+ * a failed bind. On an account that failed binds have locked no password is right.
  */
-export async function isRight(
+export async function verifyInSession(
   { services: { policies, partition }, session }: Context,
   id: Buffer,
   own: RowCredentials,

@@ -7,13 +7,17 @@ import type { Identity } from '../words/session.js';
 import type { Context } from './context.js';
 
 /**
- * The outcome with what the password policy has to tell: to those who asked, by its control, which is empty where there
- * is nothing to tell; to others by the older controls, and only where there is something.
+ * Returns the outcome with the response control for the state of the password policy. Clients that sent the password
+ * policy control always get its response control. Other clients get the older controls, only for a warning or error.
  */
-export function telling({ controls }: Pick<Context, 'controls'>, outcome: Outcome, told: PasswordPolicyTold): Outcome {
+export function withPolicyControl(
+  { controls }: Pick<Context, 'controls'>,
+  outcome: Outcome,
+  state: PasswordPolicyTold,
+): Outcome {
   if (controls.passwordPolicy)
-    return { ...outcome, controls: [control(ControlOid.passwordPolicy, encodePasswordPolicy(told))] };
-  const { error, expiresIn } = told;
+    return { ...outcome, controls: [control(ControlOid.passwordPolicy, encodePasswordPolicy(state))] };
+  const { error, expiresIn } = state;
   if (error === 'passwordExpired' || error === 'changeAfterReset')
     return { ...outcome, controls: [control(ControlOid.passwordExpired, Buffer.from('0'))] };
   if (expiresIn === undefined) return outcome;
@@ -24,27 +28,27 @@ function control(oid: string, value: Buffer): Control {
   return { oid, critical: false, value };
 }
 
-/** What a password policy refuses as an outcome that tells so. Throws any other error. */
-export function refusedByPolicy(context: Pick<Context, 'controls'>, error: unknown): Outcome {
+/** Returns the outcome of a `PolicyRefusal`, with the policy control. Throws any other error. */
+export function policyRefusalOutcome(context: Pick<Context, 'controls'>, error: unknown): Outcome {
   if (!(error instanceof PolicyRefusal)) throw error;
-  return telling(context, outcomeOf(error), { error: error.policyError });
+  return withPolicyControl(context, outcomeOf(error), { error: error.policyError });
 }
 
-/** Runs a change of passwords: its answer tells what the policy has to tell. */
-export async function tellingPolicy(context: Context, change: () => Promise<Outcome>): Promise<Outcome> {
+/** Runs a change of passwords. The outcome has the policy control. */
+export async function runPasswordChange(context: Context, change: () => Promise<Outcome>): Promise<Outcome> {
   try {
-    return telling(context, await change(), {});
+    return withPolicyControl(context, await change(), {});
   } catch (error) {
-    return refusedByPolicy(context, error);
+    return policyRefusalOutcome(context, error);
   }
 }
 
-/** Throws where the password has been reset and has to be changed before anything else. */
+/** Throws when the password has been reset and must be changed first. */
 export function requireNoReset(identity: Identity): void {
   if (identity.kind === 'user' && identity.mustChange) throw resetError();
 }
 
-/** Throws where the session has bound with an application password: it changes no password. */
+/** Throws in a session that bound with an application password, which may not change passwords. */
 export function requireOwnPassword(identity: Identity): void {
   if (identity.kind !== 'user' || !identity.application) return;
   throw new PolicyRefusal(

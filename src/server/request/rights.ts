@@ -8,7 +8,7 @@ import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session, SessionRights } from '../words/session.js';
 import type { Transport } from './context.js';
 
-/** What rights are worked out from. */
+/** The session and its connection, from which rights are computed. */
 export interface RightsContext {
   readonly services: Services;
   readonly session: Session;
@@ -16,41 +16,41 @@ export interface RightsContext {
 }
 
 /**
- * The rights of an identity that a request came under, by the access rules that were in force when the shared row was
- * read last: by `stillHolds`, or at the start of an attempt to write. Undefined: it is above rules.
+ * Returns the rights of the identity that sent a request; undefined: the administrator. The access rules are those of
+ * the last read of the shared row, by `isBindValid` or at the start of an attempt to write.
  */
 export function rightsOf(context: RightsContext, identity: Identity): Maybe<SessionRights | undefined> {
   if (identity.kind === 'admin') return undefined;
   const { services, session } = context;
   const access = services.access.current();
-  if (isPromise(access)) return access.then((rules) => rightsBy(context, identity, rules));
+  if (isPromise(access)) return access.then((rules) => cachedRights(context, identity, rules));
   const { rights } = session;
-  if (access.groups.length === 0 && rights && isSame(rights, context, identity, access, undefined)) return rights;
-  return rightsBy(context, identity, access);
+  if (access.groups.length === 0 && rights && isCurrent(rights, context, identity, access, undefined)) return rights;
+  return cachedRights(context, identity, access);
 }
 
-/** The same, of the session's identity, for an operation that begins. */
+/** Returns the rights of the session's identity at the beginning of an operation. */
 export function sessionRights(context: RightsContext): Maybe<SessionRights | undefined> {
   const { identity } = context.session;
-  // Of others `stillHolds` has read the shared row.
+  // For bound identities `isBindValid` has read the shared row.
   if (identity.kind !== 'anonymous') return rightsOf(context, identity);
   const fresh = context.services.partition.freshAccess();
   return isPromise(fresh) ? fresh.then(() => rightsOf(context, identity)) : rightsOf(context, identity);
 }
 
-function rightsBy(context: RightsContext, identity: Identity, access: CompiledAccess): Maybe<SessionRights> {
+function cachedRights(context: RightsContext, identity: Identity, access: CompiledAccess): Maybe<SessionRights> {
   const { services, session } = context;
   return chain(groupsVersion(services, access, identity), (groups) => {
     const known = session.rights;
-    if (known && isSame(known, context, identity, access, groups)) return known;
-    return chain(made(context, identity, access, groups), (rights) => {
+    if (known && isCurrent(known, context, identity, access, groups)) return known;
+    return chain(computeRights(context, identity, access, groups), (rights) => {
       if (session.identity === identity) session.rights = rights;
       return rights;
     });
   });
 }
 
-function isSame(
+function isCurrent(
   known: SessionRights,
   { transport }: RightsContext,
   identity: Identity,
@@ -73,7 +73,7 @@ function groupsVersion(
   return groups.length > 0 && kind === 'user' ? partition.groupsVersion() : undefined;
 }
 
-function made(
+function computeRights(
   context: RightsContext,
   identity: Identity,
   access: CompiledAccess,
@@ -82,18 +82,18 @@ function made(
   const { services, transport } = context;
   const user = identity.kind === 'user' ? new User(services.schema, identity) : undefined;
   const asker = askerOf(context, user, mechanismOf(identity));
-  return chain(knownGroupsOf(services, access, user, groups), (names) => {
-    const { rights, limits } = access.entitle(asker, isIn(names));
+  return chain(ruleGroupsOf(services, access, user, groups), (names) => {
+    const { rights, limits } = access.entitle(asker, isInGroup(names));
     return { rights, limits, identity, access, encrypted: transport.encrypted, groups };
   });
 }
 
-/** The rights of another who would come by the same way; undefined: of who is not bound. */
+/** Returns the rights that another user, or an anonymous client (undefined), would have on this connection. */
 export async function rightsOfNamed(context: RightsContext, user: Asker['user']): Promise<Rights> {
   const { services } = context;
   const access = await services.access.current();
   const names = user && access.groups.length > 0 ? await services.partition.groupsOf(user) : NO_GROUPS;
-  return access.entitle(askerOf(context, user, user && 'simple'), isIn(names)).rights;
+  return access.entitle(askerOf(context, user, user && 'simple'), isInGroup(names)).rights;
 }
 
 function askerOf({ transport }: RightsContext, user: Asker['user'], mechanism: Asker['mechanism']): Asker {
@@ -101,7 +101,7 @@ function askerOf({ transport }: RightsContext, user: Asker['user'], mechanism: A
   return { user, address, strength, confidential, mechanism };
 }
 
-/** Who is bound as an entry. Few rules ask for the DN. */
+/** A user for the evaluation of rules. The DN is parsed on first use, because few rules refer to it. */
 class User {
   readonly id: Buffer;
   readonly #text: string;
@@ -121,14 +121,14 @@ class User {
     return this.#dn;
   }
 
-  /** Tells the entry from others and from what it was before: dynamic groups look into it. */
+  /** Identifies the version of the entry, on which the membership in dynamic groups depends. */
   get key(): string {
     return `${this.#version} ${this.id.toString('latin1')}${this.#text}`;
   }
 }
 
-/** Those that rules name; `version`: undefined where they name none, or none matters. */
-function knownGroupsOf(
+/** Returns the user's groups that rules name. `version`: version of the groups; undefined: no group matters. */
+function ruleGroupsOf(
   { partition }: Services,
   { groups, known }: CompiledAccess,
   user: User | undefined,
@@ -136,22 +136,22 @@ function knownGroupsOf(
 ): Maybe<ReadonlySet<string>> {
   if (!user || version === undefined) return NO_GROUPS;
   const { key } = user;
-  const before = known.get(version, key);
-  if (before) return before;
+  const cached = known.get(version, key);
+  if (cached) return cached;
   return chain(partition.groupsOf(user), (all) => {
-    const named = groups.map(nameOf).filter((name) => all.has(name));
+    const named = groups.map(groupName).filter((name) => all.has(name));
     const names = named.length > 0 ? new Set(named) : NO_GROUPS;
     known.set(version, key, names);
     return names;
   });
 }
 
-function isIn(names: ReadonlySet<string>): InGroup {
-  return (group) => names.has(nameOf(group));
+function isInGroup(names: ReadonlySet<string>): InGroup {
+  return (group) => names.has(groupName(group));
 }
 
-/** As `Partition.groupsOf` names it. */
-function nameOf({ norm }: Dn): string {
+/** Returns the name that `Partition.groupsOf` uses for a group. */
+function groupName({ norm }: Dn): string {
   return norm.toString('latin1');
 }
 

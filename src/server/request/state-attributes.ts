@@ -3,7 +3,7 @@ import type { Hit } from '../../partition/read/sink.js';
 import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import type { Beside } from '../entry/reply-entry.js';
+import type { EntryExtras } from '../entry/reply-entry.js';
 import { isHolding } from '../passwords/account-lock.js';
 import { stateValues } from '../passwords/state-attributes.js';
 import type { Services } from '../services/services.js';
@@ -12,19 +12,19 @@ import type { Context } from './context.js';
 
 type Values = Readonly<Record<StateAttribute, readonly Buffer[]>>;
 
-/** Whether binds leave behind what the attribute tells. */
-export function isOfState({ type, options }: AttributeDescription): boolean {
+/** Whether the attribute shows account state that binds store. */
+export function isStateAttribute({ type, options }: AttributeDescription): boolean {
   return options.length === 0 && (STATE_ATTRIBUTES as readonly string[]).includes(type.name);
 }
 
-/** What it is worked out from. */
 export type StateServices = Pick<Services, 'credentials' | 'policies'> & {
   readonly partition: Pick<Services['partition'], 'accountState' | 'readById'>;
 };
 
 /**
- * What binds have left behind about an account, as attributes; undefined: nothing, the entry alone tells.
- * `lockoutDuration`: that a lock is told by where no policy is known; undefined: it is not told.
+ * Returns the account state that binds have stored, as attribute values; undefined: no stored state, and the values in
+ * the entry apply. `lockoutDuration`: the duration to show for a lock without a known policy; undefined: such a lock is
+ * not shown.
  */
 export function statesOf(services: StateServices, id: Buffer, lockoutDuration?: number): Maybe<Values | undefined> {
   const now = Date.now();
@@ -40,35 +40,35 @@ async function withLock(
   id: Buffer,
   state: AccountState,
   now: number,
-  otherwise: number | undefined,
+  defaultDuration: number | undefined,
 ): Promise<Values> {
   const entry = await partition.readById(id);
   const own = entry && credentials.ofRow(entry.row);
   const policy = own && (await policies.ofBinds(id, own));
-  // One by an administrator comes first, as long as it holds.
-  const isTold = own?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isHolding(own.lock, policy, now);
-  return stateValues(state, isTold ? undefined : (policy?.lockoutDuration ?? otherwise), now);
+  // A lock by an administrator takes precedence while it is in force.
+  const hasAdminLock = own?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isHolding(own.lock, policy, now);
+  return stateValues(state, hasAdminLock ? undefined : (policy?.lockoutDuration ?? defaultDuration), now);
 }
 
 /**
- * What of this the viewer of an entry may read, of the attributes `asked`, encoded, in place of what is stored;
- * undefined where the entry alone tells.
+ * Returns a function that encodes the state attributes of an entry which are `selected` and which the viewer may read.
+ * The encoded attributes replace stored ones. The function returns undefined when no state is stored.
  */
 export function stateAttributes(
   { services }: Context,
-  asked: readonly AttributeDescription[],
+  selected: readonly AttributeDescription[],
   typesOnly: boolean,
-): (hit: Hit) => Maybe<Pick<Beside, 'attributes' | 'instead'> | undefined> {
+): (hit: Hit) => Maybe<Pick<EntryExtras, 'attributes' | 'replaces'> | undefined> {
   return ({ id, sight }) =>
     chain(statesOf(services, id), (values) => {
       if (!values) return undefined;
       const writer = new Writer();
-      for (const description of asked) {
-        const found = values[description.type.name as StateAttribute];
-        if (found.length === 0 || (sight && !sight.all('read') && !sight.allows('read', description))) continue;
-        encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...found] });
+      for (const description of selected) {
+        const shown = values[description.type.name as StateAttribute];
+        if (shown.length === 0 || (sight && !sight.all('read') && !sight.allows('read', description))) continue;
+        encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...shown] });
       }
-      const instead = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';
-      return { attributes: writer.take(), instead };
+      const replaces = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';
+      return { attributes: writer.take(), replaces };
     });
 }

@@ -6,34 +6,34 @@ import type { AccessRules } from '../../access/rule.js';
 import type { Partition } from '../../partition/index.js';
 import type { Maybe } from '../words/maybe.js';
 
-/** Nobody but the administrator may do anything: where the rules of the directory cannot be read. */
+/** The rules while the stored rules cannot be read: only the administrator has rights. */
 const CLOSED: AccessRules = { rules: [], limits: [], passwordPolicies: [] };
 
-/** The access rules of the directory, compiled once for each version of them. */
+/** The access rules of the directory. Each version of the rules is compiled once. */
 export class AccessControl {
   readonly #partition: Partition;
   readonly #log: Pick<Logger, 'error'>;
   #compiled: CompiledAccess | undefined;
-  /** Those that it was compiled for, as the shared row had them last. */
+  /** The suffixes that `#compiled` was compiled for. */
   #suffixes: Partition['suffixes'] = [];
-  #compiling: { readonly version: number; readonly made: Promise<CompiledAccess> } | undefined;
+  #compiling: { readonly version: number; readonly result: Promise<CompiledAccess> } | undefined;
 
   constructor(partition: Partition, log: Pick<Logger, 'error'>) {
     this.#partition = partition;
     this.#log = log;
   }
 
-  /** Those in force, as far as the shared row that was read last says. */
+  /** Returns the rules in force according to the last read of the shared row. */
   current(): Maybe<CompiledAccess> {
     const { accessVersion: version, suffixes } = this.#partition;
-    if (this.#compiled?.version === version && this.#isFor(suffixes)) return this.#compiled;
-    if (version === 0) return this.#take(this.#compile(0, PRESETS[DEFAULT_PRESET]));
-    if (this.#compiling?.version !== version) this.#compiling = { version, made: this.#load(version) };
-    return this.#compiling.made;
+    if (this.#compiled?.version === version && this.#isCompiledFor(suffixes)) return this.#compiled;
+    if (version === 0) return this.#remember(this.#compile(0, PRESETS[DEFAULT_PRESET]));
+    if (this.#compiling?.version !== version) this.#compiling = { version, result: this.#load(version) };
+    return this.#compiling.result;
   }
 
-  /** Another shared row mostly has the same suffixes. */
-  #isFor(suffixes: Partition['suffixes']): boolean {
+  /** Whether the compiled rules are for these suffixes, which rarely change with the shared row. */
+  #isCompiledFor(suffixes: Partition['suffixes']): boolean {
     const known = this.#suffixes;
     if (known === suffixes) return true;
     if (known.length !== suffixes.length || suffixes.some(({ norm }, i) => !norm.equals(known[i]!.norm))) return false;
@@ -45,13 +45,13 @@ export class AccessControl {
     try {
       const stored = await this.#partition.accessRules(version);
       const compiled = this.#compile(version, stored?.text);
-      return this.#partition.accessVersion === version ? this.#take(compiled) : compiled;
+      return this.#partition.accessVersion === version ? this.#remember(compiled) : compiled;
     } finally {
       if (this.#compiling?.version === version) this.#compiling = undefined;
     }
   }
 
-  #take(compiled: CompiledAccess): CompiledAccess {
+  #remember(compiled: CompiledAccess): CompiledAccess {
     this.#compiled = compiled;
     this.#suffixes = this.#partition.suffixes;
     return compiled;
@@ -59,8 +59,8 @@ export class AccessControl {
 
   #compile(version: number, text: string | undefined): CompiledAccess {
     const { compiler, reader } = this.#partition.context;
-    const ground = { suffixes: this.#partition.suffixes, compiler, reader };
-    return new CompiledAccess(version, this.#rules(version, text), ground);
+    const environment = { suffixes: this.#partition.suffixes, compiler, reader };
+    return new CompiledAccess(version, this.#rules(version, text), environment);
   }
 
   #rules(version: number, text: string | undefined): AccessRules {

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 
-/** Tells in the log when the directory's store does not answer, and when it does again. */
-export function tellOutages({ outage }: Partition, log: Logger): void {
+/** Logs when the directory's store stops answering and when it answers again. */
+export function logOutages({ outage }: Partition, log: Logger): void {
   outage.listener = {
     began: (message) => log.warn(`the store does not answer: ${message}`),
     ended: (ms) => log.info(`the store answers again, ${(ms / 1000).toFixed(1)} s after that was told`),

@@ -5,22 +5,23 @@ import { encodeRequest } from '../../protocol/encode-request.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 
-/** Where a paged search goes on. */
+/** The position at which the next page of a search begins. */
 export interface PagePosition {
-  /** As `SearchParams.resume`. */
+  /** See `SearchParams.resume`. */
   readonly resume: Buffer;
-  /** Entries sent in the pages before. */
+  /** Number of entries sent in earlier pages. */
   readonly sent: number;
 }
 
-/** Format, expiry in seconds u32, entries sent u32, resume key, MAC (docs/server.md). */
+/** Layout of a cookie: format, expiry in seconds (u32), entries sent (u32), resume key, MAC (docs/server.md). */
 const FORMAT = 1;
 const HEADER = 9;
 const MAC = 32;
 
 /**
- * Cookies of the paged results control (RFC 2696): signed and stateless, so that they survive a reconnect and work on
- * another front end of the same directory. The signature covers who searches and everything that the search asks for.
+ * Cookies of the paged results control (RFC 2696). Cookies are signed and stateless, so that a search can continue on a
+ * new connection and on another front end of the same directory. The signature covers the identity of the client and
+ * all parameters of the search.
  */
 export class PageCookies {
   readonly #partition: Partition;
@@ -31,24 +32,21 @@ export class PageCookies {
     this.#seconds = seconds;
   }
 
-  seal(position: PagePosition, request: SearchRequest, base: Dn, who: string, now = Date.now()): Buffer {
+  seal(position: PagePosition, request: SearchRequest, base: Dn, identity: string, now = Date.now()): Buffer {
     const head = Buffer.alloc(HEADER);
     head[0] = FORMAT;
     head.writeUInt32BE(Math.floor(now / 1000) + this.#seconds, 1);
     head.writeUInt32BE(position.sent, 5);
     const body = Buffer.concat([head, position.resume]);
-    return Buffer.concat([body, this.#mac(body, request, base, who)]);
+    return Buffer.concat([body, this.#mac(body, request, base, identity)]);
   }
 
-  /**
-   * Throws `unwillingToPerform`, as RFC 2696 §3 says, for a cookie that is forged, expired, or of another search or
-   * user.
-   */
-  open(cookie: Buffer, request: SearchRequest, base: Dn, who: string, now = Date.now()): PagePosition {
+  /** Throws `unwillingToPerform` (RFC 2696 §3) for a cookie that is forged, expired, or of another search or user. */
+  open(cookie: Buffer, request: SearchRequest, base: Dn, identity: string, now = Date.now()): PagePosition {
     const body = cookie.subarray(0, Math.max(0, cookie.length - MAC));
-    const genuine =
-      body.length >= HEADER && timingSafeEqual(cookie.subarray(body.length), this.#mac(body, request, base, who));
-    if (!genuine || body[0] !== FORMAT) {
+    const isGenuine =
+      body.length >= HEADER && timingSafeEqual(cookie.subarray(body.length), this.#mac(body, request, base, identity));
+    if (!isGenuine || body[0] !== FORMAT) {
       throw new LdapError(
         'unwillingToPerform',
         'paged results: this cookie was not given to this user for this search',
@@ -60,12 +58,12 @@ export class PageCookies {
     return { resume: Buffer.from(body.subarray(HEADER)), sent: body.readUInt32BE(5) };
   }
 
-  #mac(body: Buffer, request: SearchRequest, base: Dn, who: string): Buffer {
-    const asked = createHash('sha256')
+  #mac(body: Buffer, request: SearchRequest, base: Dn, identity: string): Buffer {
+    const search = createHash('sha256')
       .update(encodeRequest({ id: 0, request: { ...request, base: '', sizeLimit: 0, timeLimit: 0 }, controls: [] }))
       .update(base.norm)
       .digest();
     const mac = createHmac('sha256', this.#partition.settings.cookieKey);
-    return mac.update(body).update(asked).update(who).digest();
+    return mac.update(body).update(search).update(identity).digest();
   }
 }

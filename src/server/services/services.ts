@@ -19,16 +19,16 @@ import { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
-import { tellOutages } from './outages.js';
+import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
 import { SlowSearches } from './slow-searches.js';
 
-/** One whose rights are decided in each attempt of a write. */
+/** The author of a write, with rights that are decided in each attempt of the write. */
 export type ServedActor = Actor & { readonly access: Access };
 
 /**
- * The directory as operations have it: what writes entries takes nobody without rights of his own, and what maintains
- * the directory is not there.
+ * The part of the directory that operations may use. Writes require an actor with rights, and the methods for
+ * maintenance are left out.
  */
 export type ServedDirectory = Pick<
   Partition,
@@ -58,24 +58,24 @@ export type ServedDirectory = Pick<
   | 'versionOf'
 > & { readonly store: Pick<Partition['store'], 'holdWrites'> } & {
   [Write in 'add' | 'modify' | 'rename' | 'delete']: (
-    ...given: WithServed<Parameters<Partition[Write]>>
+    ...args: WithServedActor<Parameters<Partition[Write]>>
   ) => ReturnType<Partition[Write]>;
 };
 
-type WithServed<Given extends unknown[]> = { [I in keyof Given]: Given[I] extends Actor ? ServedActor : Given[I] };
+type WithServedActor<Args extends unknown[]> = { [I in keyof Args]: Args[I] extends Actor ? ServedActor : Args[I] };
 
-/** What the operations of a server share. */
+/** The services that all operations of a server share. */
 export interface Services {
   readonly partition: ServedDirectory;
   readonly schema: Schema;
-  /** The administrator's DN. */
+  /** DN of the administrator. */
   readonly admin: Dn;
   readonly config: Config;
   readonly log: Logger;
   readonly statistics: Statistics;
-  /** The other processes of this server, where it has some. */
+  /** The other processes of this server; undefined in a single process. */
   readonly siblings: Siblings | undefined;
-  /** Who does what would hold the event loop for long; without it that is done here. */
+  /** Runs long requests in another thread; undefined: long requests run in this thread. */
   readonly long: LongWorker | undefined;
   readonly access: AccessControl;
   readonly selections: Selections;
@@ -92,7 +92,7 @@ export interface Services {
   readonly virtual: VirtualEntries;
 }
 
-/** What stands beside the process that serves. */
+/** The other processes and threads of the server. */
 export interface Helpers {
   readonly siblings?: Siblings | undefined;
   readonly long?: LongWorker | undefined;
@@ -105,7 +105,7 @@ export function createServices(
   { siblings, long }: Helpers = {},
 ): Services {
   const { schema } = partition;
-  tellOutages(partition, log);
+  logOutages(partition, log);
   const statistics = new Statistics(siblings?.worker);
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);

@@ -5,41 +5,41 @@ import type { SearchOutcome } from '../../partition/read/search-params.js';
 import { printable } from '../words/printable.js';
 
 const MAX_SHAPES = 1000;
-const AGAIN_AFTER = 10 * 60 * 1000;
+const REPEAT_AFTER_MS = 10 * 60 * 1000;
 
-/** A search, and who asked. */
-export interface Asked {
+/** A search and the client that sent the search. */
+export interface LoggedSearch {
   readonly base: string;
   readonly scope: Scope;
   readonly filter: Filter;
-  /** DN; '' when anonymous. */
+  /** DN of the client; '' when anonymous. */
   readonly boundAs: string;
-  /** Number of the connection. */
+  /** `Session.connection`. */
   readonly connection: number;
 }
 
 /**
- * Tells in the log, once in a while for each kind of filter, which index a search lacked. Values of filters are never
- * logged.
+ * Logs slow searches with the index that would have helped, at most once in `REPEAT_AFTER_MS` for each shape of filter.
+ * Values of filters are never logged.
  */
 export class SlowSearches {
-  /** Rows looked at in vain before a search counts as slow; 0: none is. */
+  /** A search is slow from this number of examined rows that did not match; 0: no search is slow. */
   readonly #rows: number;
   readonly #log: Logger;
-  readonly #told = new BoundedMap<string, number>(MAX_SHAPES);
+  readonly #loggedAt = new BoundedMap<string, number>(MAX_SHAPES);
 
   constructor(rows: number, log: Logger) {
     this.#rows = rows;
     this.#log = log;
   }
 
-  consider({ filter, scope, base, boundAs, connection }: Asked, outcome: SearchOutcome): void {
+  consider({ filter, scope, base, boundAs, connection }: LoggedSearch, outcome: SearchOutcome): void {
     const { entries, looked, plan } = outcome;
     if (this.#rows === 0 || looked - entries < this.#rows) return;
     const shape = printable(shapeOf(filter));
     const now = performance.now();
-    if (now - (this.#told.get(shape) ?? Number.NEGATIVE_INFINITY) < AGAIN_AFTER) return;
-    this.#told.set(shape, now);
+    if (now - (this.#loggedAt.get(shape) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;
+    this.#loggedAt.set(shape, now);
     const advice = plan === 'index' ? undefined : outcome.advice();
     this.#log.warn(
       { base: printable(base), scope, filter: shape, boundAs: printable(boundAs), connection, plan, looked, entries },
@@ -50,7 +50,7 @@ export class SlowSearches {
 
 const SIGNS = { equal: '=', approx: '~=', greaterOrEqual: '>=', lessOrEqual: '<=' } as const;
 
-/** The filter with `?` for its values. */
+/** Returns the filter with `?` in place of its values. */
 export function shapeOf(filter: Filter): string {
   switch (filter.type) {
     case 'and':

@@ -16,7 +16,7 @@ type Flat<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 /** All settings, nested as in the YAML file: `config.limits.messageBytes`. */
 export type Config = Flat<Intersection<{ [N in SettingName]: Nested<N, SettingValues[N]> }[SettingName]>>;
 
-/** What each setting is when nobody says otherwise. */
+/** Returns the default value of each setting. */
 export function defaultValues(): SettingValues {
   const values: Record<string, unknown> = {};
   for (const name of settingNames) {
@@ -26,7 +26,7 @@ export function defaultValues(): SettingValues {
   return values as SettingValues;
 }
 
-/** The nested form. Settings that are left out have their default: `makeConfig({ 'limits.connections': 100 })`. */
+/** Returns the nested form, with defaults for missing settings: `makeConfig({ 'limits.connections': 100 })`. */
 export function makeConfig(values: Partial<SettingValues> = {}): Config {
   const all: Record<string, unknown> = { ...defaultValues(), ...values };
   const config: Record<string, unknown> = {};
@@ -43,14 +43,14 @@ export function makeConfig(values: Partial<SettingValues> = {}): Config {
   return config as Config;
 }
 
-/** A breach of what settings ask of each other. */
+/** A setting whose value contradicts another setting. */
 export interface Conflict {
   readonly name: SettingName;
-  /** Goes after the name. */
+  /** Text that follows the name of the setting. */
   readonly message: string;
 }
 
-/** What settings ask of each other. */
+/** Returns the settings that contradict each other. */
 export function conflicts(config: Config): Conflict[] {
   const found: Conflict[] = [];
   const { data, store, tls, passwords, listen } = config;

@@ -1,7 +1,7 @@
 import { type DecodeLimits, defaultLimits } from '../../protocol/limits.js';
 import type { Config } from './index.js';
 
-/** What the configuration says of the size of requests. */
+/** Returns the limits for decoding requests according to the configuration. */
 export function decodeLimits({ limits }: Config): DecodeLimits {
   return {
     ...defaultLimits,

@@ -1,16 +1,16 @@
 import { scheduleFault } from '../../jobs/schedule.js';
 
-/** What a setting's value can be, and how it is read from YAML or from the text of a flag or variable. */
+/** The kinds of settings, and how their values are parsed from YAML or from the text of a flag or variable. */
 
 interface Described {
-  /** One or two sentences for `--help` and docs/configuration.md, in Markdown's plain part. */
+  /** A short text for `--help` and docs/configuration.md, in plain Markdown. */
   readonly help: string;
 }
 
 interface Bounded {
   readonly min: number;
   readonly max: number;
-  /** 0 says: without limit. */
+  /** Whether 0 means no limit. */
   readonly zeroIsUnlimited?: boolean;
 }
 
@@ -20,24 +20,26 @@ interface Numeric extends Described, Bounded {
 
 export type SettingSpec =
   | (Numeric & { readonly kind: 'integer' })
-  /** A number, or the one word that leaves it to the server. */
+  /** A number, or `auto`: the server chooses. */
   | (Described & { readonly kind: 'count'; readonly default: 'auto'; readonly min: number; readonly max: number })
-  /** Bytes; `16 MiB` and the like are understood. */
+  /** A number of bytes, also with a unit: `16 MiB`. */
   | (Numeric & { readonly kind: 'size' })
-  /** In the unit that the setting's name ends with; `15 m`, `2 h`, `30 d` are understood. */
+  /** A number of `unit`, which ends the setting's name, or a text with another unit: `15 m`, `2 h`, `30 d`. */
   | (Numeric & { readonly kind: 'duration'; readonly unit: 'seconds' | 'days' })
   | (Described & { readonly kind: 'boolean'; readonly default: boolean })
   | (Described & { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string })
-  /** Permissions of a file, three octal digits in a text. */
+  /** Permissions of a file: a text of three octal digits. */
   | (Described & { readonly kind: 'mode'; readonly default: string })
-  /** When a job starts: a cron pattern of five fields, or `off`. */
+  /** Start times of a job: a cron pattern of five fields, or `off`. */
   | (Described & { readonly kind: 'schedule'; readonly default: string })
-  /** A file or folder; relative to the configuration file's folder, or, in flags and variables, to the current one. */
+  /**
+   * A file or folder, relative to the configuration file's folder or, in flags and variables, to the current folder.
+   */
   | (Described & { readonly kind: 'path' })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
-  /** A text of a certain form; `form` names it in messages: `must be …`. */
+  /** A text that matches `pattern`. `form` describes the pattern in messages: `must be …`. */
   | (Described & { readonly kind: 'text'; readonly pattern: RegExp; readonly form: string })
-  /** LDAP URLs that the server listens on. */
+  /** URLs that the server listens on. */
   | (Described & { readonly kind: 'urls'; readonly default: readonly string[] });
 
 /** The type of a setting's value. */
@@ -59,7 +61,7 @@ export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'in
 
 export type AnyValue = number | boolean | string | readonly string[] | undefined;
 
-/** A value that does not fit its setting; the message goes after the setting's name: `must be …`. */
+/** A value that is invalid for its setting. The message follows the setting's name: `must be …`. */
 export class SettingFault extends Error {
   override readonly name = 'SettingFault';
 }
@@ -96,7 +98,7 @@ function duration(spec: SettingSpec & { readonly kind: 'duration' }, raw: unknow
   return value;
 }
 
-/** A list, or one text: in a variable its parts stand between `separator`s, in YAML it is the only part. */
+/** Parses a list or a text. A text is split at `separator`; without a separator the text is the only element. */
 function list(raw: unknown, separator: RegExp | undefined): readonly string[] {
   if (typeof raw === 'string') {
     const parts = separator === undefined ? [raw] : raw.split(separator);
@@ -120,8 +122,8 @@ function listenUrl(text: string): string {
 }
 
 /**
- * The value that `raw` (from YAML, or the text of a flag or variable: then `isText`) gives the setting; paths are made
- * absolute by `resolve`. Throws `SettingFault`.
+ * Parses the value of a setting. `raw`: the value in YAML, or with `isText` the text of a flag or variable; `resolve`
+ * makes paths absolute. Throws `SettingFault`.
  */
 export function readValue(
   spec: SettingSpec,
@@ -181,7 +183,7 @@ export function readValue(
   }
 }
 
-/** The value as people write it, and as `readValue` reads it again. */
+/** Formats a value for people, such that `readValue` parses the result. */
 export function formatValue(spec: SettingSpec, value: AnyValue): string {
   if (value === undefined) return '';
   if (typeof value === 'object') return value.join(', ');

@@ -2,9 +2,9 @@ import { ARGON2_LIMITS } from '../../password/limits.js';
 import type { SettingSpec } from './kinds.js';
 
 /**
- * Every setting there is: one table for the file, the flags, the variables, their checks, `--help`, `rowan config` and
- * docs/configuration.md. A name is its place in the YAML file; `settingFlag` and `settingVariable` derive the other two
- * spellings.
+ * The table of all settings. The configuration file, flags, variables, checks, `--help`, `rowan config` and
+ * docs/configuration.md follow from it. A name is the path in the YAML file; `settingFlag` and `settingVariable` derive
+ * the names of the flag and the variable.
  */
 export const settings = {
   data: { kind: 'path', help: 'Folder of the directory, made by `rowan init`.' },

@@ -4,7 +4,7 @@ import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Config } from '../settings/index.js';
 import type { VirtualAttributes } from './virtual-attributes.js';
 
-/** What the directory knows of the scheduled jobs, in values of `description` as those of `cn=Monitor`. */
+/** Attributes of cn=Jobs,cn=Monitor: last and next run of each scheduled job, in values of `description`. */
 export async function jobsAttributes(partition: Partition, config: Config): Promise<VirtualAttributes> {
   const lines: string[] = [];
   const jobs = standardJobs(partition, config);

@@ -6,7 +6,7 @@ import { VENDOR, VERSION } from '../words/version.js';
 import { generalizedTime } from './subschema.js';
 import type { VirtualAttributes } from './virtual-attributes.js';
 
-/** How the server is doing: all its processes together, then each. */
+/** Attributes of cn=Monitor: figures of all processes together, then of each process. */
 export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
   const own = statistics.counts();
   if (!siblings || siblings.alone) return describe(own, figures(own));
@@ -40,7 +40,7 @@ function workerFigures({ worker, pid, memoryBytes, connectionsCurrent, operation
   ];
 }
 
-/** One value of `description` a figure, `name: number`, so that any client shows them unasked. */
+/** Puts each figure into a value of `description`, `name: number`, which clients show by default. */
 function describe({ startedAt }: Counts, figures: readonly string[]): VirtualAttributes {
   const time = generalizedTime(new Date(startedAt));
   return [

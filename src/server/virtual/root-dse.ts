@@ -25,7 +25,7 @@ export function rootDseAttributes(settings: DirectorySettings, config: Config): 
   ];
 }
 
-/** StartTLS is offered where there is a certificate. */
+/** StartTLS is supported only with a certificate. */
 function supportedExtensions(config: Config): string[] {
   return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
 }

@@ -20,7 +20,7 @@ export function subschemaAttributes(schema: Schema, loadedAt: Date): VirtualAttr
   ];
 }
 
-/** RFC 4517 §3.3.13, to the second. */
+/** Generalized Time (RFC 4517 §3.3.13) in whole seconds. */
 export function generalizedTime(time: Date): string {
   return time.toISOString().replace(/[-:T]|\.\d+/g, '');
 }

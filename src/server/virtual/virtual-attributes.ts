@@ -1,2 +1,2 @@
-/** Attributes by name, with the text of their values. */
+/** Attribute types with the text of their values. */
 export type VirtualAttributes = readonly (readonly [type: string, values: readonly string[]])[];

@@ -11,22 +11,22 @@ import { rootDseAttributes } from './root-dse.js';
 import { subschemaAttributes } from './subschema.js';
 import type { VirtualAttributes } from './virtual-attributes.js';
 
-/** RDNs of the entry that stands deepest. */
-const DEEPEST = 2;
+/** Largest number of RDNs in the DN of a virtual entry. */
+const MAX_RDNS = 2;
 
 export interface VirtualEntry {
   readonly name: string;
-  /** DN, UTF-8. */
+  /** The DN in UTF-8. */
   readonly dn: Buffer;
-  /** Normalized. */
+  /** The normalized DN. */
   readonly norm: Buffer;
-  /** Who may read it: anybody, or those to whom the access rules give it. */
+  /** The clients that may read the entry: all clients, or clients with the right by the access rules. */
   readonly readers: 'anybody' | 'entitled';
-  /** Packed master row, as of now. */
+  /** Returns the packed master row with current values. */
   row(): Maybe<Buffer>;
 }
 
-/** The entries that the server makes up itself (RFC 4512 §5.1, §4.2; cn=Monitor). */
+/** The entries that are computed, not stored: root DSE and cn=Subschema (RFC 4512 §5.1, §4.2), cn=Monitor. */
 export class VirtualEntries {
   readonly #partition: Partition;
   readonly #rootDse: VirtualEntry;
@@ -66,9 +66,9 @@ export class VirtualEntries {
     );
   }
 
-  /** The virtual entry that a search with this base means. The root DSE is one for a base search only. */
+  /** Returns the virtual entry at the base of a search. The root DSE is found only by a base search. */
   find(base: Dn, scope: Scope): VirtualEntry | undefined {
     if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
-    return base.rdns.length <= DEEPEST ? this.#named.get(base.norm.toString('latin1')) : undefined;
+    return base.rdns.length <= MAX_RDNS ? this.#named.get(base.norm.toString('latin1')) : undefined;
   }
 }

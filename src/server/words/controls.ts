@@ -6,17 +6,17 @@ import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { printable } from './printable.js';
 
-/** The controls of a request, read. */
+/** The decoded controls of a request. */
 export interface RequestControls {
-  /** RFC 3296: referral and alias entries are treated as entries. */
+  /** ManageDsaIT (RFC 3296): referral and alias entries are treated as ordinary entries. */
   readonly manageDsaIT: boolean;
-  /** RFC 2696. */
+  /** Paged results (RFC 2696). */
   readonly paged: PagedResults | undefined;
-  /** draft-behera-ldap-password-policy-10: the answer tells what the password policy says. */
+  /** Whether responses have the password policy control (draft-behera-ldap-password-policy-10). */
   readonly passwordPolicy: boolean;
-  /** Each entry found tells what somebody may do with it. */
+  /** Whether found entries have the rights of an identity. */
   readonly effectiveRights: EffectiveRightsRequest | undefined;
-  /** Each entry found tells whether one can bind as it. */
+  /** Whether found entries have a control that says if a bind as the entry can succeed. */
   readonly accountUsability: boolean;
 }
 
@@ -28,12 +28,12 @@ export const NO_CONTROLS: RequestControls = {
   accountUsability: false,
 };
 
-type Reading = { -readonly [K in keyof RequestControls]: RequestControls[K] };
+type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
 
 const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', 'modify', 'delete', 'modifyDN'];
 
-/** Operations that each control goes with; also what the root DSE tells in supportedControl. */
-const APPLIES = new Map<string, readonly Request['op'][]>([
+/** The operations that each control applies to. The keys are supportedControl in the root DSE. */
+const OPERATIONS = new Map<string, readonly Request['op'][]>([
   [ControlOid.manageDsaIT, DATA_OPERATIONS],
   [ControlOid.pagedResults, ['search']],
   [ControlOid.effectiveRights, ['search']],
@@ -41,27 +41,27 @@ const APPLIES = new Map<string, readonly Request['op'][]>([
   [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
 ]);
 
-export const SUPPORTED_CONTROLS: readonly string[] = [...APPLIES.keys()];
+export const SUPPORTED_CONTROLS: readonly string[] = [...OPERATIONS.keys()];
 
 /**
- * Reads the controls of a request (RFC 4511 §4.1.11). A critical one that is unknown or does not go with the operation:
- * `unavailableCriticalExtension`; another such one is ignored. One that comes twice or whose value is malformed:
- * `protocolError`.
+ * Decodes the controls of a request (RFC 4511 §4.1.11). A critical control that is unknown or does not apply to the
+ * operation is `unavailableCriticalExtension`; a non-critical one is ignored. A repeated control or a malformed value
+ * is `protocolError`.
  */
 export function readControls(op: Request['op'], controls: readonly Control[]): RequestControls {
   if (controls.length === 0) return NO_CONTROLS;
-  const read: Reading = { ...NO_CONTROLS };
+  const read: MutableControls = { ...NO_CONTROLS };
   const seen = new Set<string>();
   for (const control of controls) {
     if (seen.has(control.oid)) throw new LdapError('protocolError', `control ${printable(control.oid)} is given twice`);
     seen.add(control.oid);
-    if (APPLIES.get(control.oid)?.includes(op)) take(control, read);
+    if (OPERATIONS.get(control.oid)?.includes(op)) decodeControl(control, read);
     else if (control.critical) throw unavailable(control.oid, op);
   }
   return read;
 }
 
-function take(control: Control, into: Reading): void {
+function decodeControl(control: Control, into: MutableControls): void {
   switch (control.oid) {
     case ControlOid.manageDsaIT:
       expectNoValue(control, 'ManageDsaIT');
@@ -84,6 +84,6 @@ function take(control: Control, into: Reading): void {
 }
 
 function unavailable(oid: string, op: Request['op']): LdapError {
-  const what = APPLIES.has(oid) ? `does not go with ${op}` : 'is not supported';
-  return new LdapError('unavailableCriticalExtension', `critical control ${printable(oid)} ${what}`);
+  const reason = OPERATIONS.has(oid) ? `does not go with ${op}` : 'is not supported';
+  return new LdapError('unavailableCriticalExtension', `critical control ${printable(oid)} ${reason}`);
 }

@@ -1,2 +1,2 @@
-/** Values that are often there at once, as the partition hands them out. */
+/** Values that are often available without waiting, as the partition returns them. */
 export { chain, isPromise, type Maybe } from '../../partition/index.js';

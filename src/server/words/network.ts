@@ -1,10 +1,10 @@
 import { isIPv6 } from 'node:net';
 
 const GROUPS = 8;
-/** A client of IPv6 has 64 bits of address to itself. */
+/** A /64: an IPv6 client controls the lower 64 bits of its address. */
 const NETWORK_GROUPS = 4;
 
-/** What is taken for one sender: an address of IPv4, a /64 of IPv6, or this machine where there is no address. */
+/** Returns the network that counts as one sender: an IPv4 address, a /64 of IPv6, or `local` without an address. */
 export function networkOf(address: string | undefined): string {
   if (address === undefined) return 'local';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);

@@ -1,10 +1,10 @@
 import { type LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import type { Control, Result } from '../../protocol/ldap-messages.js';
 
-/** How an operation ends: its LDAPResult and what the response carries beside it. */
+/** The result of an operation: its LDAPResult and the other fields of the response. */
 export interface Outcome extends Result {
   readonly controls?: readonly Control[];
-  /** responseName and responseValue of an extended operation. */
+  /** responseName of an extended operation; `value` is its responseValue. */
   readonly oid?: string;
   readonly value?: Buffer;
 }

@@ -1,7 +1,7 @@
-const LONGEST = 200;
+const MAX_LENGTH = 200;
 
-/** Text from the network as it may stand in a log: control characters escaped, cut to `LONGEST` characters. */
+/** Returns text from the network for a log: control characters escaped, cut to `MAX_LENGTH` characters. */
 export function printable(text: string): string {
-  const cut = text.length > LONGEST ? text.slice(0, LONGEST) + '…' : text;
+  const cut = text.length > MAX_LENGTH ? text.slice(0, MAX_LENGTH) + '…' : text;
   return cut.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

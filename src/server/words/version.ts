@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 
 export const VENDOR = 'Rowan';
 
-/** The version in package.json, which lies above the compiled files at whatever depth. */
+/** Reads the version from package.json, which is in a folder above the compiled files. */
 function readVersion(): string {
   for (let folder = dirname(fileURLToPath(import.meta.url)); dirname(folder) !== folder; folder = dirname(folder)) {
-    const file = readIfThere(join(folder, 'package.json'));
+    const file = readIfExists(join(folder, 'package.json'));
     if (file === undefined) continue;
     const { name, version } = JSON.parse(file) as { name?: string; version?: string };
     if (name === 'rowan-ldap' && version) return version;
@@ -15,7 +15,7 @@ function readVersion(): string {
   return '0';
 }
 
-function readIfThere(path: string): string | undefined {
+function readIfExists(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {

@@ -21,8 +21,8 @@ import {
 } from '../../passwords/application-password.js';
 import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
-import { requireNoReset, requireOwnPassword, tellingPolicy } from '../../request/password-policy.js';
-import { requireHeld } from '../../request/validity.js';
+import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
+import { requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /**
@@ -32,7 +32,7 @@ import { type Outcome, SUCCESS } from '../../words/outcome.js';
 export function applicationPasswords(context: Context, request: ExtendedRequest): Promise<Outcome> {
   const asked = decodeApplicationPasswords(request.value);
   const { services, session } = context;
-  return tellingPolicy(context, async () => {
+  return runPasswordChange(context, async () => {
     requireBound(session, 'have application passwords');
     requireConfidential(context);
     requireOwnPassword(session.identity);
@@ -98,7 +98,7 @@ async function change(
   await requireRight(context, dn);
   const changesOf = async ({ id, row }: Target): Promise<KeptChanges> => {
     const own = services.credentials.ofRow(row);
-    await requireHeld(services, session, asked, { id, own });
+    await requireValidBind(services, session, asked, { id, own });
     return { asked: [], kept: [make(applicationPasswordsOf(own.applications))] };
   };
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });

@@ -10,7 +10,7 @@ import { passwordModify } from './password-modify.js';
 import { startTls } from './start-tls.js';
 import { whoAmI } from './who-am-i.js';
 
-/** RFC 4511 §4.12: an extended operation by its OID. */
+/** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
 export function extended(context: Context, request: ExtendedRequest): Maybe<Outcome> {
   switch (request.oid) {
     case ExtendedOid.whoAmI:

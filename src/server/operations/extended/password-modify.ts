@@ -10,12 +10,12 @@ import {
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { KEPT_WITH_PASSWORDS } from '../../passwords/kept-attributes.js';
-import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, sourceOf } from '../../request/access.js';
+import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, workSource } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
 import { namedIdentity } from '../../request/named-identity.js';
-import { isRight, passwordChanges } from '../../request/password-change.js';
-import { requireNoReset, requireOwnPassword, tellingPolicy } from '../../request/password-policy.js';
-import { keepingBind, outlived, requireHeld } from '../../request/validity.js';
+import { passwordChanges, verifyInSession } from '../../request/password-change.js';
+import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
+import { keepBindValid, outdatedBind, requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /**
@@ -28,7 +28,7 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
   requireConfidential(context);
   const generated = asked.newPassword === undefined ? generate() : undefined;
   const clear = asked.newPassword ?? generated!;
-  return tellingPolicy(context, async () => {
+  return runPasswordChange(context, async () => {
     requireOwnPassword(session.identity);
     const dn = await subject(context, asked.userIdentity).catch((error) => {
       requireNoReset(session.identity);
@@ -45,16 +45,16 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
-  const matches = new Matches(hashing.policy, sourceOf(context));
+  const matches = new Matches(hashing.policy, workSource(context));
   if (asked.oldPassword && !(await matches.find(asked.oldPassword, [await partition.adminPassword()])))
     throw wrongOld();
-  const stored = await hashing.hash(clear, [], sourceOf(context));
-  await session.inTurn(() =>
-    keepingBind(session, async (willStore) => {
+  const stored = await hashing.hash(clear, [], workSource(context));
+  await session.runExclusively(() =>
+    keepBindValid(session, async (willStore) => {
       const { identity } = session;
-      if (identity.kind !== 'admin') throw outlived();
+      if (identity.kind !== 'admin') throw outdatedBind();
       willStore([stored], 0n);
-      if (!(await partition.setAdminPassword(stored, identity.password))) throw outlived();
+      if (!(await partition.setAdminPassword(stored, identity.password))) throw outdatedBind();
     }),
   );
 }
@@ -70,24 +70,24 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await partition.requireAllowed(dn, [anyPassword], actor, controls);
-  const value = await hashing.hash(clear, [], sourceOf(context));
+  const value = await hashing.hash(clear, [], workSource(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...KEPT_WITH_PASSWORDS] };
-  const matches = new Matches(hashing.policy, sourceOf(context));
-  await keepingBind(session, (willStore) => {
+  const matches = new Matches(hashing.policy, workSource(context));
+  await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
       const own = credentials.ofRow(row);
       const { passwords: stored, version } = own;
-      await requireHeld(services, session, identity, { id, own });
+      await requireValidBind(services, session, identity, { id, own });
       const { oldPassword } = asked;
       const requireOld = async (old: Buffer) => {
-        if (!(await isRight(context, id, own, () => matches.find(old, stored)))) throw wrongOld();
+        if (!(await verifyInSession(context, id, own, () => matches.find(old, stored)))) throw wrongOld();
       };
       const wanted = {
-        given: [clear],
+        clear: [clear],
         requireOld: oldPassword && (() => requireOld(oldPassword)),
-        saysReset: false,
+        writesReset: false,
       };
       const changes = await passwordChanges(context, target, dn.text, own, wanted, [replace], matches);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);

@@ -1,6 +1,6 @@
 import type { Hit } from '../../partition/read/sink.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
-import type { Beside } from '../entry/reply-entry.js';
+import type { EntryExtras } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { accountUsability } from './account-usability.js';
@@ -8,34 +8,34 @@ import type { Context } from './context.js';
 import { effectiveRights } from './effective-rights.js';
 import { stateAttributes } from './state-attributes.js';
 
-/** Tells of an entry found what is not in its row; undefined: nothing. */
-export type Teller = (hit: Hit) => Maybe<Beside | undefined>;
+/** Returns the parts of a found entry that are not in its row; undefined: none. */
+export type ExtrasReader = (hit: Hit) => Maybe<EntryExtras | undefined>;
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
-/** What the controls of a search, and attributes that it selects, have each entry tell; undefined: nothing. */
-export function besideEntries(
+/** Returns the reader of extras for the controls and selected attributes of a search; undefined: no extras. */
+export function extrasReader(
   context: Context,
   request: SearchRequest,
-  { states: asked }: Selection,
-): Maybe<Teller | undefined> {
+  { states: selected }: Selection,
+): Maybe<ExtrasReader | undefined> {
   const { effectiveRights: rights, accountUsability: usability } = context.controls;
-  const states = asked.length > 0 ? stateAttributes(context, asked, request.typesOnly) : undefined;
+  const states = selected.length > 0 ? stateAttributes(context, selected, request.typesOnly) : undefined;
   if (rights || usability) return withControls(context, request, states);
-  return states && ((hit) => chain(states(hit), (told) => told && { ...told, controls: NOTHING }));
+  return states && ((hit) => chain(states(hit), (extras) => extras && { ...extras, controls: EMPTY }));
 }
 
 async function withControls(
   context: Context,
   request: SearchRequest,
   states: ReturnType<typeof stateAttributes> | undefined,
-): Promise<Teller | undefined> {
+): Promise<ExtrasReader | undefined> {
   const rights = await effectiveRights(context, request);
   const usability = context.controls.accountUsability ? accountUsability(context) : undefined;
   return async (hit) => {
     const state = await states?.(hit);
-    const parts = [state?.attributes ?? NOTHING, (await rights?.(hit)) ?? NOTHING];
-    const controls = (await usability?.(hit)) ?? NOTHING;
-    return { attributes: Buffer.concat(parts), controls, instead: state?.instead };
+    const parts = [state?.attributes ?? EMPTY, (await rights?.(hit)) ?? EMPTY];
+    const controls = (await usability?.(hit)) ?? EMPTY;
+    return { attributes: Buffer.concat(parts), controls, replaces: state?.replaces };
   };
 }
