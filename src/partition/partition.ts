@@ -564,6 +564,7 @@ export class Partition implements Directory {
     await this.context.shared.refresh();
     const { length } = this.context.shared.names.records;
     if (length > 0) await this.context.references.settle();
+    await this.context.references.follow();
     return length;
   }
 

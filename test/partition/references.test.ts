@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import type { Plan } from '../../src/store/contract.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { rounds } from '../rounds.js';
 import {
   ACTOR,
@@ -258,6 +259,27 @@ for (const engine of ENGINES) {
       open();
       await settled;
       expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    near('that come late follow after a failure of the store', async () => {
+      let isAway = true;
+      const store = new Proxy(fixture.store, {
+        get(target, name) {
+          const member: unknown = Reflect.get(target, name);
+          if (name !== 'quiet') return typeof member === 'function' ? member.bind(target) : member;
+          return () => (isAway ? Promise.reject(new StoreError('unavailable', 'no answer')) : target.quiet?.());
+        },
+      });
+      const front = new Fixture(fixture.store, await Partition.open(store, testSchema()), undefined);
+      await front.rename(person('ann'), 'cn=anna');
+      await refused('unavailable', front.partition.settleReferences());
+      const dn = await group(fixture, 'g', person('ann'));
+      await refused('unavailable', front.partition.settleReferences());
+      expect(await members(fixture, dn)).to.deep.equal([person('ann')]);
+      isAway = false;
+      await front.partition.settleReferences();
+      expect(await members(fixture, dn)).to.deep.equal([person('anna')]);
       await fixture.expectClean();
     });
 

@@ -49,8 +49,8 @@ type KeeperContext = SearchContext & WriteContext;
  */
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
-  /** Names that have changed, and were not looked for again. */
-  #changed: FollowedChange[] = [];
+  /** Changes of names whose references have not been searched for a second time, in order. */
+  readonly #changed: FollowedChange[] = [];
   #following: Promise<void> | undefined;
   #settling: Promise<void> | undefined;
   #isClosing = false;
@@ -73,13 +73,17 @@ export class ReferenceKeeper implements References {
 
   changed(change: FollowedChange): void {
     this.#changed.push(change);
-    if (this.#following || this.#isClosing) return;
-    // What fails here stays in the shared row, for the next who changes a name, and for who looks for what is pending.
-    this.#following = this.#follow()
-      .catch(() => undefined)
-      .finally(() => {
-        this.#following = undefined;
-      });
+    // After a failure the changes stay in `#changed` or in the shared row. The next change of a name retries, and the
+    // maintenance of the server, which reports failures.
+    this.follow().catch(() => undefined);
+  }
+
+  async follow(): Promise<void> {
+    if (this.#isClosing) return;
+    this.#following ??= this.#follow().finally(() => {
+      this.#following = undefined;
+    });
+    await this.#following;
   }
 
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges> {
@@ -134,22 +138,24 @@ export class ReferenceKeeper implements References {
   }
 
   /**
-   * Looks once more for references that came between the look of a change and its plan, for all changes together that
-   * were made meanwhile, and settles what is pending.
+   * Searches again for references to changed names, for all changes in `#changed` together, and settles the pending
+   * changes. The second search finds references that were written after the search of a rename or deletion and before
+   * its commit. A change leaves `#changed` when it is done, so a failure leaves the change for the next run.
    */
   async #follow(): Promise<void> {
     const { shared, schema, store } = this.#context();
     while (this.#changed.length > 0 && !this.#isClosing) {
-      const changed = this.#changed;
-      this.#changed = [];
+      const changed = [...this.#changed];
       await store.quiet?.();
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
       const pending = new Set(shared.names.records.map(({ from }) => from));
       const isHeld = (await this.#holding(names)).length > 0;
-      for (const { key, ...change } of isHeld ? changed : [])
-        if (!pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
+      for (const { key, ...change } of changed) {
+        if (isHeld && !pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
+        this.#changed.shift();
+      }
       if (pending.size === 0) continue;
       // The answer to who made the change goes first.
       await new Promise((resolve) => setImmediate(resolve));
@@ -165,7 +171,12 @@ export class ReferenceKeeper implements References {
     const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [isFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
-    if (await holds()) await this.#rewriteThose(forms, { names, guards, holds });
+    try {
+      if (await holds()) await this.#rewriteThose(forms, { names, guards, holds });
+    } catch (error) {
+      // Another entry has taken the name, so the references name that entry.
+      if (!(error instanceof Overtaken)) throw error;
+    }
   }
 
   /** Entries that have values of these forms. */

@@ -39,6 +39,8 @@ export interface References {
   settle(): Promise<void>;
   /** An entry has changed its name: settles what is pending, and what no plan could know of. Does not wait. */
   changed(change: FollowedChange): void;
+  /** Follows the changes given to `changed` that are not done, after a failure. Rejects if that fails again. */
+  follow(): Promise<void>;
   /** How names have changed since the entry was deleted, at the time that its row in table `deleted` has. */
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;
   /** Leaves what is pending; resolves when nothing is done any more. */
