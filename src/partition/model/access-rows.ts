@@ -3,18 +3,21 @@ import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { META_TABLE } from './tables.js';
 
-/** Rows of table `meta` that hold the sets of access rules, one row a version (docs/formats/tables.md). */
+/**
+ * Prefix of the keys of the `meta` rows that hold the sets of access rules, one row per version
+ * (docs/formats/tables.md).
+ */
 const PREFIX = Buffer.from('access,');
 const F = 0;
 const q = (text: string) => Buffer.from(text);
 const CELL = { text: q('text'), by: q('by'), time: q('time') } as const;
 
-/** A set of access rules as it was given to the directory. */
+/** One version of the access rules of the directory. */
 export interface StoredAccess {
-  /** From 1. */
+  /** The first version is 1. */
   readonly version: number;
   readonly text: string;
-  /** Who gave it, as `ann@host`; '' for the program itself. */
+  /** The operator who set the rules, as `ann@host`; '' for the program itself. */
   readonly by: string;
   /** Milliseconds since 1970. */
   readonly time: number;
@@ -27,7 +30,7 @@ function accessKey(version: number): Buffer {
   return key;
 }
 
-/** Step of a plan: this version is new. */
+/** Returns the plan step that stores a new version. Its guard fails if the version exists. */
 export function accessStep({ version, text, by, time }: StoredAccess): RowStep {
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.text }];
   const put = [
@@ -38,13 +41,13 @@ export function accessStep({ version, text, by, time }: StoredAccess): RowStep {
   return { table: META_TABLE.name, key: accessKey(version), guards, put };
 }
 
-/** What the directory had as this version; undefined where there is none. */
+/** Returns one version of the access rules, or undefined if it does not exist. */
 export async function readAccess(reader: Reader, version: number): Promise<StoredAccess | undefined> {
   const row = await reader.get(META_TABLE.name, accessKey(version));
   return row && toAccess(version, row);
 }
 
-/** All versions, the latest first. */
+/** Returns all versions up to `latest`, the latest first. */
 export async function accessHistory(reader: Reader, latest: number): Promise<StoredAccess[]> {
   const found: StoredAccess[] = [];
   for (let version = latest; version > 0; version--) {

@@ -5,30 +5,33 @@ import { StoreError } from '../../store/store-error.js';
 import { STATE_TABLE, UUID_BYTES } from './tables.js';
 
 /**
- * What binds leave behind about an account, in a row of table `state` (docs/formats/tables.md). Times are milliseconds
- * since 1970.
+ * State of an account that binds change, as a row of table `state` holds it (docs/formats/tables.md). Times are in
+ * milliseconds since 1970.
  */
 export interface AccountState {
-  /** When binds failed that still count, in their order. */
+  /** Times of the failed binds that still count, oldest first. */
   readonly failures: readonly number[];
-  /** Until when nobody binds because of them; 0: not locked; `Infinity`: until it is unlocked. */
+  /**
+   * Time until which binds are refused because of failures. 0: not locked; `Infinity`: locked until an operator
+   * unlocks.
+   */
   readonly lockedUntil: number;
-  /** When its expired password was used. */
+  /** Times at which the expired password was used. */
   readonly graceUses: readonly number[];
-  /** When a bind succeeded last, as far as that is kept; 0: not known. */
+  /** Time of the last successful bind, as far as it is recorded; 0: unknown. */
   readonly lastSuccess: number;
-  /** When its password was first seen under a policy, if it does not say when it was changed; 0: not yet. */
+  /** Time at which a policy first covered the password, for a password without pwdChangedTime; 0: not yet. */
   readonly since: number;
-  /** Which application passwords were used. */
+  /** Uses of application passwords. */
   readonly uses: readonly PasswordUse[];
-  /** Time step of the code that was taken last as a second factor (RFC 6238); 0: none was. */
+  /** Time step of the last TOTP code that was accepted as a second factor (RFC 6238); 0: none. */
   readonly totpStep: number;
 }
 
 export interface PasswordUse {
   /** Id of the application password: 16 hex digits. */
   readonly id: string;
-  /** When, as far as that is kept. */
+  /** Time of the last use, as far as it is recorded. */
   readonly time: number;
 }
 
@@ -55,16 +58,16 @@ const CELL = {
   version: q('version'),
 } as const;
 
-/** `Infinity` as it is stored. */
+/** The stored form of `Infinity`. */
 const NEVER = 0xffff_ffff_ffff_ffffn;
 
-/** A row of the state and the version that its next change guards. */
+/** A stored state with its version. The next change of the state guards the version. */
 export interface StoredState {
   readonly version: bigint;
   readonly state: AccountState;
 }
 
-/** Throws `corrupt` where a cell is none. */
+/** Decodes a row of table `state`. Throws `corrupt` if a cell is malformed. */
 export function stateOfRow(row: Buffer): StoredState {
   return {
     version: cellCounter(row, F, CELL.version),
@@ -117,7 +120,7 @@ function bytesOf(times: readonly number[]): Buffer {
   return bytes;
 }
 
-/** Step that puts the state of an entry in place of version `instead`; 0: there was none. */
+/** Returns the plan step that replaces version `instead` of the state of an entry; 0: the entry has no state yet. */
 export function stateStep(id: Buffer, state: AccountState, instead: bigint): RowStep {
   const { failures, lockedUntil, graceUses, lastSuccess, since, uses, totpStep } = state;
   const cells: (readonly [Buffer, Buffer])[] = [
@@ -142,15 +145,18 @@ export function stateStep(id: Buffer, state: AccountState, instead: bigint): Row
   };
 }
 
-/** Rows that failed binds as nobody are written to: they take as long as those as somebody, and hardly ever meet. */
+/**
+ * Number of rows that binds to unknown names write to. Such a bind takes as long as a failed bind of a real account,
+ * and with several rows concurrent binds rarely contend.
+ */
 const NOBODYS_ROWS = 16;
 
-/** Whether the row belongs to nobody: its key is the number of the row, of 16 bytes. */
+/** True for the key of a row that binds to unknown names write to: a row number below `NOBODYS_ROWS`, as 16 bytes. */
 export function isNobodys(key: Buffer): boolean {
   return key.length === UUID_BYTES && key.at(-1)! < NOBODYS_ROWS && key.subarray(0, -1).every((byte) => byte === 0);
 }
 
-/** Writes to one of nobody's rows. */
+/** Returns the step that writes to a random row of those for unknown names. */
 export function nobodysStep(): RowStep {
   const key = Buffer.alloc(UUID_BYTES);
   key[UUID_BYTES - 1] = Math.floor(Math.random() * NOBODYS_ROWS);
@@ -158,9 +164,9 @@ export function nobodysStep(): RowStep {
 }
 
 /**
- * Attributes that tell what binds have left behind about an account. Once something is known of it the values of the
- * first three are these alone, whatever an import has stored in the entry; the last is the administrator's, too, whose
- * value comes first.
+ * Operational attributes that show the state of an account. Once a state is stored, the values of the first three come
+ * from the state alone, whatever an import has stored in the entry. pwdAccountLockedTime can also be set in the entry
+ * by an administrator, and that value comes first.
  */
 export const STATE_ATTRIBUTES = [
   'pwdFailureTime',
@@ -173,7 +179,9 @@ export type StateAttribute = (typeof STATE_ATTRIBUTES)[number];
 
 const LOCKED_TIME = '1.3.6.1.4.1.42.2.27.8.1.17';
 
-/** Whether what the attribute says may stand in the account's state: then it is taken away there, too. */
+/**
+ * True if the account state may hold a value of the attribute, so that deleting the attribute must clear the state too.
+ */
 export function standsElsewhere({ oid }: AttributeType): boolean {
   return oid === LOCKED_TIME;
 }

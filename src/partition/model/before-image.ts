@@ -8,27 +8,28 @@ import { POINTER_BYTES } from './large.js';
 import { largeQualifiers, MASTER, Q, versionOf } from './tables.js';
 
 /**
- * What a change took away from a master row, so that the row before it can be made from the row after it:
- * docs/formats/tables.md.
+ * The image of the changes that a write made to a master row, from which `rowBefore` restores the row before the write
+ * (docs/formats/tables.md).
  *
  *   image := group*
- *   group := kind u8 │ name │ (kind 0) old value, or nothing          a cell of treeInfo that was changed, or is new
- *                           │ (kind 1) olds │ news         an attribute: values that went, indexes of those that came
- *                           │ (kind 2)                                a secret attribute: changed
+ *   group := kind u8 │ name │ (kind 0) old value            a cell of treeInfo that was changed
+ *                           │ (kind 3)                      a cell of treeInfo that is new
+ *                           │ (kind 1) olds │ news          an attribute: removed values, indexes of new values
+ *                           │ (kind 2)                      a secret attribute: changed
  *   name  := length, bytes      olds := count, (index × 2 + large, length, bytes)*      news := count, index*
  *
- * Lengths, counts and indexes are LEB128. Of a value over 64 KiB (`large`) there are its length and SHA-256. The
- * version is one less and not told.
+ * Lengths, counts and indexes are LEB128. A value over 64 KiB (`large`) is represented by its length and SHA-256. The
+ * version is left out because it is always one less.
  */
 const INFO = 0;
 const INFO_NEW = 3;
 const VALUES = 1;
 const SECRET = 2;
 
-/** A value that was there before. */
+/** A value of the entry before the change. */
 export interface OldValue {
   readonly index: number;
-  /** Of a large one 8 bytes of its length and its SHA-256. */
+  /** The value, or for a large value 8 bytes of its length and its SHA-256. */
   readonly bytes: Buffer;
   readonly large: boolean;
 }
@@ -36,21 +37,21 @@ export interface OldValue {
 export interface OldAttribute {
   /** Description as stored. */
   readonly description: string;
-  /** A secret: nothing but that it changed is known. */
+  /** True for a secret attribute. The image records only that it changed. */
   readonly secret: boolean;
-  /** Values that were removed, or replaced by another under their index. */
+  /** Values that the change removed, or replaced under the same value index. */
   readonly old: readonly OldValue[];
-  /** Value indexes under which there was nothing before. */
+  /** Value indexes that the change added. */
   readonly added: readonly number[];
 }
 
 export interface BeforeImage {
-  /** Cells of treeInfo; undefined: it was not there. */
+  /** Old values of changed treeInfo cells by qualifier; undefined for a new cell. */
   readonly info: ReadonlyMap<string, Buffer | undefined>;
   readonly attributes: readonly OldAttribute[];
 }
 
-/** Of the changes from `row` on, a master row. */
+/** Encodes the image of `changes`, which start from the master row `row`. */
 export function encodeBefore(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new Out();
   const large = largeQualifiers(row);
@@ -81,7 +82,7 @@ export function encodeBefore(descriptions: DescriptionTable, row: Buffer, change
 }
 
 function writeInfo(out: Out, qualifier: Buffer, old: Buffer | undefined): void {
-  // Everything but what follows from the row after: one less.
+  // The version is always one less than in the new row.
   if (qualifier.length === Q.version.length && qualifier.equals(Q.version)) return;
   out.byte(old ? INFO : INFO_NEW);
   out.text(qualifier);
@@ -123,7 +124,7 @@ class Group {
   }
 }
 
-/** Bytes that grow. */
+/** A growing byte buffer. */
 class Out {
   #bytes = Buffer.allocUnsafe(256);
   #at = 0;
@@ -133,7 +134,7 @@ class Out {
     this.#bytes[this.#at++] = value;
   }
 
-  /** LEB128. */
+  /** Appends a number as LEB128. */
   number(value: number): void {
     let rest = value;
     while (rest > 0x7f) {
@@ -154,13 +155,16 @@ class Out {
     this.#bytes = Buffer.concat([this.#bytes.subarray(0, this.#at)], Math.max(this.#bytes.length * 2, this.#at + by));
   }
 
-  /** Of its own: records are kept for as long as a batch of plans takes. */
+  /**
+   * Returns a view of the buffer. Change records live only as long as a batch of plans, so the unused capacity may
+   * stay.
+   */
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#at);
   }
 }
 
-/** Throws `corrupt` for bytes that are no image. */
+/** Decodes an image. Throws `corrupt` for malformed bytes. */
 export function decodeBefore(bytes: Buffer): BeforeImage {
   const input = new In(bytes);
   const info = new Map<string, Buffer | undefined>();
@@ -206,7 +210,9 @@ class In {
     return value;
   }
 
-  /** Up to 2⁵³: each byte read is one of the image's, so a count cannot make the reader run on. */
+  /**
+   * Reads a LEB128 number of at most 2⁵³. Every read consumes a byte, so a corrupt count ends at the end of the image.
+   */
   number(): number {
     let value = 0;
     for (let by = 1; ; by *= 0x80) {
@@ -228,8 +234,9 @@ class In {
 }
 
 /**
- * The master row as it was before a change of the kind `modify`, `rename` or (with the row in table `deleted`)
- * `restore`. Values of secrets stay as they are in `after`, and large ones are pointers to chunks that may be gone.
+ * Returns the master row as it was before a change of the kind `modify`, `rename` or (with the row in table `deleted`)
+ * `restore`. Values of secret attributes stay as they are in `after`, and large values are pointers to chunks that may
+ * be gone.
  */
 export function rowBefore(after: Buffer, { info, attributes }: BeforeImage): Buffer {
   const edits: Edit[] = [];

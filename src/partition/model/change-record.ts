@@ -21,32 +21,33 @@ export const CHANGE = {
   time: Buffer.from('time'),
 } as const;
 
-/**
- * The cells that every record of an added entry has, in their order: what `changeCells` makes and a bulk load packs.
- */
+/** The cells of the record of an added entry, in stored order. `changeCells` and the bulk load write the same cells. */
 export const ADD_CELLS = ['by', 'csn', 'dn', 'id', 'op', 'time'] as const;
 
-/** What was done, to which entry, by whom, when, and what it was before. */
+/** One change of the directory: the operation, the entry, the writer, the time and the values before. */
 export interface ChangeRecord {
   readonly op: ChangeOp;
   /** entryUUID. */
   readonly id: Buffer;
-  /** UTF-8, before the change. */
+  /** DN before the change, UTF-8. */
   readonly dn: Buffer;
-  /** Of a rename: the DN after it. */
+  /** DN after a rename. */
   readonly newDn?: Buffer | undefined;
-  /** DN; empty: the server itself. */
+  /** DN of the writer; empty for the server itself. */
   readonly by: string;
   readonly csn: string | Buffer;
-  /** Milliseconds since 1970, 8 bytes. Of a deletion the time that its row in table `deleted` has. */
+  /** Milliseconds since 1970, 8 bytes. For a deletion the same time as in the row of table `deleted`. */
   readonly time: Buffer;
-  /** Of a modify or rename: names of the attributes that changed. */
+  /** Names of the changed attributes of a modify or rename. */
   readonly attributes?: readonly string[] | undefined;
-  /** See `before-image.ts`. Of a deletion there is none: table `deleted` has the entry. */
+  /**
+   * The image of the entry before the change (`before-image.ts`). A deletion has none because table `deleted` holds the
+   * entry.
+   */
   readonly before?: Buffer | undefined;
 }
 
-/** The cells of a change record, sorted. */
+/** Returns the cells of a change record, sorted. */
 export function changeCells(record: ChangeRecord): Cell[] {
   const { attributes, before, csn, newDn } = record;
   const cells: Cell[] = [];
@@ -67,7 +68,7 @@ function cell(qualifier: Buffer, value: Buffer): Cell {
   return { family: 0, qualifier, value };
 }
 
-/** The record in a row of table `changes`; views into the row. `corrupt` for one that lacks what every record has. */
+/** Decodes a row of table `changes` into views of the row. Throws `corrupt` if a mandatory cell is missing. */
 export function changeRecord(row: Buffer): ChangeRecord {
   const values = new Map<string, Buffer>();
   for (let at = 0; at < row.length; at = nextCell(row, at)) {
@@ -103,7 +104,7 @@ function isChangeOp(text: string): text is ChangeOp {
 let lastMs = 0;
 let lastTime = Buffer.alloc(8);
 
-/** Milliseconds since 1970, 8 bytes. Shared: not to be changed. */
+/** Returns the current time in milliseconds since 1970 as 8 bytes. The buffer is shared: callers must not change it. */
 export function changeTime(): Buffer {
   const now = Date.now();
   if (now !== lastMs) {

@@ -1,29 +1,31 @@
 /**
- * entryCSN values: `YYYYmmddHHMMSS.ffffffZ#count#replica#mod` (draft-ietf-ldup-model; as OpenLDAP writes them).
- * They rise for as long as the process lives, whatever the clock does, and start above `after`. Processes that write to
- * one directory at the same time are told apart by the count.
+ * Generates entryCSN values: `YYYYmmddHHMMSS.ffffffZ#count#replica#mod` (draft-ietf-ldup-model, in the form that
+ * OpenLDAP writes). Within a process the values rise even if the clock goes back, and all are above `after`. Concurrent
+ * writers of one directory have different counts.
  */
 export class CsnClock {
   #micros: number;
   readonly #now: () => number;
   readonly #count: number;
-  /** The CSN of the second that was asked for last, with no microseconds. */
+  /** The CSN of the current second, with no microseconds. */
   #ofSecond: Buffer = Buffer.alloc(0);
   #second = -1;
 
-  /** `after`: the latest CSN that the directory holds; `now`: milliseconds since 1970; `count`: of this process. */
+  /**
+   * `after`: the latest CSN in the directory; `now`: clock in milliseconds since 1970; `count`: number of this process.
+   */
   constructor(after?: string, now: () => number = Date.now, count = 0) {
     this.#now = now;
     this.#count = count;
     this.#micros = after === undefined ? 0 : csnMicros(after);
   }
 
-  /** A CSN above every one given before and above `after`. */
+  /** Returns a CSN above every CSN returned before and above `after`. */
   next(after?: string): string {
     return this.nextBytes(after).toString('latin1');
   }
 
-  /** As `next`, as it is stored. */
+  /** Returns `next` as stored bytes. */
   nextBytes(after?: string): Buffer {
     this.#micros = Math.max(this.#now() * 1000, this.#micros + 1);
     const csn = this.#format(this.#micros);
@@ -51,10 +53,10 @@ export class CsnClock {
   }
 }
 
-/** Where the microseconds end. */
+/** Offset of the last digit of the microseconds. */
 const LAST_DIGIT = 20;
 
-/** Microseconds since 1970 in a CSN; 0 when it is none. */
+/** Returns the microseconds since 1970 in a CSN, or 0 if the text is not a CSN. */
 export function csnMicros(csn: string): number {
   const m = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\.(\d{6})Z#/.exec(csn);
   if (!m) return 0;
@@ -65,7 +67,7 @@ export function csnMicros(csn: string): number {
 let lastSecond = -1;
 let lastText = '';
 
-/** Milliseconds since 1970 as GeneralizedTime of whole seconds, UTC (RFC 4517 §3.3.13). */
+/** Formats milliseconds since 1970 as a GeneralizedTime of whole seconds, UTC (RFC 4517 §3.3.13). */
 export function generalizedTime(ms: number): string {
   const second = Math.floor(ms / 1000);
   if (second !== lastSecond) {

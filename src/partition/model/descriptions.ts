@@ -9,24 +9,26 @@ import { hashBytes } from './hash.js';
 /** Bytes of the value index at the end of an upAttributes qualifier. */
 export const INDEX_BYTES = 4;
 
-/** An attribute description as it stands in rows. */
+/** An attribute description as rows store it. */
 export interface StoredDescription {
-  /** Small, dense, stable for the life of the table: an index for per-search decisions. */
+  /** Small, dense number that is stable for the life of the table, used as an array index by searches. */
   readonly number: number;
   readonly text: Buffer;
   /** `text` as Latin-1. */
   readonly name: string;
   readonly description: AttributeDescription;
-  /** Values are URLs that find members. */
+  /** True if the values are URLs that select the members of a group. */
   readonly findsMembers: boolean;
-  /** What followed it in a row the last time: entries of one kind have the same descriptions in the same order. */
+  /**
+   * The description that followed this one in the last row. Entries of one kind have the same descriptions in one
+   * order.
+   */
   next: StoredDescription | undefined;
 }
 
 /**
- * Interns the descriptions that rows hold by their bytes, so that walking a row makes no strings. Descriptions come
- * from entries that passed the schema, so their number is bounded by what is stored; past `MAX` they are no longer
- * kept.
+ * Interns the descriptions of rows by their bytes, so that walking a row allocates no strings. Stored entries have
+ * passed the schema check, which bounds the number of descriptions. Beyond `MAX`, a description is not kept.
  */
 export class DescriptionTable {
   static readonly MAX = 65_536;
@@ -38,18 +40,18 @@ export class DescriptionTable {
     this.#schema = schema;
   }
 
-  /** Every description met so far, by number. */
+  /** All interned descriptions, by number. */
   get all(): readonly StoredDescription[] {
     return this.#all;
   }
 
-  /** Of the upAttributes cell at offset `at`. */
+  /** Returns the description of the upAttributes cell at offset `at`. */
   ofCell(row: Buffer, at: number): StoredDescription {
     const start = at + CELL_HEADER;
     return this.intern(row, start, start + qualifierLength(row, at) - INDEX_BYTES);
   }
 
-  /** As `intern`, of a cell that comes after one with the description `before`, when going through a row. */
+  /** Like `intern`, for a cell whose predecessor in the row has the description `before`. */
   internNext(before: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
     if (before && sameBytes(before.text, bytes, start, end)) return before;
     const next = before?.next;
@@ -59,7 +61,7 @@ export class DescriptionTable {
     return found;
   }
 
-  /** Of the description in `bytes[start, end)`. Throws `corrupt` when the schema does not know it. */
+  /** Returns the description in `bytes[start, end)`. Throws `corrupt` if the schema does not define the attribute. */
   intern(bytes: Buffer, start: number, end: number): StoredDescription {
     const hash = hashBytes(bytes, start, end);
     const mask = this.#slots.length - 1;

@@ -5,73 +5,73 @@ import type { Maybe, PlanStep } from '../../store/contract.js';
 import type { Node } from './node.js';
 import type { Viewer } from './viewer.js';
 
-/** Who does it, for creatorsName, modifiersName and change records. */
+/** The client that performs a write, for creatorsName, modifiersName and change records. */
 export interface Actor {
   /** DN as text; '' for the server itself. */
   readonly dn: string;
-  /** May write what NO-USER-MODIFICATION forbids (import, restore). */
+  /** True if the client may set NO-USER-MODIFICATION attributes (import, restore). */
   readonly system?: boolean;
-  /** What it may write; absent: everything. */
+  /** Write access of the client. Absent: unrestricted. */
   readonly access?: Access | undefined;
 }
 
-/** What is done to an attribute by a request. */
+/** One change of an attribute in a request. */
 export interface AttributeChange {
   readonly how: 'add' | 'delete' | 'replace';
   readonly description: AttributeDescription;
 }
 
-/** A write as it is asked for, before anything is read. */
+/** A write request before any entry has been read. */
 export interface Asked {
   readonly op: 'add' | 'modify' | 'rename' | 'delete' | 'restore';
   readonly actor: Actor;
-  /** Of an add and a modify: what is done to attributes, in the order of the request. */
+  /** Attribute changes of an add or a modify, in the order of the request. */
   readonly changes: readonly AttributeChange[];
-  /** Of an add and a rename: the RDN that the entry is to have. */
+  /** New RDN of an add or a rename. */
   readonly rdn?: Rdn;
 }
 
-/** An entry that a write meets: the one that it is done to, or the one above its place. */
+/** An entry that access to a write depends on: the target, or the parent of a new entry. */
 export interface MetEntry {
   readonly node: Node;
-  /** Packed master row, with the values of the types that `Viewer.looksInto` names; of the root it is empty. */
+  /** Packed master row with the values of the types in `Viewer.looksInto`. Empty for the root. */
   readonly row: Buffer;
 }
 
-/** A rename or a move, when both places are known. */
+/** A rename or a move once both places are known. */
 export interface Moved {
   readonly entry: MetEntry;
-  /** It gets another RDN. */
+  /** True if the RDN changes. */
   readonly renamed: boolean;
-  /** The entry right above its new place, where that is another. */
+  /** The new parent, if the entry moves. */
   readonly superior: MetEntry | undefined;
-  /** What the new RDN adds to the entry's attributes, and what goes with the old one. */
+  /** Attribute values that the new RDN adds, and old RDN values that are removed. */
   readonly changes: readonly AttributeChange[];
 }
 
 /**
- * What somebody may write. Each that gives an error gives what is said to who may not. What rights depend on is read by
- * `renew`; the others answer at once.
+ * Write access of a client. Each check returns the error for a refused write, or undefined. `renew` reads all data that
+ * the access depends on, so the checks answer synchronously.
  */
 export interface Access {
-  /** Called at the start of each attempt: what follows is decided by what is in force now. */
+  /** Called at the start of each attempt. Loads the access rules in force for the following checks. */
   renew(): Maybe<void>;
-  /** Version of the access rules it decides by: a plan holds only while they are in force. Undefined: above rules. */
+  /** Version of the access rules behind the checks. The plan guards this version. Undefined: no rules apply. */
   readonly version: number | undefined;
   readonly viewer: Viewer;
-  /** Whatever the entry is: what is refused here is refused before anything is read. */
+  /** Checks the request alone, before any entry is read. */
   asked(asked: Asked): LdapError | undefined;
   /**
-   * When the entry that it is done to has been read, or of an add the one above; before its values are looked at. It is
-   * there for who asks.
+   * Checks the request after the target (of an add: the parent) has been read and before its values are used. The entry
+   * is visible to the client.
    */
   found(asked: Asked, entry: MetEntry): LdapError | undefined;
-  /** Of an add: the entry as it will be, without what the server keeps. */
+  /** Checks an add with the complete new entry, without the attributes that the server sets. */
   added(asked: Asked, entry: MetEntry): LdapError | undefined;
   moved(moved: Moved): LdapError | undefined;
 }
 
-/** One attribute of an entry, as read. */
+/** One attribute of an entry that has been read. */
 export interface EntryAttribute {
   /** Description as stored. */
   readonly description: string;
@@ -79,26 +79,26 @@ export interface EntryAttribute {
   readonly values: readonly Buffer[];
 }
 
-/** An entry read whole, for operations that are not the search path. */
+/** A complete entry, for operations outside the search path. */
 export interface Entry {
   /** entryUUID, 16 bytes. */
   readonly id: Buffer;
   readonly dn: string;
   readonly parentId: Buffer;
   readonly version: bigint;
-  /** User and stored operational attributes, in stored order (large values included only when asked for). */
+  /** User attributes and stored operational attributes in stored order. Includes large values only on request. */
   readonly attributes: readonly EntryAttribute[];
   /** Packed master row. */
   readonly row: Buffer;
 }
 
-/** What comes true together with a write, or not at all. */
+/** Steps that are committed together with a write, or not at all. */
 export interface Also {
-  /** Go into the plan of the change, on rows that no entry has. */
+  /** Added to the plan of the change. They must not touch rows of entries. */
   readonly steps: readonly PlanStep[];
   /**
-   * Called when a guard of the plan did not hold, of these steps or of another. Throws what ends the write, with
-   * nothing done, where these will not hold any more; else another attempt is made.
+   * Called when a guard of the plan failed, of these steps or of others. Throws to end the write, with nothing done, if
+   * the steps can no longer succeed. Otherwise the write is attempted again.
    */
   missed(): Maybe<void>;
 }
@@ -106,23 +106,23 @@ export interface Also {
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
   readonly also?: Also | undefined;
-  /** Throws `LongWork`, with nothing done, where the entry is so long that the event loop would stand still. */
+  /** Throws `LongWork` before any change if the entry is long enough to block the event loop. */
   readonly leaveLong?: boolean;
 }
 
 export interface CompareOptions extends WriteOptions {
-  /** As `SearchParams` has it. */
+  /** As in `SearchParams`. */
   readonly ownGroups?: boolean;
 }
 
 export interface ModifyOptions extends WriteOptions {
-  /** Descriptions of all that `ChangesOf` will change: where others have many values, these are not read. */
+  /** All attribute descriptions that `ChangesOf` changes. Other attributes with many values are then not read. */
   readonly touches?: readonly string[];
-  /** The changes bring references up to date with changed names. */
+  /** The changes update references after changes of names. */
   readonly settles?: boolean;
 }
 
-/** An entry as one attempt of a write has read it; its plan comes true only while the row is this one. */
+/** An entry as one attempt of a write has read it. The plan guards this row. */
 export interface Target {
   readonly id: Buffer;
   /** Packed master row. */
@@ -130,20 +130,20 @@ export interface Target {
 }
 
 /**
- * Changes that depend on the entry, and the right to make them. Called in each attempt, since another attempt may find
- * another entry under the name; what it throws ends the write with nothing done.
+ * Computes the modifications from the entry, and checks the right to make them. Called in each attempt, because the
+ * name may belong to another entry by then. An error ends the write with nothing done.
  */
 export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | KeptChanges>;
 
-/** Changes that are asked for, and those that the server makes with them, which nobody needs a right for. */
+/** Modifications of the client, and modifications that the server adds without an access check. */
 export interface KeptChanges {
   readonly asked: readonly Modification[];
   readonly kept: readonly Modification[];
 }
 
-/** What `initDirectory` writes and every front end shares (table `meta`). */
+/** Directory-wide settings that `initDirectory` writes to table `meta` and every front end reads. */
 export interface DirectorySettings {
-  /** As given. */
+  /** As the operator wrote them. */
   readonly suffixes: readonly string[];
   readonly adminDn: string;
   /** Stored form, hashed. */
@@ -155,15 +155,18 @@ export interface DirectorySettings {
 export interface IndexInfo {
   readonly attribute: string;
   readonly oid: string;
-  /** Also for any and final substrings. */
+  /** True if the index also serves any and final substrings. */
   readonly substring: boolean;
-  /** Also for presence: not where every entry has the attribute. */
+  /** True if the index also serves presence. False for attributes that every entry has. */
   readonly presence: boolean;
   readonly state: 'ready' | 'building';
 }
 
 export interface Breach {
-  /** Which invariant, one word: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`, … */
+  /**
+   * The violated invariant in one word: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`,
+   * …
+   */
   readonly invariant: string;
   /** entryUUID or row key, as text. */
   readonly where: string;
@@ -172,7 +175,7 @@ export interface Breach {
 
 export interface DeletedEntry {
   readonly id: Buffer;
-  /** entryUUID of the entry above it. */
+  /** entryUUID of the parent. */
   readonly parentId: Buffer;
   readonly dn: string;
   /** Milliseconds since 1970. */
@@ -180,9 +183,9 @@ export interface DeletedEntry {
   readonly by: string;
 }
 
-/** Where an entry of a load came from. */
+/** Position of an entry in the source of a load. */
 export interface LoadSource {
-  /** For messages: where the record began. */
+  /** Line at which the record begins, for messages. */
   readonly line: number;
 }
 
@@ -190,7 +193,7 @@ export interface LoadSource {
 export interface LoadEntry extends LoadSource {
   readonly dn: string;
   readonly attributes: readonly PartialAttribute[];
-  /** What comes back with a reject, instead of the entry: the loader then lets go of its attributes early. */
+  /** Passed to a reject instead of the entry, so that the loader can release the attributes early. */
   readonly source?: LoadSource;
 }
 
@@ -198,8 +201,8 @@ export interface LoadReject {
   readonly entry: LoadSource;
   readonly reason: string;
   /**
-   * Result code that an add would have ended with, where there is one: an interrupted import takes `entryAlreadyExists`
-   * for done.
+   * Result code that an add of the entry would have had, if any. An interrupted import treats `entryAlreadyExists` as
+   * done.
    */
   readonly result?: ResultName | undefined;
 }

@@ -7,43 +7,48 @@ import type { WideAttribute } from './wide.js';
 
 /** One value of an attribute while an entry is being written. */
 export interface DraftValue {
-  /** The value, or for a stored large value that was not read the pointer cell's bytes. */
+  /** The value, or the pointer for a stored large value that was not read. */
   readonly bytes: Buffer;
-  /** The value index in the qualifier. */
+  /** Value index, the last part of the qualifier. */
   readonly index: number;
-  /** Stored over 64 KiB and not changed: `bytes` is its pointer. */
+  /** True for an unchanged stored value over 64 KiB. `bytes` is then its pointer. */
   readonly stored?: boolean;
-  /** Of a large value that was read and is stored as it is: its pointer. */
+  /** Pointer of a large value that was read and is unchanged. */
   readonly pointer?: Buffer;
 }
 
-/** Never changes itself: drafts of one entry share those in which they do not differ. */
+/** One attribute of a draft. Immutable, because the drafts of an entry share their equal attributes. */
 export interface DraftAttribute {
   readonly description: AttributeDescription;
   /** Description as stored. */
   readonly text: string;
   readonly values: readonly DraftValue[];
-  /** Stored values that were not read: their number, and what is greater than every index (see `open-narrow.ts`). */
+  /**
+   * Stored values that were not read: their number, and a bound above all their value indexes (see `open-narrow.ts`).
+   */
   readonly rest?: { readonly count: number; readonly next: number };
 }
 
 /**
- * Descriptions that mean the same attribute have the same key: `;binary` asks for a transfer form and makes no other
- * attribute.
+ * Key of the attribute that a description denotes. The option `;binary` requests a transfer form and does not denote
+ * another attribute, so it is not part of the key.
  */
 export function attributeKey({ type, options }: AttributeDescription): string {
   return options.length === 0 ? type.oid : `${type.oid};${options.join(';')}`;
 }
 
-/** So many attributes are looked through one after another. */
+/** Up to this number of attributes, `Draft.get` searches linearly. */
 const FEW = 32;
 
-/** An entry while it is being made or changed: attributes by type and options, in order of first mention. */
+/**
+ * An entry under construction or change. Its attributes are distinguished by type and options, in order of first
+ * mention.
+ */
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
-  /** Made when they are more than `FEW`. */
+  /** Built once there are more than `FEW` attributes. */
   #byKey: Map<string, DraftAttribute> | undefined;
-  /** The entryUUID that was made for a new entry. */
+  /** entryUUID that was generated for a new entry. */
   id: Buffer | undefined;
 
   get attributes(): readonly DraftAttribute[] {
@@ -65,19 +70,19 @@ export class Draft {
     return this.#byKey;
   }
 
-  /** Those of one type, whatever their options: normAttributes do not tell options apart. */
+  /** Returns all attributes of one type with any options, because normAttributes do not distinguish options. */
   ofType(type: AttributeType): DraftAttribute[] {
     const found: DraftAttribute[] = [];
     for (const attribute of this.#attributes) if (attribute.description.type === type) found.push(attribute);
     return found;
   }
 
-  /** In the place of the one that means the same, or behind the others. */
+  /** Replaces the attribute with the same key, or appends a new one. */
   set(attribute: DraftAttribute): void {
     this.#set(attribute, this.get(attribute.description));
   }
 
-  /** Behind those that are there, or in the place of `known`. */
+  /** Replaces `known`, or appends. */
   #set(attribute: DraftAttribute, known?: DraftAttribute): void {
     if (known) this.#attributes[this.#attributes.indexOf(known)] = attribute;
     else this.#attributes.push(attribute);
@@ -85,8 +90,8 @@ export class Draft {
   }
 
   /**
-   * Sets all values, indexes from 0. An attribute that is there keeps its stored spelling, and stays as it is where it
-   * has these.
+   * Sets all values, with indexes from 0. An existing attribute keeps its stored spelling, and stays untouched if its
+   * values are the same.
    */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) {
@@ -98,7 +103,7 @@ export class Draft {
     this.#set({ description, text: known?.text ?? text, values: numbered(values) }, known);
   }
 
-  /** Sets the attribute to one value unless it is there. */
+  /** Sets the attribute to one value if the entry does not have it. Returns true if it was set. */
   setDefault(description: AttributeDescription, text: string, value: Buffer): boolean {
     if (this.get(description)) return false;
     this.#set({ description, text, values: [{ bytes: value, index: 0 }] });
@@ -115,18 +120,18 @@ export class Draft {
     this.#set({ ...known, values: [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))] }, known);
   }
 
-  /** Adds values as a row has them, which keep their indexes. */
+  /** Adds stored values, which keep their indexes. */
   join(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
     const known = this.get(description);
     this.#set(known ? { ...known, values: [...known.values, ...values] } : { description, text, values }, known);
   }
 
-  /** First value of the attribute with this shown name and no options, as text. */
+  /** Returns the first value of the attribute with this primary name and no options, as text. */
   text(name: string): string | undefined {
     return this.value(name)?.toString();
   }
 
-  /** As `text`, in bytes. */
+  /** Like `text`, as bytes. */
   value(name: string): Buffer | undefined {
     for (const { description, values } of this.#attributes) {
       if (description.type.name === name && description.options.length === 0) return values[0]?.bytes;
@@ -141,7 +146,7 @@ export class Draft {
     this.#byKey?.delete(attributeKey(description));
   }
 
-  /** Says that the attribute has `rest` besides the values it has here. */
+  /** Records that the attribute has stored values besides the ones in the draft. */
   setRest(description: AttributeDescription, text: string, rest: NonNullable<DraftAttribute['rest']>): void {
     const known = this.get(description);
     this.#set({ description, text, values: known?.values ?? [], rest }, known);
@@ -154,19 +159,19 @@ export class Draft {
   }
 }
 
-/** Whether both mean the same attribute: see `attributeKey`. */
+/** True if both denote the same attribute: see `attributeKey`. */
 function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
   if (a.type !== b.type || a.options.length !== b.options.length) return false;
   for (let i = 0; i < a.options.length; i++) if (a.options[i] !== b.options[i]) return false;
   return true;
 }
 
-/** Greater than the index of every value. */
+/** Returns an index above all value indexes of the attribute. */
 export function nextIndex({ values, rest }: DraftAttribute): number {
   return values.reduce((next, v) => Math.max(next, v.index + 1), rest?.next ?? 0);
 }
 
-/** Whether it has these values, byte by byte, with indexes from 0. */
+/** True if the attribute has exactly these values, byte by byte, with indexes from 0. */
 function isNumbered({ values: known, rest }: DraftAttribute, values: readonly Buffer[]): boolean {
   if (rest || known.length !== values.length) return false;
   for (let i = 0; i < known.length; i++) {
@@ -183,15 +188,17 @@ function numbered(values: readonly Buffer[]): DraftValue[] {
   return made;
 }
 
-/** Values that are given as they are stored: DNs as RFC 4514 writes them. */
+/** Returns the values in stored form: DNs as RFC 4514 writes them. */
 export function storedValues({ syntax }: AttributeType, values: readonly Buffer[]): readonly Buffer[] {
   return syntax.proper ? values.map(syntax.proper) : values;
 }
 
-/** Attributes as a client gives them: descriptions are parsed, those of one description joined, empty ones refused. */
+/**
+ * Makes a draft of the attributes in a request. Parses descriptions, merges duplicates and refuses empty attributes.
+ */
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
-  /** Values of those that were mentioned before. */
+  /** Values of repeated mentions of an attribute. */
   const more = new Map<DraftAttribute, (readonly Buffer[])[]>();
   for (const { type, values } of given) {
     const description = schema.requireStorable(type);
@@ -206,7 +213,7 @@ export function draftFromAttributes(schema: Schema, given: readonly PartialAttri
   return draft;
 }
 
-/** Whether the value that names an entry is among them. */
+/** True if the values contain the value of the RDN's AVA. */
 export function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
   for (let i = 0; i < values.length; i++) {
     const { bytes } = values[i]!;
@@ -221,8 +228,8 @@ export function asWide(attribute: DraftAttribute): WideAttribute {
 }
 
 /**
- * In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts
- * with a zero byte.
+ * Returns the attributes in the order of qualifiers. A description sorts before every description that it is a prefix
+ * of, because the value index that follows starts with a zero byte.
  */
 export function sortedByText(draft: Draft): DraftAttribute[] {
   return [...draft.attributes].sort((a, b) => (a.text < b.text ? -1 : 1));

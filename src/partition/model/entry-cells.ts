@@ -31,11 +31,14 @@ export function draftFromRow(
   return draft;
 }
 
-/** Qualifiers of first values by description: entries repeat them. */
+/** Qualifiers of the first values by description. Entries repeat them. */
 const firstQualifiers = new BoundedMap<string, Buffer[]>(4096);
 const FIRST = 8;
 
-/** Qualifier of one value: description as stored + 4-byte index. Shared: not to be changed. */
+/**
+ * Returns the qualifier of a value: stored description and 4-byte index. The buffer is shared: callers must not change
+ * it.
+ */
 export function valueQualifier(text: string, index: number): Buffer {
   if (index >= FIRST) return makeQualifier(text, index);
   const kept = firstQualifiers.get(text) ?? keepQualifiers(text);
@@ -57,16 +60,16 @@ function makeQualifier(text: string, index: number): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** A packed master row of a draft that stands nowhere in the tree. Its values are all in it, however long. */
+/** Packs a draft into a master row without a place in the tree. All values are inline, whatever their length. */
 export function looseRow(draft: Draft): Buffer {
   const place = { parentId: ROOT_ID, normRdn: NOTHING, upRdn: NOTHING, version: Buffer.alloc(8) };
   return packRow(entryCells(draft, place, Number.POSITIVE_INFINITY).cells);
 }
 
 export interface EntryCells {
-  /** treeInfo and upAttributes, as `packSorted` takes them. */
+  /** Cells of treeInfo and upAttributes, for `packSorted`. */
   readonly cells: Cell[];
-  /** largeValues: chunks of values that are new. */
+  /** Cells of largeValues: chunks of new values. */
   readonly separate: Cell[];
 }
 
@@ -78,8 +81,8 @@ export interface TreeInfo {
 }
 
 /**
- * All cells of the master row of an entry, sorted; values longer than `largeAbove` bytes go to largeValues. `written`:
- * pointers of those that are there already, by latin-1 qualifier.
+ * Returns all cells of the master row of an entry, sorted. Values longer than `largeAbove` bytes go to largeValues.
+ * `written` holds pointers of large values that are already stored, by latin-1 qualifier.
  */
 export function entryCells(
   draft: Draft,
@@ -122,7 +125,7 @@ export function largePointer(value: Buffer): Buffer {
   return pointerOf(value.length, createHash('sha256').update(value).digest());
 }
 
-/** Value of treeInfo `large`: each qualifier behind its 2-byte length. */
+/** Encodes the value of treeInfo `large`: each qualifier after its 2-byte length. */
 export function largeList(qualifiers: readonly Buffer[]): Buffer {
   const parts: Buffer[] = [];
   for (const qualifier of qualifiers) {
@@ -133,7 +136,10 @@ export function largeList(qualifiers: readonly Buffer[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Values of every attribute of the type `name` (any options) in a packed row, views. Small values only. */
+/**
+ * Returns the values of all attributes of the type `name` (any options) in a packed row, as views. For large values the
+ * pointer.
+ */
 export function attributeValues(
   context: { readonly schema: Schema; readonly descriptions: DescriptionTable },
   row: Buffer,

@@ -8,26 +8,28 @@ import { MASTER } from './tables.js';
 const ATTRIBUTES = MASTER.upAttributes;
 
 /**
- * Where the attributes and values of a packed master row stand, by offsets. One reader reads row after row and
- * allocates nothing; what it tells holds until the next `open`.
+ * Locates the attributes and values of a packed master row by offsets. One reader serves many rows without allocating,
+ * and its contents are valid until the next `open` or `read`.
  */
 export class EntryReader {
   readonly #table: DescriptionTable;
   row: Buffer = EMPTY;
   /** Number of attributes. */
   count = 0;
-  /** By attribute. */
+  /** Descriptions of the attributes. */
   readonly stored: StoredDescription[] = [];
-  /** By attribute: number of its first value. The values of attribute `i` are numbered `[firsts[i], firsts[i + 1])`. */
+  /**
+   * Number of the first value of each attribute. Attribute `i` has the values numbered `[firsts[i], firsts[i + 1])`.
+   */
   firsts = new Int32Array(64);
-  /** Value `v` is `row[starts[v], ends[v])`. Of a large value it is what points to it. */
+  /** Value `v` is `row[starts[v], ends[v])`. For a large value this range holds the pointer. */
   starts = new Int32Array(128);
   ends = new Int32Array(128);
   #at = 0;
   #values = 0;
-  /** Bytes of the qualifier of the value read last. */
+  /** Length of the qualifier of the last value read. */
   #qualifier = 0;
-  /** By the names of `laidOut`. */
+  /** Descriptions by name numbers of `laidOut`. */
   readonly #byName: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 
@@ -43,7 +45,7 @@ export class EntryReader {
     return this;
   }
 
-  /** Begins with a row; `readOn` goes on. */
+  /** Starts a row, for `readOn`. */
   open(row: Buffer): void {
     let at = 0;
     while (at < row.length && row[at]! < ATTRIBUTES) at = nextCell(row, at);
@@ -53,7 +55,7 @@ export class EntryReader {
     this.count = 0;
   }
 
-  /** Reads so many values at most; false when the row has no more. */
+  /** Reads up to `most` values. Returns false at the end of the row. */
   readOn(most: number): boolean {
     const { row } = this;
     const { length } = row;
@@ -122,19 +124,19 @@ export class EntryReader {
     return this;
   }
 
-  /** 0 is no name. */
+  /** Returns the description of a name number of `laidOut`. Number 0 is no name and is not cached. */
   #nameOf(name: number, row: Buffer, start: number, end: number): StoredDescription {
     const found = this.#table.intern(row, start, end);
     if (name > 0) this.#byName[name] = found;
     return found;
   }
 
-  /** The description in `row[start, end)`, which follows that of the last attribute. */
+  /** Returns the description in `row[start, end)`, given that it follows the last attribute. */
   #next(start: number, end: number): StoredDescription {
     return this.#table.internNext(this.count > 0 ? this.stored[this.count - 1] : undefined, this.row, start, end);
   }
 
-  /** An attribute whose first value is `value`. */
+  /** Starts an attribute whose first value is `value`. */
   #addAttribute(value: number, stored: StoredDescription): void {
     const { count } = this;
     this.stored[count] = stored;
@@ -143,19 +145,19 @@ export class EntryReader {
     this.count = count + 1;
   }
 
-  /** Description and index of value `v` of attribute `i`, a view. */
+  /** Qualifier of value `v` of attribute `i` (description and value index), as a view. */
   qualifier(i: number, v: number): Buffer {
     const start = this.starts[v]!;
     return this.row.subarray(start - this.stored[i]!.text.length - INDEX_BYTES, start);
   }
 
-  /** A view. */
+  /** Returns value `v` as a view. */
   value(v: number): Buffer {
     return this.row.subarray(this.starts[v], this.ends[v]);
   }
 }
 
-/** Descriptions that the table does not keep are others each time. */
+/** Compares two descriptions that the full table does not keep and so creates anew for each cell. */
 function isSame(found: StoredDescription, last: StoredDescription | undefined): boolean {
   return found.number >= DescriptionTable.MAX && last !== undefined && last.text.equals(found.text);
 }

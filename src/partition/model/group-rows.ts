@@ -5,12 +5,12 @@ import type { RowStep } from '../../store/contract.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { META_TABLE } from './tables.js';
 
-/** Row of table `meta` that counts changes of who is in which group (docs/formats/tables.md). */
+/** Key of the row of table `meta` that counts changes of group membership (docs/formats/tables.md). */
 export const GROUPS_KEY = Buffer.from('groups');
 const CHANGES = { family: 0, qualifier: Buffer.from('changes') };
 const UIDS = { family: 0, qualifier: Buffer.from('uids') };
 
-/** Step of the plan that makes a directory: no value has a UID behind a DN. */
+/** Step of the plan that creates a directory: no value has a UID after its DN. */
 export const NO_GROUPS_STEP: RowStep = {
   table: META_TABLE.name,
   key: GROUPS_KEY,
@@ -18,56 +18,58 @@ export const NO_GROUPS_STEP: RowStep = {
 };
 
 /**
- * Step of a plan: a group may have another member. It adds and guards nothing, so plans do not wait for each other at
- * this row: over HBase each front end holds it shared, and folds what its plans have added.
+ * Plan step that records a possible change of group membership. It only adds and guards nothing, so plans do not wait
+ * for each other at this row: over HBase each front end holds the row shared, and folds the additions of its plans.
  */
 export const GROUPS_STEP: RowStep = { table: META_TABLE.name, key: GROUPS_KEY, add: [{ ...CHANGES, by: 1n }] };
 
-/** The same, where a member may be named with a UID. */
+/** Like `GROUPS_STEP`, for a change in which a member may have a UID. */
 export const UID_STEP: RowStep = { ...GROUPS_STEP, add: [...GROUPS_STEP.add!, { ...UIDS, by: 1n }] };
 
-/** What row `groups` has counted. */
+/** Returns the counter of membership changes. */
 export function groupChanges(row: Buffer | undefined): bigint {
   return cellCounter(row, CHANGES.family, CHANGES.qualifier);
 }
 
-/** Whether a value may have a UID behind a DN; of a directory that was made by an older version nobody has counted. */
+/**
+ * True if a value may have a UID after its DN. Also true for directories of older versions, which have no such counter.
+ */
 export function mayHaveUids(row: Buffer | undefined): boolean {
   const counted = row && cellValue(row, UIDS.family, UIDS.qualifier);
   return !counted || counted.readBigInt64BE() > 0n;
 }
 
-/** distinguishedNameMatch: its normal form is the one of the DN. */
+/** distinguishedNameMatch: the normal form of a value is that of the DN. */
 export const DN_MATCH = '2.5.13.1';
-/** uniqueMemberMatch: the same, and behind it the UID, where there is one. */
+/** uniqueMemberMatch: the normal form of a value is that of the DN, followed by the UID, if any. */
 export const UNIQUE_MEMBER_MATCH = '2.5.13.23';
 
-/** Whether its values are DNs, with a UID behind or without. */
+/** True if the values of the type are DNs, with or without a UID. */
 export function namesEntries({ equality }: AttributeType): boolean {
   return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
 }
 
-/** The DN of a value. */
+/** Returns the DN part of a value. */
 export function withoutUid({ equality }: AttributeType, value: Buffer): Buffer {
   const hash = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
   return hash < 0 ? value : value.subarray(0, hash);
 }
 
 const MEMBER = '2.5.4.31';
-/** The class of dynamic groups. */
+/** OID of groupOfURLs, the class of dynamic groups. */
 const GROUP_OF_URLS = '2.16.840.1.113730.3.2.33';
 
 /** Attributes that make an entry a group. */
 export interface GroupTypes {
-  /** member, uniqueMember and what is below them: their values name members. */
+  /** member, uniqueMember and their subtypes, whose values name members. */
   readonly members: readonly AttributeType[];
-  /** member itself: what a dynamic group's members are given out as. */
+  /** The attribute member, under which the members of a dynamic group are returned. */
   readonly member: AttributeType | undefined;
-  /** memberURL and what is below it: members are whom the URL finds. */
+  /** memberURL and its subtypes. Members are the entries that the URL selects. */
   readonly urls: ReadonlySet<AttributeType>;
-  /** Normal form of the class of dynamic groups; undefined where the schema does not know it. */
+  /** Normal form of the object class of dynamic groups. Undefined if the schema does not define it. */
   readonly dynamic: Buffer | undefined;
-  /** All of these. */
+  /** `members` and `urls` together. */
   readonly all: ReadonlySet<AttributeType>;
 }
 

@@ -1,7 +1,8 @@
 const FNV_OFFSET = 0x811c9dc5;
 
 /**
- * FNV-1a of `bytes[start, end)`, 32 bits; goes on from `hash`. For short keys: a call of the runtime would cost more.
+ * FNV-1a of `bytes[start, end)`, 32 bits, continued from `hash`. Used for short keys, where a call into native code
+ * would cost more.
  */
 export function hashBytes(bytes: Buffer, start = 0, end = bytes.length, hash = FNV_OFFSET): number {
   let mixed = hash;

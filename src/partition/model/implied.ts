@@ -16,21 +16,24 @@ import {
 } from './tables.js';
 import { MAX_NORM } from './thresholds.js';
 
-/** What a master row implies in the other tables: its tree row's normAttributes and its index rows. Forms come cut. */
+/**
+ * Receives the data that a master row implies in other tables: the normAttributes of its tree row, and its index rows.
+ * Normal forms are already cut.
+ */
 export interface ImpliedSink {
-  /** The attribute is there. */
+  /** The entry has the attribute. */
   presence(oid: Buffer): void;
-  /** It has a value with this form; `position` is the value index. */
+  /** The entry has a value with this normal form; `position` is its value index. */
   norm(oid: Buffer, norm: Buffer, position: number): void;
-  /** It has a value whose form was cut. */
+  /** The entry has a value of the type whose normal form was cut. */
   cut(type: AttributeType): void;
   indexPresence(index: Index): void;
   indexNorm(index: Index, norm: Buffer): void;
-  /** The three bytes of `norm` from `at` on. */
+  /** The three bytes of `norm` at offset `at`. */
   indexGram(index: Index, norm: Buffer, at: number): void;
 }
 
-/** Of the whole entry. */
+/** Sends everything that the entry implies to the sink. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
   const byTypes = byType(draft);
   for (const type of inOrder([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
@@ -39,7 +42,10 @@ export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): 
 let lastTypes: readonly AttributeType[] = [];
 let lastOrder: readonly AttributeType[] = [];
 
-/** Sorted by OID, which is nearly the order of the cells. Entries that follow each other mostly have the same types. */
+/**
+ * Sorts by OID, which is nearly the order of the cells. Caches the last order, because consecutive entries mostly have
+ * the same types.
+ */
 function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
   if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
     lastTypes = types;
@@ -48,7 +54,7 @@ function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
   return lastOrder;
 }
 
-/** The attributes of a draft under their types: normAttributes do not tell options apart. */
+/** Groups the attributes of a draft by type, because normAttributes do not distinguish options. */
 function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   const types = new Map<AttributeType, DraftAttribute[]>();
   for (const attribute of draft.attributes) {
@@ -60,7 +66,7 @@ function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   return types;
 }
 
-/** Of all attributes of one type, each thing once. Secrets imply nothing. */
+/** Sends everything that the attributes of one type imply, without duplicates. Secrets imply nothing. */
 export function implyType(
   type: AttributeType,
   attributes: readonly DraftAttribute[],
@@ -84,39 +90,39 @@ export function implyType(
   if (index?.substring) eachGram(forms, (norm, at) => sink.indexGram(index, norm, at));
 }
 
-/** The rule whose normal forms values of the type are found by; undefined when there is none. */
+/** Returns the rule whose normal forms serve searches for values of the type; undefined if there is none. */
 export function formRule(type: AttributeType): MatchingRule | undefined {
   return type.secret || !type.equality || type.equality.test ? undefined : type.equality;
 }
 
-/** A normal form and the smallest value index it has. */
+/** A normal form, and the smallest value index that has it. */
 export interface Form {
   readonly norm: Buffer;
-  /** As rows have it: the same buffer when it is not cut. */
+  /** The form as rows hold it. The same buffer as `norm` if it is not cut. */
   readonly cut: Buffer;
   position: number;
 }
 
-/** Types whose values are others each time are not worth remembering. */
+/** After this many misses in a row the cache is switched off: the values of the type differ in every entry. */
 const MAX_MISSES = 16;
 const MAX_REPEATED = 8;
 
 /**
- * Gives the forms of a type's values and remembers them: classes, timestamps, who did it are mostly the same in entries
- * that follow each other. The same array means the same values, byte by byte, with the same value indexes.
+ * Computes the forms of a type's values and caches the last result. Consecutive entries mostly share classes,
+ * timestamps and creators. The same array means the same values, byte by byte, with the same value indexes.
  */
 export class FormMaker {
   readonly #rule: MatchingRule;
   #values: readonly DraftValue[] = [];
   #forms: readonly Form[] = [];
-  /** In a row. */
+  /** Consecutive misses. */
   #misses = 0;
 
   constructor(rule: MatchingRule) {
     this.#rule = rule;
   }
 
-  /** The forms of all values, each once, in the byte order of what rows have. */
+  /** Returns the distinct forms of all values, sorted by `cut`. */
   forms(attributes: readonly DraftAttribute[]): readonly Form[] {
     if (this.#misses >= MAX_MISSES || attributes.length !== 1) return makeForms(this.#rule, attributes);
     const { values } = attributes[0]!;
@@ -144,7 +150,7 @@ function same(values: readonly DraftValue[], known: readonly DraftValue[]): bool
 
 const makers = new Map<AttributeType, FormMaker>();
 
-/** The maker of a type with a `formRule`. */
+/** Returns the shared maker of a type that has a `formRule`. */
 export function formMaker(type: AttributeType, rule: MatchingRule): FormMaker {
   let maker = makers.get(type);
   if (!maker) {
@@ -167,7 +173,7 @@ function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): F
       if (!norm) continue;
       const key = norm.toString('latin1');
       const known = forms.get(key);
-      // The smallest stays, so that the order of attributes does not matter.
+      // The smallest position wins, so the order of attributes does not matter.
       if (!known) forms.set(key, { norm, cut: cutNorm(norm), position: value.index });
       else known.position = Math.min(known.position, value.index);
     }
@@ -175,13 +181,13 @@ function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): F
   return [...forms.values()].sort((a, b) => Buffer.compare(a.cut, b.cut));
 }
 
-/** A copy that does not hold on to the buffer that the value came in. */
+/** Returns a copy that does not retain the buffer of the request. */
 function ownForm({ norm, cut, position }: Form): Form {
   const own = Buffer.from(norm);
   return { norm: own, cut: cut === norm ? own : cut, position };
 }
 
-/** Calls for every three bytes in a row that occur in the forms, each once: those of `norm` from `at` on. */
+/** Calls `take` once for every distinct run of three bytes in the forms: `norm[at, at + 3)`. */
 export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number) => void): void {
   const seen = new Set<number>();
   for (const { norm } of forms) {
@@ -200,7 +206,7 @@ export interface ImpliedRow {
   readonly prefix: Buffer;
 }
 
-/** What an entry implies, each thing once. */
+/** Collects everything that an entry implies, without duplicates. */
 export class Implied implements ImpliedSink {
   readonly cells: Cell[] = [];
   readonly rows: ImpliedRow[] = [];

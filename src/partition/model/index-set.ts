@@ -5,32 +5,32 @@ import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 
-/** One index: writers keep it up to date from the moment it exists; searches use it only once it is `ready`. */
+/** An index of an attribute. Writers update an index from its creation on; searches use it only once it is `ready`. */
 export interface Index {
   readonly type: AttributeType;
   /** Name of its table. */
   readonly table: string;
-  /** Writers keep substring rows too. */
+  /** Writers also keep substring rows. */
   readonly substring: boolean;
-  /** Its equality and presence rows are complete. */
+  /** The equality and presence rows are complete. */
   readonly ready: boolean;
-  /** Its substring rows are complete. */
+  /** The substring rows are complete. */
   readonly substringReady: boolean;
-  /** Keeps presence rows. Of attributes that every entry has it keeps none. */
+  /** Writers also keep presence rows. False for attributes that every entry has. */
   readonly presence: boolean;
 }
 
-/** Whether the index lacks no row. */
+/** True if the index lacks no rows. */
 export function isComplete(index: Index): boolean {
   return index.ready && index.substring === index.substringReady;
 }
 
 export const OBJECT_CLASS_OID = '2.5.4.0';
 
-/** Attributes of which presence tells nothing: every entry has them. */
+/** Attributes that every entry has, so an index of their presence is useless. */
 const EVERYWHERE = new Set([OBJECT_CLASS_OID, '1.3.6.1.4.1.4203.666.1.7']);
 
-/** entryUUID needs no index table: it is the key of the master row, so a search for one reads the row itself. */
+/** entryUUID needs no index table, because it is the key of the master row. */
 export const ENTRY_UUID_OID = '1.3.6.1.1.16.4';
 
 export const DEFAULT_INDEXES = [
@@ -48,23 +48,23 @@ export const DEFAULT_INDEXES = [
   'entryCSN',
 ] as const;
 
-/** As stored in the shared row. */
+/** An index as the shared row stores it. */
 export interface IndexRecord {
   readonly oid: string;
   readonly substring: boolean;
   readonly ready: boolean;
-  /** False while a ready index gets its substring rows; absent: as `ready`. */
+  /** False while a ready index is being extended by substring rows. Absent: same as `ready`. */
   readonly substringReady?: boolean;
 }
 
 /**
- * The indexes as the shared row lists them. Every write plan guards the list it was made for, so that an index that is
- * added meanwhile misses nothing.
+ * The indexes listed in the shared row. Every write plan guards the list that it was made for, so an index that is
+ * added at the same time misses no entry.
  */
 export class IndexSet {
   readonly list: readonly Index[];
   readonly #byOid = new Map<string, Index>();
-  /** The cell's bytes, for the guard. */
+  /** Bytes of the cell, for the guard. */
   readonly bytes: Buffer;
   readonly recent = new RecentCounts();
 

@@ -5,7 +5,10 @@ import { draftFromRow, valueQualifier } from './entry-cells.js';
 import { formRule } from './implied.js';
 import { largeCellsWhere, readAllLarge } from './large.js';
 
-/** The entry with those of its large values that imply more than that they are there. */
+/**
+ * Returns the draft of a stored entry in which the large values that imply normal forms have been read. The other large
+ * values remain pointers.
+ */
 export async function implyingDraft(
   context: { readonly store: Reader; readonly descriptions: DescriptionTable },
   table: string,

@@ -6,16 +6,18 @@ import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
 /**
- * The values over 64 KiB of one entry, read piece by piece; no more than a few chunks are in memory. Where the store
- * has snapshots all is of one moment. Elsewhere `pieces` fails when the value is replaced while it is read. To be
- * closed.
+ * Reads the values over 64 KiB of one entry in pieces, with only a few chunks in memory. All reads are of one moment if
+ * the store has snapshots. Otherwise `pieces` fails if the value is replaced during the read. Callers must close the
+ * reader.
  */
 export class LargeReader {
   readonly #reader: Reader;
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
-  /** A value that was large may have been replaced by a short one since it was looked for. */
+  /**
+   * The qualifiers that are large now. A value that the caller knew as large may have been replaced by a short value.
+   */
   readonly #large: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {
@@ -37,7 +39,7 @@ export class LargeReader {
     }
   }
 
-  /** Bytes of the value; 0 when it is not there any more. */
+  /** Returns the length of the value in bytes, or 0 if it no longer exists. */
   lengthOf(qualifier: Buffer): number {
     const value = cellValue(this.#row, MASTER.upAttributes, qualifier);
     if (!value) return 0;
@@ -48,7 +50,7 @@ export class LargeReader {
     return this.#large?.has(qualifier.toString('latin1')) === true;
   }
 
-  /** The value's bytes in order, `lengthOf` in all. Store errors come translated. */
+  /** Yields the value in order, `lengthOf` bytes in total. Store errors are translated to LDAP errors. */
   async *pieces(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
     try {
       yield* this.#chunks(qualifier);

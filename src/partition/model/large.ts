@@ -8,14 +8,14 @@ import { largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';
 
 /**
- * Bytes of a pointer: length (8) and SHA-256. One to chunks that were written ahead of their plan goes on with their
- * name.
+ * Bytes of a pointer: length (8) and SHA-256. A pointer to chunks that were written ahead of their plan continues with
+ * the name of the chunks.
  */
 export const POINTER_BYTES = 40;
-/** Bytes of the name of chunks that were written ahead (`large-ahead.ts`). */
+/** Bytes of the name of chunks that were written ahead of their plan (`large-ahead.ts`). */
 export const NAME_BYTES = 8;
 
-/** Chunk cells of one large value: the value's qualifier + 4-byte chunk number. */
+/** Returns the chunk cells of one large value. Their qualifiers are the value's qualifier and a 4-byte chunk number. */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   return Array.from(chunksOf(value), (chunk, n) => ({
     family: MASTER.largeValues,
@@ -24,12 +24,12 @@ export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   }));
 }
 
-/** The chunks of a value, views of it. */
+/** Yields the chunks of a value as views. */
 export function* chunksOf(value: Buffer): Generator<Buffer> {
   for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
 }
 
-/** `name`: of chunks that were written ahead. */
+/** Returns the qualifier of chunk `n`. `name` is set for chunks that were written ahead of their plan. */
 export function chunkQualifier(qualifier: Buffer, n: number, name: Buffer = EMPTY): Buffer {
   const made = Buffer.allocUnsafe(qualifier.length + name.length + 4);
   made.set(qualifier, 0);
@@ -38,13 +38,13 @@ export function chunkQualifier(qualifier: Buffer, n: number, name: Buffer = EMPT
   return made;
 }
 
-/** Qualifiers of the chunks of the value that `pointer` stands for, in order. */
+/** Returns the qualifiers of the chunks of the value behind `pointer`, in order. */
 export function chunkNames(qualifier: Buffer, pointer: Buffer): Buffer[] {
   const name = pointer.subarray(POINTER_BYTES);
   return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, name));
 }
 
-/** What the upAttributes cell of a large value says. */
+/** Encodes the value of the upAttributes cell of a large value. */
 export function pointerOf(length: number, sha256: Buffer): Buffer {
   const pointer = Buffer.allocUnsafe(POINTER_BYTES);
   pointer.writeBigUInt64BE(BigInt(length));
@@ -52,7 +52,7 @@ export function pointerOf(length: number, sha256: Buffer): Buffer {
   return pointer;
 }
 
-/** Bytes of the value that a pointer stands for. */
+/** Returns the length in bytes of the value behind a pointer. */
 export function largeLength(pointer: Buffer): number {
   return Number(pointer.readBigUInt64BE());
 }
@@ -61,12 +61,12 @@ export function chunkCount(pointer: Buffer): number {
   return Math.ceil(largeLength(pointer) / CHUNK);
 }
 
-/** Chunks that are asked for together. */
+/** Number of chunks that are requested in parallel. */
 const TOGETHER = 4;
 
 /**
- * The chunks of the value behind `qualifier` of the entry `id`, in order, a few of them in memory; `corrupt` when one
- * is missing. `verify` is called when some were read and before they are given.
+ * Yields the chunks of the value behind `qualifier` of the entry `id`, in order, with only a few in memory. Throws
+ * `corrupt` if a chunk is missing. `verify` is called after some chunks are read and before they are yielded.
  */
 export async function* readChunks(
   reader: Reader,
@@ -86,7 +86,7 @@ export async function* readChunks(
   }
 }
 
-/** The chunks of these names; undefined for those that are not there. */
+/** Yields the chunks with these names, and undefined for every missing chunk. */
 export async function* readAsThere(
   reader: Reader,
   table: string,
@@ -103,8 +103,8 @@ export async function* readAsThere(
 }
 
 /**
- * The whole value behind `qualifier` of the entry `id`, whose row said `pointer`. `corrupt` when chunks are missing,
- * `guard` when the value was replaced since the row was read.
+ * Returns the complete value behind `qualifier` of the entry `id`, given the `pointer` in its row. Throws `corrupt` if
+ * chunks are missing, and `guard` if the value was replaced since the row was read.
  */
 export async function readLarge(
   reader: Reader,
@@ -123,7 +123,7 @@ export async function readLarge(
   return value;
 }
 
-/** The chunks of all large values of a row, without those that are lost. */
+/** Yields the existing chunks of all large values of a row. Missing chunks are skipped. */
 export async function* storedChunks(
   reader: Reader,
   table: string,
@@ -142,8 +142,8 @@ export async function* storedChunks(
 }
 
 /**
- * Whether the value behind `qualifier` is the one of `pointer`, which has its SHA-256; what was read before is then of
- * it.
+ * True if the value behind `qualifier` still has this pointer. The pointer contains the SHA-256 of the value, so all
+ * chunks read before belong to the value.
  */
 export async function isStill(
   reader: Reader,
@@ -158,7 +158,8 @@ export async function isStill(
 }
 
 /**
- * Does what uses `readLarge` again for as long as values are replaced meanwhile; `again`: the row has to be read anew.
+ * Calls `work`, which uses `readLarge`, until no value is replaced during the call. `again` is true from the second
+ * call on: the row must be read again.
  */
 export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promise<T> {
   for (let again = false; ; again = true) {
@@ -170,12 +171,12 @@ export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promi
   }
 }
 
-/** Whether `readLarge` ended because the value was replaced. */
+/** True if `readLarge` ended because the value was replaced. */
 export function isReplaced(error: unknown): boolean {
   return isGuardFailure(error);
 }
 
-/** Offsets of the cells of a row that stand for large values. */
+/** Returns the offsets of the cells of large values in a row. */
 export function largeCells(row: Buffer): number[] {
   const qualifiers = largeQualifiers(row);
   const found: number[] = [];
@@ -189,10 +190,10 @@ export function largeCells(row: Buffer): number[] {
 
 const NONE: readonly number[] = [];
 
-/** Types whose values a filter looks into, not only at their presence. */
+/** Types whose values a filter evaluates, beyond their presence. */
 export type ValuesNeeded = ReadonlySet<AttributeType> | 'all' | undefined;
 
-/** Those of the types that a filter looks into. */
+/** Returns the offsets of the cells of large values of these types. */
 export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: ValuesNeeded): readonly number[] {
   if (!types) return NONE;
   return types === 'all' ? largeCells(row) : largeCellsWhere(descriptions, row, (type) => types.has(type));
@@ -207,7 +208,7 @@ export function largeCellsWhere(
 }
 
 /**
- * All large values of a row, or those of the cells given, by latin-1 qualifier; undefined when there are none. Errors:
+ * Returns all large values of a row, or only of `cells`, by latin-1 qualifier; undefined if there are none. Throws like
  * `readLarge`.
  */
 export async function readAllLarge(

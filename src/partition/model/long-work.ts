@@ -2,7 +2,9 @@ import { MASTER } from './tables.js';
 import { LONG_ROW, LONG_VALUES, SHORT_ROW } from './thresholds.js';
 import { isWhole, wideAttributes } from './wide.js';
 
-/** Thrown before anything was done: the caller, who asked for it by `leaveLong`, has it done elsewhere. */
+/**
+ * Thrown before any change to a caller that has set `leaveLong`. The caller then moves the operation to another thread.
+ */
 export class LongWork extends Error {
   constructor() {
     super('this is left to whoever may take his time');
@@ -10,8 +12,7 @@ export class LongWork extends Error {
 }
 
 /**
- * Throws `LongWork` where `leave` asks for it and the row, of which perhaps the head alone has come, is of a long
- * entry.
+ * Throws `LongWork` if `leave` is set and the row belongs to a long entry. `row` may be only the head of a split row.
  */
 export function leaveLong(leave: boolean | undefined, row: Buffer): void {
   if (leave && (row.length > SHORT_ROW || !isWhole(row)) && isLongEntry(row)) throw new LongWork();

@@ -3,23 +3,23 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { withoutUid } from './group-rows.js';
 
-/** A change of an entry's name that values which refer to the entry have not followed yet. */
+/** A change of an entry's name that stored references to the entry do not reflect yet. */
 export interface NameChange {
   /** entryUUID, hexadecimal. */
   readonly id: string;
-  /** The DN before, as text; of a restored entry its DN now. */
+  /** The old DN, as text. For a restored entry its current DN. */
   readonly from: string;
-  /** The DN after. Absent: the entry was deleted, or `restored`. */
+  /** The new DN. Absent for a deleted or a restored entry. */
   readonly to?: string;
-  /** Names below the entry change, too. */
+  /** True if the names of the entries below change as well. */
   readonly below?: true;
-  /** Milliseconds since 1970: tells two changes of one entry apart. */
+  /** Milliseconds since 1970. Distinguishes several changes of one entry. */
   readonly time?: number;
-  /** The entry came back. */
+  /** True if the entry was restored. */
   readonly restored?: true;
 }
 
-/** How values and rows differ from the names that entries have now. */
+/** A change with its DNs parsed. */
 interface Parsed {
   readonly change: NameChange;
   readonly from: Dn;
@@ -29,24 +29,24 @@ interface Parsed {
   readonly toNorm: string | undefined;
 }
 
-/** No normal form of an RDN begins with `#`: behind `,#` there is the UID of a value of uniqueMember. */
+/** Separates the normal form of a DN from the UID of a uniqueMember value. No normal form of an RDN begins with `#`. */
 const UID = ',#';
 
 /**
- * Changes of names in the order in which they were made. Rows may hold a DN as it was at any time since the first of
- * them, provided that nobody took a name that is given up here. `present` gives the DN of now, `storedForms` all forms
- * in which rows may hold a DN of now. Forms are normal forms as Latin-1.
+ * Changes of names in the order in which they were made. Rows may hold a DN as it was at any time since the first
+ * change, provided that no other entry has taken a name given up here. `present` returns the current DN, `storedForms`
+ * all forms in which rows may hold a current DN. Forms are normal forms as Latin-1.
  */
 export class NameChanges {
   readonly records: readonly NameChange[];
   readonly #schema: Schema;
   readonly #changes: readonly Parsed[];
   readonly #isEmpty: boolean;
-  /** Names that are given up; whether others below them are, too. */
+  /** Names that the changes give up. The value is true if the names below are given up too. */
   readonly #givenUp = new Map<string, boolean>();
-  /** By the text of a DN: what is given up right below it. */
+  /** Names given up directly below a DN, by the text of the DN. A cache. */
   readonly #right = new Map<string, RightBelow>();
-  /** By the text of a DN: what it is now, where it lies at or below the one that changed. */
+  /** Current text of a DN that lies at or below the changed one, else null, by the old text. A cache. */
   readonly #above = new Map<string, Buffer | null>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
@@ -62,12 +62,12 @@ export class NameChanges {
       if (!change.restored) this.#givenUp.set(fromNorm, change.below === true || this.#givenUp.get(fromNorm) === true);
   }
 
-  /** Whether all values are called as their entries are. */
+  /** True if all stored references reflect the current names. */
   get isEmpty(): boolean {
     return this.#isEmpty;
   }
 
-  /** Whether the name was given up. */
+  /** True if the name was given up. */
   covers(form: string): boolean {
     if (this.#givenUp.size === 0) return false;
     const name = bare(form);
@@ -78,8 +78,8 @@ export class NameChanges {
   }
 
   /**
-   * False where the text of a DN alone tells that the name was not given up: most values of a large group are told
-   * apart so, without being normalized.
+   * Returns false if the text of a DN alone shows that the name was not given up. Most values of a large group need no
+   * normalization because of this check.
    */
   mayCover(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
@@ -97,7 +97,10 @@ export class NameChanges {
     return known.rdns.has(rdn) || !known.types.has(rdn.slice(0, rdn.indexOf('=')));
   }
 
-  /** What tells by `mayCover` whether a DN may be one of these; those that are too long for a DN are none. */
+  /**
+   * Returns an object whose `mayCover` tells whether a DN may be one of `dns`. Texts that are too long for a DN are
+   * left out.
+   */
   among(dns: readonly Buffer[]): NameChanges {
     const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
     return new NameChanges(
@@ -123,13 +126,13 @@ export class NameChanges {
     return found;
   }
 
-  /** The form itself, and older ones of the same entry; none where the name was given up. */
+  /** Returns the form and its older forms; none if the name was given up. */
   storedForms(form: string): readonly string[] {
     if (this.isEmpty) return [form];
     return this.covers(form) ? [] : this.#olderForms(form, this.#changes.length);
   }
 
-  /** All forms in which rows may hold the name that change number `n` gave up. */
+  /** Returns all forms in which rows may hold the name that change number `n` gave up. */
   formsBefore(n: number): readonly string[] {
     return this.#olderForms(this.#changes[n]!.fromNorm, n);
   }
@@ -148,8 +151,9 @@ export class NameChanges {
   }
 
   /**
-   * As `present`, where one subtree alone was renamed or moved and the text tells that the DN lies below it: only what
-   * is above its first RDN changes. Undefined where that does not tell. Values of a large group cost little so.
+   * Fast path of `present` for a single rename or move of a subtree, when the text alone shows that the DN lies below
+   * it: only the part above the first RDN changes. Returns undefined if the text is not conclusive. Makes the values of
+   * a large group cheap.
    */
   presentBelow(dn: Buffer): Buffer | undefined {
     const [only, ...more] = this.#changes;
@@ -165,14 +169,17 @@ export class NameChanges {
     return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
   }
 
-  /** With a comma before it; null where the DN does not lie at or below the one that changed. */
+  /**
+   * Returns the current text of a DN with a comma before it, or null if the DN does not lie at or below the changed
+   * one.
+   */
   #presentAbove(dn: Buffer, { fromNorm, from, to }: Parsed): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
     const parsed = this.#schema.parseDnBytes(dn);
     return isAt(textOf(parsed), fromNorm, true) ? Buffer.from(`,${moved(parsed, from, to!).text}`) : null;
   }
 
-  /** The value as it is to be now; where its entry is gone, the change that says so. */
+  /** Returns the current form of a value. If its entry was deleted, returns the change that deleted the entry. */
   present(type: AttributeType, value: Buffer): Buffer | NameChange {
     const end = withoutUid(type, value).length;
     let dn = this.#schema.parseDnBytes(value.subarray(0, end));
@@ -203,7 +210,10 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
   }
 }
 
-/** A DN at or below `from`, as it is below `to`. It may be longer than DNs that are parsed. */
+/**
+ * Returns the name that a DN at or below `from` has once `from` is `to`. The result may be longer than DNs that can be
+ * parsed.
+ */
 function moved(dn: Dn, from: Dn, to: Dn): Dn {
   const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
   if (own.length === 0) return to;
@@ -215,23 +225,23 @@ function moved(dn: Dn, from: Dn, to: Dn): Dn {
   };
 }
 
-/** What is given up right below a DN, by texts of RDNs in lower case. */
+/** Names given up directly below a DN, as lower-case texts of RDNs. */
 interface RightBelow {
-  /** The text does not tell. */
+  /** True if the text of a name below the DN is never conclusive. */
   readonly all: boolean;
   readonly rdns: ReadonlySet<string>;
-  /** Attribute types of these, as they are written. */
+  /** Attribute types in `rdns`, as written. */
   readonly types: ReadonlySet<string>;
 }
 
-/** Texts that are remembered. */
+/** Limit of the caches by text. */
 const MOST_TEXTS = 10_000;
 const COMMA = Buffer.from(',');
 const PLAIN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
 
 /**
- * Where the comma behind the first RDN stands, if its text alone tells it from others but for the case of letters and
- * another name of its type; else -1.
+ * Returns the offset of the comma after the first RDN if the RDN's text is unambiguous except for case and other names
+ * of its type. Returns -1 otherwise.
  */
 function endOfPlainRdn(dn: Buffer): number {
   const comma = dn.indexOf(0x2c);
@@ -247,7 +257,7 @@ function bare(form: string): string {
   return uid < 0 ? form : form.slice(0, uid);
 }
 
-/** In a normal form `,` stands between RDNs only. */
+/** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
 function isAt(name: string, top: string, below: boolean | undefined): boolean {
   return name === top || (below === true && name.endsWith(top) && name[name.length - top.length - 1] === ',');
 }

@@ -1,9 +1,9 @@
-/** An entry's place in the tree: what of it is needed to name and to find what is below. */
+/** The place of an entry in the tree: the data needed to name the entry and to find its children. */
 export interface Node {
   readonly id: Buffer;
   readonly parent: Node | undefined;
-  /** As in the row (cut). */
+  /** As stored in the row (cut). */
   readonly normRdn: Buffer;
-  /** DN as given, UTF-8. */
+  /** DN as the client wrote it, UTF-8. */
   readonly dn: Buffer;
 }

@@ -4,12 +4,12 @@ import { META_TABLE } from './tables.js';
 import type { NumberRange } from './value-rules.js';
 
 const F = 0;
-/** How many numbers of the range were taken, from its first on. */
+/** Counter: how many numbers of the range have been assigned, from the first on. */
 const NEXT = { family: F, qualifier: Buffer.from('next') };
-/** How often a client has said a number of the range itself. */
+/** Counter: how many values in the range clients have chosen themselves. */
 const SAID = { family: F, qualifier: Buffer.from('said') };
 
-/** Row of table `meta` for numbers that are given out (docs/formats/tables.md). */
+/** Key of the row of table `meta` for a range of assigned numbers (docs/formats/tables.md). */
 function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
   const prefix = Buffer.from('number,');
   const key = Buffer.alloc(prefix.length + 4);
@@ -19,7 +19,7 @@ function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
 }
 
 export interface NumberState {
-  /** The first number that nobody was given. */
+  /** The first number that has not been assigned. */
   readonly next: bigint;
   readonly said: bigint;
 }
@@ -32,18 +32,21 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/** Step of a plan that takes all numbers from `next` to before `until`, if that still is the next. */
+/**
+ * Plan step that assigns the numbers from `next` up to but not including `until`. Its guard fails if `next` has
+ * changed.
+ */
 export function takeStep(range: NumberRange, next: bigint, until: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...NEXT, value: next - range.first }];
   return { table: META_TABLE.name, key: rangeKey(range), guards, add: [{ ...NEXT, by: until - next }] };
 }
 
-/** Step of a plan by which clients say `count` numbers of the range. */
+/** Plan step that counts `count` numbers of the range chosen by clients. */
 export function saidStep(range: NumberRange, count: number): RowStep {
   return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...SAID, by: BigInt(count) }] };
 }
 
-/** Step of a plan that holds while no client has said another number. */
+/** Plan step whose guard holds while no client has chosen another number. */
 export function unsaidStep(range: NumberRange, said: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...SAID, value: said }];
   return { table: META_TABLE.name, key: rangeKey(range), guards };

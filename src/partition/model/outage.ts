@@ -1,30 +1,30 @@
 import { StoreError } from '../../store/store-error.js';
 
-/** An outage is told no sooner after the one told before, in ms: part of a store may answer while another does not. */
+/** Minimum interval between two reports in milliseconds. A part of the store may answer while another part does not. */
 const AGAIN_AFTER = 60_000;
 
-/** Hears of outages. */
+/** Receives reports of outages. */
 export interface OutageListener {
-  /** The store does not answer: what it did not do. */
+  /** The store has stopped answering. `message` names the failed operation. */
   began(message: string): void;
-  /** It answers again, after so many ms. */
+  /** The store answers again, after `ms` milliseconds. */
   ended(ms: number): void;
 }
 
-/** Whether the store of a directory answers, by what becomes of operations. */
+/** Detects outages of the store from the results of operations. */
 export class Outage {
   listener: OutageListener | undefined;
-  /** Operations that got no answer. */
+  /** Number of operations that got no answer. */
   failures = 0;
   #since: number | undefined;
   #toldAt = Number.NEGATIVE_INFINITY;
 
-  /** One is under way, and the listener has heard of it. */
+  /** True during an outage that has been reported. */
   get isTold(): boolean {
     return this.#since !== undefined && this.#toldAt >= this.#since;
   }
 
-  /** An operation has failed. */
+  /** Records a failed operation. */
   failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.code !== 'unavailable') return;
     this.failures++;
@@ -36,7 +36,10 @@ export class Outage {
     this.listener?.began(error.message.split('\n', 1)[0]!);
   }
 
-  /** An operation has succeeded; `failures` is as it was when that began: an older one proves nothing. */
+  /**
+   * Records a successful operation. `failures` is the counter's value at the start of the operation: an operation that
+   * began before the last failure proves nothing.
+   */
   succeeded(failures: number): void {
     if (this.#since === undefined || failures !== this.failures) return;
     const { isTold } = this;

@@ -1,14 +1,16 @@
 import type { RowStep } from '../../store/contract.js';
 
-/** What long work asks of whoever has it done, so that it can be stopped, and taken over by another process. */
+/**
+ * The interface between long work and the job that runs it. The work can be stopped, and taken over by another process.
+ */
 export interface Piecework {
-  /** Called before each piece; rejects where the work is to end. */
+  /** Called before each piece. Rejects if the work must end. */
   proceed(): Promise<void>;
-  /** Goes into the plan of each piece: its guards fail where another process has taken the work over. */
+  /** Added to the plan of each piece. Its guards fail if another process has taken over the work. */
   readonly fence: RowStep;
 }
 
-/** The steps of a piece, with the fence. */
+/** Returns the steps of a piece together with the fence. */
 export function fenced<T>(steps: readonly T[], piecework: Piecework | undefined): (T | RowStep)[] {
   return piecework ? [...steps, piecework.fence] : [...steps];
 }

@@ -5,25 +5,28 @@ import { withoutUid } from './group-rows.js';
 import type { NameChange, NameChanges } from './name-changes.js';
 import { MASTER } from './tables.js';
 
-/** What changes of names are looked at with. */
+/** Data for applying changes of names to rows. */
 export interface Naming {
   readonly descriptions: DescriptionTable;
   readonly shared: { readonly names: NameChanges; readonly references: ReadonlySet<AttributeType> };
 }
 
-/** A value that is not called as its entry is now. */
+/** A stored reference with an old name of its entry. */
 export interface StaleValue {
   readonly type: AttributeType;
   /** Description as stored. */
   readonly description: string;
-  /** A view, and where its cell stands in the row. */
+  /** The value as a view, and the offset of its cell in the row. */
   readonly value: Buffer;
   readonly at: number;
-  /** As it is to be; undefined: the entry has this value already. Of a deleted entry the change that says so. */
+  /**
+   * The value with the current name. Undefined: the entry already has this value. For a deleted entry, the change that
+   * deleted the entry.
+   */
   readonly present: Buffer | NameChange | undefined;
 }
 
-/** The values of a packed master row that are not called as their entries are now. */
+/** Returns the references in a packed master row that have old names. */
 export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
   const work = staleValuesIn(naming, row);
   let step = work.next();
@@ -31,10 +34,10 @@ export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
   return step.value;
 }
 
-/** Values between which others may go on. */
+/** Number of values between two yields. */
 const BETWEEN = 256;
 
-/** `staleValues`, some values at a time. */
+/** Generator version of `staleValues`: yields regularly so that the event loop can run. */
 export function* staleValuesIn(naming: Naming, row: Buffer): Generator<undefined, StaleValue[]> {
   const { names } = naming.shared;
   const found: StaleCell[] = [];
@@ -60,14 +63,14 @@ export function* staleValuesIn(naming: Naming, row: Buffer): Generator<undefined
   return stale;
 }
 
-/** Whether a value is not called as its entry is now. */
+/** True if a reference in the row has an old name. */
 export function hasStale(naming: Naming, row: Buffer): boolean {
   const { names } = naming.shared;
   for (const cell of referenceCells(naming, row)) if (presentOf(names, cell)) return true;
   return false;
 }
 
-/** What the value is to be; undefined where it stays. */
+/** Returns the current form of a value. Undefined if the value does not change. */
 function presentOf(names: NameChanges, { type, value }: ReferenceCell): Buffer | NameChange | undefined {
   const dn = withoutUid(type, value);
   if (dn.length === value.length) {
@@ -98,12 +101,12 @@ function nameOf({ type, description }: ReferenceCell, value: Buffer): string {
   return `${description} ${formOf(type, value)}`;
 }
 
-/** More values are each normalized. */
+/** Up to this number of names, a text comparison selects the values to normalize. */
 const FEW = 64;
 
 /**
- * Names of those values of a row that may be what stale ones are to be; `probe` tells of which of these it has to be
- * looked at, absent: of all.
+ * Returns the names of the values of a row that may equal the current form of a stale value. `probe` decides which
+ * current forms need a look-up. Without `probe` all do.
  */
 function formsAmong(
   names: NameChanges,
@@ -120,14 +123,14 @@ function formsAmong(
     return { has };
   }
   for (const cell of values) has.add(nameOf(cell, cell.value));
-  // One subtree moves: two of its names never become one.
+  // A single move of a subtree never makes two names equal.
   const isOne = names.records.length === 1 && values.length <= FEW;
   return isOne ? { has, probe: names.among(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
 }
 
 /**
- * A packed master row with references as the entries are called now, and without those to deleted entries. The row
- * itself where it has nothing else.
+ * Returns a packed master row in which references have current names and references to deleted entries are removed.
+ * Returns `row` itself if nothing changes.
  */
 export function presentRow(naming: Naming, row: Buffer): Buffer {
   if (naming.shared.names.isEmpty) return row;
@@ -144,7 +147,7 @@ export function presentRow(naming: Naming, row: Buffer): Buffer {
   return Buffer.concat([...parts, row.subarray(from)]);
 }
 
-/** Normal form of a value, as Latin-1. */
+/** Returns the normal form of a value, as Latin-1. */
 export function formOf(type: AttributeType, value: Buffer): string {
   return (type.equality?.normalize(value) ?? value).toString('latin1');
 }

@@ -1,19 +1,18 @@
-/** How long a count is believed, milliseconds. */
+/** Maximum age of a count, in milliseconds. */
 const MAX_AGE_MS = 1000;
-/** Of all tables together. */
+/** Maximum number of counts of all tables together. */
 const MAX_COUNTS = 16_384;
 
 /**
- * How many rows substring keys had a moment ago. A pattern has a key for every three of its characters, and of most of
- * them a plan only wants to know that there are shorter lists: a number that is no longer true costs it time, never an
- * entry (ADR 21).
+ * Recent row counts of substring keys. A pattern has a key for every three of its characters, and for most keys a plan
+ * only needs to know that shorter lists exist. An outdated count costs the plan time, but never an entry (ADR 21).
  */
 export class RecentCounts {
   readonly #tables = new Map<string, Map<number, number>>();
   #size = 0;
   #since = 0;
 
-  /** Undefined when it was not counted lately. */
+  /** Returns undefined without a recent count. */
   get(table: string, prefix: Buffer): number | undefined {
     const now = performance.now();
     if (now - this.#since > MAX_AGE_MS || this.#size >= MAX_COUNTS) {
@@ -35,7 +34,7 @@ export class RecentCounts {
   }
 }
 
-/** The three bytes of a `gramPrefix`. */
+/** Returns the three bytes of a `gramPrefix` as a number. */
 function numberOf(prefix: Buffer): number {
   return (prefix[1]! << 16) | (prefix[2]! << 8) | prefix[3]!;
 }

@@ -2,28 +2,28 @@ import type { Cell, PlanStep, RowStep } from '../../store/contract.js';
 import { EMPTY, nextCell, qualifierStart, valueStart } from '../../store/row.js';
 import { DELETED, DELETED_TABLE, DELETION, META_TABLE, UUID_BYTES } from './tables.js';
 
-/** A value that named an entry until the entry was deleted. */
+/** A value that referred to a deleted entry. */
 export interface SavedReference {
   /** entryUUID of the entry that had the value. */
   readonly id: Buffer;
   /** Description as stored. */
   readonly description: string;
-  /** What the value had behind the DN. */
+  /** The part of the value after the DN. */
   readonly uid: Buffer;
 }
 
 const SAVED = Buffer.from('reference:');
 const OWED = Buffer.from('owed:');
 
-/** Step of the plan that removes such a value: the row of the deleted entry, of this time, remembers it. */
+/**
+ * Plan step that goes with the removal of a reference to a deleted entry: saves the reference in the row that the
+ * deleted entry has in table `deleted`.
+ */
 export function saveStep(gone: Buffer, time: Buffer, saved: SavedReference): PlanStep {
   return keepStep(gone, time, SAVED, saved);
 }
 
-/**
- * The other way round: the row of a deleted entry remembers that it is to name an entry, whose entryUUID `owed.id` is,
- * when it comes back.
- */
+/** Plan step that records in the row of a deleted entry that the restored entry must refer to the entry `owed.id`. */
 export function oweStep(gone: Buffer, time: Buffer, owed: SavedReference): PlanStep {
   return keepStep(gone, time, OWED, owed);
 }
@@ -40,7 +40,7 @@ function keepStep(gone: Buffer, time: Buffer, prefix: Buffer, reference: SavedRe
 }
 
 function savedCell(family: number, prefix: Buffer, { id, description, uid }: SavedReference): Cell {
-  // No description has a NUL.
+  // A description contains no NUL.
   return {
     family,
     qualifier: Buffer.concat([prefix, id, Buffer.from(`${description}\0`, 'latin1'), uid]),
@@ -48,12 +48,12 @@ function savedCell(family: number, prefix: Buffer, { id, description, uid }: Sav
   };
 }
 
-/** What a row of a deleted entry, or the one that `broughtBackStep` puts, remembers. */
+/** Returns the references saved in the row of a deleted entry, or in a row of `broughtBackStep`. */
 export function savedReferences(row: Buffer): SavedReference[] {
   return kept(row, SAVED);
 }
 
-/** Whom a deleted entry is to name when it comes back. */
+/** Returns the references that a deleted entry must have when it is restored. */
 export function owedReferences(row: Buffer): SavedReference[] {
   return kept(row, OWED);
 }
@@ -75,7 +75,7 @@ function kept(row: Buffer, prefix: Buffer): SavedReference[] {
   return found;
 }
 
-/** Key of the row of table `meta` that has the references which a restored entry is to get back. */
+/** Key of the row of table `meta` with the references to restore for a restored entry. */
 export function broughtBackKey(id: Buffer): Buffer {
   return Buffer.concat([Buffer.from('references,'), id]);
 }

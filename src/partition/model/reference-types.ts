@@ -7,8 +7,8 @@ import type { IndexSet } from './index-set.js';
 export const DEFAULT_REFERENCES: readonly string[] = ['2.5.4.31', '2.5.4.50', '0.9.2342.19200300.100.1.10', '2.5.4.32'];
 
 /**
- * Attributes whose values follow the names of the entries that they name: the ones asked for, and those below them,
- * whose values are DNs and have an index, by which the values are found.
+ * Returns the attributes whose values follow the names of entries: `oids` and their subtypes, limited to types with DN
+ * values and a ready index, which is needed to find the values.
  */
 export function referenceTypes(
   schema: Schema,

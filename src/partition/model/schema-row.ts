@@ -6,7 +6,7 @@ import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { META_TABLE } from './tables.js';
 
-/** The row of table `meta` that says which schema the directory has (docs/formats/tables.md). */
+/** Key of the row of table `meta` that holds the schema of the directory (docs/formats/tables.md). */
 export const SCHEMA_KEY = Buffer.from('schema');
 const F = 0;
 const SOURCE = Buffer.from('source');
@@ -15,17 +15,17 @@ function bytesOf(source: SchemaSource): Buffer {
   return Buffer.from(JSON.stringify(source));
 }
 
-/** What the shared row has of a schema: two with the same digest have the same files. */
+/** Returns the digest for the shared row. Two schemas with the same digest have the same files. */
 export function schemaDigest(source: SchemaSource): Buffer {
   return createHash('sha256').update(bytesOf(source)).digest();
 }
 
-/** Step of a plan: the directory has this schema. */
+/** Plan step that stores the schema. */
 export function schemaStep(source: SchemaSource): RowStep {
   return { table: META_TABLE.name, key: SCHEMA_KEY, put: [{ family: F, qualifier: SOURCE, value: bytesOf(source) }] };
 }
 
-/** Which schema the directory in the store has; undefined where it does not say. */
+/** Returns the schema of the directory in the store; undefined if the store does not record a schema. */
 export function storedSource(reader: Reader): Maybe<SchemaSource | undefined> {
   return chain(reader.get(META_TABLE.name, SCHEMA_KEY), (row) => {
     const cell = row && cellValue(row, F, SOURCE);
@@ -38,7 +38,7 @@ export function storedSource(reader: Reader): Maybe<SchemaSource | undefined> {
   });
 }
 
-/** The schema of the directory in the store; the built-in one where it does not say. */
+/** Returns the schema of the directory in the store, or the built-in schema if the store does not record a schema. */
 export async function openSchema(store: Store): Promise<Schema> {
   const source = await storedSource(store);
   return source ? Schema.of(source) : Schema.load();

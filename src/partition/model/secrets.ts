@@ -1,7 +1,10 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 
-/** A name is read by everybody, and the value in it is stored as it was given. */
+/**
+ * Returns the error for an RDN that contains a secret attribute. Names are public, and their values are stored in the
+ * clear.
+ */
 export function secretNameError(rdn: Rdn): LdapError | undefined {
   const secret = secretIn(rdn);
   if (secret === undefined) return undefined;
@@ -16,12 +19,12 @@ export function refuseSecretNames(rdn: Rdn): void {
   if (error) throw error;
 }
 
-/** The name of the attribute in the RDN that holds secrets. */
+/** Returns the name of the secret attribute in the RDN, if any. */
 export function secretIn(rdn: Rdn): string | undefined {
   return rdn.avas.find(({ type }) => type.secret)?.type.name;
 }
 
-/** Passwords of an entry, at most: each may cost a bind that fails. */
+/** Maximum number of passwords of an entry. A failed bind may have to check every password. */
 export const MAX_PASSWORDS = 8;
 const USER_PASSWORD = '2.5.4.35';
 
@@ -31,7 +34,7 @@ export function manyPasswordsError(type: AttributeType, values: number): LdapErr
   return new LdapError('constraintViolation', message);
 }
 
-/** Whether the type is userPassword or below it: values given in the clear are stored hashed. */
+/** True for userPassword and its subtypes. Clear-text values of these types are hashed before they are stored. */
 export function isPassword(type: AttributeType): boolean {
   for (let t: AttributeType | undefined = type; t; t = t.superior) if (t.oid === USER_PASSWORD) return true;
   return false;

@@ -4,8 +4,8 @@ import { MASTER } from './tables.js';
 import type { Sight, Use } from './viewer.js';
 
 /**
- * A master row without the attributes that may not be used so; the row itself where all may. Secrets stay in it where
- * all the others do, so that whoever hands it out still leaves them out.
+ * Returns a master row without the attributes that the viewer may not use in this way; `row` itself if all are allowed.
+ * If all other attributes are allowed, secrets remain in the row, so code that sends the row must leave them out.
  */
 export function seenRow(descriptions: DescriptionTable, row: Buffer, sight: Sight | undefined, use: Use): Buffer {
   if (!sight || sight.all(use)) return row;

@@ -16,7 +16,7 @@ const RESULTS: Record<StoreErrorCode, ResultName> = {
   closed: 'unavailable',
 };
 
-/** Diagnostics name no path or row of the server: those are in its log, by way of `cause`. */
+/** Diagnostic messages. They name no path or row of the server; the log has these from `cause`. */
 const MESSAGES: Record<StoreErrorCode, string> = {
   guard: 'others keep changing this entry; try again',
   noTable: 'an index was dropped while it was used; try again',
@@ -32,32 +32,34 @@ const MESSAGES: Record<StoreErrorCode, string> = {
   closed: 'the server is shutting down',
 };
 
-/** The one place where a store's error becomes an LDAP result. Anything else passes unchanged. */
+/**
+ * Translates a store error to an LDAP error. Every other error passes unchanged. No other code translates store errors.
+ */
 export function toLdapError(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   return new LdapError(RESULTS[error.code], MESSAGES[error.code], { cause: error });
 }
 
-/** Where what is stored was found damaged, as far as it is known: for the log alone. */
+/** Place of damaged data, as far as known. For the log only. */
 export interface Damage {
   readonly table: string | undefined;
   readonly key: string | undefined;
   readonly message: string;
 }
 
-/** Whether what is stored cannot be read, as the store says it. */
+/** True if stored data is unreadable. */
 export function isDamage(error: unknown): error is StoreError {
   return error instanceof StoreError && (error.code === 'damaged' || error.code === 'corrupt');
 }
 
-/** The damage that made an operation fail; undefined where it failed for another reason. */
+/** Returns the damage that made an operation fail; undefined for every other failure. */
 export function damageOf(error: unknown): Damage | undefined {
   const cause = error instanceof LdapError ? error.cause : error;
   if (!isDamage(cause)) return undefined;
   return { table: cause.table, key: cause.key?.toString('hex'), message: cause.message };
 }
 
-/** The store's own error behind an LDAP one, where the store failed; undefined where the request was at fault. */
+/** Returns the store error behind an LDAP error if the store failed; undefined if the request was at fault. */
 export function storeFailureOf(error: unknown): StoreError | undefined {
   const cause = error instanceof LdapError ? error.cause : error;
   return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;

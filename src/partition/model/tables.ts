@@ -3,14 +3,14 @@ import type { TableSpec } from '../../store/contract.js';
 import { cellCounter, cellValue, EMPTY } from '../../store/row.js';
 import { MAX_NORM } from './thresholds.js';
 
-/** The tables of a directory and the keys and qualifiers in them: docs/formats/tables.md. */
+/** The tables of a directory, their keys and their qualifiers (docs/formats/tables.md). */
 
 export const MASTER_TABLE: TableSpec = {
   name: 'master',
   families: [{ name: 'treeInfo' }, { name: 'upAttributes' }, { name: 'largeValues', separate: true }],
   rising: true,
 };
-/** Family numbers in packed rows of `master` and, but for `deletion`, of `deleted`. */
+/** Family numbers in packed rows of `master`. Table `deleted` has the same numbers, and `deletion`. */
 export const MASTER = { treeInfo: 0, upAttributes: 1, largeValues: 2 } as const;
 
 export const TREE_TABLE: TableSpec = { name: 'tree', families: [{ name: 'treeInfo' }, { name: 'normAttributes' }] };
@@ -30,18 +30,21 @@ export const DELETION = {
   dn: Buffer.from('dn'),
   time: Buffer.from('time'),
   by: Buffer.from('by'),
-  /** How many values were removed that named the entry; each is a cell of its own (`reference-rows.ts`). */
+  /** Counter of the removed references to the entry. Each reference is a cell of its own (`reference-rows.ts`). */
   references: Buffer.from('references'),
 } as const;
 
-/** Key of table `purge`. */
+/** Returns the key of table `purge`. */
 export function purgeKey(time: Buffer, id: Buffer): Buffer {
   return Buffer.concat([time, id]);
 }
 
 export const META_TABLE: TableSpec = { name: 'meta', families: [{ name: 'meta' }] };
 
-/** What binds leave behind about an account. Key: entryUUID. Directories of older versions get it when opened. */
+/**
+ * State of accounts that binds change. The key is the entryUUID. A directory of an older version gets the table when it
+ * is opened.
+ */
 export const STATE_TABLE: TableSpec = { name: 'state', families: [{ name: 'account' }] };
 
 export const FIXED_TABLES = [
@@ -69,14 +72,14 @@ export const Q = {
 } as const;
 
 export const UUID_BYTES = 16;
-/** The virtual root: parent of every suffix. */
+/** entryUUID of the virtual root, the parent of every suffix. */
 export const ROOT_ID = Buffer.alloc(UUID_BYTES);
 
 const COMMA = 0x2c;
 
 /**
- * Cuts a long normal form: its first 512 bytes, `#`, its SHA-256 (32 bytes). Equality survives; order and prefixes
- * within the first 512 bytes do too.
+ * Cuts a long normal form to its first 512 bytes, `#` and its SHA-256 (32 bytes). Equality is preserved, and so are
+ * order and prefixes within the first 512 bytes.
  */
 export function cutNorm(norm: Buffer): Buffer {
   if (norm.length <= MAX_NORM) return norm;
@@ -90,7 +93,7 @@ export function cutNorm(norm: Buffer): Buffer {
   return cut;
 }
 
-/** Key of the tree row below `parentId` with this normRdn (already cut). */
+/** Returns the key of the tree row of the child of `parentId` with this normRdn (already cut). */
 export function treeKey(parentId: Buffer, normRdn: Buffer): Buffer {
   const key = Buffer.allocUnsafe(UUID_BYTES + 1 + normRdn.length);
   key.set(parentId, 0);
@@ -99,7 +102,7 @@ export function treeKey(parentId: Buffer, normRdn: Buffer): Buffer {
   return key;
 }
 
-/** Range of the tree rows right below `parentId`. */
+/** Returns the range of the tree rows of the children of `parentId`. */
 export function childrenRange(parentId: Buffer): { from: Buffer; to: Buffer } {
   const from = Buffer.allocUnsafe(UUID_BYTES + 1);
   parentId.copy(from);
@@ -109,14 +112,14 @@ export function childrenRange(parentId: Buffer): { from: Buffer; to: Buffer } {
   return { from, to };
 }
 
-/** Key of the row that was appended under the number. */
+/** Returns the key of the row appended under a number. */
 export function numberKey(number: bigint): Buffer {
   const key = Buffer.allocUnsafe(8);
   key.writeBigUInt64BE(number);
   return key;
 }
 
-/** The smallest key above every key that starts with `prefix`; undefined when there is none (all 0xff). */
+/** Returns the smallest key above every key that starts with `prefix`; undefined if there is none (all 0xff). */
 export function prefixEnd(prefix: Buffer): Buffer | undefined {
   let n = prefix.length;
   while (n > 0 && prefix[n - 1] === 0xff) n--;
@@ -133,7 +136,7 @@ export function indexTable(oid: string): TableSpec {
 /** First byte of an `equalityPrefix`. */
 export const EQUALITY = 0x3d;
 
-/** Prefix of the equality rows of one value: `=` normal form (cut) `\0`. */
+/** Returns the key prefix of the equality rows of one value: `=`, normal form (cut), `\0`. */
 export function equalityPrefix(cut: Buffer): Buffer {
   const key = Buffer.allocUnsafe(cut.length + 2);
   key[0] = EQUALITY;
@@ -147,12 +150,12 @@ export const PRESENCE_PREFIX = bytes('*');
 /** First byte of a `gramPrefix`. */
 export const GRAM = 0x7e;
 
-/** Prefix of the substring rows of three characters (bytes of the normal form): `~` + gram + `\0`. */
+/** Returns the key prefix of the substring rows of three bytes of the normal form: `~`, the bytes, `\0`. */
 export function gramPrefix(norm: Buffer, at: number): Buffer {
   return Buffer.from([GRAM, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
 }
 
-/** Qualifier `OID=normal form` (cut) of family normAttributes. */
+/** Returns the qualifier `OID=normal form` (cut) of family normAttributes. */
 export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
   const q = Buffer.allocUnsafe(oidBytes.length + 1 + cut.length);
   q.set(oidBytes, 0);
@@ -164,8 +167,8 @@ export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
 const oidBuffers = new Map<string, Buffer>();
 
 /**
- * The OID as bytes, one buffer an OID: presence qualifier, and prefix of the others. OIDs come from the schema, so the
- * map is bounded by it.
+ * Returns an OID as bytes: the qualifier of presence, and the prefix of the other qualifiers. Buffers are cached. The
+ * cache is bounded because all OIDs come from the schema.
  */
 export function oidBytes(oid: string): Buffer {
   const known = oidBuffers.get(oid);
@@ -178,8 +181,8 @@ export function oidBytes(oid: string): Buffer {
 const cutMarks = new Map<string, Buffer>();
 
 /**
- * Qualifier `OID#`: the entry has values of this type whose normal form was cut, so patterns over them must look at the
- * entry itself.
+ * Returns the qualifier `OID#`. The cell marks an entry with values of this type whose normal form was cut, so patterns
+ * over the type must be evaluated on the entry itself.
  */
 export function cutMark(oid: string): Buffer {
   const known = cutMarks.get(oid);
@@ -189,7 +192,7 @@ export function cutMark(oid: string): Buffer {
   return made;
 }
 
-/** Parts of the treeInfo family of a packed `master` row. */
+/** Returns a cell of the treeInfo family of a packed `master` row. */
 export function parentIdOf(row: Buffer): Buffer {
   return cellValue(row, MASTER.treeInfo, Q.parentId) ?? EMPTY;
 }
@@ -199,12 +202,12 @@ export function normRdnOf(row: Buffer): Buffer {
 export function upRdnOf(row: Buffer): Buffer {
   return cellValue(row, MASTER.treeInfo, Q.upRdn) ?? EMPTY;
 }
-/** Every change of an entry adds to it. */
+/** Returns the version of the entry. Every change of the entry increments the version. */
 export function versionOf(row: Buffer): bigint {
   return cellCounter(row, MASTER.treeInfo, Q.version);
 }
 
-/** Latin-1 texts of the qualifiers whose value lives in `largeValues`; undefined for a row that has none. */
+/** Returns the latin-1 qualifiers whose values are in `largeValues`; undefined for a row without large values. */
 export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
   // `large` sorts before every other treeInfo qualifier, so the first cell decides.
   if (row.length === 0 || row[0] !== MASTER.treeInfo || row[2] !== Q.large.length || row[7] !== Q.large[0])

@@ -2,7 +2,10 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 
 const texts = new BoundedMap<string, Buffer>(256);
 
-/** UTF-8 of a text that mostly comes again soon: who writes, the second, a class. Shared: not to be changed. */
+/**
+ * Returns the UTF-8 bytes of a text that is likely to recur soon: a DN of a writer, a time, a class. The buffer is
+ * shared: callers must not change it.
+ */
 export function textBytes(text: string): Buffer {
   const known = texts.get(text);
   if (known) return known;

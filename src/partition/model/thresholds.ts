@@ -1,43 +1,41 @@
 /**
- * From which size on something is treated otherwise, in one place: docs/terms.md tells what the words mean. Changing
- * `LARGE_VALUE`, `CHUNK` or `WIDE_VALUES` changes what is stored, for entries that are written from then on; forms that
- * are stored cut do not fit another `MAX_NORM`.
+ * Sizes above which data is handled differently. docs/terms.md explains the terms. A change of `LARGE_VALUE`, `CHUNK`
+ * or `WIDE_VALUES` affects the stored form of entries written from then on. A change of `MAX_NORM` makes stored cut
+ * forms invalid.
  */
 
-/**
- * Bytes. A longer value is *large*: it lives in chunks in family largeValues, so that searches do not drag it along.
- */
+/** Bytes. A longer value is *large*: it is stored in chunks in family largeValues, so that searches do not read it. */
 export const LARGE_VALUE = 64 * 1024;
-/** Bytes of a chunk of a large value: what is read and sent at a time. */
+/** Bytes of a chunk of a large value, the unit of reading and sending. */
 export const CHUNK = 128 * 1024;
 /**
- * Bytes. New large values that are longer together are written *ahead* of their plan, which is in memory as a whole.
+ * Bytes. New large values with a greater total length are written *ahead* of their plan, which has to fit in memory.
  */
 export const AHEAD = 4 * 1024 * 1024;
-/** Chunks that one commit writes ahead: others' commits wait for no more. */
+/** Number of chunks that one commit writes ahead. Limits the time that commits of other clients wait. */
 export const PORTION = 32;
 
-/** Values. An attribute that has more is *wide*: a change of a few of its values does not read the others. */
+/** Values. An attribute with more values is *wide*: a change of a few values does not read the others. */
 export const WIDE_VALUES = 256;
 
 /**
- * Bytes outside largeValues. A longer entry is *long*: work with it holds the event loop for longer than others should
- * wait.
+ * Bytes outside largeValues. A longer entry is *long*: work on it blocks the event loop for longer than other clients
+ * should wait.
  */
 export const LONG_ROW = 256 * 1024;
-/** Values in wide attributes. An entry that has more is long, too. */
+/** Values in wide attributes. An entry with more is long, too. */
 export const LONG_VALUES = 1000;
-/** Bytes. A shorter row has no wide attribute: it need not be looked through to know that it is not long. */
+/** Bytes. A shorter row has no wide attribute, so a row of this size is not long and needs no further check. */
 export const SHORT_ROW = 2 * 1024;
 
 /** Bytes. A longer normal form is *cut* in keys and qualifiers (`cutNorm`). */
 export const MAX_NORM = 512;
 
 /**
- * What is evaluated of the memberURLs of an entry: so many values, so many bytes of them together, and of a filter so
- * many items, of which each `(` and each `*` begins one.
+ * Limits for evaluating the memberURLs of an entry: number of values, total bytes of the values, and items of a filter.
+ * Each `(` and each `*` begins an item.
  */
 export const MEMBER_URLS = { values: 100, bytes: 64 * 1024, items: 100 };
 
-/** Times a plan whose guard failed is made again before the operation answers `busy`. */
+/** Attempts of a plan whose guard fails, before the operation returns `busy`. */
 export const MAX_TRIES = 200;

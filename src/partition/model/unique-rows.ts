@@ -5,21 +5,32 @@ import type { Draft } from './draft.js';
 import { cutNorm, prefixEnd, UUID_BYTES } from './tables.js';
 import type { Unique } from './value-rules.js';
 
-/** Whose values are to be unique (docs/formats/tables.md). Made with the first uniqueness constraint. */
+/**
+ * Owners of the values that a uniqueness constraint covers (docs/formats/tables.md). Created with the first constraint.
+ */
 export const UNIQUE_TABLE: TableSpec = { name: 'unique', families: [{ name: 'owners' }] };
 
-/** Entries, at most, that have one value: those in the scope of a constraint that is in force are one at most. */
+/**
+ * Maximum number of entries that a row lists as owners of a value. Only entries outside the scope of a constraint, or a
+ * constraint that is not in force yet, allow more than one.
+ */
 export const MAX_OWNERS = 1000;
 
 const NUMBER_BYTES = 4;
-/** Fourth byte of a key, behind the constraint's number: its own row; one of a value; one of a value of several. */
+/**
+ * Fourth byte of a key, after the constraint's number: the constraint's own row, a row of a value, a row of a value
+ * with several owners.
+ */
 const KIND = { state: 0, value: 1, several: 2 } as const;
 const F = 0;
-/** entryUUIDs, rising, one after another; empty: of more than `MAX_OWNERS` entries, or it once was. */
+/** entryUUIDs of the owners in ascending order. Empty: more than `MAX_OWNERS` entries have, or had, the value. */
 const OWNERS: CellName = { family: F, qualifier: Buffer.from('of') };
-/** Counter in the constraint's own row: times a value came to several entries, or entries across its subtree's edge. */
+/**
+ * Counter in the constraint's own row: how often a value got several owners, or entries moved across the edge of the
+ * subtree.
+ */
 const TOGETHER: CellName = { family: F, qualifier: Buffer.from('together') };
-/** In the same row: the last entryUUID that was done by who makes the constraint's rows. */
+/** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
 const DONE: CellName = { family: F, qualifier: Buffer.from('at') };
 
 function keyOf({ record }: Unique, kind: number, norm: Buffer = EMPTY): Buffer {
@@ -30,42 +41,42 @@ function keyOf({ record }: Unique, kind: number, norm: Buffer = EMPTY): Buffer {
   return key;
 }
 
-/** Key of the row that says whose a value is; `norm`: its cut normal form. */
+/** Returns the key of the row with the owners of a value; `norm` is its cut normal form. */
 export function ownersKey(unique: Unique, norm: Buffer): Buffer {
   return keyOf(unique, KIND.value, norm);
 }
 
-/** Number of the constraint that a key belongs to, and the value of which the row says whose it is, if it does. */
+/** Decodes a key: the number of the constraint, and the value for a row of owners or of several owners. */
 export function uniqueKeyParts(key: Buffer): { number: number; value: Buffer | undefined; several: boolean } {
   const kind = key[NUMBER_BYTES];
   const value = kind === KIND.value || kind === KIND.several ? key.subarray(NUMBER_BYTES + 1) : undefined;
   return { number: key.readUInt32BE(), value, several: kind === KIND.several };
 }
 
-/** All rows of a constraint. */
+/** Returns the range of all rows of a constraint. */
 export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefined } {
   const from = Buffer.allocUnsafe(NUMBER_BYTES);
   from.writeUInt32BE(number);
   return { from, to: prefixEnd(from) };
 }
 
-/** Rows of values that several entries have: their keys end in the value. */
+/** Returns the range of the rows for values with several owners. Their keys end in the value. */
 export function severalRange(unique: Unique): { from: Buffer; to: Buffer } {
   return { from: keyOf(unique, KIND.several), to: keyOf(unique, KIND.several + 1) };
 }
 
-/** Rows that say whose a value is. */
+/** Returns the range of the rows of owners. */
 export function ownersRange(unique: Unique): { from: Buffer; to: Buffer } {
   return { from: keyOf(unique, KIND.value), to: keyOf(unique, KIND.several) };
 }
 
-/** Whose a value is. */
+/** The owners of a value. */
 export interface Owners {
-  /** The cell's bytes; undefined: nobody's. */
+  /** Bytes of the cell. Undefined: the value has no owner. */
   readonly bytes: Buffer | undefined;
-  /** Latin-1. */
+  /** entryUUIDs as Latin-1. */
   readonly ids: readonly string[];
-  /** They are so many that nobody knows. */
+  /** True if there are too many owners to list. */
   readonly many: boolean;
 }
 
@@ -83,7 +94,10 @@ export function ownersOf(row: Buffer | undefined): Owners {
 
 export const LATIN1 = (id: Buffer): string => id.toString('latin1');
 
-/** Steps that make a value `after`'s, if it still is `before`'s. */
+/**
+ * Returns the steps that change the owners of a value from `before` to `after`. Their guard fails if the owners have
+ * changed.
+ */
 export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after: readonly string[]): RowStep[] {
   const many = before.many || after.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
@@ -100,23 +114,25 @@ export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after:
   return steps;
 }
 
-/** The only step of a value that was nobody's. */
+/** Returns the only step for a value without an owner. */
 export function firstOwnerStep(unique: Unique, norm: Buffer, id: Buffer): RowStep {
   return ownersSteps(unique, norm, NOBODY, [LATIN1(id)])[0]!;
 }
 
-/** Cells of a row that `firstOwnerStep` leaves, for who writes it otherwise. */
+/** True for a step made by `firstOwnerStep`. The bulk load writes its row directly. */
 export function isFirstOwner({ table, guards }: RowStep): boolean {
   return table === UNIQUE_TABLE.name && guards?.[0]?.op === 'absent';
 }
 
-/** Row of values that several entries have, as it is kept. */
+/** Returns the step that writes or deletes the row for a value with several owners. */
 export function severalStep(unique: Unique, norm: Buffer, are: boolean): RowStep {
   const key = keyOf(unique, KIND.several, norm);
   return are ? { table: UNIQUE_TABLE.name, key, put: [MARK] } : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/** Step of a plan that brings values, or entries, together; with `if` only while nobody else has. */
+/**
+ * Returns the step that counts a value with several owners. With `ifStill`, the guard fails if the counter has changed.
+ */
 export function togetherStep(unique: Unique, ifStill?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
@@ -126,7 +142,7 @@ export function togetherStep(unique: Unique, ifStill?: bigint): RowStep {
   };
 }
 
-/** What a constraint's own row says. */
+/** Contents of a constraint's own row. */
 export interface UniqueState {
   readonly together: bigint;
   readonly done: Buffer | undefined;
@@ -140,12 +156,15 @@ export async function readUniqueState(reader: Reader, unique: Unique): Promise<U
   };
 }
 
-/** Step of who makes the rows: entries up to this one are done. */
+/** Returns the step with which the build of the rows records its progress: entries up to `id` are done. */
 export function doneStep(unique: Unique, id: Buffer): RowStep {
   return { table: UNIQUE_TABLE.name, key: keyOf(unique, KIND.state), put: [{ ...DONE, value: id }] };
 }
 
-/** Cut normal forms of the values that an entry has under a constraint, by Latin-1; its filter is not asked. */
+/**
+ * Returns the cut normal forms of an entry's values under a constraint, by Latin-1. The filter of the constraint is not
+ * evaluated.
+ */
 export function uniqueValues({ types }: Unique, draft: Draft): Map<string, Buffer> {
   const found = new Map<string, Buffer>();
   for (const { description, values } of draft.attributes) {

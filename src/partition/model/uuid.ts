@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import { v4, v7 } from 'uuid';
 
-/** Random bytes for many UUIDs, drawn at once: a call of the generator costs as much as making a UUID. */
+/** Random bytes for many UUIDs, generated at once: a call of the generator costs as much as making a UUID. */
 const pool = Buffer.alloc(16 * 256);
 let used = pool.length;
-/** Those for one UUID, which is made before the next are asked for. */
+/** The bytes for one UUID. Reused, because the UUID is made before the next call. */
 const drawn = Buffer.alloc(16);
 
 function randomBytes16(): Uint8Array {
@@ -21,8 +21,8 @@ let lastMs = 0;
 let sequence = 0;
 
 /**
- * A new entryUUID, 16 bytes. Version 7: those of one process rise, so that the embedded store appends (RFC 9562 §5.7,
- * §6.2 method 1). Version 4 (§5.4) where the store spreads rows over servers.
+ * Returns a new entryUUID of 16 bytes. Version 7 by default: within a process the UUIDs rise, so that the embedded
+ * store appends (RFC 9562 §5.7, §6.2 method 1). Version 4 (§5.4) if the store spreads rows over servers.
  */
 export function newUuid(spread = false): Buffer {
   if (spread) return v4({ rng: randomBytes16 }, Buffer.allocUnsafe(16));
@@ -34,7 +34,10 @@ export function newUuid(spread = false): Buffer {
   return v7({ rng: randomBytes16, msecs: lastMs, seq: sequence }, Buffer.allocUnsafe(16));
 }
 
-/** Text form, lower case (RFC 4530), of any 16 bytes: what came from another server need not be of a known version. */
+/**
+ * Returns the text form in lower case (RFC 4530). Accepts any 16 bytes, because UUIDs from other servers may have any
+ * version.
+ */
 export function uuidText(id: Buffer): string {
   const hex = id.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
@@ -43,7 +46,7 @@ export function uuidText(id: Buffer): string {
 const DIGITS = Buffer.from('0123456789abcdef');
 const HYPHENS = [8, 13, 18, 23];
 
-/** `uuidText` as bytes. */
+/** Returns `uuidText` as bytes. */
 export function uuidTextBytes(id: Buffer): Buffer {
   const text = Buffer.allocUnsafe(36);
   for (const at of HYPHENS) text[at] = 0x2d;
@@ -59,7 +62,7 @@ export function isUuid(text: string): boolean {
   return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
 }
 
-/** 16 bytes of a text form; throws `TypeError` when it is none. */
+/** Parses the text form to 16 bytes. Throws `TypeError` if the text is not a UUID. */
 export function parseUuid(text: string): Buffer {
   if (!isUuid(text)) throw new TypeError('not a UUID');
   return Buffer.from(text.replaceAll('-', ''), 'hex');

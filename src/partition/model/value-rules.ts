@@ -5,57 +5,60 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { StoreError } from '../../store/store-error.js';
 
-/** A uniqueness constraint as the shared row has it. */
+/** A uniqueness constraint, as the shared row stores it. */
 export interface UniqueRecord {
-  /** Begins the keys of its rows. Never given twice. */
+  /** Prefix of the keys of the constraint's rows. Numbers are never reused. */
   readonly number: number;
   /** OIDs. */
   readonly attributes: readonly string[];
-  /** Of entries at or below this DN; absent: of all. */
+  /** Covers the entries at or below this DN. Absent: all entries. */
   readonly subtree?: string;
-  /** Of entries that match; absent: of all. */
+  /** Covers the entries that match this filter. Absent: all entries. */
   readonly filter?: string;
-  /** In force. Before, its rows are kept, and made of what was there before. */
+  /**
+   * True if the constraint is in force. Until then writers maintain its rows while a build adds rows for existing
+   * entries.
+   */
   readonly ready: boolean;
 }
 
-/** Numbers that are given out, as the shared row has them. */
+/** A range of numbers that the server assigns, as the shared row stores it. */
 export interface NumberRecord {
-  /** Ends the key of its row. Never given twice, nor the one of a constraint. */
+  /** Suffix of the key of the range's row. Numbers are never reused, and differ from the numbers of constraints. */
   readonly number: number;
-  /** OID. */
+  /** OID of the attribute. */
   readonly attribute: string;
   readonly first: number;
   readonly last: number;
 }
 
-/** What the cell `values` of the shared row holds, as JSON. */
+/** JSON content of the cell `values` of the shared row. */
 export interface ValueRecords {
-  /** Number of the constraint, or of the range, that was given last. */
+  /** The number of the newest constraint or range. */
   readonly last: number;
   readonly unique: readonly UniqueRecord[];
-  /** Absent: none are given out. */
+  /** Absent: the server assigns no numbers. */
   readonly numbers?: readonly NumberRecord[];
-  /** OIDs of the attributes whose values follow the names of entries; absent: `DEFAULT_REFERENCES`. */
+  /** OIDs of the attributes whose values follow the names of entries. Absent: `DEFAULT_REFERENCES`. */
   readonly references?: readonly string[];
 }
 
 const NO_RECORDS: ValueRecords = { last: 0, unique: [] };
 
-/** A uniqueness constraint: no two entries in its scope have one value, in whichever of its attributes. */
+/** A uniqueness constraint: no two entries in its scope may have the same value in any of its attributes. */
 export interface Unique {
   readonly record: UniqueRecord;
-  /** Of its attributes, and of those below them. */
+  /** The attributes of the constraint and their subtypes. */
   readonly types: ReadonlySet<AttributeType>;
   readonly subtree: Dn | undefined;
   readonly filter: Filter | undefined;
-  /** Types that decide which rows an entry has: `types` and those of the filter. */
+  /** Types that determine which rows an entry has: `types` and the types in the filter. */
   readonly looksAt: ReadonlySet<AttributeType>;
-  /** For people: `'uid', 'mail' in the subtree 'dc=x' of (objectClass=y)`. */
+  /** Text for messages: `'uid', 'mail' in the subtree 'dc=x' of (objectClass=y)`. */
   readonly text: string;
 }
 
-/** Whoever asks for a value of the attribute gets the next of these numbers. */
+/** A range of numbers. A request for a number of the attribute is answered with the next number of the range. */
 export interface NumberRange {
   readonly record: NumberRecord;
   readonly type: AttributeType;
@@ -64,11 +67,11 @@ export interface NumberRange {
 }
 
 /**
- * What the directory demands of values, besides the schema: as the shared row lists it. Every write plan guards the
- * list that it was made for, so that one that is added meanwhile misses nothing.
+ * Demands of the directory on values beyond the schema, as listed in the shared row. Every write plan guards the list
+ * that it was made for, so a demand that is added at the same time misses no entry.
  */
 export class ValueRules {
-  /** The cell's bytes, for the guard; undefined: there is no such cell. */
+  /** Bytes of the cell, for the guard. Undefined: the cell does not exist. */
   readonly bytes: Buffer | undefined;
   readonly records: ValueRecords;
   readonly unique: readonly Unique[];
@@ -81,12 +84,12 @@ export class ValueRules {
     this.numbers = (this.records.numbers ?? []).map((record) => toRange(schema, record));
   }
 
-  /** Whether rows are made of values of the type, or of whether entries have it. */
+  /** True if rows of a constraint depend on values of the type, or on its presence. */
   looksAt(type: AttributeType): boolean {
     return this.unique.some((unique) => unique.looksAt.has(type));
   }
 
-  /** Whether all that is listed is in force. */
+  /** True if all listed constraints are in force. */
   get isReady(): boolean {
     return this.unique.every(({ record }) => record.ready);
   }
@@ -131,7 +134,7 @@ function undefinedError(what: string): StoreError {
   );
 }
 
-/** The type of a description; undefined where there is none. */
+/** Returns the type of an attribute description; undefined for an unknown type. */
 export function typeOf(schema: Schema, description: string): AttributeType | undefined {
   try {
     return schema.requireDescription(description).type;
@@ -141,7 +144,7 @@ export function typeOf(schema: Schema, description: string): AttributeType | und
   }
 }
 
-/** Descriptions in a filter, as written; of a term that names none, nothing. */
+/** Returns the attribute descriptions in a filter, as written. A term without a description contributes nothing. */
 export function filterAttributes(filter: Filter): string[] {
   if ('filters' in filter) return filter.filters.flatMap(filterAttributes);
   if ('filter' in filter) return filterAttributes(filter.filter);

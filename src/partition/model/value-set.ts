@@ -3,13 +3,18 @@ import { type DraftAttribute, type DraftValue, nextIndex } from './draft.js';
 import { largePointer } from './entry-cells.js';
 import { LARGE_VALUE } from './thresholds.js';
 
-/** What a value is known by among those of its attribute: equal for values that are equal, short for long ones. */
+/**
+ * Returns the identity of a value among the values of its attribute: the same for equal values, and short even for long
+ * values.
+ */
 export function valueName(type: AttributeType, value: Buffer): string {
   const form = type.equality?.normalize(value) ?? value;
   return (form.length > LARGE_VALUE ? largePointer(form) : form).toString('latin1');
 }
 
-/** The values of one attribute while they are changed one by one: what that costs does not grow with their number. */
+/**
+ * The values of one attribute during a series of changes. The cost of a change does not depend on the number of values.
+ */
 export class ValueSet {
   readonly attribute: DraftAttribute;
   readonly #byName = new Map<string, DraftValue>();
@@ -21,7 +26,7 @@ export class ValueSet {
     const { type } = attribute.description;
     for (const value of attribute.values) {
       const name = valueName(type, value.bytes);
-      // Equal ones should not be there; they stay all the same. No name has such a character.
+      // Equal values should not exist, but stored duplicates are kept. `\u0100` does not occur in a name.
       this.#byName.set(this.#byName.has(name) ? `${name}\u0100${value.index}` : name, value);
     }
   }
@@ -30,19 +35,19 @@ export class ValueSet {
     return this.#byName.size === 0 && !this.attribute.rest;
   }
 
-  /** False when it is there. */
+  /** Returns false if the value exists. */
   add(name: string, bytes: Buffer): boolean {
     if (this.#byName.has(name)) return false;
     this.#byName.set(name, { bytes, index: this.#next++ });
     return true;
   }
 
-  /** False when it is not there. */
+  /** Returns false if the value does not exist. */
   delete(name: string): boolean {
     return this.#byName.delete(name);
   }
 
-  /** The attribute with these values. */
+  /** Returns the attribute with the current values. */
   close(): DraftAttribute {
     return { ...this.attribute, values: [...this.#byName.values()] };
   }

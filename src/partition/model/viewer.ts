@@ -1,55 +1,57 @@
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
 import type { Node } from './node.js';
 
-/** What is done with an attribute of an entry: looked for by a filter, compared, handed out. */
+/** A use of an attribute: in a filter, in a compare, or in a result. */
 export type Use = 'search' | 'compare' | 'read';
 
-/** What a viewer may do with the attributes of one entry. */
+/** Rights of a viewer on the attributes of one entry. */
 export interface Sight {
-  /** Whether all but secrets may be used so: nobody has to go through a row. */
+  /** True if all attributes except secrets may be used in this way, so that no row has to be filtered. */
   all(use: Use): boolean;
-  /** Of secrets `read` alone is asked. */
+  /** True if the attribute may be used in this way. For secrets only `read` is checked. */
   allows(use: Use, description: AttributeDescription): boolean;
 }
 
-/** An entry that somebody is about to see. */
+/** An entry whose visibility is checked. */
 export interface Viewed {
   readonly id: Buffer;
-  /** The one right above it. */
+  /** The parent of the entry. */
   readonly parent: Node;
-  /** Packed master row; of a long one values of wide attributes may lack that `looksInto` does not name. */
+  /** Packed master row. For a long entry, values of wide attributes outside `looksInto` may be missing. */
   readonly row: Buffer;
-  /** As in tree rows (cut); absent: as `row` has it. */
+  /** As in tree rows (cut). Absent: the value in `row`. */
   readonly normRdn?: Buffer;
 }
 
 /**
- * Who asks for entries, by what rights: searches and compares take nobody else, and hand out nothing that it may not
- * read. Made once a request.
+ * The client on whose behalf entries are read, with its rights. Searches and compares ignore entries that are hidden
+ * from the viewer and return nothing that it may not read. Created once per request.
  */
 export interface Viewer {
   /**
-   * What it may see of an entry; undefined: for it the entry is not there. Absent where all entries are seen alike, all
-   * of them but secrets.
+   * Returns the rights on an entry; undefined if the entry is hidden. Absent: every entry is visible with everything
+   * but secrets.
    */
   readonly sightOf?: ((entry: Viewed) => Sight | undefined) | undefined;
-  /** Whether an entry is there for it, where that can be told without the entry's row. */
+  /** Tells whether an entry is visible. Returns undefined if this depends on the entry's row. */
   readonly sees?: (node: Node) => boolean | undefined;
   /**
-   * Whether an entry is there for it, and its values of a type may be used so, whatever options they have; false also
-   * where that cannot be told without the entry's row.
+   * True if the entry is visible and its values of a type, with any options, may be used in this way. Also returns
+   * false if this depends on the entry's row.
    */
   readonly mayUse?: (node: Node, use: Use, type: AttributeType) => boolean;
-  /** Whether all entries right below this one are there for it, whatever they are. */
+  /** True if all children of the node are visible, whatever their contents. */
   readonly seesAllBelow?: (node: Node) => boolean;
-  /** Types whose values `sightOf` looks at. */
+  /** Types whose values `sightOf` evaluates. */
   readonly looksInto?: ReadonlySet<AttributeType>;
 }
 
-/** Whoever may see all of every entry that is to be seen at all. */
+/** A viewer that sees all entries and attributes. */
 export const UNRESTRICTED: Viewer = { sightOf: undefined };
 
-/** Secrets are not searched for, whoever asks, and handed out to those alone who may read them by name. */
+/**
+ * True for secrets. No viewer can search for secrets, and they are returned only to viewers that may read them by name.
+ */
 export function isHidden(type: AttributeType): boolean {
   return type.secret;
 }

@@ -7,17 +7,17 @@ import { valueQualifier } from './entry-cells.js';
 import { MASTER, TREE, versionOf } from './tables.js';
 import { type WideAttribute, wideAttributes } from './wide.js';
 
-/** A wide attribute of an entry at hand. */
+/** A wide attribute with its parsed description. */
 export interface Wide extends WideAttribute {
   readonly description: AttributeDescription;
 }
 
-/** The wide attributes of a master row, or of its head. */
+/** Returns the wide attributes of a master row, or of its head. */
 export function wideOf(context: { readonly schema: Schema }, head: Buffer): Wide[] {
   return wideAttributes(head).map((one) => ({ ...one, description: context.schema.requireDescription(one.text) }));
 }
 
-/** Tree cells of values by their qualifiers, as `getColumns` takes them. */
+/** Returns the column ranges that read the tree cells with these qualifiers. */
 export function normRanges(qualifiers: Iterable<Buffer>): ColumnRange[] {
   return [...qualifiers].sort(Buffer.compare).map((qualifier) => exactly(TREE.normAttributes, qualifier));
 }
@@ -26,7 +26,7 @@ function exactly(family: number, qualifier: Buffer): ColumnRange {
   return { family, from: qualifier, to: keyAfter(qualifier) };
 }
 
-/** Value indexes by the OID of their type, rising, in cells of a tree row. */
+/** Value indexes in ascending order by the OID of their type, decoded from cells of a tree row. */
 export type Indexes = ReadonlyMap<string, readonly number[]>;
 
 export function indexesIn(cells: Buffer | undefined): Indexes {
@@ -42,10 +42,16 @@ export function indexesIn(cells: Buffer | undefined): Indexes {
   return indexes;
 }
 
-/** The smallest character of a description is `-`: up to here no index is taken for a part of a longer description. */
+/**
+ * Upper bound of value indexes. `-` is the smallest character of a description, so up to this bound no index can be
+ * mistaken for a part of a longer description.
+ */
 export const MAX_NEXT = 0x2d000000;
 
-/** Everything of a master row but the values of wide attributes, and of these the ones given. */
+/**
+ * Returns the column ranges of a master row without the values of wide attributes, except for the values with the given
+ * indexes.
+ */
 export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRange[] {
   const family = MASTER.upAttributes;
   const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];
@@ -60,7 +66,7 @@ export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRan
   return ranges;
 }
 
-/** Of two readings of one master row. */
+/** True if two reads of one master row returned the same version. */
 export function isSameVersion(a: Buffer, b: Buffer): boolean {
   return versionOf(a) === versionOf(b);
 }

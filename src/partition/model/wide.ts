@@ -4,13 +4,16 @@ import { MASTER, Q } from './tables.js';
 export interface WideAttribute {
   /** Description as stored. */
   readonly text: string;
-  /** Greater than the index of every value. */
+  /** A bound above all value indexes. */
   readonly next: number;
   /** Number of its values. */
   readonly count: number;
 }
 
-/** Value of treeInfo `wide`: of each the length of its description u16, the description, `next` u32, `count` u32. */
+/**
+ * Encodes the value of treeInfo `wide`. For each attribute: length of its description u16, description, `next` u32,
+ * `count` u32.
+ */
 export function wideList(attributes: readonly WideAttribute[]): Buffer {
   const parts = attributes.map(({ text, next, count }) => {
     const part = Buffer.allocUnsafe(2 + text.length + 8);
@@ -23,9 +26,7 @@ export function wideList(attributes: readonly WideAttribute[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/**
- * What a master row, or its head, says of its wide attributes; empty where there are none. In the order of their texts.
- */
+/** Returns the wide attributes that a master row, or its head, lists, in the order of their descriptions. */
 export function wideAttributes(row: Buffer): WideAttribute[] {
   const list = cellValue(row, MASTER.treeInfo, Q.wide);
   const found: WideAttribute[] = [];
@@ -42,7 +43,7 @@ export function wideAttributes(row: Buffer): WideAttribute[] {
   return found;
 }
 
-/** False for the head of a split row: every entry has attributes. */
+/** True for a complete row, false for the head of a split row. Every entry has attributes after the head. */
 export function isWhole(row: Buffer): boolean {
   let at = 0;
   while (at < row.length && row[at] === MASTER.treeInfo) at = nextCell(row, at);
