@@ -6,12 +6,15 @@ import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
 
-/** What the server calls. Every method throws `LdapError`; store errors are already translated. */
+/**
+ * The interface between the server and a directory. Every method throws `LdapError`; store errors are already
+ * translated.
+ */
 export interface Directory {
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome>;
   /**
-   * The entry at `dn`, or `noSuchObject` with matchedDN; a referral at or above it throws `referral` unless
-   * manageDsaIT.
+   * Returns the entry at `dn`. Throws `noSuchObject` with matchedDN, or `referral` for a referral at or above `dn`
+   * unless manageDsaIT is set.
    */
   read(dn: Dn, options?: WriteOptions & { large?: boolean }): Promise<Entry>;
   readById(id: Buffer): Promise<Entry | undefined>;

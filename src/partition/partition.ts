@@ -89,38 +89,38 @@ import { RULES } from './write/rules/index.js';
 export interface PartitionOptions {
   /** Milliseconds since 1970. */
   readonly now?: () => number;
-  /** Number of this process among those that write to the directory, which goes into each entryCSN. */
+  /** Number of this process among the writers of the directory. Part of each entryCSN. */
   readonly process?: number;
-  /** Nothing is to be written. */
+  /** True if the partition must not write. */
   readonly readOnly?: boolean;
 }
 
-/** An entry that was found by its name. */
+/** An entry that was found by name. */
 export interface FoundRow {
   readonly id: Buffer;
   readonly row: Buffer;
   readonly node: Node;
 }
 
-/** An entry that no store holds. */
+/** An entry that exists only in memory. */
 export interface Virtual {
   readonly id: Buffer;
   /** UTF-8. */
   readonly dn: Buffer;
-  /** Normalized, of the whole DN. */
+  /** Normal form of the whole DN. */
   readonly normRdn?: Buffer;
   readonly row: Buffer;
 }
 
-/** A directory over a store: what the server, the command line and embedding programs work with. */
+/** A directory over a store, for the server, the command line and embedding programs. */
 export class Partition implements Directory {
   readonly store: Store;
   readonly schema: Schema;
   readonly descriptions: DescriptionTable;
-  /** For the room's own files: everything an operation needs. */
+  /** The state shared by the operations. For code within `src/partition`. */
   readonly context: SearchContext & WriteContext;
   readonly outage = new Outage();
-  /** `groupsVersion` as it was answered last, of a store that answers at once. */
+  /** Last result of `groupsVersion` on a store that answers synchronously. */
   #groups: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
   private constructor(context: SearchContext & WriteContext) {
@@ -130,7 +130,7 @@ export class Partition implements Directory {
     this.descriptions = context.descriptions;
   }
 
-  /** Opens the directory in `store`; `StoreError` `format` when there is none. */
+  /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
   static async open(store: Store, schema: Schema, options: PartitionOptions = {}): Promise<Partition> {
     const descriptions = new DescriptionTable(schema);
     const nodes = new NodeCache(store);
@@ -164,14 +164,14 @@ export class Partition implements Directory {
     return new Partition(context);
   }
 
-  /** What is read from now on is as new as this moment, whichever process wrote it. */
+  /** Makes all later reads at least as new as this moment, whichever process wrote the data. */
   renewReads(): void {
     if (!this.store.renewReads) return;
     this.store.renewReads();
     this.context.shared.expire();
   }
 
-  /** Takes over the settings and indexes that others have changed; every operation does so by itself. */
+  /** Reads settings and indexes changed by other processes. Every operation does so by itself. */
   async refresh(): Promise<void> {
     await this.#translatedMaybe(() => this.context.shared.refresh());
   }
@@ -182,7 +182,7 @@ export class Partition implements Directory {
   get suffixes(): readonly Dn[] {
     return this.context.shared.suffixes;
   }
-  /** False once the directory has been given another schema than the one this process works with. */
+  /** False once the directory has another schema than this process. */
   get schemaIsCurrent(): boolean {
     return this.context.shared.schemaIsCurrent;
   }
@@ -215,8 +215,8 @@ export class Partition implements Directory {
   }
 
   /**
-   * The entry's id and packed master row, without a promise on an embedded store: for bind. Store errors come
-   * translated.
+   * Returns the id, packed master row and node of an entry, synchronously on an embedded store. Used by bind. Store
+   * errors are translated.
    */
   findRow(dn: Dn): Maybe<FoundRow | undefined> {
     const find = () => findEntry(this.context, this.store, dn);
@@ -228,7 +228,7 @@ export class Partition implements Directory {
     );
   }
 
-  /** The entry, read whole, if it is there for the viewer; else `noSuchObject`, `referral`. */
+  /** Returns the whole entry if the viewer sees it. Throws `noSuchObject` or `referral` otherwise. */
   async findVisible(dn: Dn, viewer: Viewer): Promise<Located> {
     const find = async (): Promise<Located> => {
       await this.context.shared.fresh();
@@ -240,19 +240,20 @@ export class Partition implements Directory {
     return this.#translatedMaybe(() => this.#asSeen(viewer, find));
   }
 
-  /** Throws what refuses changes of an entry to who wants to make them, as far as the entry is now. */
+  /** Throws the error that these changes would be refused with in the entry's current state. */
   async requireAllowed(dn: Dn, changes: readonly Modification[], actor: Actor, options?: WriteOptions): Promise<void> {
     return this.#translated(requireAllowed(this.context, dn, changes, actor, options));
   }
 
-  /** Normalized DNs (Latin-1) of the groups that an entry is in, also of those that its groups are in. */
+  /** Returns the normalized DNs (Latin-1) of the groups of an entry, including nested groups. */
   groupsOf(user: { readonly id: Buffer; readonly dn: Dn }): Maybe<ReadonlySet<string>> {
     return this.#translatedMaybe(() => groupsOf(this.context, user));
   }
 
   /**
-   * Another number whenever a group may have another member or another name, by whichever process. Whether a dynamic
-   * group finds an entry depends on the entry, too: `versionOf` tells. Means nothing to other processes and threads.
+   * Returns a number that changes whenever any process may have changed the members or the name of a group. The members
+   * of dynamic groups also depend on the entries: see `versionOf`. The number is meaningful only within this process
+   * and thread.
    */
   groupsVersion(): Maybe<bigint> {
     const { moment } = this;
@@ -262,36 +263,36 @@ export class Partition implements Directory {
     return version;
   }
 
-  /** The version counter of an entry as of now; undefined when it is gone. */
+  /** Returns the current version counter of an entry; undefined if the entry is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
     return this.#translatedMaybe(() => chain(this.context.shared.ahead(head), (row) => row && versionOf(row)));
   }
 
   /**
-   * What a store that answers at once has been asked under this number holds for as long as the number stands here;
-   * undefined: nothing holds. It lasts a turn of the event loop at most, and no longer than until a plan is committed.
+   * Number of the current moment for a store that answers synchronously: results read at the same number are still
+   * valid. Undefined: nothing is valid. A moment lasts at most one turn of the event loop, and ends at a commit.
    */
   get moment(): number | undefined {
     return this.context.shared.moment;
   }
 
   /**
-   * Another number whenever an entry may have been renamed or moved, by whichever process: a DN that was read under the
-   * number that stands here after `versionOf` or `findRow` is the entry's still. Means nothing to other processes and
-   * threads.
+   * A number that changes whenever any process may have renamed or moved an entry. A DN stays valid while the number,
+   * read after `versionOf` or `findRow`, is unchanged. The number is meaningful only within this process and thread.
    */
   get treeGeneration(): number {
     return this.context.shared.generation;
   }
 
-  /** The entry's values over 64 KiB, piece by piece. To be closed. */
+  /** Opens a reader for the values over 64 KiB of an entry. The caller must close it. */
   async openLarge(id: Buffer): Promise<LargeReader> {
     return this.#translated(LargeReader.open(this.store, id));
   }
 
   /**
-   * A virtual entry as a search finds it: its row as the viewer may read it; undefined where the filter is not true.
+   * Evaluates the filter on a virtual entry. Returns the entry with the row that the viewer may read; undefined if the
+   * filter does not match.
    */
   findVirtual(virtual: Virtual, filter: Filter, viewer: Viewer): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
     const sight = viewer.sightOf?.({ ...virtual, parent: ROOT });
@@ -312,7 +313,7 @@ export class Partition implements Directory {
     return this.#translatedMaybe(() => this.#asSeen(viewer, work));
   }
 
-  /** What the work ends with names entries alone that are there for the viewer. */
+  /** Runs the work with errors that name only entries visible to the viewer. */
   #asSeen<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
     if (!viewer.sightOf) return work();
     const told = async (error: unknown): Promise<never> => {
@@ -356,12 +357,12 @@ export class Partition implements Directory {
     return this.#translated(load(this.context, entries, actor, options));
   }
 
-  /** Registers an index, which `buildIndexes` then completes; searches use it from then on. */
+  /** Registers an index. `buildIndexes` completes it, and searches use it from then on. */
   async addIndex(attribute: string, options: AddIndexOptions = {}): Promise<void> {
     return this.#translated(addIndex(this.context, attribute, options));
   }
 
-  /** Completes the indexes that are not; a process that serves calls it at start. May run in several processes. */
+  /** Completes unfinished indexes. A server calls this at start. Several processes may run it at once. */
   async buildIndexes(onProgress?: (done: number) => void): Promise<void> {
     return this.#translated(buildIndexes(this.context, onProgress));
   }
@@ -370,17 +371,17 @@ export class Partition implements Directory {
     return this.#translated(dropIndex(this.context, attribute));
   }
 
-  /** The uniqueness constraints as they are listed. */
+  /** Returns the listed uniqueness constraints. */
   uniqueConstraints(): readonly Unique[] {
     return this.context.shared.values.unique;
   }
 
-  /** Lists a uniqueness constraint, which `finishUnique` then puts in force; resolves with its number. */
+  /** Lists a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
   async addUnique(given: UniqueGiven): Promise<number> {
     return this.#translated(addUnique(this.context, given));
   }
 
-  /** Puts constraints in force that are not, and tells what is in their way. May run in several processes. */
+  /** Puts listed constraints in force and reports conflicts. Several processes may run it at once. */
   async finishUnique(told?: UniqueTold): Promise<void> {
     return this.#translated(finishUnique(this.context, told));
   }
@@ -389,12 +390,12 @@ export class Partition implements Directory {
     return this.#translated(removeUnique(this.context, number));
   }
 
-  /** Of which attributes numbers are given out, and how far that is. */
+  /** Returns the ranges of assigned numbers and their progress. */
   async numberRanges(): Promise<GivenRange[]> {
     return this.#translated(givenRanges(this.context));
   }
 
-  /** Has the numbers from `first` to `last` given out to whoever asks for a value of the attribute. */
+  /** Sets the range of numbers that the server assigns to entries that request a value of the attribute. */
   async setNumbers(attribute: string, first: number, last: number): Promise<void> {
     return this.#translated(setNumbers(this.context, attribute, first, last));
   }
@@ -403,17 +404,17 @@ export class Partition implements Directory {
     return this.#translated(removeNumbers(this.context, attribute));
   }
 
-  /** Gives the directory another schema, which counts for those who open it from now on. */
+  /** Replaces the schema of the directory. Processes that open the directory from now on use the new schema. */
   async changeSchema(next: Schema): Promise<SchemaChange> {
     return this.#translated(changeSchema(this.context, next));
   }
 
-  /** Reads what searches with an index read, so that the system has it in its cache. */
+  /** Reads the data that indexed searches read, so that the operating system caches it. */
   async warm(onProgress: (what: string, entries: number) => void): Promise<Warmed> {
     return this.#translated(warm(this.store, this.context.shared.indexes, onProgress));
   }
 
-  /** Verifies every invariant; resolves with the number of breaches. */
+  /** Verifies all invariants. Resolves with the number of breaches. */
   async check(
     onBreach: (breach: Breach) => void,
     onProgress?: (done: number, table?: string) => void,
@@ -422,7 +423,10 @@ export class Partition implements Directory {
     return this.#translated(check(this.context, onBreach, onProgress, onPasswords));
   }
 
-  /** Restores what follows from the entries; resolves with the number of breaches mended. See `check/repair.ts`. */
+  /**
+   * Restores the data that follows from the entries. Resolves with the number of repaired breaches. See
+   * `check/repair.ts`.
+   */
   async repair(onBreach?: OnRepaired, onProgress?: (done: number) => void): Promise<number> {
     return this.#translated(repair(this.context, onBreach, onProgress));
   }
@@ -431,77 +435,82 @@ export class Partition implements Directory {
     return deletedEntries(this.store);
   }
 
-  /** Brings a deleted entry back; resolves with its DN. */
+  /** Restores a deleted entry. Resolves with its DN. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
     return this.#translated(restore(this.context, id, actor));
   }
 
-  /** Brings back an entry and what was deleted below it. */
+  /** Restores an entry and the entries deleted below it. */
   async restoreSubtree(id: Buffer, actor: Actor, options: SubtreeRestore): Promise<void> {
     return this.#translated(restoreSubtree(this.context, id, actor, options));
   }
 
-  /** Forgets entries deleted before `before` (ms since 1970); resolves with their number. */
+  /** Purges the entries deleted before `before` (ms since 1970). Resolves with their number. */
   async purge(before: number, piecework?: Piecework): Promise<number> {
     return this.#translated(purge(this.context, before, piecework));
   }
 
-  /** Removes the change records from before `before` (ms since 1970) but the last; resolves with their number. */
+  /** Removes the change records from before `before` (ms since 1970) except the last. Resolves with their number. */
   async trimChanges(before: number, piecework?: Piecework): Promise<number> {
     return this.#translated(trimChanges(this.store, before, piecework));
   }
 
-  /** Sets counters of entries that are wrong, beside writers; resolves with their number. See `upkeep/recount.ts`. */
+  /** Corrects wrong counters of entries while writers continue. Resolves with their number. See `upkeep/recount.ts`. */
   async recount(piecework?: Piecework): Promise<number> {
     return this.#translated(recount(this.context, piecework));
   }
 
-  /** Checks about `entries` entries, drawn at random. See `upkeep/check/sample.ts`. */
+  /** Checks about `entries` randomly drawn entries. See `upkeep/check/sample.ts`. */
   async sampleCheck(entries: number, piecework?: Piecework): Promise<Sampled> {
     return this.#translated(sampleCheck(this.context, entries, piecework));
   }
 
-  /** What binds have left behind about the account of an entry; undefined: nothing. */
+  /** Returns the state that binds have stored for an account; undefined: none. */
   accountState(id: Buffer): Maybe<StoredState['state'] | undefined> {
     return this.#translatedMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
   }
 
-  /** Changes that, exactly, whoever else does so; see `changeState`. */
+  /** Changes the state of an account atomically; see `changeState`. */
   async changeAccountState(id: Buffer, edit: StateEdit): Promise<void> {
     return this.#translated(changeState(this.context, id, edit));
   }
 
-  /** Forgets failed binds of an account, their lock and its grace logins. */
+  /** Clears the failed binds, the lock and the grace logins of an account. */
   async clearAccountState(id: Buffer): Promise<void> {
     return this.#translated(clearState(this.context, id));
   }
 
-  /** Does as much work as `changeAccountState`, for an entry that is not there. */
+  /**
+   * Does the same work as `changeAccountState` for a name without an entry, so that timing does not reveal which names
+   * exist.
+   */
   async changeNobodysState(): Promise<void> {
     return this.#translated(changeNobodysState(this.context));
   }
 
-  /** Version of the access rules in force, as far as is known; `freshAccess` asks. 0: none were given. */
+  /**
+   * Last known version of the access rules in force; 0: none were ever set. `freshAccess` reads the current version.
+   */
   get accessVersion(): number {
     return this.context.shared.accessVersion;
   }
 
-  /** `accessVersion` as of now. */
+  /** Returns the current `accessVersion`. */
   freshAccess(): Maybe<number> {
     return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
   }
 
-  /** The access rules in force, or those of a version; undefined where there are none. */
+  /** Returns the access rules in force, or of a version; undefined if there are none. */
   async accessRules(version = this.accessVersion): Promise<StoredAccess | undefined> {
     return this.#translated(readAccess(this.store, version));
   }
 
-  /** All versions of the access rules, the latest first. */
+  /** Returns all versions of the access rules, the latest first. */
   async accessHistory(): Promise<StoredAccess[]> {
     return this.#translated(accessHistory(this.store, this.accessVersion));
   }
 
-  /** Puts access rules in force in place of version `instead`; resolves with their version. */
+  /** Replaces version `instead` of the access rules. Resolves with the new version. */
   async setAccess(text: string, by: string, instead: number): Promise<number> {
     return this.#translated(this.#setAccess(text, by, instead));
   }
@@ -515,12 +524,14 @@ export class Partition implements Directory {
     }
   }
 
-  /** The administrator's stored password as of now. */
+  /** Returns the administrator's current stored password. */
   adminPassword(): Maybe<Buffer> {
     return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  /** With `instead` only in place of that one; false where it is another. */
+  /**
+   * Sets the administrator's stored password. With `instead`, returns false if the current one differs from `instead`.
+   */
   async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
     return this.#translated(this.context.shared.setAdminPassword(stored, instead));
   }
@@ -530,32 +541,31 @@ export class Partition implements Directory {
   }
 
   /**
-   * Brings references up to date where a process has ended before it did. Resolves with the number of changes of names
-   * that were pending.
+   * Updates references after changes of names that this or another process has not finished. Resolves with the number
+   * of changes that were pending in the shared row.
    */
   async settleReferences(): Promise<number> {
     return this.#translated(this.#settleReferences());
   }
 
   /**
-   * Tells every reference to an entry that is not there, and removes it where that is asked; resolves with their
-   * number.
+   * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with their number.
    */
   async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
     return this.#translated(dangling(this.context, onDangling, remove));
   }
 
-  /** A packed master row with references as the entries are called now; see `model/present-row.ts`. */
+  /** Returns a packed master row in which references have the current names; see `model/present-row.ts`. */
   presentRow(row: Buffer): Buffer {
     return presentRow(this.context, row);
   }
 
-  /** Attributes whose values follow the names of the entries that they name. */
+  /** Returns the attributes whose values follow the names of entries. */
   references(): string[] {
     return [...this.context.shared.references].map(({ name }) => name);
   }
 
-  /** Has these attributes, and those below them, follow names, and no others. */
+  /** Sets the attributes whose values, and those of subtypes, follow the names of entries. */
   async setReferences(attributes: readonly string[]): Promise<void> {
     return this.#translated(setReferences(this.context, attributes));
   }
@@ -599,7 +609,7 @@ export class Partition implements Directory {
   }
 }
 
-/** Whether the directory has the table of account states, which older versions did not make: it is made now. */
+/** True if the directory has the table of account states. Creates the table if an older version did not. */
 async function hasStates(store: Store, readOnly: boolean): Promise<boolean> {
   if ((await store.tables()).some(({ name }) => name === STATE_TABLE.name)) return true;
   if (!readOnly) await store.createTable(STATE_TABLE);

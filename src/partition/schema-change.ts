@@ -10,7 +10,7 @@ import type { WriteContext } from './write/context.js';
 type Context = Parameters<typeof search>[0] & WriteContext;
 
 export interface SchemaChange {
-  /** Attribute types and object classes that `next` has besides, lacks, and defines otherwise. */
+  /** Numbers of attribute types and object classes that `next` adds, lacks, and defines differently. */
   readonly added: number;
   readonly removed: number;
   readonly changed: number;
@@ -26,7 +26,7 @@ function byOid(schema: Schema): Map<string, Defined> {
   return new Map([...schema.attributes(), ...schema.objectClasses()].map((one) => [one.oid, one]));
 }
 
-/** Gives the directory another schema, unless something in it would no longer be understood. */
+/** Replaces the schema of the directory. Throws if stored data depends on a definition that `next` lacks. */
 export async function changeSchema(context: Context, next: Schema): Promise<SchemaChange> {
   await context.shared.refresh();
   const before = byOid(context.schema);
@@ -47,7 +47,7 @@ export async function changeSchema(context: Context, next: Schema): Promise<Sche
   return { added: after.size - (before.size - removed), removed, changed };
 }
 
-/** The suffixes and the administrator keep their names. */
+/** Throws if `next` cannot parse the suffixes or the administrator's DN. */
 function refuseNames({ shared: { settings } }: Context, next: Schema): void {
   for (const dn of [...settings.suffixes, settings.adminDn]) {
     try {
@@ -105,7 +105,7 @@ function refuseUse(what: string, dn: string): never {
   );
 }
 
-/** An entry that matches, deleted ones aside. */
+/** Returns the DN of an entry that matches, deleted entries aside. */
 async function firstWith(context: Context, filter: Filter): Promise<string | undefined> {
   let found: string | undefined;
   for (const base of context.shared.suffixes) {

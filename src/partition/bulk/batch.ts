@@ -22,12 +22,12 @@ import { addSaid, type Said } from '../write/rules/numbers.js';
 import { cellOf, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
-/** Entries written together: it holds the write lock for some tens of milliseconds. */
+/** Maximum number of entries per batch. Writing that many holds the write lock for some tens of milliseconds. */
 const ENTRIES = 2000;
-/** Or so many bytes of rows. */
+/** Maximum total size of the rows of a batch, in bytes. */
 const BYTES = 8 * 1024 * 1024;
 
-/** An entry of a batch that is to be added alone. */
+/** An entry of a failed batch, to be added on its own. */
 export interface BatchEntry {
   readonly source: LoadSource;
   readonly node: Node;
@@ -38,11 +38,11 @@ export interface BatchEntry {
 interface Taken {
   readonly source: LoadSource;
   readonly node: Node;
-  /** Kept only where the row does not hold all of it. */
+  /** Kept only if the row does not contain all values. */
   readonly draft: Draft | undefined;
 }
 
-/** What the rows of a batch depend on. */
+/** Parts of the shared row that the plan of a batch guards. */
 export interface BatchGuards {
   readonly values: ValueRules;
   /** `SharedState.namesGuard`. */
@@ -50,20 +50,20 @@ export interface BatchGuards {
 }
 
 /**
- * Entries that are written together. Each becomes packed rows as soon as it is taken: what is kept until the batch is
- * full is a few objects an entry.
+ * Entries that are written together. `add` packs each entry into rows at once, so that only a few objects per entry
+ * stay in memory until the batch is full.
  */
 export class BulkBatch {
-  /** Of the batch, by normalized DN. */
+  /** Nodes of the entries, by normalized DN. */
   readonly nodes = new Map<string, Node>();
-  /** The entryUUIDs that its entries bring, as `latin1` text. */
+  /** entryUUIDs that the source sets, as latin-1 text. */
   readonly given = new Set<string>();
-  /** Settled when it is stored or refused. */
+  /** Resolves when the batch is stored or refused. */
   written: Promise<void> = Promise.resolve();
-  /** It has entries below one that was refused: their rows name a parent that will not be. */
+  /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
   orphaned = false;
   readonly #taken: Taken[] = [];
-  /** The lists that the rows are made for. */
+  /** The lists that the rows were made for. */
   readonly #indexes: IndexSet;
   readonly #values: ValueRules;
   readonly #namesGuard: RowStep;
@@ -72,9 +72,9 @@ export class BulkBatch {
   readonly #counts = new Map<Node, number>();
   #master: PackedRows | undefined;
   #special = false;
-  /** What rules have added. */
+  /** Steps that rules have added. */
   readonly #steps: PlanStep[] = [];
-  /** Rows of table unique among it. */
+  /** Steps that rules have added for new rows of table unique. The batch writes these rows itself. */
   readonly #owners: RowStep[] = [];
   readonly #said = new Map<NumberRange, Said>();
 
@@ -86,7 +86,7 @@ export class BulkBatch {
     this.#changes = new ChangeRows(actor, layouts);
   }
 
-  /** Numbers that its entries have, of ranges that are given out. */
+  /** Counts of assigned-range numbers that the entries of the batch contain. */
   get said(): readonly Said[] {
     return [...this.#said.values()];
   }
@@ -104,7 +104,7 @@ export class BulkBatch {
     return this.size >= ENTRIES || this.#rows.bytes >= BYTES;
   }
 
-  /** Takes an entry to which the rules have been applied, with the steps that they add; `name` is its normalized DN. */
+  /** Adds an entry after the rules have been applied, with the steps that they added. `name` is the normalized DN. */
   add(entry: LoadEntry, name: string, { after, place }: Change, steps: readonly PlanStep[]): void {
     const draft = after!;
     const node = place.to!;
@@ -122,12 +122,12 @@ export class BulkBatch {
     this.#special ||= isSpecial(draft);
   }
 
-  /** Entries of a batch before were refused. */
+  /** Called when entries of an earlier batch were refused. */
   lose(refused: ReadonlySet<Node>): void {
     for (const parent of this.#counts.keys()) this.orphaned ||= refused.has(parent);
   }
 
-  /** The batch as the store takes it; `more`: steps that go with it. */
+  /** Returns the batch in the form that the store ingests. `more`: further steps of the plan. */
   rows(more: readonly PlanStep[]): [LoadTable[], Plan] {
     const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#special);
     const steps = mergeSteps([shared, this.#namesGuard, ...sumSteps(this.#counts), ...this.#steps, ...more]);
@@ -141,7 +141,7 @@ export class BulkBatch {
     return [[...tables, ...this.#rows.indexTables()], { steps, decisive: 0 }];
   }
 
-  /** In the order of their keys. Throws `guard` where two entries have one value. */
+  /** Returns the rows of table unique in key order. Throws `guard` if two entries have the same value. */
   #ownerRows(): LoadRow[] {
     const rows = this.#owners.map(({ key, put }) => ({ key, row: packRow(put!) }));
     rows.sort((a, b) => Buffer.compare(a.key, b.key));
@@ -152,12 +152,12 @@ export class BulkBatch {
     return rows;
   }
 
-  /** Where the entries are from, in the order taken. */
+  /** Yields the sources of the entries in the order added. */
   *sources(): Generator<LoadSource> {
     for (const { source } of this.#taken) yield source;
   }
 
-  /** The entries in the order taken, to be added one by one. */
+  /** Yields the entries in the order added, to be written one by one. */
   *entries(context: PartitionContext): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
     this.#master ??= this.#rows.master;
@@ -177,13 +177,13 @@ export class BulkBatch {
 
 const FIRST_VERSION = counterBytes(1n);
 
-/** Change records of the entries of a batch, as `changeCells` makes them. */
+/** Packs the change records of a batch, with the same cells as `changeCells`. */
 class ChangeRows {
   readonly #layouts: Layouts;
   readonly #packer: RowPacker;
-  /** The cell that all of them begin with. */
+  /** The first cell, the same in every record. */
   readonly #by: Fixed;
-  /** Bytes at most of one, its DN and CSN left out. */
+  /** Maximum length in bytes of a record without its DN and CSN. */
   readonly #room: number;
 
   constructor(actor: Actor, layouts: Layouts) {
@@ -224,5 +224,5 @@ const DN = fixed(cellOf(0, CHANGE.dn));
 const ID = fixed(cellOf(0, CHANGE.id));
 const TIME = cellOf(0, CHANGE.time);
 const OP_ADD_TIME = fixed(packCell(CHANGE.op, Buffer.from('add')), TIME);
-/** More than the heads and the short values of a change record have. */
+/** Upper bound for the cell headers and short values of a change record, in bytes. */
 const CELLS = 256;

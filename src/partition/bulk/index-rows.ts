@@ -6,15 +6,12 @@ import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js'
 
 const NO_FORMS: readonly Form[] = [];
 
-/**
- * The rows that the entries of a batch have in one index. Entries that follow each other with the same forms share
- * them.
- */
+/** Collects the rows of a batch in one index. Consecutive entries with the same forms share rows. */
 export class IndexRows {
   readonly #index: Index;
   readonly #packer = new RowPacker();
   readonly #present = new IdList();
-  /** Of the entry before, and the entries after it that have the same: see `FormMaker`. */
+  /** Forms of the last entry. `#repeated` holds the ids of following entries with the same forms: see `FormMaker`. */
   #forms: readonly Form[] = NO_FORMS;
   readonly #repeated = new IdList();
 
@@ -22,7 +19,7 @@ export class IndexRows {
     this.#index = index;
   }
 
-  /** An entry that has the attribute. */
+  /** Adds an entry that has the attribute. */
   add(forms: readonly Form[], id: Buffer): void {
     if (this.#index.presence) this.#present.add(id);
     if (forms === this.#forms) {
@@ -49,7 +46,7 @@ export class IndexRows {
     if (this.#index.substring) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, ids));
   }
 
-  /** All of them. Nothing more may be added. */
+  /** Returns all rows. No more entries may be added after that. */
   rows(): PackedRows {
     const packer = this.#packer;
     this.#postRepeated();
@@ -65,7 +62,7 @@ export class IndexRows {
   }
 }
 
-/** The index row of `norm[from, to)`: kind, form, `\0`. */
+/** Packs the index row of `norm[from, to)`: kind, form, `\0`. */
 function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
   packer.begin(to - from + 2 + ids.length);
   const { bytes } = packer;
@@ -82,7 +79,7 @@ function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: n
 
 const FIRST_IDS = 64;
 
-/** Ids one after another. */
+/** A growing list of concatenated ids. */
 class IdList {
   count = 0;
   #bytes = Buffer.allocUnsafeSlow(FIRST_IDS * UUID_BYTES);
@@ -95,7 +92,7 @@ class IdList {
     this.count++;
   }
 
-  /** Good until the next change. */
+  /** Returns a view that is valid until the next change. */
   taken(): Buffer {
     return this.#bytes.subarray(0, this.count * UUID_BYTES);
   }

@@ -10,39 +10,39 @@ import { cutMark, MASTER, oidBytes, TREE } from '../model/tables.js';
 
 /** Cells of one attribute of the master row. */
 export interface MasterPart {
-  /** Place of the attribute in the draft. */
+  /** Position of the attribute in the draft. */
   readonly place: number;
-  /** A cell of its first value, the value and its length left out. */
+  /** Cell of the first value without the value and its length. */
   readonly head: Fixed;
 }
 
-/** What the attributes of one type imply. */
+/** Rows and cells that the attributes of one type imply. */
 export interface TypePart {
   readonly type: AttributeType;
-  /** Places of the attributes in the draft; most types have one. */
+  /** Positions of the attributes in the draft. Most types have one. */
   readonly places: readonly number[];
-  /** Undefined where its values have no forms. */
+  /** Undefined if the values of the type have no normal forms. */
   readonly maker: FormMaker | undefined;
   readonly index: Index | undefined;
-  /** For the caller: the attributes at `places`. */
+  /** Scratch array for the attributes at `places`. */
   readonly attributes: DraftAttribute[];
 }
 
-/** Cells of the tree row that follow each other. */
+/** A run of cells in the tree row. */
 export interface TreePart {
-  /** Whole cells; behind them the head of the type's first form. */
+  /** Complete cells, followed by the head of the first form of the type. */
   readonly before: Fixed;
-  /** Number of a type among `types`, -1: there are no forms. */
+  /** Index in `types`; -1: no forms follow. */
   readonly type: number;
-  /** A cell `OID=`, the form and the length of the qualifier left out; position bytes follow the form. */
+  /** The cell `OID=` without the form and the length of the qualifier. The position bytes follow the form. */
   readonly head: Fixed;
-  /** `before` is the mark of forms that were cut: it stands there only if one was. */
+  /** True if `before` is the mark for cut forms, which is written only if a form was cut. */
   readonly mark: boolean;
 }
 
 /**
- * Where the attributes of a draft go in its rows. It depends on their descriptions alone, and entries that follow each
- * other mostly have the same.
+ * Positions of the attributes of a draft in its rows. The layout depends only on the attribute descriptions, and
+ * consecutive entries mostly have the same ones.
  */
 export interface Layout {
   readonly descriptions: readonly AttributeDescription[];
@@ -50,19 +50,19 @@ export interface Layout {
   readonly master: readonly MasterPart[];
   readonly types: readonly TypePart[];
   readonly tree: readonly TreePart[];
-  /** The same where no form is cut. */
+  /** Like `tree`, for entries without cut forms. */
   readonly uncutTree: readonly TreePart[];
-  /** Bytes at most of a tree row without its key and forms, and of any head. */
+  /** Maximum length of a tree row without its key and forms, and of any head, in bytes. */
   readonly treeBytes: number;
   readonly headBytes: number;
 }
 
 const MAX_LAYOUTS = 1000;
 
-/** The layouts of a load, for one list of indexes. */
+/** Cache of the layouts of a load, for one list of indexes. */
 export class Layouts {
   readonly indexes: IndexSet;
-  /** Bytes that the rows of a batch take in the tables, as the one before told: room for the next. */
+  /** Total size of the rows of the last batch by table, in bytes. The initial capacity for the next batch. */
   readonly room = { tree: 0, master: 0, changes: 0 };
   readonly #known = new BoundedMap<string, Layout>(MAX_LAYOUTS);
   #last: Layout | undefined;
@@ -71,7 +71,7 @@ export class Layouts {
     this.indexes = indexes;
   }
 
-  /** Of a draft with these attributes, in its order. */
+  /** Returns the layout for a draft with these attributes in this order. */
   of(attributes: readonly DraftAttribute[]): Layout {
     if (this.#last && fits(this.#last, attributes)) return this.#last;
     const key = attributes.map(({ text }) => text).join(' ');
@@ -113,8 +113,8 @@ function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): L
 }
 
 /**
- * In the order of the qualifiers: a description that begins another sorts before it, as the index that follows starts
- * with a zero byte.
+ * In the order of qualifiers. A description sorts before every description that it is a prefix of, because the value
+ * index that follows starts with a zero byte.
  */
 function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
   const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
@@ -145,10 +145,10 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
   });
 }
 
-/** Bytes of a form's cell value: the smallest value index that has it. */
+/** Length of the cell value of a form, which is the smallest value index that has the form. */
 export const FORM_POSITION = 4;
 
-/** Cells of normAttributes as they are sorted: whole ones, or those of a type's forms. */
+/** A cell of normAttributes for sorting: a complete cell, or a placeholder for the cells of a type's forms. */
 interface TreeCell {
   readonly qualifier: string;
   readonly type: number;
@@ -171,7 +171,7 @@ function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[]
 
 const NOTHING = fixed();
 
-/** Whole cells are put together with what follows them. */
+/** Joins complete cells with the part that follows. */
 function treeParts(cells: readonly TreeCell[]): TreePart[] {
   const parts: TreePart[] = [];
   let before: Buffer[] = [];
@@ -194,7 +194,7 @@ function treeParts(cells: readonly TreeCell[]): TreePart[] {
   return parts;
 }
 
-/** Header and qualifier of a cell. */
+/** Returns the header and qualifier of a cell. */
 export function cellOf(family: number, qualifier: Buffer, valueLength = 0): Buffer {
   const cell = Buffer.alloc(CELL_HEADER + qualifier.length);
   cell[0] = family;

@@ -22,12 +22,15 @@ import { Layouts } from './layout.js';
 
 export interface LoadOptions {
   onReject(reject: LoadReject): void;
-  /** An attribute of the entry that is not stored, because it is worked out when it is asked for. */
+  /** Called for an attribute that is not stored because the server computes it. */
   onLeftOut?(entry: LoadSource, attribute: string): void;
-  /** The entry is stored. */
+  /** Called when the entry is stored. */
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /** Goes on behind an entry rejected with this result; else the load ends there, with what came before it stored. */
+  /**
+   * True for a result after which the load continues. Otherwise the load ends at the rejected entry, and the entries
+   * before it are stored.
+   */
   readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
@@ -36,17 +39,17 @@ interface Prepared {
   readonly dn: Dn;
   /** Normalized DN. */
   readonly name: string;
-  /** The entryUUID that it brings, as `latin1` text. */
+  /** entryUUID set by the source, as latin-1 text. */
   readonly given: string | undefined;
 }
 
-/** Batches that are being written while the next one is prepared. */
+/** Number of batches written while the next one is prepared. */
 const IN_FLIGHT = 2;
 
 /**
- * Loads entries in bulk. Everything that an add checks is checked, and the rows are those that adds would leave; only
- * they are written a batch at a time, sorted, one transaction for some thousands of entries. A batch is wholly there or
- * not at all. Parents come before their children.
+ * Loads entries in bulk. The loader makes all checks of an add and writes the same rows. The difference is that rows
+ * are written in sorted batches, one transaction for some thousands of entries. A batch is stored completely or not at
+ * all. Parents must come before their children.
  */
 export async function load(
   context: WriteContext,
@@ -71,13 +74,13 @@ class BulkLoader {
   readonly #options: LoadOptions;
   #layouts: Layouts;
   #batch: BulkBatch;
-  /** Being written, the oldest first. */
+  /** Batches being written, the oldest first. */
   readonly #writing: BulkBatch[] = [];
-  /** Settled when all of them are. */
+  /** Resolves when all batches are written. */
   #written: Promise<void> = Promise.resolve();
-  /** Parent of the entry before, and its normalized DN. */
+  /** Parent of the last entry, and its normalized DN. */
   #parent: { readonly norm: Buffer; readonly node: Node } | undefined;
-  /** An entry of an earlier batch was refused when it was written: what came after it is not loaded. */
+  /** True once an entry of an earlier batch was refused during the write. The entries after it are not loaded. */
   #cut = false;
   loaded = 0;
   rejected = 0;
@@ -96,7 +99,7 @@ class BulkLoader {
     return new BulkBatch(this.#actor, this.#layouts, { values: shared.values, namesGuard: shared.namesGuard() });
   }
 
-  /** The entries from `from` on; nothing of them is kept when it is done. */
+  /** Takes the entries from index `from` on. References to `entries` end when the call is done. */
   takeAll(entries: readonly LoadEntry[], from: number): Maybe<void> {
     for (let i = from; i < entries.length && !this.ended; i++) {
       const taken = this.#take(entries[i]!);
@@ -104,7 +107,9 @@ class BulkLoader {
     }
   }
 
-  /** Checks one entry and puts it into the batch; a promise when the batch is then written. */
+  /**
+   * Checks one entry and adds it to the batch. Returns a promise if the batch is written, or the parent must be read.
+   */
   #take(entry: LoadEntry): Promise<void> | undefined {
     try {
       const dn = this.#context.schema.parseNewDn(entry.dn);
@@ -140,7 +145,7 @@ class BulkLoader {
     return found;
   }
 
-  /** Of an entry of this load that may not be stored yet. */
+  /** Returns the node of an entry of this load that may not be stored yet. */
   #nodeOf(name: string): Node | undefined {
     const node = this.#batch.nodes.get(name);
     if (node) return node;
@@ -151,7 +156,7 @@ class BulkLoader {
     return undefined;
   }
 
-  /** A promise where the entry is not for the batch. */
+  /** Returns a promise if the entry cannot go into a batch and is added alone. */
   #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
     if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
       throw this.#orphan(dn);
@@ -163,11 +168,11 @@ class BulkLoader {
     const isGiven = draft.text('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
     const given = isGiven ? id.toString('latin1') : undefined;
-    // Of the batches before, the store knows.
+    // For earlier batches the store checks this.
     if (given !== undefined && this.#batch.given.has(given))
       throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
     const { values, names } = this.#context.shared;
-    // While names change, an add waits where it has to.
+    // Adds wait for pending changes of names where necessary, so the entry is added alone.
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
@@ -193,7 +198,7 @@ class BulkLoader {
     return new LdapError('noSuchObject', why);
   }
 
-  /** What another server, or this one, works out when it is asked for is in many a dump. */
+  /** Removes computed attributes, which dumps of servers often contain. */
   #leaveOutComputed(entry: LoadEntry, draft: Draft): void {
     for (let i = draft.attributes.length - 1; i >= 0; i--) {
       const { description } = draft.attributes[i]!;
@@ -203,7 +208,7 @@ class BulkLoader {
     }
   }
 
-  /** An entry with values that are written ahead of it, behind everything before it. */
+  /** Adds one entry outside of a batch, after all entries before it. */
   async #addAlone(source: LoadSource, dn: Dn, draft: Draft): Promise<void> {
     await this.end();
     if (this.#cut) return;
@@ -220,7 +225,7 @@ class BulkLoader {
     return addDraft(this.#context, draft, dn, this.#asked(dn), { manageDsaIT: true });
   }
 
-  /** Who loads may write every attribute that is stored: which they are is not asked. */
+  /** A load may write every stored attribute, so the request lists no attributes for the access check. */
   #asked(dn: Dn): Asked {
     return { op: 'add', actor: this.#actor, changes: [], rdn: dn.rdns[0]! };
   }
@@ -230,7 +235,7 @@ class BulkLoader {
     this.#options.onLoaded?.(source);
   }
 
-  /** Whether the load ends at it. */
+  /** Reports the entry as rejected. Returns true if the load ends. Rethrows store errors. */
   #reject(entry: LoadSource, error: unknown): boolean {
     const shown = toLdapError(error);
     if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
@@ -243,7 +248,7 @@ class BulkLoader {
     return ends;
   }
 
-  /** Has the batch written; resolves when the next may be prepared. */
+  /** Starts writing the batch. Resolves when the next batch may be prepared. */
   async flush(): Promise<void> {
     while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
     const batch = this.#batch;
@@ -262,8 +267,8 @@ class BulkLoader {
   }
 
   /**
-   * At once, or entry by entry when something in it is there already or has changed meanwhile. It begins when the batch
-   * before is done: what is refused there may be above entries of this one.
+   * Writes the batch in one plan, or entry by entry if the plan fails. Waits for the batch before, because entries
+   * refused there may be parents of entries in this batch.
    */
   async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
     await before;
@@ -273,7 +278,7 @@ class BulkLoader {
     await this.#context.shared.refresh();
   }
 
-  /** False where a guard failed: nothing is stored. */
+  /** Returns false if a guard failed and nothing was stored. */
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
     const steps = await saidSteps(store, batch.said);
@@ -297,7 +302,7 @@ class BulkLoader {
         refused.add(node);
       }
     }
-    // Entries that were taken meanwhile have these as their parents; those that come now find what is stored.
+    // Batches prepared since then may have the refused entries as parents. Entries from now on find the stored state.
     for (const later of [...this.#writing, this.#batch]) later.lose(refused);
     batch.nodes.clear();
     this.#parent = undefined;

@@ -19,28 +19,28 @@ const NORM_RDN = fixed(cellOf(MASTER.treeInfo, Q.normRdn));
 const PARENT_ID = fixed(cellOf(MASTER.treeInfo, Q.parentId));
 const UP_RDN = fixed(cellOf(MASTER.treeInfo, Q.upRdn));
 const VERSION = fixed(cellOf(MASTER.treeInfo, Q.version));
-/** Bytes at most of the cells and heads above. */
+/** Upper bound for the cells and heads above, in bytes. */
 const TREE_INFO = 256;
-/** Where the length of a cell's value stands. */
+/** Offset of the value length within a cell. */
 const VALUE_LENGTH = 3;
 
 const NO_FORMS: readonly Form[] = [];
 
-/** Packs the rows that the entries of a batch have in the tables of the directory, without an object a cell. */
+/** Packs the rows of a batch for all tables, without an object per cell. */
 export class BulkRows {
   readonly #layouts: Layouts;
   readonly #tree: RowPacker;
   readonly #master: RowPacker;
   readonly #indexes = new Map<Index, IndexRows>();
-  /** Layout of the entry before, and its indexes by number of the type. */
+  /** Layout of the last entry. `#indexesOf` holds its index rows by type. */
   #layout: Layout | undefined;
   #indexesOf: readonly (IndexRows | undefined)[] = [];
-  /** Forms of the entry in hand, by number of the type in its layout. */
+  /** Forms of the current entry, by type of the layout. */
   readonly #forms: (readonly Form[])[] = [];
-  /** How many they are, and their bytes. */
+  /** Number of the forms, and their total length in bytes. */
   #count = 0;
   #bytes = 0;
-  /** One of them was cut. */
+  /** True if a form was cut. */
   #cut = false;
 
   constructor(layouts: Layouts) {
@@ -49,12 +49,12 @@ export class BulkRows {
     this.#master = new RowPacker(layouts.room.master);
   }
 
-  /** Bytes of rows so far. */
+  /** Size of the packed rows in bytes. */
   get bytes(): number {
     return this.#tree.at + this.#master.at;
   }
 
-  /** Whether a value is so large that it does not stand in the row, or there are so many that the row says so. */
+  /** Adds an entry. Returns true if the row does not contain all values: an attribute is wide, or a value is large. */
   add(draft: Draft, node: Node, info: TreeInfo): boolean {
     const { attributes } = draft;
     const layout = this.#layouts.of(attributes);
@@ -67,7 +67,7 @@ export class BulkRows {
     return bytes < 0;
   }
 
-  /** Normal forms, and what of them goes into indexes. */
+  /** Computes the normal forms and adds them to the indexes. */
   #imply(attributes: readonly DraftAttribute[], { types }: Layout, id: Buffer): void {
     this.#cut = false;
     this.#count = 0;
@@ -121,7 +121,7 @@ export class BulkRows {
     packer.end();
   }
 
-  /** Whole cells, then cells `OID=form`, their values the positions. */
+  /** Writes complete cells, then the cells `OID=form`, whose values are the positions. */
   #addForms({ before, type, head, mark }: TreePart, bytes: Buffer, view: DataView, start: number): number {
     if (type < 0) return putFixed(view, start, before);
     const forms = this.#forms[type]!;
@@ -139,7 +139,7 @@ export class BulkRows {
     return at;
   }
 
-  /** `room`: as `masterBytes` says. */
+  /** `room` is the result of `masterBytes`. */
   #addMaster(
     attributes: readonly DraftAttribute[],
     { master }: Layout,
@@ -192,19 +192,19 @@ export class BulkRows {
     return this.#master.rows();
   }
 
-  /** Rows of every index table. */
+  /** Yields the rows of every index table. */
   *indexTables(): Generator<{ table: string; rows: PackedRows }> {
     for (const [{ table }, rows] of this.#indexes) yield { table, rows: rows.rows() };
   }
 }
 
-/** The value of the cell whose head of `head` bytes ends at `at`. */
+/** Writes the value of a cell whose head has `head` bytes and ends at `at`. */
 export function putValue(bytes: Buffer, view: DataView, at: number, head: number, value: Buffer): number {
   view.setInt32(at - head + VALUE_LENGTH, value.length);
   return putBytes(bytes, at, value);
 }
 
-/** Bytes at most of the values and their heads; -1 where a value does not stand in the row, or an attribute is wide. */
+/** Returns an upper bound for the values and their heads in bytes; -1 if a value is large or an attribute is wide. */
 function masterBytes(attributes: readonly DraftAttribute[], { headBytes }: Layout): number {
   let bytes = FIXED_EXCESS;
   for (let i = 0; i < attributes.length; i++) {

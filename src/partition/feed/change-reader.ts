@@ -9,28 +9,25 @@ export interface NumberedChange extends ChangeRecord {
 }
 
 /**
- * Reads change records in the order of their numbers, each once and none left out, whichever process wrote them. Where
- * records may appear out of order it goes no further than `Store.settled`: what stands above that waits for what may
- * still come below.
+ * Reads change records of all processes in the order of their numbers, each exactly once. If records may appear out of
+ * order, the reader stops at `Store.settled`, because records with lower numbers may still appear below the later ones.
  */
 export class ChangeReader {
   readonly #store: Store;
   #position: bigint;
 
-  /** `after`: number of the last record that is known; 0: none. */
+  /** `after`: number of the last record already read; 0: none. */
   constructor(store: Store, after = 0n) {
     this.#store = store;
     this.#position = after;
   }
 
-  /** Everything up to this number was given: another reader goes on from here. */
+  /** Number up to which all records have been returned. A new reader can continue from here. */
   get position(): bigint {
     return this.#position;
   }
 
-  /**
-   * The records that are settled by now, batch by batch. Ends when they were given; a later call gives what came since.
-   */
+  /** Yields the settled records in batches and ends. A later call yields the records since then. */
   async *read(): AsyncGenerator<readonly NumberedChange[], void, undefined> {
     const asked = this.#store.settled(CHANGES_TABLE.name);
     const settled = isPromise(asked) ? await asked : asked;
@@ -48,8 +45,8 @@ export class ChangeReader {
 }
 
 /**
- * Number of the oldest record that is kept; undefined when there is none. Who has read up to a smaller number than the
- * one before it may have missed records that were trimmed.
+ * Returns the number of the oldest record; undefined if there is none. A reader whose position is more than one below
+ * that number may have missed trimmed records.
  */
 export async function oldestChange(store: Store): Promise<bigint | undefined> {
   const [oldest] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { limit: 1, keysOnly: true }));

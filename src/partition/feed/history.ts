@@ -7,7 +7,7 @@ import { CHANGES_TABLE } from '../model/tables.js';
 const CSN = Buffer.from('csn');
 const TIME = Buffer.from('time');
 
-/** entryCSN of the last change record, above which new ones start; undefined when there is none. */
+/** Returns the entryCSN of the last change record, which new CSNs must exceed; undefined if there is none. */
 export async function latestCsn(store: Store): Promise<string | undefined> {
   const scan = store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
   for await (const { rows } of batchesOf(scan)) if (rows[0]) return cellValue(rows[0], 0, CSN)?.toString();
@@ -15,8 +15,8 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
 }
 
 /**
- * Removes the change records from before `before` (ms since 1970), but for the last one, which tells the latest
- * entryCSN. Resolves with their number.
+ * Removes the change records from before `before` (ms since 1970) except the last record, which holds the latest
+ * entryCSN. Resolves with the number of removed records.
  */
 export async function trimChanges(store: Store, before: number, piecework?: Piecework): Promise<number> {
   const [last] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
@@ -28,7 +28,7 @@ export async function trimChanges(store: Store, before: number, piecework?: Piec
     const steps: PlanStep[] = old.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: fenced(steps, piecework), decisive: 0 });
     trimmed += old.length;
-    // Records stand in the order of their making: the first young one ends it.
+    // Records are ordered by time, so the first younger one ends the trim.
     if (old.length < keys.length) break;
   }
   return trimmed;

@@ -13,12 +13,15 @@ import { maySee } from './group-sight.js';
 import { KnownSteps } from './known-steps.js';
 import { dnOfName } from './names.js';
 
-/** With more groups it is asked for all that an entry is in. */
+/**
+ * Up to this number of groups, memberships are tested one by one. With more, the caller computes all groups of the
+ * entry.
+ */
 const FEW = 4;
 
 /**
- * Names of those of the groups that have the entry among their own values, as far as the viewer may search by these:
- * one row of an index is read for each.
+ * Returns the groups among `groups` that name the entry directly, as far as the viewer may search by their members.
+ * Reads one index row for each group.
  */
 export function directGroups(
   context: SearchContext,
@@ -47,7 +50,7 @@ function dnOf(group: string): Dn {
   return dn;
 }
 
-/** By a node that may be of an entry that is gone, which is in no index. */
+/** True if the group names the entry. An outdated node does no harm, because a deleted group is in no index. */
 function hasOne(context: SearchContext, group: string, prefixes: readonly Buffer[], viewer: Viewer): Maybe<boolean> {
   const { store, nodes, shared } = context;
   return chain(nodes.byDn(dnOf(group), 0, shared.suffixes), (node) => {

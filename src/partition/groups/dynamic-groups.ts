@@ -25,41 +25,41 @@ import type { Naming } from './namers.js';
 import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-/** Ids that are read in one go. */
+/** Number of ids per read. */
 const BATCH = 256;
-/** Characters of URLs. Where there are more, each who asks reads them anew. */
+/** Total length of the memberURLs kept in memory, in characters. With more, each request reads them from the store. */
 const MOST_KEPT = 4 * 1024 * 1024;
 
-/** Filters are compiled for whoever asks: what may be searched for is seen from each candidate. */
+/** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
 const SOMEBODY: Viewer = { sightOf: () => undefined };
 
-/** Whom a memberURL finds. */
+/** A parsed memberURL. */
 export interface MemberUrl {
-  /** The attribute that it stands in. */
+  /** The attribute that contains the URL. */
   readonly type: AttributeType;
   readonly base: Dn;
   readonly scope: Scope;
-  /** The filter, and the same compiled. */
+  /** The filter as parsed, and compiled. */
   readonly asked: Filter;
   readonly filter: CompiledFilter;
   readonly needs: Needs;
-  /** Characters of the URL. */
+  /** Length of the URL in characters. */
   readonly size: number;
 }
 
 interface DynamicGroup {
   readonly id: Buffer;
   readonly urls: readonly MemberUrl[];
-  /** Characters of its URLs. */
+  /** Total length of its URLs in characters. */
   readonly size: number;
 }
 
-/** The groups of a version, by the directory that they are of. */
+/** Cache of all dynamic groups, by directory, valid for one version of the groups. */
 const kept = new WeakMap<SearchContext, { readonly version: bigint; readonly groups: readonly DynamicGroup[] }>();
 
 /**
- * The dynamic groups whose URLs find the entry, in the directory as it is since `version`: as far as the viewer could
- * find it by them.
+ * Returns the dynamic groups whose URLs match the entry at this version of the groups, as far as the viewer could find
+ * the entry by their filters.
  */
 export function dynamicGroupsOf(
   context: SearchContext,
@@ -107,14 +107,14 @@ async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup>
   }
 }
 
-/** Whether there is any dynamic group. */
+/** True if there is a dynamic group. */
 export function someDynamicGroup({ schema, store }: SearchContext): Maybe<boolean> {
   const { dynamic } = groupTypes(schema);
   if (!dynamic) return false;
   return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
 }
 
-/** Ids of all dynamic groups. */
+/** Yields the ids of all dynamic groups. */
 export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncGenerator<Buffer> {
   const { dynamic } = groupTypes(schema);
   if (!dynamic) return;
@@ -141,7 +141,9 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
   return { id, urls, size: urls.reduce((size, url) => size + url.size, 0) };
 }
 
-/** The URLs of a row, but for those beyond the limits; each is read when it is asked for, as that is work. */
+/**
+ * Yields the URLs in a row within the limits of `MEMBER_URLS`. Parses each URL on demand, because parsing is costly.
+ */
 export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
   let size = 0;
   let count = 0;
@@ -156,8 +158,8 @@ export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUr
 }
 
 /**
- * Undefined for one that names no member here: it cannot be read, has a filter of too many items, is of another host,
- * or asks for an extension.
+ * Compiles a URL. Returns undefined for a URL that selects no member here: a malformed URL, a filter with too many
+ * items, another host, or a critical extension.
  */
 function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
@@ -173,7 +175,9 @@ function compiled(context: SearchContext, type: AttributeType, text: string): Me
   }
 }
 
-/** An entry that URLs may find, as a viewer sees it. Its row is read when the first of them asks for it. */
+/**
+ * An entry that is tested against URLs from the viewpoint of a viewer. Its row is read at the first test that needs it.
+ */
 export class Tested {
   readonly #context: SearchContext;
   readonly #id: Buffer;
@@ -232,6 +236,6 @@ function isInScope(dn: Dn, { base, scope }: Pick<MemberUrl, 'base' | 'scope'>, s
   if (below < 0) return false;
   if (scope === 'sub') return true;
   if (scope === 'base') return below === 0;
-  // Right below the root are the suffixes.
+  // The children of the root are the suffixes.
   return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : below === 1;
 }

@@ -17,7 +17,7 @@ import { entryNamed } from './names.js';
 
 const NOTHING = { takes: () => false };
 
-/** Whether a URL of a dynamic group, whose row it is, finds the entry of this name (`Dn.norm`). */
+/** True if a URL of the dynamic group in `row` matches the entry with this name (`Dn.norm`). */
 export async function findsMember(context: SearchContext, row: Buffer, name: Buffer, viewer: Viewer): Promise<boolean> {
   const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
   if (!member) return false;
@@ -27,8 +27,8 @@ export async function findsMember(context: SearchContext, row: Buffer, name: Buf
 }
 
 /**
- * The row of a dynamic group as if the members that its URLs find, as far as the viewer could find them by these, stood
- * behind those that it names; `most` members at most.
+ * Returns the row of a dynamic group extended by the members that its URLs select, as far as the viewer could find them
+ * by the filters. They follow the stored members, and `most` limits the number of all members.
  */
 export async function withMembers(
   context: SearchContext,
@@ -57,13 +57,13 @@ function isDynamic(context: SearchContext, row: Buffer): boolean {
   );
 }
 
-/** Members that stand in a row. */
+/** Members stored in a row. */
 interface StoredMembers {
-  /** The attribute's name there, or as it is to be. */
+  /** The attribute description in the row, or the default one. */
   readonly text: string;
   /** `Dn.norm` as Latin-1. */
   readonly norms: ReadonlySet<string>;
-  /** Index of the next value, and where its cell goes. */
+  /** Index of the next value, and the offset for its cell. */
   readonly next: number;
   readonly end: number;
 }
@@ -89,7 +89,7 @@ function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): St
   return { text: text ?? member.text, norms, next, end };
 }
 
-/** Entries that URLs find, each once, and one more than there is room for. */
+/** Collects the entries that URLs select, without duplicates, and one more than fits in `room`. */
 class FoundMembers {
   readonly dns: Buffer[] = [];
   readonly #context: SearchContext;
@@ -104,7 +104,7 @@ class FoundMembers {
     this.#room = room;
   }
 
-  /** A base that is not there holds nobody. */
+  /** Adds the entries that a URL selects. A missing base selects none. */
   async add(url: MemberUrl, viewer: Viewer, until: Until): Promise<void> {
     const pause = this.#turns.pass();
     if (isPromise(pause)) await pause;

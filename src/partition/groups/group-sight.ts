@@ -8,7 +8,10 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { ROOT } from '../tree/nodes.js';
 import { shortRow } from './short-row.js';
 
-/** Whether the viewer sees the group and may use its values of the type: of a group that has some with options, all. */
+/**
+ * True if the viewer sees the group and may use its values of the type. A group with values under several attribute
+ * options passes only if all of them may be used.
+ */
 export function maySee(
   context: SearchContext,
   viewer: Viewer,

@@ -16,7 +16,10 @@ import { entryNamed } from './names.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
 
-/** Ids, rising, of the entries of a chain, as far as the viewer may search for what leads from one to the next. */
+/**
+ * Returns the ids, in ascending order, of the entries in a chain, as far as the viewer may search for the values that
+ * link them.
+ */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
   if (links.by === 'chain') return byValues(context, links, viewer, bounds);
   const known = someDynamicGroup(context);
@@ -25,9 +28,9 @@ export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bo
 }
 
 /**
- * Those whose values of an attribute lead to a name: they have it among them, or name one of these, and so on. Of an
- * attribute that names members they are the groups of the entry, whatever makes it a member: those whose memberOf
- * would have it.
+ * Returns the entries whose values of an attribute lead to a name: entries that contain the name, entries that name one
+ * of these entries, and so on. For an attribute that names members the result is the groups of the entry through any
+ * kind of membership, the same as in memberOf.
  */
 async function byValues(
   context: SearchContext,
@@ -47,7 +50,7 @@ async function byValues(
   return idsOf(walk);
 }
 
-/** Dynamic groups that have one of the names as a member. */
+/** Returns the dynamic groups that have one of the names as a member. */
 async function byUrls(context: SearchContext, { ends }: Chain, viewer: Viewer, bounds: WalkBounds): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   const version = await groupsVersion(context);

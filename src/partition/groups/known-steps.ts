@@ -6,14 +6,14 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { idsNaming, indexedNaming, type Namers, type Naming, namersIn } from './namers.js';
 import { type Named, namedOfId } from './names.js';
 
-/** Bytes, about, that are kept. */
+/** Approximate maximum size of the cache in bytes. */
 const MOST_KEPT = 8 * 1024 * 1024;
-/** What an object and its place in a map take, about. */
+/** Approximate overhead of an object and its place in a map, in bytes. */
 const OBJECT = 200;
 
 const NONE: ReadonlyMap<string, readonly Naming[]> = new Map();
 
-/** Steps up from entries to groups, and names of groups, as they were read at one version of the groups. */
+/** Cache of steps from entries up to groups, and of names of groups, valid at one version of the groups. */
 export class KnownSteps {
   readonly #context: SearchContext;
   readonly #version: bigint;
@@ -28,8 +28,8 @@ export class KnownSteps {
   }
 
   /**
-   * Those of the directory as it is since `version`. Where plans may be seen half done none are kept: what was read may
-   * be older than its version.
+   * Returns the cache for a version. If incomplete plans may be visible in the store, the cache starts empty, because
+   * data may be older than the version it was read at.
    */
   static at(context: SearchContext, version: bigint): KnownSteps {
     if (context.store.quiet) return new KnownSteps(context, version);
@@ -40,12 +40,12 @@ export class KnownSteps {
     return steps;
   }
 
-  /** Types by which members were named when that was looked up last. */
+  /** Returns the types that named members at the last look-up. */
   static typesUsed(context: SearchContext): readonly AttributeType[] {
     return used.get(context) ?? groupTypes(context.schema).members;
   }
 
-  /** As `namersIn`, of all types that name members. */
+  /** Like `namersIn`, for all types that name members. */
   namers(uids: boolean): Maybe<Namers> {
     if (this.#namers) return this.#namers;
     return chain(namersIn(this.#context, groupTypes(this.#context.schema).members, uids), (namers) => {
@@ -55,7 +55,7 @@ export class KnownSteps {
     });
   }
 
-  /** As `idsNaming`; by an index it is asked for names that are not known. */
+  /** Like `idsNaming`. With indexes, only unknown names are looked up. */
   naming(namers: Namers, names: readonly string[]): Maybe<Naming[]> {
     if (namers.others.size > 0) return idsNaming(this.#context, namers, names);
     return done(this.#naming(namers, names));
@@ -72,7 +72,7 @@ export class KnownSteps {
     return found;
   }
 
-  /** As `namedOfId`. */
+  /** Like `namedOfId`, cached. */
   named(id: Buffer): Maybe<Named | undefined> {
     const key = id.toString('latin1');
     const before = this.#named.get(key);

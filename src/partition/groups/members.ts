@@ -13,13 +13,13 @@ import { dynamicGroupIds } from './dynamic-groups.js';
 import { ALL } from './namers.js';
 import { dnOfName } from './names.js';
 
-/** More members are not gone through to find candidates. */
+/** Maximum number of members that are enumerated as candidates. */
 const MOST_MEMBERS = 200_000;
 
 /**
- * Ids, rising, of all entries that may be in the group of this name (`Dn.norm`), by the values of the group and of
- * those in it. Undefined where these are not all: there are too many, one of the groups is dynamic, or an attribute
- * that names members has no index.
+ * Returns the ids, in ascending order, of all entries that may be in the group with this name (`Dn.norm`), by the
+ * values of the group and its nested groups. Undefined if the enumeration would be incomplete: there are too many
+ * members, one of the groups is dynamic, or an attribute that names members has no index.
  */
 export async function membersOf(context: SearchContext, group: Buffer): Promise<Buffer | undefined> {
   const { store, shared, schema } = context;
@@ -35,7 +35,7 @@ export async function membersOf(context: SearchContext, group: Buffer): Promise<
   return new Descent(context, groups, dynamic).from(dnOfName(group));
 }
 
-/** The way from a group down to its members. */
+/** Traversal from a group down to its members. */
 class Descent {
   readonly #context: SearchContext;
   readonly #groups: IdSet;
@@ -72,7 +72,7 @@ class Descent {
     return (isPromise(found) ? await found : found)?.node.id;
   }
 
-  /** DNs of the members that the group's values name. */
+  /** Returns the DNs of the members that the group's values name. */
   async #membersOf(id: Buffer): Promise<Dn[]> {
     const { schema, store } = this.#context;
     const stored = await store.get(MASTER_TABLE.name, id);

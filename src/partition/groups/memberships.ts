@@ -9,17 +9,18 @@ import type { Named } from './names.js';
 import { groupsState } from './version.js';
 import { Walk } from './walk.js';
 
-/** An entry whose groups are asked for. */
+/** An entry whose groups are computed. */
 export interface Member {
   readonly id: Buffer;
   readonly dn: Dn;
 }
 
 /**
- * The groups that the entry is in, by their names (`Dn.norm` as Latin-1): those that name it, those whose URLs find it,
- * and those that name one of these, and so on. They are found from the entry upwards, all of one step together, by the
- * indexes of the attributes that name members. A group that the viewer may not see, or of which it may not use what
- * makes the entry a member, is not there, nor what it is in. `own`: those that name one of these are left out.
+ * Returns the groups of the entry by their names (`Dn.norm` as Latin-1): groups that name the entry, groups whose URLs
+ * match the entry, groups that name one of these groups, and so on. The search goes upwards from the entry, level by
+ * level, by the indexes of the attributes that name members. A group is skipped, with the groups above it, if it is
+ * hidden from the viewer or the viewer may not use the values that make the entry a member. With `own`, nested groups
+ * are left out.
  */
 export function membershipsOf(
   context: SearchContext,
@@ -32,7 +33,7 @@ export function membershipsOf(
   return chain(walkGroups(context, walk, member.dn.norm, member, viewer, !own), () => walk.met);
 }
 
-/** Up to the groups of the name (`Dn.norm`); `member`: the entry that has it. */
+/** Walks up to the groups of the name (`Dn.norm`). `member`: the entry with this name. */
 export function walkGroups(
   context: SearchContext,
   walk: Walk,
@@ -57,7 +58,7 @@ export function walkGroups(
   );
 }
 
-/** The names alone. */
+/** Returns only the names of the groups. */
 export async function groupsOf(context: SearchContext, member: Member): Promise<ReadonlySet<string>> {
   return new Set((await membershipsOf(context, member)).keys());
 }

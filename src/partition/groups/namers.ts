@@ -8,37 +8,37 @@ import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 
-/** More than any list has. */
+/** A limit that no list reaches. */
 export const ALL = 0x7fffffff;
-/** Names whose lists are asked for together. */
+/** Number of names whose postings are requested together. */
 const TOGETHER = 64;
 
-/** An attribute with an index by which the entries are found that name somebody. */
+/** An attribute whose index finds the entries that name an entry. */
 interface Indexed {
   readonly type: AttributeType;
   readonly table: string;
-  /** Values may have a UID behind the DN. */
+  /** True if values may have a UID after the DN. */
   readonly uids: boolean;
 }
 
-/** Entries that name somebody. */
+/** Entries that name an entry. */
 export interface Naming {
-  /** The attribute by which they do. */
+  /** The attribute that contains the name. */
   readonly type: AttributeType;
-  /** Their ids, one after another. */
+  /** Their ids, concatenated. */
   readonly ids: Buffer;
 }
 
-/** How the entries are found that name somebody. */
+/** The ways to find entries that name an entry. */
 export interface Namers {
   readonly indexed: readonly Indexed[];
-  /** The attributes of these. */
+  /** The types in `indexed`. */
   readonly types: readonly AttributeType[];
-  /** Attributes without an index: all entries are looked at that have them. */
+  /** Attributes without a ready index. All entries with these attributes are read. */
   readonly others: ReadonlySet<AttributeType>;
 }
 
-/** By these types, of which those that no entry has are left out. `uids`: as `GroupsState`. */
+/** Returns the namers for these types, without types that no entry has. `uids`: as in `GroupsState`. */
 export function namersIn(
   { shared, store }: SearchContext,
   types: readonly AttributeType[],
@@ -62,8 +62,8 @@ export function namersIn(
 }
 
 /**
- * Entries that name one of those, some of them more than once; `names` are `Dn.norm` as Latin-1. `until`: what ends
- * looking at every entry.
+ * Returns the entries that name one of `names` (`Dn.norm` as Latin-1), possibly with duplicates. `until` bounds the
+ * read of all entries.
  */
 export function idsNaming(
   context: SearchContext,
@@ -86,7 +86,7 @@ function* idsNamingIn(
   return found;
 }
 
-/** The same for each of the names, by indexes alone. */
+/** Returns the entries by name, from indexes alone. */
 export function indexedNaming(
   context: SearchContext,
   namers: Namers,
@@ -105,7 +105,7 @@ export function indexedNaming(
   });
 }
 
-/** Entries whose indexed values have one of the forms, by these. */
+/** Returns the entries whose indexed values have one of the forms, by form. */
 export function idsHolding(
   context: SearchContext,
   namers: Pick<Namers, 'indexed'>,
@@ -144,11 +144,11 @@ function* naming(
 
 const UID = Buffer.from(',');
 
-/** Those whose value goes on with a UID behind the DN: forms that begin with the DN's, `,#`. */
+/** Returns the entries whose value has a UID after the DN: forms that start with the form of the DN and `,#`. */
 function idsWithUid(context: SearchContext, type: AttributeType, table: string, norm: Buffer): Maybe<Buffer> {
   const head = Buffer.concat([norm, UID]);
   const ids = context.store.rangePostings(table, uidRange(head.subarray(0, MAX_NORM)), ALL);
-  // A form is cut behind `MAX_NORM` bytes, with `#`, too.
+  // A form longer than `MAX_NORM` bytes is cut, also with `#`, so the matches must be verified.
   const isCut = head.length >= MAX_NORM;
   if (!isCut) return ids;
   return isPromise(ids)
@@ -163,7 +163,7 @@ function uidRange(head: Buffer): KeyRange {
   return { from: at('#'), to: at('$') };
 }
 
-/** Those of the entries that have a value with this DN. */
+/** Returns the entries among `ids` that have a value with this DN. */
 async function verified(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
   const wanted = new Set([norm.toString('latin1')]);
   const right: Buffer[] = [];
@@ -175,7 +175,7 @@ async function verified(context: SearchContext, type: AttributeType, norm: Buffe
   return Buffer.concat(right);
 }
 
-/** By looking at every entry that has such an attribute. */
+/** Reads every entry that has one of the attributes. */
 async function idsByLooking(
   context: SearchContext,
   types: ReadonlySet<AttributeType>,

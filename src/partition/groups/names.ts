@@ -9,16 +9,16 @@ import { parentIdOffset } from '../tree/master-row.js';
 import { makeName } from '../tree/node-name.js';
 import { makeNode } from '../tree/nodes.js';
 
-/** An entry that was found, and its name. */
+/** An existing entry and its name. */
 export interface Named {
   /** `Dn.norm`, as Latin-1. */
   readonly name: string;
   readonly node: Node;
-  /** As given, UTF-8. */
+  /** DN as the client wrote it, UTF-8. */
   readonly dn: Buffer;
 }
 
-/** The entry of this entryUUID; undefined when it is gone. */
+/** Returns the entry with this entryUUID; undefined if it is gone. */
 export function namedOfId(context: SearchContext, id: Buffer): Maybe<Named | undefined> {
   return chain(context.store.getHead(MASTER_TABLE.name, id, true), (row) => {
     if (!row) return undefined;
@@ -30,7 +30,7 @@ export function namedOfId(context: SearchContext, id: Buffer): Maybe<Named | und
   });
 }
 
-/** A DN by which an entry can be looked up, and nothing else. In a name `,` stands between RDNs only. */
+/** Returns a DN that is only good for a look-up. In a normalized name `,` occurs only between RDNs. */
 export function dnOfName(norm: Buffer): Dn {
   const rdns = norm
     .toString('latin1')
@@ -39,7 +39,7 @@ export function dnOfName(norm: Buffer): Dn {
   return { rdns, text: '', norm };
 }
 
-/** The entry of this name (`Dn.norm`). */
+/** Returns the entry with this name (`Dn.norm`). */
 export async function entryNamed(context: SearchContext, name: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
   const found = findEntry(context, context.store, dnOfName(name), 'getHead');
   const node = (isPromise(found) ? await found : found)?.node;

@@ -10,8 +10,8 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { partForFilter } from '../read/run/wide-part.js';
 
 /**
- * The master row of an entry; of a long one without the values of wide attributes, where none of these is to be looked
- * into.
+ * Returns the master row of an entry. For a long entry the values of wide attributes are left out, unless `looksInto`
+ * contains one of their types.
  */
 export function shortRow(
   context: SearchContext,

@@ -4,21 +4,22 @@ import { GROUPS_KEY, groupChanges, mayHaveUids } from '../model/group-rows.js';
 import { META_TABLE } from '../model/tables.js';
 import type { PartitionContext } from '../tree/partition-context.js';
 
-/** What the version of the groups is asked of. */
+/** The context that the version of the groups depends on. */
 interface VersionContext extends Pick<PartitionContext, 'shared'> {
   readonly store: Store;
 }
 
-/** What is known of the groups at one moment. */
+/** State of the groups at one moment. */
 export interface GroupsState {
   readonly version: bigint;
-  /** Whether a member may be named with a UID. */
+  /** True if a member may be named with a UID. */
   readonly uids: boolean;
 }
 
 /**
- * Its version is another number, and a greater one, whenever a group may have another member: what row `groups` counts,
- * or another shared row, which tells of names that have changed. It means nothing to other processes.
+ * Returns the state of the groups. The version increases whenever the members of a group may have changed: it is the
+ * sum of the counter in row `groups` and the generation of the shared row, which covers changes of names. The version
+ * is meaningful only within this process.
  */
 export function groupsState(context: VersionContext): Maybe<GroupsState> {
   const { shared, store } = context;
@@ -35,19 +36,19 @@ export function groupsVersion(context: VersionContext): Maybe<bigint> {
   return chain(groupsState(context), ({ version }) => version);
 }
 
-/** What is known of a store whose plans may be seen half done. */
+/** Observation of a store in which incomplete plans may be visible. */
 interface Watched {
   version: bigint | undefined;
   waiting: boolean;
-  /** How often all plans of a version were found to be wholly done. */
+  /** Number of times that all plans of a version were complete. */
   times: bigint;
 }
 
 const watched = new WeakMap<Store, Watched>();
 
 /**
- * A plan may be counted before its other rows are there: what was read meanwhile is of the version, and wrong. So the
- * number changes once more when everything that was decided is done.
+ * Returns the number of completions. A plan may be counted before its other rows are visible, and a read in between is
+ * wrong for the version. Therefore the version changes once more when all decided plans are complete.
  */
 function quietTimes(store: Store, version: bigint): bigint {
   const state = watched.get(store) ?? { version: undefined, waiting: false, times: 0n };
@@ -60,7 +61,7 @@ function quietTimes(store: Store, version: bigint): bigint {
   return state.times;
 }
 
-/** Where the store fails, whoever asks next waits again. */
+/** Waits for the completion of all plans. If the store fails, the next caller waits again. */
 async function awaitQuiet(store: Store, state: Watched): Promise<void> {
   try {
     await store.quiet!();

@@ -15,16 +15,16 @@ import { type Named, namedOfId } from './names.js';
 /** Reads the name of an entry. */
 type NamedOf = (id: Buffer) => Maybe<Named | undefined>;
 
-/** Entries that are read together. */
+/** Number of entries that are read together. */
 const TOGETHER = 64;
 
 /**
- * The way up from a name to those that name it, and to those that name these. Each entry is met once, so that circles
- * end. One that the viewer does not see, or of which it may not use the values that name, is not met, nor what it
- * leads to.
+ * Walk from a name up to the entries that name it, to the entries that name those entries, and so on. Each entry is
+ * visited once, so cycles end. An entry is skipped, with the entries above it, if it is hidden from the viewer or the
+ * viewer may not use the values that contain the name.
  */
 export class Walk {
-  /** By their names (`Dn.norm` as Latin-1). */
+  /** The visited entries by name (`Dn.norm` as Latin-1). */
   readonly met = new Map<string, Named>();
   readonly #context: SearchContext;
   readonly #viewer: Viewer;
@@ -40,7 +40,7 @@ export class Walk {
     this.#bounds = bounds;
   }
 
-  /** A step up: names of those that were not met before. */
+  /** Goes one level up. Returns the names of the entries not visited before. */
   take(found: readonly Naming[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
     return done(this.#take(found, named));
   }
@@ -74,7 +74,7 @@ export class Walk {
     const all = waits ? yield* awaited(Promise.all(asked)) : (asked as (Named | undefined)[]);
     for (const named of all) {
       if (!named || this.met.has(named.name)) continue;
-      // Another attribute may name the entry, too, that may be seen.
+      // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
       const { sightOf } = this.#viewer;
       if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, naming.type))))
         continue;

@@ -13,21 +13,25 @@ import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 
 /**
- * The row `building` of table meta. For each index that is being made or dropped it holds `OID:claim`, 8 bytes of
- * time and 8 random ones: who holds the claim may make and drop the table, and builds. A claim is replaced when the
- * index starts anew, so a builder that lost it writes nothing more. With the time 0 it was given up: nobody waits for
- * it, and what is left of an index that is not listed is to be dropped. `OID:at` is the last entryUUID that was done.
+ * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
+ * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. The
+ * claim is replaced when the build starts anew, and the guards of the former builder then fail. A claim with time 0 was
+ * given up: other processes need not wait, and the table of an index that is not listed must be dropped. `OID:at` holds
+ * the last entryUUID processed.
  */
 export const BUILD_KEY = Buffer.from('building');
 export const claimName = (oid: string) => Buffer.from(`${oid}:claim`);
 export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
 
-/** After so long a claim whose index is not listed was left behind by a process that died, in ms. */
+/** Milliseconds after which the claim of an unlisted index counts as abandoned by a process that died. */
 const CLAIM_MS = 60_000;
-/** How often it is looked whether a claim that is waited for has gone. */
+/** Interval for checking whether the claim of another process has ended. */
 const LOOK_MS = 500;
 
-/** Another is making or dropping the index, or died doing so: then its claim counts for so many more milliseconds. */
+/**
+ * Another process is building or dropping the index, or died doing so. `left`: milliseconds until its claim is
+ * considered abandoned.
+ */
 class Claimed extends LdapError {
   readonly left: number;
 
@@ -43,17 +47,18 @@ class Claimed extends LdapError {
 
 export interface AddIndexOptions {
   readonly substring?: boolean;
-  /** Told that another is adding or dropping the index, which is waited for so many milliseconds at most. */
+  /** Called once before waiting for another process, with the maximum wait in milliseconds. */
   readonly onWait?: (ms: number) => void;
 }
 
-/** What the server itself looks up. */
+/** Indexes that the server itself uses. */
 const NEEDED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
- * Registers an index: from now on every writer keeps it. `buildIndexes` then adds what was there before, and only when
- * it is complete do searches use it. A plain index becomes one with substrings; it goes on serving meanwhile. One that
- * is being built stays as it is. Without `onWait` an index that another is adding or dropping is `busy`.
+ * Registers an index, which every writer updates from then on. `buildIndexes` then adds the existing entries, and
+ * searches use the index once it is complete. A plain index can be extended by substrings and remains in use during the
+ * build. An index that is being built stays as it is. Without `onWait`, an index that another process builds or drops
+ * is `busy`.
  */
 export async function addIndex(
   context: WriteContext,
@@ -74,7 +79,7 @@ export async function addIndex(
   }
 }
 
-/** Lists the index as one that is to be built, unless it is listed. */
+/** Lists the index as unfinished, unless it is listed already. */
 async function list(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
   const known = context.shared.indexes.of(type);
   if (!known) return register(context, type, substring, claim);
@@ -88,7 +93,7 @@ async function list(context: WriteContext, type: AttributeType, substring: boole
   await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
 }
 
-/** The attribute, if an index on it can help. */
+/** Returns the attribute type, or throws if an index on the attribute cannot help. */
 function indexable(schema: Schema, attribute: string, substring: boolean): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
   const refuse = (why: string): never => {
@@ -104,7 +109,7 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
   return type;
 }
 
-/** Makes the table anew and lists the index. */
+/** Creates the table anew and lists the index. */
 async function register(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
   await take(context, type.oid, claim, await claimGuard(context, type, claim));
   await underClaim(context, type.oid, claim, async () => {
@@ -117,7 +122,10 @@ async function register(context: WriteContext, type: AttributeType, substring: b
   );
 }
 
-/** Nobody but who has the claim `own` is making or dropping this index. Throws `Claimed`. */
+/**
+ * Returns the guard that no other process is building or dropping this index. `own` is the caller's claim. Throws
+ * `Claimed`.
+ */
 async function claimGuard(context: WriteContext, type: AttributeType, own: Buffer): Promise<Guard> {
   const qualifier = claimName(type.oid);
   const found = await buildCell(context, qualifier);
@@ -127,7 +135,7 @@ async function claimGuard(context: WriteContext, type: AttributeType, own: Buffe
   return { op: 'equals', family: 0, qualifier, value: found };
 }
 
-/** Takes an index away: writers leave it, searches plan without it, its rows go. */
+/** Removes an index: writers and searches stop using it, then its table is dropped. */
 export async function dropIndex(context: WriteContext, attribute: string): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
   if (NEEDED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
@@ -156,8 +164,8 @@ async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Pr
 }
 
 /**
- * Finishes what a process that died was adding or dropping, under a claim of its own. Gives the error of one whose
- * table cannot be dropped now, which the next sweep tries again: other indexes do not wait for it.
+ * Finishes additions and drops of processes that died, under new claims. Returns the error of a table that cannot be
+ * dropped now, so that other indexes need not wait. The next sweep tries again.
  */
 export async function sweepClaims(context: WriteContext): Promise<StoreError | undefined> {
   let failed: StoreError | undefined;
@@ -179,7 +187,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
   return failed;
 }
 
-/** Claims an index that is listed as unfinished and that nobody builds; does nothing when that is not so any more. */
+/** Claims an unfinished index that no process builds. Does nothing if the index is finished or claimed. */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const index = context.shared.indexes.of(type);
@@ -204,7 +212,7 @@ function claimTime(claim: Buffer): number {
   return claim.length === 16 ? Number(claim.readBigUInt64BE()) : 0;
 }
 
-/** Takes the claim; what was done under another counts no more. */
+/** Returns the step that sets the claim and deletes the progress made under an earlier claim. */
 function claimStep(oid: string, claim: Buffer): RowStep {
   return {
     table: META_TABLE.name,
@@ -214,13 +222,13 @@ function claimStep(oid: string, claim: Buffer): RowStep {
   };
 }
 
-/** Takes the claim while the list of indexes is what was read. */
+/** Sets the claim, under the guard that the list of indexes has not changed. */
 function take(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
   const steps = [{ ...claimStep(oid, claim), guards: [guard] }, context.shared.guardStep(false)];
   return context.store.commit({ steps, decisive: 0 });
 }
 
-/** Makes or drops the table of the claim. Where that fails the claim is given up, before the error goes on. */
+/** Runs work on the table under the claim. On failure the claim is given up and the error rethrown. */
 async function underClaim(context: WriteContext, oid: string, claim: Buffer, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -237,12 +245,13 @@ async function giveUp(context: WriteContext, oid: string, claim: Buffer): Promis
     const step = ownClaim(oid, claim, [{ family: 0, qualifier: claimName(oid), value }]);
     await context.store.commit({ steps: [step], decisive: 0 });
   } catch (error) {
-    // Somebody else has it, or the store fails altogether: then it counts as that of a process that died.
+    // Another process has the claim, or the store fails completely. In the latter case the claim expires like that of a
+    // process that died.
     if (!(error instanceof StoreError)) throw error;
   }
 }
 
-/** Step that holds only while the claim does. */
+/** Returns a step whose guard holds as long as the claim. */
 export function ownClaim(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
   return {
     table: META_TABLE.name,

@@ -15,20 +15,20 @@ import { freshly } from '../write/freshly.js';
 import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
 
 /**
- * Entries and index rows written in one plan: it holds up other writers, and the event loop, for a few milliseconds.
+ * Maximum number of entries and of index rows per plan. A plan delays other writers and the event loop by a few
+ * milliseconds.
  */
 const ENTRIES = 256;
 const ROWS = 2000;
-/** Times a chunk is made again before its entries are taken one by one. */
+/** Attempts of a chunk before its entries are written one by one. */
 const CHUNK_TRIES = 3;
 const ENTRY_TRIES = 1000;
 
 /**
- * Completes every index that is not; resolves when all are. Writers keep a registered index already, so only rows of
- * entries from before are to be added: read in the order of their keys, each written on condition that its entry is
- * still what was read. Remembers where it is, so that whoever calls it next goes on there; two builders at once do the
- * same work twice and no harm. `onProgress` gets the number of entries read. Rejects, when the rest is done, where the
- * table of a dropped index is still there.
+ * Completes all unfinished indexes. Writers already update a registered index, so only entries from before are added:
+ * entries are read in key order, and the plan for each guards the version that was read. The position is stored, and
+ * the next call continues there. Two concurrent builders do the same work twice without harm. `onProgress` receives the
+ * number of entries read. If the table of a dropped index still exists, rejects after everything else is done.
  */
 export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
   const progress = { done: 0, tell: onProgress };
@@ -54,7 +54,7 @@ interface Building {
   readonly claim: Buffer;
 }
 
-/** Builds one index, or returns when it was dropped or started anew meanwhile. */
+/** Builds one index. Returns early if the index was dropped or the build started anew. */
 async function build(context: WriteContext, index: Index, progress: Progress): Promise<void> {
   const claim = await buildCell(context, claimName(index.type.oid));
   if (!claim) return claimUnfinished(context, index.type);
@@ -70,7 +70,7 @@ async function build(context: WriteContext, index: Index, progress: Progress): P
   await finish(context, building);
 }
 
-/** Whether the claim still holds. */
+/** Returns true while the claim holds. */
 async function buildBatch(
   context: WriteContext,
   building: Building,
@@ -90,7 +90,7 @@ async function buildBatch(
   return true;
 }
 
-/** Index rows of one entry, guarded by its version; none when it implies none. */
+/** Returns the index rows of one entry, guarded by its version; none if the entry has no rows in the index. */
 async function entrySteps(
   context: WriteContext,
   index: Index,
@@ -124,7 +124,7 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
   return steps;
 }
 
-/** Writes the rows of some entries; those that changed meanwhile are read again. Whether the claim still holds. */
+/** Writes the rows of some entries. Entries that have changed are read again. Returns true while the claim holds. */
 async function commitChunk(
   context: WriteContext,
   building: Building,
@@ -161,7 +161,7 @@ async function readSteps(context: WriteContext, index: Index, keys: readonly Buf
   return steps;
 }
 
-/** Every entry has its rows: searches may use the index, unless somebody else finished it or began it anew. */
+/** Marks the index as complete, unless another builder has finished or restarted it. */
 async function finish(context: WriteContext, { index, claim }: Building): Promise<void> {
   const { oid } = index.type;
   await freshly(context, async () => {

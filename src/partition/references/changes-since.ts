@@ -5,12 +5,12 @@ import { type ChangeRecord, changeRecord } from '../model/change-record.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
-/** Clocks of front ends differ by less. */
+/** Maximum difference between the clocks of front ends, in milliseconds. */
 const CLOCKS_MS = 600_000;
 
 /**
- * How names have changed since the entry was deleted at the time, as far as change records are kept: renames, deletions
- * and restorations, in the order of their records.
+ * Returns the changes of names since the deletion of the entry at `time`, as far as change records are kept: renames,
+ * deletions and restorations, in the order of their records.
  */
 export async function changesSince(
   { store, schema }: { readonly store: Store; readonly schema: Schema },

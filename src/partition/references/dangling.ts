@@ -25,22 +25,22 @@ import { ROOT, suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
 import { Overtaken, type Referring, type Replaced, replaceValues } from './replace.js';
 
-/** A value that names an entry below a suffix which is not there. */
+/** A reference to a missing entry below a suffix. */
 export interface Dangling {
-  /** The entry that has it. */
+  /** DN of the entry that contains the reference. */
   readonly dn: string;
   readonly attribute: string;
   readonly value: string;
 }
 
-/** Rows that are read together. */
+/** Number of rows per read. */
 const ROWS = 16;
-/** Names may be taken while values are removed. */
+/** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
 const TAKEN = { guards: [], holds: () => Promise.resolve(false) };
 
 /**
- * Tells every reference to an entry that is not there, and removes it where that is asked; resolves with their number.
- * Names outside all suffixes, the administrator's, and those that another server holds are none.
+ * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with the number of
+ * references. Names outside all suffixes, the administrator's name, and names on other servers are not counted.
  */
 export async function dangling(
   context: SearchContext & WriteContext,
@@ -65,7 +65,7 @@ export async function dangling(
   return count;
 }
 
-/** Of one entry, until nobody has taken one of the names meanwhile. */
+/** Handles one entry. Retries if a missing name has been taken by a new entry. */
 async function danglingOf(
   context: SearchContext & WriteContext,
   id: Buffer,
@@ -108,7 +108,7 @@ async function danglingIn(context: SearchContext, { row }: Referring, wanted: At
   return found;
 }
 
-/** Whether no entry has the name, here or by what a referral says on another server. */
+/** True if no entry has the name, neither here nor, by a referral, on another server. */
 async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
   try {
     await requireHead(context, context.store, dn, false);
@@ -121,7 +121,7 @@ async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
   }
 }
 
-/** That nobody takes the name; undefined where there is no entry above it. */
+/** Returns the guard that no entry takes the name; undefined if its parent is missing. */
 async function freeName({ nodes, shared }: SearchContext, dn: Dn): Promise<RowStep | undefined> {
   const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : await nodes.byDn(dn, 1, shared.suffixes);

@@ -26,26 +26,29 @@ import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
 import { Overtaken, oneValue, type Pending, replaceValues, SERVER } from './replace.js';
 
-/** Rows that are read together where every entry with references is looked at. */
+/** Number of rows per read when all entries with references are checked. */
 const ROWS = 16;
 
-/** The entry, or a value of it, has changed meanwhile: it is read again. */
+/** Results that show that the entry or a value has changed, so that the entry must be read again. */
 const CHANGED = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
 
-/** False where the entry refuses the change for good; then the values stay. Throws what passes. */
+/**
+ * Returns true if the entry must be read again, and false if it permanently refuses the change, so that its values
+ * stay. Rethrows transient errors.
+ */
 function isChanged(error: unknown): boolean {
   if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
   return CHANGED.has(error.result);
 }
 
-/** The store is away, or others keep changing the entry. */
+/** Results of transient failures: the store is unavailable, or other clients keep changing the entry. */
 const PASSING = new Set(['busy', 'unavailable']);
 
 type KeeperContext = SearchContext & WriteContext;
 
 /**
- * Brings stored references up to date with the changes of names in the shared row, entry by entry, and takes those out
- * of the row. Several processes may do so at once. Where one ends in the midst, another goes on.
+ * Updates stored references after the changes of names in the shared row, entry by entry, and removes the changes from
+ * the row when done. Several processes may do so at once. If one of them dies, another continues.
  */
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
@@ -55,7 +58,7 @@ export class ReferenceKeeper implements References {
   #settling: Promise<void> | undefined;
   #isClosing = false;
 
-  /** The context is asked for when it is needed, as the keeper is part of it. */
+  /** The context is a function because the keeper is itself a part of the context. */
   constructor(context: () => KeeperContext) {
     this.#context = context;
   }
@@ -90,7 +93,7 @@ export class ReferenceKeeper implements References {
     return changesSince(this.#context(), id, time);
   }
 
-  /** Ends what does not wait; resolves when it has ended. */
+  /** Stops background work. Resolves when it has ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
     await Promise.allSettled([this.#following, this.#settling]);
@@ -123,7 +126,10 @@ export class ReferenceKeeper implements References {
     await this.#drop(names.records);
   }
 
-  /** What is in the shared row now: others may settle it, and names change again, while a plan is made. */
+  /**
+   * Returns the pending changes of the shared row. Another process may settle them, and names may change again, while a
+   * plan is made.
+   */
   #pending(names: NameChanges): Pending {
     const { shared } = this.#context();
     const guard = shared.namesGuard();
@@ -157,7 +163,7 @@ export class ReferenceKeeper implements References {
         this.#changed.shift();
       }
       if (pending.size === 0) continue;
-      // The answer to who made the change goes first.
+      // The reply to the client that made the change goes first.
       await new Promise((resolve) => setImmediate(resolve));
       await this.settle();
     }
@@ -167,7 +173,7 @@ export class ReferenceKeeper implements References {
     const { store } = this.#context();
     const forms = names.formsBefore(0);
     if ((await this.#holding(forms)).length === 0) return;
-    // While nobody has the name.
+    // The guard holds while no entry has the name.
     const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [isFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
@@ -179,7 +185,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Entries that have values of these forms. */
+  /** Returns the entries that have values with these forms. */
   #holding(forms: readonly string[]): Maybe<Naming[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
@@ -203,7 +209,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Looks at every entry that has references: which of them lie below a name is not told by an index. */
+  /** Checks every entry that has references, because no index finds the values below a name. */
   async #rewriteAll(pending: Pending): Promise<void> {
     const { names } = pending;
     const { store, shared, descriptions } = this.#context();
@@ -226,7 +232,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Replaces the values of an entry that are not called as their entries are now. */
+  /** Replaces the references in an entry that have old names. */
   async #rewrite(id: Buffer, pending: Pending): Promise<void> {
     const context = this.#context();
     const { nodes, schema, descriptions, shared } = context;
@@ -247,7 +253,7 @@ export class ReferenceKeeper implements References {
     throw new LdapError('busy', 'others keep changing an entry whose references are to follow');
   }
 
-  /** Gives the references to a restored entry back to the entries that had them. */
+  /** Restores the references to a restored entry in the entries that had them. */
   async #bringBack({ id: hex }: NameChange): Promise<void> {
     const context = this.#context();
     const id = Buffer.from(hex, 'hex');
@@ -260,7 +266,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** False where the entry has changed meanwhile. */
+  /** Returns false if the entry has changed and must be read again. */
   async #giveBack(named: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
     const context = this.#context();
     const { store, nodes, schema } = context;
@@ -269,7 +275,7 @@ export class ReferenceKeeper implements References {
     if (!target) return true;
     if (!row || !node) return this.#owe(id, { id: named, description, uid });
     const changes = [oneValue('add', description, Buffer.concat([target.dn, uid]))];
-    // The empty DN that stands for all of them.
+    // The empty DN is a placeholder for all removed values.
     const values = attributeValues(context, row, description);
     if (values.some(({ length }) => length === 0)) changes.push(oneValue('delete', description, Buffer.alloc(0)));
     try {
@@ -282,11 +288,11 @@ export class ReferenceKeeper implements References {
     return true;
   }
 
-  /** Has a deleted entry name another when it comes back. */
+  /** Records that a deleted entry must refer to another entry when it is restored. */
   async #owe(id: Buffer, owed: SavedReference): Promise<boolean> {
     const context = this.#context();
     const time = await timeOfDeletion(context, id);
-    // Between the looks it may have come back.
+    // The entry may have been restored between the two reads.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
     return guardsHold(context.store.commit({ steps: [oweStep(id, time, owed)], decisive: 0 }));
   }
@@ -306,7 +312,7 @@ export class ReferenceKeeper implements References {
   }
 }
 
-/** `staleValues`, while others go on. */
+/** Like `staleValues`, but yields to the event loop regularly. */
 async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Buffer): Promise<StaleValue[]> {
   const turns = new Turns();
   const work = staleValuesIn(naming, row);
@@ -320,8 +326,8 @@ async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Bu
 }
 
 /**
- * The master row of an entry that may have values to be replaced. Of a long one without values that these changes leave
- * alone, where an index of its values tells which they are.
+ * Returns the master row of an entry that may have references to replace. For a long entry, values that the changes do
+ * not affect are left out if an index on its values selects the affected ones.
  */
 async function referringRow(context: KeeperContext, id: Buffer, { records }: NameChanges): Promise<Buffer | undefined> {
   const { store, compiler, shared } = context;

@@ -12,13 +12,13 @@ import type { WriteContext } from '../write/context.js';
 import { saveSteps } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
 
-/** The server itself. */
+/** The server itself as the writer. */
 export const SERVER: Actor = { dn: '', system: true };
 
-/** A deleted entry has come back, or is forgotten: what is pending is another list now. */
+/** The list of pending changes has changed: a deleted entry was restored or purged, or a name was taken. */
 export class Overtaken extends Error {}
 
-/** An entry with references. */
+/** An entry that contains references. */
 export interface Referring {
   readonly id: Buffer;
   readonly dn: Dn;
@@ -26,20 +26,20 @@ export interface Referring {
   readonly row: Buffer;
 }
 
-/** Changes of names as long as they hold. */
+/** Pending changes of names and their validity. */
 export interface Pending {
   readonly names: NameChanges;
-  /** Fail where the changes do not hold any more. */
+  /** Guards that fail when the changes are no longer pending. */
   readonly guards: readonly RowStep[];
   holds(): Promise<boolean>;
 }
 
-/** Values of one entry that are replaced in one plan. */
+/** Number of values of one entry that are replaced per plan. */
 const TOGETHER = 500;
 
 /**
- * Replaces values, some hundreds in a plan, as long as what is pending holds; else throws `Overtaken`. Where a class
- * demands the attribute and no value is left, an empty DN, which names nobody, stands for all of them.
+ * Replaces values, some hundreds per plan, while the changes are pending. Throws `Overtaken` once they are not. If a
+ * class requires the attribute and no value remains, an empty DN, which names no entry, is stored as a placeholder.
  */
 export async function replaceValues(
   context: WriteContext,
@@ -72,15 +72,15 @@ export async function replaceValues(
   }
 }
 
-/** A value that is replaced, or removed. */
+/** A value to replace or remove. */
 export interface Replaced extends Omit<StaleValue, 'at'> {
-  /** Holds as long as it is to be replaced. */
+  /** Guard that the value still has to be replaced. */
   readonly guard?: RowStep | undefined;
 }
 
-/** What stands for all values of an attribute that are removed. */
+/** Returns the modifications that add placeholders for attributes that would lose all values. */
 function emptyFor(context: WriteContext, row: Buffer, stale: readonly Replaced[]): Modification[] {
-  // Of a long entry not all of the row may be here; then values are left.
+  // For a long entry `row` may be incomplete. Other values remain in that case.
   if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
   const types = [...new Set(stale.map((one) => one.type))];
   return types
@@ -92,7 +92,7 @@ export function oneValue(operation: 'add' | 'delete', type: string, value: Buffe
   return { operation, attribute: { type, values: [value] } };
 }
 
-/** Whether the entry has no value of the type but these, which go without another in their place. */
+/** True if all values of the type are removed without a replacement. */
 function leavesNone(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
   const going = stale.filter((one) => one.type === type);
   if (going.some(({ present }) => Buffer.isBuffer(present))) return false;

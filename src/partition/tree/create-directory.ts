@@ -12,17 +12,17 @@ import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
 import { parseNames } from './directory-names.js';
 import { CELL, F, FORMAT, SHARED_KEY } from './shared-row.js';
 
-/** What a directory is made with. */
+/** Settings of a new directory. */
 export interface NewSettings {
   readonly suffixes: readonly string[];
   readonly adminDn: string;
-  /** Stored form. */
+  /** Stored form, hashed. */
   readonly adminPassword: Buffer;
-  /** Access rules, as text; absent: those that hold where none were given. */
+  /** Text of the first access rules. Absent: the default rules apply. */
   readonly access?: string | undefined;
 }
 
-/** Creates the tables and the shared row; `entryAlreadyExists` when the store already holds a directory. */
+/** Creates the tables and the shared row. Throws `entryAlreadyExists` if the store already holds a directory. */
 export async function initDirectory(store: Store, settings: NewSettings, schema: Schema): Promise<void> {
   const { suffixes, admin } = parseNames(settings, schema);
   for (const table of FIXED_TABLES) await store.createTable(table);

@@ -3,7 +3,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { refuseSecretNames } from '../model/secrets.js';
 
-/** The DNs of a new directory; throws when they cannot be those of one. */
+/** Parses the DNs of a new directory. Throws `LdapError` if they cannot be suffixes or the administrator's DN. */
 export function parseNames(
   { suffixes, adminDn }: { readonly suffixes: readonly string[]; readonly adminDn: string },
   schema: Schema,
@@ -26,7 +26,8 @@ function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
 }
 
 /**
- * A suffix is not empty and apart from all others: an entry below one belongs to it, and needs no suffix of its own.
+ * Throws if `dn` is empty, or equal to, above or below an existing suffix. Entries below a suffix belong to it, so a
+ * nested suffix would be ambiguous.
  */
 export function checkSuffix(dn: Dn, others: readonly Dn[]): void {
   if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');

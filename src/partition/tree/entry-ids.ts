@@ -2,21 +2,22 @@ import { hashBytes } from '../model/hash.js';
 import { UUID_BYTES } from '../model/tables.js';
 
 /**
- * A power of two. 16 bytes for the id and 4 for the tag of each: 5 MiB, of which those come into memory that are used.
+ * Number of slots, a power of two. With 16 bytes per id and 4 per tag the table takes 5 MiB. Unused pages take no
+ * memory.
  */
 const SLOTS = 1 << 18;
 
 /**
- * Ids of entries that were found by their names of late. It may be wrong at any time, as others rename and delete:
- * whoever takes an id from it looks into the row whether the entry has that place and name, and asks the tree table
- * where it has not. So nothing need be told to it, and the names themselves are not kept.
+ * Ids of recently found entries by name. The table may be outdated at any time, because other clients rename and
+ * delete. Callers check the place and name in the entry's row, and use the tree table if they differ. Therefore writers
+ * need not update the table, and it does not store the names.
  */
 export class EntryIds {
   readonly #ids = Buffer.allocUnsafeSlow(SLOTS * UUID_BYTES);
-  /** Of the name whose id lies there; 0 is free. A name has two slots, the first for the one that came last. */
+  /** Hash of the name whose id is in the slot; 0: free. A name has two slots, the first for the newest id. */
   readonly #tags = new Int32Array(SLOTS);
 
-  /** The id that the entry `normRdn` (cut) right below `parent` had. */
+  /** Returns the last known id of the child of `parent` named `normRdn` (cut). */
   get(parent: Buffer, normRdn: Buffer): Buffer | undefined {
     const tag = tagOf(parent, normRdn);
     let slot = slotOf(tag);
@@ -38,12 +39,12 @@ export class EntryIds {
   }
 }
 
-/** A hash of the name, never 0. */
+/** Returns a hash of the name, never 0. */
 function tagOf(parent: Buffer, normRdn: Buffer): number {
   return hashBytes(normRdn, 0, normRdn.length, hashBytes(parent)) | 1;
 }
 
-/** The first of two. */
+/** Returns the first of the two slots of a name. */
 function slotOf(tag: number): number {
   return (tag ^ (tag >>> 14)) & (SLOTS - 2);
 }

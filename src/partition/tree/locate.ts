@@ -17,10 +17,10 @@ export interface Located {
   readonly row: Buffer;
 }
 
-/** How the row of an entry is read: whole, or as the contract's `getHead` has it. */
+/** The read method for the row of an entry: the whole row, or `getHead` of the store contract. */
 export type ReadRow = 'get' | 'getHead';
 
-/** The entry at `dn`, or undefined. Its row is read now, so it is there and has this name. */
+/** Returns the entry at `dn`, or undefined. The row is read now, which proves that the entry exists under this name. */
 export function findEntry(
   context: PartitionContext,
   reader: Reader,
@@ -33,7 +33,8 @@ export function findEntry(
 }
 
 /**
- * Nothing was found: was it looked for below a cached node whose entry is gone, and its name perhaps another's by now?
+ * Retries a failed look-up. The look-up may have started at a cached node whose entry was deleted, and another entry
+ * may have the name by now.
  */
 function walkAgain(context: PartitionContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
@@ -59,7 +60,7 @@ function notRoot(node: Node | undefined): Node | undefined {
   return node === ROOT ? undefined : node;
 }
 
-/** The entry named `normRdn` right below `parent`. */
+/** Returns the child of `parent` named `normRdn`. */
 function findChild(
   reader: Reader,
   ids: EntryIds,
@@ -99,15 +100,15 @@ function readChild(
   return isPromise(row) ? row.then((r) => asChild(parent, normRdn, id, r)) : asChild(parent, normRdn, id, row);
 }
 
-/** A row that has moved on since its id was found is not the entry asked for. */
+/** Accepts the row only if the entry still has this place and name. */
 function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
   return { node: new ReadNode(id, row, parent, normRdn), row };
 }
 
 /**
- * The deepest entry on the way down to `dn` without its first `from` RDNs, itself included. Its row is read now, so it
- * is there and has this name. Each name on the way is looked up once at most.
+ * Returns the deepest existing entry on the path to `dn` without its first `from` RDNs, the end of the path included.
+ * The row is read now, which proves that the entry exists under this name. Looks up each name on the path at most once.
  */
 export async function deepestEntry(
   context: PartitionContext,
@@ -120,7 +121,7 @@ export async function deepestEntry(
   if (!reached) return undefined;
   const found = await readNode(reader, reached.node);
   if (found) return found;
-  // It was cached and is gone: its name, and names above it, may be others' by now.
+  // The cached node is outdated: other entries may have its name and the names above by now.
   nodes.clear();
   let node = (await nodes.deepest(dn, from, shared.suffixes))?.node;
   for (; node && node !== ROOT; node = node.parent) {
@@ -134,14 +135,14 @@ function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<Located 
   return readChild(reader, parent ?? ROOT, normRdn, id, 'get');
 }
 
-/** `dn` without its first `from` RDNs. */
+/** Returns `dn` without its first `from` RDNs. */
 export function tail(dn: Dn, from: number): Dn {
   return from === 0 ? dn : ancestorOf(dn, from);
 }
 
 /**
- * The entry at `dn`, as an operation's target. Throws `noSuchObject` with matchedDN, `referral` when the entry or one
- * above it is a referral object (RFC 3296 §5.2–5.6), unless `manageDsaIT`.
+ * Returns the entry at `dn` as the target of an operation. Throws `noSuchObject` with matchedDN. Unless `manageDsaIT`
+ * is set, throws `referral` if the entry or an ancestor is a referral object (RFC 3296 §5.2–5.6).
  */
 export async function requireEntry(
   context: PartitionContext,
@@ -154,9 +155,7 @@ export async function requireEntry(
   return found;
 }
 
-/**
- * The same, but of a split row the head alone may come: whether it is a referral object is then for the caller to see.
- */
+/** Like `requireEntry`, but may return only the head of a split row. The caller must check for a referral object. */
 export async function requireHead(
   context: PartitionContext,
   reader: Reader,
@@ -169,12 +168,12 @@ export async function requireHead(
   return found ?? throwNoSuchObject(context, reader, dn, manageDsaIT);
 }
 
-/** Throws `referral` when the entry at `dn` is a referral object. */
+/** Throws `referral` if the entry at `dn` is a referral object. */
 export function refuseReferral(context: PartitionContext, found: Located, dn: Dn): void {
   throwIfReferral(context, found, dn, 0);
 }
 
-/** Says how far the name goes; a referral on the way is given instead. */
+/** Throws `noSuchObject` with the matchedDN, or `referral` if an ancestor is a referral object. */
 export async function throwNoSuchObject(
   context: PartitionContext,
   reader: Reader,
@@ -192,7 +191,7 @@ export async function throwNoSuchObject(
   });
 }
 
-/** Of a name that no entry stands above: no suffix is above it, or the suffix has no entry. */
+/** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */
 export function outsideWhy({ shared }: PartitionContext, dn: Dn): string {
   const at = suffixAt(dn, shared.suffixes);
   if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;

@@ -9,10 +9,11 @@ import { joinDnAt } from './nodes.js';
 import type { PartitionContext } from './partition-context.js';
 import { specialValue } from './referrals.js';
 
-/** What the search path reads out of a packed master row, by offsets. */
+/** Reads from packed master rows by offsets, for the search path. */
 
 /**
- * Offset of the parentId's 16 bytes: treeInfo's cells come first, `normRdn` (after `large`, if any) right before it.
+ * Returns the offset of the 16 bytes of the parentId. The cells of treeInfo come first, and `normRdn` (after `large`,
+ * if any) is right before parentId.
  */
 export function parentIdOffset(row: Buffer): number {
   let at = 0;

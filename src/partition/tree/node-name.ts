@@ -5,7 +5,7 @@ import type { PartitionContext } from './partition-context.js';
 
 const names = new WeakMap<Node, string>();
 
-/** `Dn.norm` of a node, as Latin-1. */
+/** Returns `Dn.norm` of a node as Latin-1, from a cache by node. */
 function nameOf(context: Pick<PartitionContext, 'schema'>, node: Node): string {
   const known = names.get(node);
   if (known !== undefined) return known;
@@ -14,10 +14,10 @@ function nameOf(context: Pick<PartitionContext, 'schema'>, node: Node): string {
   return made;
 }
 
-/** The same, worked out anew. */
+/** Computes `Dn.norm` of a node as Latin-1, without caching the name of the node itself. */
 export function makeName(context: Pick<PartitionContext, 'schema'>, node: Node): string {
   const { normRdn, parent } = node;
-  // It was cut.
+  // The form was cut, so the full form is parsed from the DN.
   if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');
   const own = normRdn.toString('latin1');
   return parent === ROOT ? own : `${own},${nameOf(context, parent!)}`;

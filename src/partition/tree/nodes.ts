@@ -18,10 +18,10 @@ import {
   upRdnOf,
 } from '../model/tables.js';
 
-/** The virtual root. */
+/** Node of the virtual root. */
 export const ROOT: Node = { id: ROOT_ID, parent: undefined, normRdn: Buffer.alloc(0), dn: Buffer.alloc(0) };
 
-/** Key of a node's tree row. */
+/** Returns the key of a node's tree row. */
 export function nodeTreeKey(node: Node): Buffer {
   return treeKey((node.parent ?? ROOT).id, node.normRdn);
 }
@@ -30,7 +30,7 @@ export function joinDn(rdn: Buffer, parent: Buffer): Buffer {
   return joinDnAt(rdn, 0, rdn.length, parent);
 }
 
-/** `joinDn` of the RDN in `bytes[start, end)`. */
+/** Like `joinDn`, for the RDN in `bytes[start, end)`. */
 export function joinDnAt(bytes: Buffer, start: number, end: number, parent: Buffer): Buffer {
   const rdn = end - start;
   const dn = Buffer.allocUnsafe(parent.length === 0 ? rdn : rdn + 1 + parent.length);
@@ -43,12 +43,15 @@ export function joinDnAt(bytes: Buffer, start: number, end: number, parent: Buff
 
 const COMMA = 0x2c;
 
-/** Node of an entry whose master row is at hand. */
+/** Makes the node of an entry from its master row. */
 export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
 
-/** Node of an entry just read: few ask for its DN. Not to be kept, as it holds the row. */
+/**
+ * Node of an entry whose row was just read. Computes the DN only on demand. Callers must not keep it, because it
+ * retains the row.
+ */
 export class ReadNode implements Node {
   readonly id: Buffer;
   readonly parent: Node;
@@ -69,48 +72,49 @@ export class ReadNode implements Node {
   }
 }
 
-/** Whether `node` is `ancestor` or lies below it. */
+/** True if `node` is `ancestor` or lies below it. */
 export function isWithin(node: Node, ancestor: Node): boolean {
   for (let n: Node | undefined = node; n; n = n.parent) if (n === ancestor) return true;
-  // The same entry may have nodes of two times.
+  // An entry may have several nodes made at different times.
   for (let n: Node | undefined = node; n; n = n.parent) if (n.id.equals(ancestor.id)) return true;
   return false;
 }
 
 const MAX_NODES = 200_000;
-/** Bytes of a normalized name, at most, that is looked up or kept on the way to another one. */
+/** Maximum length in bytes of a normalized ancestor name that the cache keeps or looks up. */
 const MAX_PASSED = 1024;
 
-/** An entry on the way down to a DN. */
+/** An entry on the path to a DN. */
 export interface Reached {
   readonly node: Node;
-  /** The RDN of the DN that names it. */
+  /** Index of the DN's RDN that names the entry. */
   readonly at: number;
-  /** Bytes of its normalized name. */
+  /** Length of the entry's normalized name in bytes. */
   readonly length: number;
 }
 
 /**
- * Nodes of entries that have others below them, by UUID and by normalized DN: parents' DNs repeat, so they are kept.
+ * Cache of nodes of entries with children, by entryUUID and by normalized DN.
  *
- * It holds while other processes and front ends rename: every plan that renames or moves an entry, or that changes
- * which entries are aliases or referrals, adds to the counter `treeVersion` of the shared row, and `SharedState.fresh`
- * clears the cache when that row has changed. Deletes need no such mark: an entry with children cannot be deleted, and
- * whoever uses a cached node as an entry reads its row and finds it gone; whoever finds nothing below a cached node
- * looks whether it is still there, for its name may be another entry's by now (`findEntry`, `search`).
+ * The cache remains valid while other processes and front ends rename. Every plan that renames or moves an entry, or
+ * changes which entries are aliases or referrals, increments the counter `treeVersion` of the shared row.
+ * `SharedState.fresh` clears the cache when that row has changed. Deletes increment no counter, because an entry with
+ * children cannot be deleted. Code that uses a cached node as an entry reads its row and notices a deletion. Code that
+ * finds nothing below a cached node checks that the node still exists, because its name may belong to another entry by
+ * now (`findEntry`, `search`).
  *
- * A store may answer late: what was asked for before the cache was cleared is not kept when it arrives after.
+ * A store may answer late. A result that arrives after the cache was cleared is not kept.
  */
 export class NodeCache {
   readonly #store: Reader;
   readonly #byId = new BoundedMap<string, Node>(MAX_NODES);
   readonly #byDn = new BoundedMap<string, Node>(MAX_NODES);
   #era = 0;
-  /** Found last by `byIdAt`: candidates that follow each other mostly have one parent. */
+  /** The last result of `byIdAt`. Consecutive candidates mostly have the same parent. */
   #last: Node = ROOT;
   /**
-   * The RDN of the one found last by `byDn`. DNs that were parsed below one ancestor share its RDNs, so an RDN stands
-   * for all behind it. It saves a short search a twentieth of its time.
+   * The first RDN of the last result of `byDn`. DNs that were parsed below one ancestor share its RDN objects, so this
+   * object identifies the rest of the DN. Saves 5 % of a short search.
    */
   #lastRdn: Rdn | undefined;
   #lastNamed: Node | undefined;
@@ -131,14 +135,14 @@ export class NodeCache {
     this.#lastRdn = this.#lastNamed = undefined;
   }
 
-  /** Number of the times it was cleared. */
+  /** Number of times the cache was cleared. */
   get era(): number {
     return this.#era;
   }
 
   /**
-   * The node of an entry, from its id upward; undefined when it or an ancestor is not there (being deleted or moved:
-   * read again).
+   * Returns the node of an entry. Undefined if the entry or an ancestor does not exist. An entry may be missing for a
+   * moment during a delete or move, so the caller should read again.
    */
   byId(id: Buffer, era = this.#era): Maybe<Node | undefined> {
     const cached = this.#byId.get(id.toString('latin1', 0, 16));
@@ -147,7 +151,7 @@ export class NodeCache {
     return this.#load(id, era);
   }
 
-  /** As `byId`, of the id at `row[start, start + 16)`. */
+  /** Like `byId`, for the id in `row[start, start + 16)`. */
   byIdAt(row: Buffer, start: number): Maybe<Node | undefined> {
     if (sameBytes(this.#last.id, row, start, start + 16)) return this.#last;
     const cached = this.#byId.get(row.toString('latin1', start, start + 16));
@@ -174,7 +178,7 @@ export class NodeCache {
     return node;
   }
 
-  /** The node at `dn.rdns[from…]`; undefined when it is not there. */
+  /** Returns the node at `dn.rdns[from…]`, or undefined if there is no entry. */
   byDn(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
     if (from >= dn.rdns.length) return ROOT;
     const rdn = dn.rdns[from]!;
@@ -189,9 +193,8 @@ export class NodeCache {
   }
 
   /**
-   * How far the way down to `dn.rdns[from…]` leads: the last entry on it. It is found by walking the tree table from
-   * the nearest name that is known, else from the suffix, one get a name, and the first name that is not there ends
-   * it. Undefined when there is not even the suffix.
+   * Returns the deepest existing entry on the path to `dn.rdns[from…]`, or undefined if not even the suffix exists.
+   * Walks the tree table down from the nearest cached name, else from the suffix, with one get per name.
    */
   deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Reached | undefined> {
     const top = suffixAt(dn, suffixes);
@@ -223,7 +226,7 @@ export class NodeCache {
     return { node, at, length };
   }
 
-  /** The cached node that `byDn` would start its walk from. */
+  /** Returns the cached node from which `byDn` would start. */
   cached(dn: Dn, from: number): Node | undefined {
     return this.#nearest(dn, from)?.node;
   }
@@ -248,7 +251,7 @@ export class NodeCache {
   }
 }
 
-/** Id of the entry named `normRdn` (cut) right below `parent`, or undefined. */
+/** Returns the id of the child of `parent` named `normRdn` (cut), or undefined. */
 export function childId(store: Reader, parent: Node, normRdn: Buffer): Maybe<Buffer | undefined> {
   const row = store.getHead(TREE_TABLE.name, treeKey(parent.id, normRdn), true);
   return isPromise(row) ? row.then(idOf) : idOf(row);
@@ -258,7 +261,7 @@ function idOf(treeRow: Buffer | undefined): Buffer | undefined {
   return treeRow && cellValue(treeRow, TREE.treeInfo, Q.id);
 }
 
-/** The normalized bytes of `dn` without its first `from` RDNs. */
+/** Returns the normalized bytes of `dn` without its first `from` RDNs. */
 function normFrom(dn: Dn, from: number): Buffer {
   return from === 0 ? dn.norm : dn.norm.subarray(normStart(dn, from));
 }
@@ -269,13 +272,13 @@ function normStart(dn: Dn, from: number): number {
   return start;
 }
 
-/** The normalized text of `dn` without its first `from` RDNs, as a map key. */
+/** Returns the normalized text of `dn` without its first `from` RDNs, as a map key. */
 export function normText(dn: Dn, from: number): string {
   const start = normStart(dn, from);
   return start > dn.norm.length ? '' : dn.norm.toString('latin1', start);
 }
 
-/** At which of its RDNs the suffix begins that `dn` is or lies below; -1 when there is none. */
+/** Returns the index of the RDN at which the suffix above or at `dn` begins; -1 if `dn` is below no suffix. */
 export function suffixAt({ rdns, norm }: Dn, suffixes: readonly Dn[]): number {
   for (let i = 0; i < suffixes.length; i++) {
     const suffix = suffixes[i]!;

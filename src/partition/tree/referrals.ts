@@ -25,7 +25,7 @@ export function specialClass(context: PartitionContext, row: Buffer): 'alias' | 
 /** Returns the URLs of a referral object, and an empty list for any other entry. */
 export function referralUrls(context: PartitionContext, row: Buffer): string[] {
   if (specialClass(context, row) !== 'referral') return [];
-  // The URI is followed by an optional label (RFC 3296 §2.1, RFC 2079).
+  // An optional label follows the URI (RFC 3296 §2.1, RFC 2079).
   return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
 }
 

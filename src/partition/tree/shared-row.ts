@@ -8,7 +8,7 @@ import { IndexSet } from '../model/index-set.js';
 import { META_TABLE } from '../model/tables.js';
 import { ValueRules } from '../model/value-rules.js';
 
-/** The one row of table `meta` that every front end reads. */
+/** Key of the row of table `meta` that every front end reads. */
 export const SHARED_KEY = Buffer.from('shared');
 /** Column family of every cell of the row. */
 export const F = 0;
@@ -28,12 +28,15 @@ export const CELL = {
   names: q('names'),
 } as const;
 
-/** Format of the tables; a directory of a higher one is refused. */
+/** Version of the table format. A directory with a higher version is refused. */
 export const FORMAT = 1n;
 
 type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
 
-/** Step that gives the directory's settings other names, if they still are those. */
+/**
+ * Returns the plan step that replaces the suffixes and the administrator's DN. Its guard fails if they differ from
+ * `before`.
+ */
 export function settingsStep(before: Names, after: Names): RowStep {
   const cells = ({ suffixes, adminDn }: Names) => [
     { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
@@ -43,13 +46,13 @@ export function settingsStep(before: Names, after: Names): RowStep {
   return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
 }
 
-/** Lists that plans are made for. */
+/** The lists that a plan depends on. */
 export interface SharedLists {
   readonly indexes: Pick<IndexSet, 'bytes'>;
   readonly values: Pick<ValueRules, 'bytes'>;
 }
 
-/** `SharedState.guardStep` for any lists. */
+/** `SharedState.guardStep` for the given lists. */
 export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): RowStep {
   const cell = { family: F, qualifier: CELL.values };
   const guards: Guard[] = [
@@ -60,11 +63,11 @@ export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): R
   return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
 }
 
-/** What the shared row of a snapshot says. */
+/** Parsed contents of the shared row of a snapshot. */
 export interface SharedRow {
   readonly indexes: IndexSet;
   readonly values: ValueRules;
-  /** Normalized, Latin-1. */
+  /** Normalized DNs as Latin-1. */
   readonly suffixNorms: ReadonlySet<string>;
 }
 

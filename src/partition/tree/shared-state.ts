@@ -18,9 +18,9 @@ import { checkSuffix } from './directory-names.js';
 import { CELL, F, FORMAT, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
 
 /**
- * What all front ends share, as the `shared` row has it. `fresh` reads the row at most once a turn of the event loop
- * (for an embedded store, as often as its read snapshot moves on) and, when another writer has changed it, parses it
- * anew and calls `onChange`, which drops the caches that depend on it.
+ * State that all front ends share, as stored in the `shared` row. `fresh` reads the row at most once per turn of the
+ * event loop (for an embedded store, whenever its read snapshot moves on). If another writer has changed the row,
+ * `fresh` parses it and calls `onChange`, which drops the caches that depend on the row.
  */
 export class SharedState {
   readonly #store: Store;
@@ -28,9 +28,12 @@ export class SharedState {
   readonly #onChange: () => void;
   #row: Buffer | undefined;
   #checked = false;
-  /** The read that was asked for in this turn, until its answer or the turn's end. */
+  /** The pending read of this turn, until its answer or the end of the turn. */
   #asking: Promise<void> | undefined;
-  /** Reads of the row asked for, the last one of them whose answer was taken, and the last before `expire`. */
+  /**
+   * Numbers of reads of the row: the last one started, the last one whose answer was used, and the last one before
+   * `expire`.
+   */
   #asked = 0;
   #taken = 0;
   #expired = 0;
@@ -58,7 +61,7 @@ export class SharedState {
   get suffixes(): readonly Dn[] {
     return this.#suffixes;
   }
-  /** Normalized DNs as latin-1 text. */
+  /** Normalized DNs of the suffixes as latin-1 text. */
   get suffixNorms(): ReadonlySet<string> {
     return this.#suffixNorms;
   }
@@ -70,40 +73,40 @@ export class SharedState {
   get indexes(): IndexSet {
     return this.#indexes;
   }
-  /** What the directory demands of values. */
+  /** Demands of the directory on values. */
   get values(): ValueRules {
     return this.#values;
   }
-  /** Changes of names that references have not followed yet. */
+  /** Changes of names that stored references do not reflect yet. */
   get names(): NameChanges {
     return this.#names;
   }
-  /** Attributes whose values follow the names of the entries that they name. */
+  /** Attributes whose values follow the names of entries. */
   get references(): ReadonlySet<AttributeType> {
     return this.#references;
   }
-  /** How often another row was taken. */
+  /** Number of times the row has changed. */
   get generation(): number {
     return this.#generation;
   }
-  /** Version of the access rules in force; 0: none were given. */
+  /** Version of the access rules in force; 0: none were ever set. */
   get accessVersion(): number {
     return this.#accessVersion;
   }
-  /** The directory's schema is the one that this process works with, as far as the directory says. */
+  /** True if the directory's schema is the one that this process uses, or is not recorded. */
   get schemaIsCurrent(): boolean {
     return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
   }
 
   /**
-   * Names the read of the row that holds in this turn of the event loop, and with it what else was read of an embedded
-   * store since; undefined: the row is to be read again.
+   * Number of the read of the row that is valid in this turn of the event loop. Other reads of an embedded store since
+   * then are equally valid. Undefined: the row must be read again.
    */
   get moment(): number | undefined {
     return this.#checked ? this.#taken : undefined;
   }
 
-  /** Call first in every operation. */
+  /** Ensures that the state is current. Must be called first in every operation. */
   fresh(): Maybe<void> {
     if (this.#checked) return;
     if (this.#asking) return this.#asking;
@@ -112,7 +115,7 @@ export class SharedState {
     return isPromise(row) ? this.#share(row.then((r) => this.#take(r, asked))) : this.#take(row, asked);
   }
 
-  /** All who ask in this turn wait for one answer. */
+  /** Shares one read among all callers of this turn. */
   #share(asking: Promise<void>): Promise<void> {
     this.#asking = asking;
     setImmediate(() => {
@@ -122,8 +125,8 @@ export class SharedState {
   }
 
   /**
-   * `fresh`, then `work`, which only reads. Where the store answers late, it is done at once (`early`) on what is
-   * known, and again if the row turns out to have changed: one wait instead of two.
+   * Calls `fresh`, then `work`, which may only read. If the store answers late, `work` starts at once (`early`) on the
+   * known state, and runs again if the row turns out to have changed. This saves one round trip.
    */
   ahead<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
     const fresh = this.fresh();
@@ -133,20 +136,20 @@ export class SharedState {
     return fresh.then(() => (this.#row === known ? early : work(false)));
   }
 
-  /** A plan was committed: what was read in this turn may be older. */
+  /** Called after a commit: reads of this turn may be outdated. */
   expire(): void {
     this.#checked = false;
     this.#asking = undefined;
     this.#expired = this.#asked;
   }
 
-  /** Reads the row whatever was read in this turn: after a failed guard. */
+  /** Reads the row again even within a turn. Called after a failed guard. */
   refresh(): Maybe<void> {
     this.expire();
     return this.fresh();
   }
 
-  /** Answers may overtake each other: one that comes after a later one's is dropped. */
+  /** Answers may overtake each other. An answer older than the last one used is dropped. */
   #take(row: Buffer | undefined, asked: number): void {
     if (asked < this.#taken) return;
     this.#taken = asked;
@@ -191,9 +194,9 @@ export class SharedState {
   }
 
   /**
-   * Step of a write plan: the lists of indexes and of what is demanded of values are still those that the plan was
-   * made for; `moved` marks the tree as changed. With `access`: the access rules are still those of this version. With
-   * `names`: the changes of names that references have not followed are still the ones known here.
+   * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `moved` marks
+   * the tree as changed. With `access`, the step also guards the version of the access rules, and with `names` the
+   * pending changes of names.
    */
   guardStep(moved: boolean, access?: number, names = false): RowStep {
     const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, moved);
@@ -205,7 +208,7 @@ export class SharedState {
     return { ...step, guards };
   }
 
-  /** The guard of `names` alone. */
+  /** Returns only the guard of the pending changes of names. */
   namesGuard(): RowStep {
     const cell = { family: F, qualifier: CELL.names };
     const guard: Guard = this.#namesBytes
@@ -214,36 +217,33 @@ export class SharedState {
     return { table: META_TABLE.name, key: SHARED_KEY, guards: [guard] };
   }
 
-  /** Step of a plan: puts other changes of names in place of those. */
+  /** Returns the plan step that replaces the pending changes of names, guarded by the known changes. */
   namesStep(changes: readonly NameChange[]): RowStep {
     const cell = { family: F, qualifier: CELL.names };
     if (changes.length === 0) return { ...this.namesGuard(), delete: [cell] };
     return { ...this.namesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
   }
 
-  /** Marks the tree as changed, for what rewrites it as a whole. */
+  /** Marks the tree as changed, for callers that rewrite large parts of it. */
   async bumpTreeVersion(): Promise<void> {
     await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
   }
 
-  /**
-   * Replaces the list that `indexes` is, together with the steps that go with it; `StoreError` `guard` when it has
-   * changed.
-   */
+  /** Replaces the list of indexes together with other steps. Throws `StoreError` `guard` if the list has changed. */
   async setIndexes(records: readonly IndexRecord[], more: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }];
     await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
     await this.refresh();
   }
 
-  /** The same for what is demanded of values. */
+  /** Replaces the value rules together with other steps. Throws `StoreError` `guard` if they have changed. */
   async setValues(records: ValueRecords, more: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.values, value: formatValueRules(records) }];
     await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
     await this.refresh();
   }
 
-  /** `StoreError` `guard` when the directory's schema has changed since it was read. */
+  /** Replaces the schema. Throws `StoreError` `guard` if the directory's schema has changed since it was read. */
   async setSchema(source: SchemaSource): Promise<void> {
     const known = this.#schemaDigest;
     const guard: Guard = known
@@ -256,8 +256,8 @@ export class SharedState {
   }
 
   /**
-   * Puts the rules in force as the next version, which is resolved with. `StoreError` `guard` where the version in
-   * force is not `instead`.
+   * Puts access rules in force and returns their version. Throws `StoreError` `guard` if the version in force is not
+   * `instead`.
    */
   async setAccess(text: string, by: string, instead: number): Promise<number> {
     const version = instead + 1;
@@ -270,7 +270,9 @@ export class SharedState {
     return version;
   }
 
-  /** With `instead` only in place of that one; false where it is another. */
+  /**
+   * Sets the administrator's stored password. With `instead`, returns false if the current one differs from `instead`.
+   */
   async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
     const cell = { family: F, qualifier: CELL.adminPassword };
     const guards: Guard[] = instead ? [{ op: 'equals', ...cell, value: instead }] : [];

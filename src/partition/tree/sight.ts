@@ -8,7 +8,7 @@ import { findEntry } from './locate.js';
 import { ROOT } from './nodes.js';
 import type { PartitionContext } from './partition-context.js';
 
-/** Whether an entry is there for a viewer; `row` gives its master row, where that has to be looked at. */
+/** True if the viewer sees the entry. `row` returns the master row and is called only if the answer depends on it. */
 export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
   if (!sightOf || node === ROOT) return true;
   const known = sees?.(node);
@@ -19,12 +19,15 @@ export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<B
   );
 }
 
-/** `isSeen`, of an entry whose row has to be read. */
+/** Like `isSeen`, for an entry whose row has not been read. */
 export function isNodeSeen(reader: Reader, viewer: Viewer, node: Node): Maybe<boolean> {
   return isSeen(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
 }
 
-/** An entry is not there for a viewer; `seenError` makes it what is said where it is not there at all. */
+/**
+ * Thrown when an entry exists but the viewer does not see it. `seenError` translates it to the error for a missing
+ * entry.
+ */
 export class Unseen extends LdapError {
   readonly node: Node;
 
@@ -35,7 +38,8 @@ export class Unseen extends LdapError {
 }
 
 /**
- * The error of a name that leads nowhere, as the viewer may be told it: it names entries alone that are there for it.
+ * Returns the error for a look-up as the viewer may see it: matchedDN names only visible entries, and hidden entries
+ * appear as missing.
  */
 export async function seenError(
   context: PartitionContext,
@@ -47,14 +51,14 @@ export async function seenError(
   if (error instanceof Unseen) return unseenError(context, reader, viewer, error.node);
   const { result, message, matchedDN } = error;
   const told = matchedDN && (await nearestSeen(context, reader, viewer, matchedDN));
-  // What else is said of an entry that is not there would tell it from one that is not seen.
+  // Any other detail would distinguish a missing entry from a hidden one.
   if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: told, cause: error });
   if (told === matchedDN) return error;
   if (result === 'referral') return new LdapError('noSuchObject', NO_ENTRY, { matchedDN: told, cause: error });
   return new LdapError(result, message, { matchedDN: told, cause: error });
 }
 
-/** What is said of an entry that is not there, or not there for who asks. */
+/** Message for an entry that is missing or hidden from the viewer. */
 const NO_ENTRY = 'there is no entry with this name';
 
 async function unseenError(context: PartitionContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
@@ -62,7 +66,7 @@ async function unseenError(context: PartitionContext, reader: Reader, viewer: Vi
   return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
 }
 
-/** The entry of the name, or the nearest above it, that is there for the viewer; '' where there is none. */
+/** Returns the DN of the deepest entry at or above `dn` that the viewer sees; '' if there is none. */
 async function nearestSeen(context: PartitionContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
   const found = findEntry(context, reader, context.schema.parseDn(dn));
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;

@@ -11,19 +11,22 @@ import { specialValue } from './referrals.js';
 export type SpecialKind = 'alias' | 'referral';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-/** Ids that are read in one go. */
+/** Number of ids per read. */
 const BATCH = 256;
-/** With more aliases and referrals than this, each search that needs their places looks for them itself. */
+/**
+ * With more aliases and referrals than this, their places are not cached and each search that needs them reads them
+ * again.
+ */
 const MOST_KEPT = 50_000;
 
-/** Index rows of the entries of an object class. */
+/** Returns the key prefix of the index rows for an object class. */
 function classPrefix(context: PartitionContext, name: SpecialKind): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
 /**
- * The aliases and referrals of one tree version. Most directories have none; where there are some, only those searches
- * pay for them that meet one.
+ * The aliases and referrals in one version of the tree. Most directories have none. In a directory with some, only the
+ * searches that meet one pay for it.
  */
 export class Specials {
   readonly aliases: boolean;
@@ -40,7 +43,10 @@ export class Specials {
     return !this.aliases && !this.referrals;
   }
 
-  /** Where they are. `pass` is called again and again while they are looked for: it lets others through. */
+  /**
+   * Returns the places of the aliases and referrals. During the read `pass` is called regularly and may return a
+   * promise, so that other work can run.
+   */
   places(context: PartitionContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#loaded(context, reader, pass);
   }
@@ -55,10 +61,10 @@ export class Specials {
   }
 }
 
-/** What is known of the tree version that a cache of nodes is of. */
+/** Cached result by node cache, valid for one era of the cache. */
 const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
-/** Asks, once a tree version, whether there are any. */
+/** Returns the aliases and referrals. Asks the store once per version of the tree whether there are any. */
 export function specialsOf(context: PartitionContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
@@ -78,7 +84,7 @@ export function specialsOf(context: PartitionContext, reader: Reader): Maybe<Spe
   return learn(aliases, referrals);
 }
 
-/** Places of aliases and referrals. Where an alias leads and what a referral says is in their rows. */
+/** Places of aliases and referrals in the tree. The target of an alias and the URLs of a referral are in their rows. */
 export class Places {
   readonly #ids = new Set<string>();
   readonly #lists = {
@@ -97,12 +103,12 @@ export class Places {
     for (let above = node.parent; above; above = above.parent) push(below, above, node);
   }
 
-  /** Whether the entry is one of them. */
+  /** True if the entry is an alias or a referral. */
   has(id: Buffer): boolean {
     return this.#ids.has(keyOf(id));
   }
 
-  /** Those right below the entry, or all below it; itself not. */
+  /** Returns the aliases or referrals that are children of the node, or all below it, without the node itself. */
   below(kind: SpecialKind, node: Node, children: boolean): readonly Node[] {
     const { [kind]: lists } = this.#lists;
     return (children ? lists.children : lists.below).get(keyOf(node.id)) ?? NONE;
@@ -157,7 +163,7 @@ async function findKind(
   }
 }
 
-/** Undefined for an entry that has been deleted meanwhile or is of the class no more. */
+/** Returns undefined if the entry has been deleted or has lost the class since its id was read. */
 function placeOf(context: PartitionContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
   return chain(reader.get(MASTER_TABLE.name, id), (row) => {
     const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);

@@ -11,12 +11,12 @@ import { freshly } from '../write/freshly.js';
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
-/** Numbers that are given out, and how far that is. */
+/** A range of assigned numbers and its progress. */
 export interface GivenRange {
   readonly attribute: string;
   readonly first: number;
   readonly last: number;
-  /** The first that no process has taken; above `last`: none is left. */
+  /** The first number that no process has taken. Above `last`: the range is exhausted. */
   readonly next: bigint;
 }
 
@@ -30,8 +30,8 @@ export async function givenRanges({ shared, store }: WriteContext): Promise<Give
 }
 
 /**
- * Has numbers of an attribute given out, in place of those that were: from behind the highest one of the range that an
- * entry has.
+ * Sets the range of numbers that the server assigns for an attribute, and replaces an existing range. Assignment starts
+ * above the highest number of the range that an entry has.
  */
 export async function setNumbers(context: WriteContext, attribute: string, first: number, last: number): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
@@ -71,7 +71,10 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (!shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
-/** Behind the highest number that an entry has. Where this breaks off numbers in use are passed one by one. */
+/**
+ * Moves the range beyond the highest number that an entry has. If this is interrupted, the server skips used numbers
+ * one by one.
+ */
 async function moveOn(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;
@@ -84,7 +87,7 @@ async function moveOn(context: WriteContext, type: AttributeType): Promise<void>
   });
 }
 
-/** The highest number of the range that an entry has. */
+/** Returns the highest number of the range that an entry has. */
 async function highestIn({ shared, store }: WriteContext, range: NumberRange): Promise<bigint | undefined> {
   const prefix = (number: bigint) => equalityPrefix(range.type.equality!.normalize(textBytes(String(number)))!);
   const bounds = { from: prefix(range.first), to: prefixEnd(prefix(range.last)) };

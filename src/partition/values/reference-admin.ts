@@ -3,7 +3,7 @@ import { namesEntries } from '../model/group-rows.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 
-/** Has values of these attributes, and of those below them, follow the names of the entries that they name. */
+/** Sets the attributes whose values, and those of subtypes, follow the names of entries. */
 export async function setReferences(context: WriteContext, attributes: readonly string[]): Promise<void> {
   const types = attributes.map((name) => context.schema.requireDescription(name).type);
   for (const type of types) {

@@ -11,7 +11,7 @@ import { suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 
-/** A uniqueness constraint as it is asked for. */
+/** Definition of a uniqueness constraint by an operator. */
 export interface UniqueGiven {
   /** Names of attributes. */
   readonly attributes: readonly string[];
@@ -21,8 +21,9 @@ export interface UniqueGiven {
 }
 
 /**
- * Lists a constraint: from now on every writer keeps its rows. `finishUnique` then makes those of what was there
- * before, and puts it in force. One that is listed and not yet in force stays as it is. Resolves with its number.
+ * Lists a constraint, whose rows every writer updates from then on, and resolves with its number. `finishUnique` then
+ * adds the rows of existing entries and puts the constraint in force. A listed constraint that is not yet in force
+ * stays as it is.
  */
 export async function addUnique(context: WriteContext, given: UniqueGiven): Promise<number> {
   const wanted = checked(context, given);
@@ -40,7 +41,7 @@ export async function addUnique(context: WriteContext, given: UniqueGiven): Prom
   });
 }
 
-/** Takes a constraint away; its rows go. */
+/** Removes a constraint and its rows. */
 export async function removeUnique(context: WriteContext, number: number): Promise<void> {
   await freshly(context, async () => {
     const { records } = context.shared.values;
@@ -52,10 +53,10 @@ export async function removeUnique(context: WriteContext, number: number): Promi
   await sweepUnique(context);
 }
 
-/** Rows that are removed together. */
+/** Number of rows removed per plan. */
 const SWEPT = 500;
 
-/** Removes rows of constraints that are not listed any more: whoever took one away may have died. */
+/** Removes the rows of constraints that are no longer listed. The process that removed a constraint may have died. */
 export async function sweepUnique(context: WriteContext): Promise<void> {
   if (!(await context.store.tables()).some(({ name }) => name === UNIQUE_TABLE.name)) return;
   let from: Buffer | undefined;
@@ -72,7 +73,10 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
   }
 }
 
-/** Under the guard that the list is as known: a number that is not in it comes never again. */
+/**
+ * Removes rows under the guard that the list is unchanged. Numbers are never reused, so the rows of an unlisted number
+ * are garbage.
+ */
 async function removeRows(context: WriteContext, number: number, keys: readonly Buffer[]): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;
@@ -89,7 +93,7 @@ function isSame(record: UniqueRecord, wanted: Wanted): boolean {
 
 type Wanted = Omit<UniqueRecord, 'number' | 'ready'>;
 
-/** The constraint, if it is one that can be kept. */
+/** Validates the definition and returns it in stored form. */
 function checked({ schema, shared }: WriteContext, { attributes, subtree, filter }: UniqueGiven): Wanted {
   if (attributes.length === 0) throw new LdapError('unwillingToPerform', 'a uniqueness constraint needs an attribute');
   const types = new Set(attributes.map((name) => uniqueType(schema, name)));
@@ -105,7 +109,7 @@ function checked({ schema, shared }: WriteContext, { attributes, subtree, filter
   };
 }
 
-/** The attribute, if its values can be told apart by a row. */
+/** Returns the attribute type, or throws if its values cannot be looked up in rows. */
 function uniqueType(schema: Schema, attribute: string): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
   const refuse = (why: string): never => {
@@ -118,7 +122,7 @@ function uniqueType(schema: Schema, attribute: string): AttributeType {
   return type;
 }
 
-/** A filter that says by the entry's own attributes which entries are meant. */
+/** Throws unless the filter depends only on attributes of the entry itself. */
 function checkFilter(schema: Schema, filter: Filter): void {
   for (const name of filterAttributes(filter)) {
     const { type } = schema.requireDescription(name);

@@ -30,34 +30,33 @@ import { mergeSteps } from '../write/merge-steps.js';
 import { isInScope, standingOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
 
-/** Entries whose rows are written in one plan. */
+/** Number of entries whose rows are written in one plan. */
 const ENTRIES = 256;
-/** Times a chunk is made again before its entries are taken one by one. */
+/** Attempts of a chunk before its entries are written one by one. */
 const CHUNK_TRIES = 3;
 const ENTRY_TRIES = 1000;
 
-/** A value that several entries in the scope of a constraint have: it is not put in force. */
+/** A value that several entries in the scope of a constraint have, which prevents putting it in force. */
 export interface Conflict {
   /** Number of the constraint. */
   readonly number: number;
-  /** In its normal form. */
+  /** Normal form of the value. */
   readonly value: string;
-  /** Of two or more entries; empty: they are too many to be known. */
+  /** DNs of the entries, two or more. Empty: too many owners to list. */
   readonly dns: readonly string[];
 }
 
 export interface UniqueTold {
   onConflict?(conflict: Conflict): void;
-  /** Entries read so far. */
+  /** `done`: number of entries read so far. */
   onProgress?(done: number): void;
 }
 
 /**
- * Makes the rows of constraints that are not in force, and puts those in force of which no value is several entries';
- * tells the conflicts of the others. Writers keep the rows of what they write from the moment that a constraint is
- * listed, so only entries from before are gone through, in the order of their keys, each on condition that it is still
- * what was read. Remembers where it is: whoever calls it next goes on there. Several at once do the same work twice and
- * no harm.
+ * Builds the rows of constraints that are not in force, puts the ones without conflicts in force, and reports the
+ * conflicts of the rest. Writers update the rows from the moment a constraint is listed. Therefore the build adds only
+ * entries from before, in key order, and its plans guard the versions that were read. The position is stored, and the
+ * next call continues there. Concurrent builds do the same work twice without harm.
  */
 export async function finishUnique(context: WriteContext, told: UniqueTold = {}): Promise<void> {
   const fresh = context.shared.refresh();
@@ -75,12 +74,12 @@ interface Progress {
   readonly tell: UniqueTold['onProgress'];
 }
 
-/** The constraint as it is listed now; undefined: it was taken away. */
+/** Returns the current definition of the constraint; undefined if it was removed. */
 function listed(context: WriteContext, number: number): Unique | undefined {
   return context.shared.values.unique.find(({ record }) => record.number === number);
 }
 
-/** Whether the constraint is still listed, and every entry from before has its rows. */
+/** Builds the rows of all entries from before. Returns false if the constraint was removed. */
 async function makeRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
   const unique = listed(context, number);
   if (!unique) return false;
@@ -99,7 +98,10 @@ async function makeRows(context: WriteContext, number: number, progress: Progres
   return true;
 }
 
-/** Makes the rows of some entries; those that changed meanwhile are read again. False: the constraint is gone. */
+/**
+ * Writes the rows of some entries. Entries that have changed are read again. Returns false if the constraint was
+ * removed.
+ */
 async function makeChunk(
   context: WriteContext,
   number: number,
@@ -159,7 +161,7 @@ function joined(unique: Unique, norm: Buffer, owners: Owners, ids: readonly stri
   return more.length === 0 || owners.many ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
 }
 
-/** Values of an entry under a constraint, and the guard that it still is what was read. */
+/** Returns the values of an entry under a constraint, and the guard that the entry has not changed. */
 export async function valuesOf(
   context: WriteContext,
   unique: Unique,
@@ -181,13 +183,15 @@ export async function valuesOf(
   });
 }
 
-/** Puts the constraint in force, if nothing is in its way; what comes in its way meanwhile is seen, too. */
+/**
+ * Puts the constraint in force if there is no conflict. The guard also detects conflicts that arise during the check.
+ */
 async function putInForce(context: WriteContext, number: number, onConflict: UniqueTold['onConflict']): Promise<void> {
   await freshly(context, async () => {
     const unique = listed(context, number);
     if (!unique || unique.record.ready) return;
     const before = await readUniqueState(context.store, unique);
-    // What was decided before is to be seen wholly.
+    // Wait until all plans decided so far are completely visible.
     await context.store.quiet?.();
     const found: Conflict[] = [];
     for await (const conflict of conflictsOf(context, unique)) found.push(conflict);
@@ -204,7 +208,7 @@ async function setReady(context: WriteContext, { record }: Unique, { together }:
   await shared.setValues({ ...records, unique }, [still]);
 }
 
-/** Values that several entries in the scope have. */
+/** Yields the values that several entries in the scope have. */
 export async function* conflictsOf(context: WriteContext, unique: Unique): AsyncGenerator<Conflict> {
   const scan = context.store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
