@@ -12,8 +12,8 @@ import type { Node } from '../model/node.js';
 import { CHANGES_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 import { isFirstOwner, UNIQUE_TABLE } from '../model/unique-rows.js';
 import type { NumberRange, ValueRules } from '../model/value-rules.js';
-import type { PartitionContext } from '../tree/partition-context.js';
 import { sharedGuard } from '../tree/shared-row.js';
+import type { TreeContext } from '../tree/tree-context.js';
 import type { Change } from '../write/change.js';
 import { sumSteps } from '../write/counters.js';
 import { mergeSteps } from '../write/merge-steps.js';
@@ -158,7 +158,7 @@ export class BulkBatch {
   }
 
   /** Yields the entries in the order added, to be written one by one. */
-  *entries(context: PartitionContext): Generator<BatchEntry> {
+  *entries(context: TreeContext): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
     this.#master ??= this.#rows.master;
     for (const { key, row } of this.#master) rows.set(key.toString('latin1'), row);
@@ -168,7 +168,7 @@ export class BulkBatch {
     }
   }
 
-  #draftOf({ descriptions }: PartitionContext, node: Node, row: Buffer): Draft {
+  #draftOf({ descriptions }: TreeContext, node: Node, row: Buffer): Draft {
     const draft = draftFromRow(descriptions, row, undefined);
     draft.id = node.id;
     return draft;

@@ -2,10 +2,10 @@ import type { Maybe, Store } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { GROUPS_KEY, groupChanges, mayHaveUids } from '../model/group-rows.js';
 import { META_TABLE } from '../model/tables.js';
-import type { PartitionContext } from '../tree/partition-context.js';
+import type { TreeContext } from '../tree/tree-context.js';
 
 /** The context that the version of the groups depends on. */
-interface VersionContext extends Pick<PartitionContext, 'shared'> {
+interface VersionContext extends Pick<TreeContext, 'shared'> {
   readonly store: Store;
 }
 

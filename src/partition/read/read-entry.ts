@@ -7,7 +7,7 @@ import { draftWithLarge } from '../model/large-draft.js';
 import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE, parentIdOf, versionOf } from '../model/tables.js';
 import type { Located } from '../tree/locate.js';
-import type { PartitionContext } from '../tree/partition-context.js';
+import type { TreeContext } from '../tree/tree-context.js';
 import type { SearchContext } from './run/search-context.js';
 
 /** The entry as an object; large values are read only when asked for, else they are left out. */
@@ -35,7 +35,7 @@ export async function toEntry(context: SearchContext, located: Located, withLarg
  * like any other.
  */
 export function virtualRow(
-  context: PartitionContext,
+  context: TreeContext,
   attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
 ): Buffer {
   return looseRow(draftFromAttributes(context.schema, attributes));

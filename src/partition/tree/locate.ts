@@ -7,8 +7,8 @@ import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
 import { childId, ReadNode, ROOT, suffixAt } from './nodes.js';
-import type { PartitionContext } from './partition-context.js';
 import { referralTo, referralUrls } from './referrals.js';
+import type { TreeContext } from './tree-context.js';
 
 /** An entry found by its DN. */
 export interface Located {
@@ -22,7 +22,7 @@ export type ReadRow = 'get' | 'getHead';
 
 /** Returns the entry at `dn`, or undefined. The row is read now, which proves that the entry exists under this name. */
 export function findEntry(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   dn: Dn,
   how: ReadRow = 'get',
@@ -36,7 +36,7 @@ export function findEntry(
  * Retries a failed look-up. The look-up may have started at a cached node whose entry was deleted, and another entry
  * may have the name by now.
  */
-function walkAgain(context: PartitionContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function walkAgain(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
   return chain(reader.getHead(MASTER_TABLE.name, node.id, true), (row) => {
@@ -46,7 +46,7 @@ function walkAgain(context: PartitionContext, reader: Reader, dn: Dn, how: ReadR
   });
 }
 
-function walk(context: PartitionContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function walk(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
@@ -111,7 +111,7 @@ function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefi
  * The row is read now, which proves that the entry exists under this name. Looks up each name on the path at most once.
  */
 export async function deepestEntry(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   dn: Dn,
   from: number,
@@ -145,7 +145,7 @@ export function tail(dn: Dn, from: number): Dn {
  * is set, throws `referral` if the entry or an ancestor is a referral object (RFC 3296 §5.2–5.6).
  */
 export async function requireEntry(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   dn: Dn,
   manageDsaIT: boolean,
@@ -157,7 +157,7 @@ export async function requireEntry(
 
 /** Like `requireEntry`, but may return only the head of a split row. The caller must check for a referral object. */
 export async function requireHead(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   dn: Dn,
   manageDsaIT: boolean,
@@ -169,13 +169,13 @@ export async function requireHead(
 }
 
 /** Throws `referral` if the entry at `dn` is a referral object. */
-export function refuseReferral(context: PartitionContext, found: Located, dn: Dn): void {
+export function refuseReferral(context: TreeContext, found: Located, dn: Dn): void {
   throwIfReferral(context, found, dn, 0);
 }
 
 /** Throws `noSuchObject` with the matchedDN, or `referral` if an ancestor is a referral object. */
 export async function throwNoSuchObject(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   dn: Dn,
   manageDsaIT = false,
@@ -192,18 +192,18 @@ export async function throwNoSuchObject(
 }
 
 /** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */
-export function outsideWhy({ shared }: PartitionContext, dn: Dn): string {
+export function outsideWhy({ shared }: TreeContext, dn: Dn): string {
   const at = suffixAt(dn, shared.suffixes);
   if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
 }
 
-function depth(context: PartitionContext, node: Node): number {
+function depth(context: TreeContext, node: Node): number {
   return context.schema.parseDnBytes(node.dn).rdns.length;
 }
 
-function throwIfReferral(context: PartitionContext, found: Located, asked: Dn, below: number): void {
+function throwIfReferral(context: TreeContext, found: Located, asked: Dn, below: number): void {
   const urls = referralUrls(context, found.row);
   if (urls.length === 0) return;
   const rest = asked.rdns.slice(0, below).map((r) => r.text);

@@ -6,8 +6,8 @@ import { attributeValues } from '../model/entry-cells.js';
 import type { Node } from '../model/node.js';
 import { normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
 import { joinDnAt } from './nodes.js';
-import type { PartitionContext } from './partition-context.js';
 import { specialValue } from './referrals.js';
+import type { TreeContext } from './tree-context.js';
 
 /** Reads from packed master rows by offsets, for the search path. */
 
@@ -30,7 +30,7 @@ export function dnOf(row: Buffer, parent: Node): Buffer {
   return joinDnAt(row, start, start + row.readUInt32BE(at + 3), parent.dn);
 }
 
-export function isOfClass(context: PartitionContext, row: Buffer, alias: boolean, referral: boolean): boolean {
+export function isOfClass(context: TreeContext, row: Buffer, alias: boolean, referral: boolean): boolean {
   return attributeValues(context, row, 'objectClass').some((value) => {
     const special = specialValue(value);
     return (alias && special === 'alias') || (referral && special === 'referral');

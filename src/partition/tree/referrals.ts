@@ -1,5 +1,5 @@
 import { attributeValues } from '../model/entry-cells.js';
-import type { PartitionContext } from './partition-context.js';
+import type { TreeContext } from './tree-context.js';
 
 /**
  * Returns `alias` or `referral` if the objectClass value is the name or the OID of that class (RFC 4512 §2.6, RFC 3296
@@ -14,7 +14,7 @@ export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
 }
 
 /** Returns `alias` or `referral` if the entry has that object class. */
-export function specialClass(context: PartitionContext, row: Buffer): 'alias' | 'referral' | undefined {
+export function specialClass(context: TreeContext, row: Buffer): 'alias' | 'referral' | undefined {
   for (const value of attributeValues(context, row, 'objectClass')) {
     const special = specialValue(value);
     if (special) return special;
@@ -23,7 +23,7 @@ export function specialClass(context: PartitionContext, row: Buffer): 'alias' | 
 }
 
 /** Returns the URLs of a referral object, and an empty list for any other entry. */
-export function referralUrls(context: PartitionContext, row: Buffer): string[] {
+export function referralUrls(context: TreeContext, row: Buffer): string[] {
   if (specialClass(context, row) !== 'referral') return [];
   // An optional label follows the URI (RFC 3296 §2.1, RFC 2079).
   return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);

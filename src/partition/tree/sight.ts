@@ -6,7 +6,7 @@ import { MASTER_TABLE } from '../model/tables.js';
 import type { Viewer } from '../model/viewer.js';
 import { findEntry } from './locate.js';
 import { ROOT } from './nodes.js';
-import type { PartitionContext } from './partition-context.js';
+import type { TreeContext } from './tree-context.js';
 
 /** True if the viewer sees the entry. `row` returns the master row and is called only if the answer depends on it. */
 export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
@@ -42,7 +42,7 @@ export class Unseen extends LdapError {
  * appear as missing.
  */
 export async function seenError(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   viewer: Viewer,
   error: unknown,
@@ -61,13 +61,13 @@ export async function seenError(
 /** Message for an entry that is missing or hidden from the viewer. */
 const NO_ENTRY = 'there is no entry with this name';
 
-async function unseenError(context: PartitionContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
+async function unseenError(context: TreeContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
   const matchedDN = node.parent ? await nearestSeen(context, reader, viewer, node.parent.dn.toString()) : '';
   return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
 }
 
 /** Returns the DN of the deepest entry at or above `dn` that the viewer sees; '' if there is none. */
-async function nearestSeen(context: PartitionContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
+async function nearestSeen(context: TreeContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
   const found = findEntry(context, reader, context.schema.parseDn(dn));
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
   for (; node && node !== ROOT; node = node.parent) {

@@ -5,8 +5,8 @@ import { OBJECT_CLASS_OID } from '../model/index-set.js';
 import type { Node } from '../model/node.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { makeNode, type NodeCache } from './nodes.js';
-import type { PartitionContext } from './partition-context.js';
 import { specialValue } from './referrals.js';
+import type { TreeContext } from './tree-context.js';
 
 export type SpecialKind = 'alias' | 'referral';
 
@@ -20,7 +20,7 @@ const BATCH = 256;
 const MOST_KEPT = 50_000;
 
 /** Returns the key prefix of the index rows for an object class. */
-function classPrefix(context: PartitionContext, name: SpecialKind): Buffer {
+function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
@@ -47,11 +47,11 @@ export class Specials {
    * Returns the places of the aliases and referrals. During the read `pass` is called regularly and may return a
    * promise, so that other work can run.
    */
-  places(context: PartitionContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
+  places(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#loaded(context, reader, pass);
   }
 
-  async #loaded(context: PartitionContext, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
+  async #loaded(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
     this.#loading ??= findPlaces(context, reader, this, pass).finally(() => {
       this.#loading = undefined;
     });
@@ -65,7 +65,7 @@ export class Specials {
 const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
 /** Returns the aliases and referrals. Asks the store once per version of the tree whether there are any. */
-export function specialsOf(context: PartitionContext, reader: Reader): Maybe<Specials> {
+export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
   const before = known.get(nodes);
@@ -129,7 +129,7 @@ function push(lists: Map<string, Node[]>, at: Node, node: Node): void {
 }
 
 async function findPlaces(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   specials: Specials,
   pass: () => Maybe<void>,
@@ -141,7 +141,7 @@ async function findPlaces(
 }
 
 async function findKind(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   kind: SpecialKind,
   places: Places,
@@ -164,7 +164,7 @@ async function findKind(
 }
 
 /** Returns undefined if the entry has been deleted or has lost the class since its id was read. */
-function placeOf(context: PartitionContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
+function placeOf(context: TreeContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
   return chain(reader.get(MASTER_TABLE.name, id), (row) => {
     const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);
     if (!row || !isKind) return undefined;

@@ -6,13 +6,13 @@ import type { Asked } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { NameChange, NameChanges } from '../model/name-changes.js';
 import type { Node } from '../model/node.js';
-import type { PartitionContext } from '../tree/partition-context.js';
+import type { TreeContext } from '../tree/tree-context.js';
 import type { Change, Stored } from './change.js';
 import type { NumberPools } from './number-pools.js';
 import type { RetryLines } from './retry-lines.js';
 
 /** What the writing operations share. */
-export interface WriteContext extends PartitionContext {
+export interface WriteContext extends TreeContext {
   readonly store: Store;
   readonly csn: CsnClock;
   /** What holds for every change, in the order in which it is asked. */

@@ -7,10 +7,10 @@ import { MASTER_TABLE } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';
 import { deepestEntry, type Located, requireEntry } from '../../tree/locate.js';
 import { ROOT, suffixAt } from '../../tree/nodes.js';
-import type { PartitionContext } from '../../tree/partition-context.js';
 import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
 import { isSeen, Unseen } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
+import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
 
@@ -68,7 +68,7 @@ function downTo(node: Node): Node[] {
 }
 
 /** DN that an alias entry stands for; undefined for any other entry. */
-function aliasTarget(context: PartitionContext, row: Buffer): string | undefined {
+function aliasTarget(context: TreeContext, row: Buffer): string | undefined {
   if (specialClass(context, row) !== 'alias') return undefined;
   const target = attributeValues(context, row, 'aliasedObjectName')[0];
   if (!target) throw new LdapError('aliasProblem', 'an alias names no entry');

@@ -2,8 +2,8 @@ import type { Dn } from '../../../schema/schema-types.js';
 import type { Maybe, Store } from '../../../store/contract.js';
 import type { Node } from '../../model/node.js';
 import type { Use, Viewer } from '../../model/viewer.js';
-import type { PartitionContext } from '../../tree/partition-context.js';
 import type { Places } from '../../tree/specials.js';
+import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, Needs } from '../filter/compiled-filter.js';
 import type { FilterCompiler } from '../filter/filter-compiler.js';
 import type { IndexPlan } from '../plan/index-plan.js';
@@ -13,7 +13,7 @@ import type { Base } from './area.js';
 import type { Chains, InChain } from './chains.js';
 
 /** What searches share. */
-export interface SearchContext extends PartitionContext {
+export interface SearchContext extends TreeContext {
   readonly store: Store;
   readonly compiler: FilterCompiler;
   readonly membershipsOf: MembershipsOf;

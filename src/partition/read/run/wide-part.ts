@@ -22,12 +22,12 @@ import {
   type Wide,
   wideOf,
 } from '../../model/wide-read.js';
-import type { PartitionContext } from '../../tree/partition-context.js';
+import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, Term } from '../filter/compiled-filter.js';
 import type { Selects } from '../search-params.js';
 
 /** Whether any wide attribute is to be returned. */
-export function returnsWide(context: PartitionContext, head: Buffer, selects: Selects | undefined): boolean {
+export function returnsWide(context: TreeContext, head: Buffer, selects: Selects | undefined): boolean {
   if (!selects) return true;
   return wideAttributes(head).some(({ text }) => {
     const bytes = Buffer.from(text, 'latin1');
@@ -41,7 +41,7 @@ export function returnsWide(context: PartitionContext, head: Buffer, selects: Se
  * the filter needs more of a wide attribute, or the row has changed since its head was read.
  */
 export function partForFilter(
-  context: PartitionContext,
+  context: TreeContext,
   reader: Reader,
   id: Buffer,
   head: Buffer,
@@ -61,7 +61,7 @@ export function partForFilter(
 
 /** Tree cells of the values that the filter names; undefined when it needs more of a wide attribute. */
 function namesIn(
-  context: PartitionContext,
+  context: TreeContext,
   head: Buffer,
   wide: readonly Wide[],
   filter: CompiledFilter,

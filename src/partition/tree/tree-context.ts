@@ -6,7 +6,7 @@ import type { NodeCache } from './nodes.js';
 import type { SharedState } from './shared-state.js';
 
 /** The state of an open partition that every operation uses. */
-export interface PartitionContext {
+export interface TreeContext {
   readonly schema: Schema;
   readonly shared: SharedState;
   readonly nodes: NodeCache;
