@@ -26,7 +26,7 @@ function dropJob(
 ): Job {
   return {
     name: 'dropfolder',
-    about: `applies the files that are moved into ${folder}`,
+    description: `applies the files that are moved into ${folder}`,
     schedule: config.jobs.dropfolder.schedule,
     async run(run) {
       // Loaded here: few servers have such a folder.

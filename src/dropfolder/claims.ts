@@ -1,167 +1,178 @@
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { hasCode, isThere, type Layout } from './layout.js';
-import { type Claim, claimText, NOBODY, newClaimant, newToken, parseClaim } from './names.js';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { exists, type Layout, renameIfPresent } from './layout.js';
+import { type Claim, formatClaim, NO_CLAIMANT, newClaimant, newToken, parseClaim } from './names.js';
 
-const ALIVE = '.alive-';
-/** A claimant says so many times in the time of a lease that it lives. */
-const BEATS = 5;
+const HEARTBEAT_PREFIX = '.alive-';
+/** Heartbeats that a claimant writes in the time of one lease. */
+const HEARTBEATS_PER_LEASE = 5;
 
-/** A file of `processing` that this process works on, until another finds that this one does not live any more. */
-export interface Held {
+/**
+ * A file in `processing` that this process has claimed. Another process takes the claim over when this one seems dead.
+ */
+export interface ClaimedFile {
   readonly claim: Claim;
   readonly path: string;
-  /** It was somebody's before. */
-  readonly taken: boolean;
+  /** Whether the claim was taken over from another claimant, and not made from a file of `target`. */
+  readonly wasTakenOver: boolean;
 }
 
-/** What others have in `processing`. */
-export interface Others {
-  /** Names of claims whose claimants are gone, or are this process. */
-  readonly free: readonly string[];
-  /** How many claims are others'. */
-  readonly held: number;
-  /** Each of these others was seen to live since this process looks. */
-  readonly alive: boolean;
+/** The last heartbeat seen of a claimant. */
+interface Heartbeat {
+  /** Content of the heartbeat file. Empty when the file is missing. */
+  readonly stamp: string;
+  /** Time of `performance.now()` since which this process has seen `stamp`. */
+  readonly since: number;
+  /** Whether `stamp` has changed while this process was watching. */
+  readonly hasChanged: boolean;
+}
+
+/** A survey of the claims in `processing`, seen by this process. */
+export interface ClaimSurvey {
+  /** Names of claims that may be taken over: the claimant is dead, or is this process. */
+  readonly available: readonly string[];
+  /** Number of claims of living claimants other than this process. */
+  readonly heldCount: number;
+  /** Whether every claimant counted in `heldCount` has written a heartbeat while this process was watching. */
+  readonly allAlive: boolean;
 }
 
 /**
- * Which files are whose. A claim is a name in `processing`, and made by a rename that one alone can do. While it lives,
- * a claimant writes another number into a file of its own, from time to time; where that number has stood still for the
- * time of a lease, by the taker's own clock, its claims are taken over. No clocks of two machines are compared. A
- * claimant that lives and is taken for dead does no harm: what may be done is decided by the row of the file.
+ * The claims on files. A claim is a file name in `processing`, made by a rename, which only one process can win. A
+ * living claimant regularly writes a new number into a heartbeat file of its own. When that number has not changed for
+ * the time of a lease, by the clock of the observer, the claims of the claimant may be taken over. Clocks of two
+ * machines are never compared. A living claimant that is taken for dead does no harm: the row of the file guards every
+ * change.
  */
 export class Claims {
   readonly #layout: Layout;
   readonly #leaseMs: number;
   readonly #claimant = newClaimant();
-  /** What other claimants have written last, and since when this process knows it. */
-  #watched = new Map<string, { stamp: string; since: number; moved: boolean }>();
+  /** By claimant, without this process. */
+  #heartbeats = new Map<string, Heartbeat>();
   #timer: NodeJS.Timeout | undefined;
-  #beats = 0;
+  #heartbeatCount = 0;
 
   constructor(layout: Layout, leaseMs: number) {
     this.#layout = layout;
     this.#leaseMs = leaseMs;
   }
 
-  /** Says that this process lives, from now on. */
+  /** Starts writing heartbeats. Does nothing when heartbeats are running already. */
   async start(): Promise<void> {
     if (this.#timer) return;
-    await this.#beat();
-    // Where it cannot be said, claims are lost to others, who say more.
-    this.#timer = setInterval(() => void this.#beat().catch(() => undefined), this.#leaseMs / BEATS);
+    await this.#writeHeartbeat();
+    // A failed heartbeat is not reported here: at worst other processes take the claims over, and report more.
+    this.#timer = setInterval(
+      () => void this.#writeHeartbeat().catch(() => undefined),
+      this.#leaseMs / HEARTBEATS_PER_LEASE,
+    );
     this.#timer.unref();
   }
 
-  #beat(): Promise<void> {
-    return writeFile(this.#alive(this.#claimant), `${++this.#beats}\n`);
+  #writeHeartbeat(): Promise<void> {
+    return writeFile(this.#heartbeatPath(this.#claimant), `${++this.#heartbeatCount}\n`);
   }
 
-  #alive(claimant: string): string {
-    return this.#layout.path('processing', `${ALIVE}${claimant}`);
+  #heartbeatPath(claimant: string): string {
+    return this.#layout.path('processing', `${HEARTBEAT_PREFIX}${claimant}`);
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    await rm(this.#alive(this.#claimant), { force: true });
+    await rm(this.#heartbeatPath(this.#claimant), { force: true });
   }
 
-  /** Claims a file of `target`; undefined where another was faster. */
-  claim(name: string): Promise<Held | undefined> {
-    return this.#move(this.#layout.path('target', name), { token: newToken(), begun: false, name }, false);
+  /** Claims a file of `target`. Returns undefined when another process was faster. */
+  claim(name: string): Promise<ClaimedFile | undefined> {
+    return this.#renameClaim(this.#layout.path('target', name), { token: newToken(), begun: false, name }, false);
   }
 
-  /** Takes a claim over that is free; undefined where another was faster. */
-  async take(text: string): Promise<Held | undefined> {
+  /** Takes an available claim over. Returns undefined when another process was faster. */
+  async takeOver(text: string): Promise<ClaimedFile | undefined> {
     const claim = parseClaim(text)!;
-    const held = await this.#move(this.#layout.path('processing', text), claim, true);
-    if (held) await this.#removeParts(claim.token);
-    return held;
+    const claimed = await this.#renameClaim(this.#layout.path('processing', text), claim, true);
+    if (claimed) await this.#removeTemporaryFiles(claim.token);
+    return claimed;
   }
 
-  /** The file's row is there: from now on it says what is done. Undefined where another has the claim. */
-  begin({ claim, path, taken }: Held): Promise<Held | undefined> {
-    return this.#move(path, { ...claim, begun: true }, taken);
+  /**
+   * Records in the name of the claim that the row of the file exists, which from now on counts the finished records.
+   * Returns undefined when another process has taken the claim.
+   */
+  markBegun({ claim, path, wasTakenOver }: ClaimedFile): Promise<ClaimedFile | undefined> {
+    return this.#renameClaim(path, { ...claim, begun: true }, wasTakenOver);
   }
 
-  /** Leaves a claim to whoever wants it. */
-  async release({ claim, path }: Held): Promise<void> {
-    await moved(path, this.#layout.path('processing', claimText({ ...claim, claimant: NOBODY, time: Date.now() })));
+  /** Gives a claim up, so that any process may take the file. */
+  async release({ claim, path }: ClaimedFile): Promise<void> {
+    await renameIfPresent(
+      path,
+      this.#layout.path('processing', formatClaim({ ...claim, claimant: NO_CLAIMANT, time: Date.now() })),
+    );
   }
 
-  async #move(
+  async #renameClaim(
     from: string,
     { token, begun, name }: Pick<Claim, 'token' | 'begun' | 'name'>,
-    taken: boolean,
-  ): Promise<Held | undefined> {
+    wasTakenOver: boolean,
+  ): Promise<ClaimedFile | undefined> {
     const claim = { token, begun, name, claimant: this.#claimant, time: Date.now() };
-    const path = this.#layout.path('processing', claimText(claim));
-    return from === path || (await moved(from, path)) ? { claim, path, taken } : undefined;
+    const path = this.#layout.path('processing', formatClaim(claim));
+    return from === path || (await renameIfPresent(from, path)) ? { claim, path, wasTakenOver } : undefined;
   }
 
-  isHeld({ path }: Held): Promise<boolean> {
-    return isThere(path);
+  isHeld({ path }: ClaimedFile): Promise<boolean> {
+    return exists(path);
   }
 
-  /** Whether anybody has the file. */
+  /** Whether any process has a claim on the file. */
   async isClaimed(token: string): Promise<boolean> {
     return (await readdir(this.#layout.path('processing'))).some((name) => parseClaim(name)?.token === token);
   }
 
-  /** A new path for what is being written for a claim. */
-  part({ claim }: Held): string {
+  /** Returns a new path for a temporary file that belongs to a claim. */
+  temporaryPath({ claim }: ClaimedFile): string {
     return this.#layout.path('processing', `.${claim.token}.${randomBytes(6).toString('hex')}`);
   }
 
-  async #removeParts(token: string): Promise<void> {
+  async #removeTemporaryFiles(token: string): Promise<void> {
     const names = await readdir(this.#layout.path('processing'));
-    for (const name of names.filter((one) => one.startsWith(`.${token}.`)))
+    for (const name of names.filter((text) => text.startsWith(`.${token}.`)))
       await rm(this.#layout.path('processing', name), { force: true });
   }
 
-  /** Looks at the claims of others; to be called again and again. */
-  async others(): Promise<Others> {
+  /** Surveys the claims of other processes. Liveness is judged from repeated calls. */
+  async survey(): Promise<ClaimSurvey> {
     const names = await readdir(this.#layout.path('processing'));
     const claims = names.filter((name) => parseClaim(name));
     const claimants = new Set(claims.map((name) => parseClaim(name)!.claimant));
-    for (const name of names) if (name.startsWith(ALIVE)) claimants.add(name.slice(ALIVE.length));
-    for (const mine of [this.#claimant, NOBODY]) claimants.delete(mine);
-    const watched = new Map<string, { stamp: string; since: number; moved: boolean }>();
+    for (const name of names) if (name.startsWith(HEARTBEAT_PREFIX)) claimants.add(name.slice(HEARTBEAT_PREFIX.length));
+    for (const mine of [this.#claimant, NO_CLAIMANT]) claimants.delete(mine);
+    const heartbeats = new Map<string, Heartbeat>();
     const dead = new Set<string>();
     for (const claimant of claimants) {
-      const seen = await this.#look(claimant);
-      watched.set(claimant, seen);
-      if (performance.now() - seen.since >= this.#leaseMs) dead.add(claimant);
+      const heartbeat = await this.#readHeartbeat(claimant);
+      heartbeats.set(claimant, heartbeat);
+      if (performance.now() - heartbeat.since >= this.#leaseMs) dead.add(claimant);
     }
-    this.#watched = watched;
+    this.#heartbeats = heartbeats;
     const isFree = (name: string): boolean => {
       const { claimant } = parseClaim(name)!;
       return !claimants.has(claimant) || dead.has(claimant);
     };
-    const held = claims.filter((name) => !isFree(name));
+    const heldNames = claims.filter((name) => !isFree(name));
 
-    for (const claimant of dead) await rm(this.#alive(claimant), { force: true });
-    const alive = held.every((name) => watched.get(parseClaim(name)!.claimant)!.moved);
-    return { free: claims.filter(isFree), held: held.length, alive };
+    for (const claimant of dead) await rm(this.#heartbeatPath(claimant), { force: true });
+    const allAlive = heldNames.every((name) => heartbeats.get(parseClaim(name)!.claimant)!.hasChanged);
+    return { available: claims.filter(isFree), heldCount: heldNames.length, allAlive };
   }
 
-  async #look(claimant: string): Promise<{ stamp: string; since: number; moved: boolean }> {
-    const stamp = await readFile(this.#alive(claimant), 'latin1').catch(() => '');
-    const known = this.#watched.get(claimant);
+  async #readHeartbeat(claimant: string): Promise<Heartbeat> {
+    const stamp = await readFile(this.#heartbeatPath(claimant), 'latin1').catch(() => '');
+    const known = this.#heartbeats.get(claimant);
     if (known?.stamp === stamp) return known;
-    return { stamp, since: performance.now(), moved: known !== undefined && stamp !== '' };
-  }
-}
-
-/** Whether the file was there. */
-async function moved(from: string, to: string): Promise<boolean> {
-  try {
-    await rename(from, to);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
+    return { stamp, since: performance.now(), hasChanged: known !== undefined && stamp !== '' };
   }
 }

@@ -10,40 +10,40 @@ import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { ChangeRecord } from '../records/apply.js';
 import type { AttributeType } from '../schema/schema-types.js';
-import { columnsOf, filled, type Mapping } from './csv-mapping.js';
+import { columnsOf, fillTemplate, type Mapping } from './csv-mapping.js';
 import { DropError } from './layout.js';
-import { chunksOf, type Item, type RecordSource, refusalComment } from './source.js';
+import { type RecordSource, readChunks, refusalComment, type SourceRecord } from './source.js';
 
-/** Bytes of one row. */
+/** Largest size of a row, in bytes. */
 const MAX_ROW = 1024 * 1024;
 
-/** An entry as far as those may see it by whose rights files are applied. */
-interface Seen {
+/** An entry, with the part of it that the applying identity may read. */
+interface VisibleEntry {
   readonly entry: Entry;
-  /** Undefined: all of it. */
+  /** Undefined: the whole entry is visible. */
   readonly sight: Sight | undefined;
 }
 
 interface Row {
-  /** Where it ends. */
+  /** Line of the file where the row ends. */
   readonly line: number;
   readonly values: Readonly<Record<string, string>>;
 }
 
 /**
- * Rows of a CSV file, each of which is what brings its entry to what the row says, and then the entries whose row has
- * gone. What that is is worked out when it is done: a row that says what is there already changes nothing. What those
- * by whose rights it is done may not see is not there, and what they may not read is not as the row says: the change is
- * then tried, and refused to them.
+ * Records of a CSV file: one per row, which brings the entry to the values of the row, then one per entry whose row is
+ * gone. Each change is computed when it is applied: a row that the entry matches already changes nothing. An entry that
+ * the applying identity may not see counts as absent. An attribute that it may not read counts as different: the change
+ * is then tried, and refused by the access rules.
  */
 export class CsvSource implements RecordSource {
   readonly #file: FileHandle;
   readonly #partition: Partition;
   readonly #mapping: Mapping;
   readonly #access: Access | undefined;
-  /** Of the rows, as the key attribute compares values. */
+  /** Keys of all rows, normalized by the matching rule of the key attribute. */
   readonly #keys = new Set<string>();
-  #rows = 0;
+  #rowCount = 0;
 
   private constructor(file: FileHandle, partition: Partition, mapping: Mapping, access: Access | undefined) {
     this.#file = file;
@@ -53,8 +53,8 @@ export class CsvSource implements RecordSource {
   }
 
   /**
-   * Reads the file once. Throws `DropError` where it is no CSV, lacks a column, or would take too many entries away.
-   * `access`: of those by whose rights it is done; undefined: of the administrator.
+   * Reads and checks the file once. Throws `DropError` when the file is no CSV, lacks a column, or would remove too
+   * many entries. `access` is that of the applying identity; undefined: the administrator.
    */
   static async open(
     file: FileHandle,
@@ -70,27 +70,27 @@ export class CsvSource implements RecordSource {
   async #check(): Promise<void> {
     const { key, gone, mostGone } = this.#mapping;
     const columns = columnsOf(this.#mapping);
-    for await (const { line, values } of this.#read()) {
-      const missing = this.#rows++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
+    for await (const { line, values } of this.#readRows()) {
+      const missing = this.#rowCount++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
       if (missing.length > 0)
         throw new DropError(`it has no column '${missing.join("', '")}', which the mapping names`);
-      const value = filled(`{${key.column}}`, values);
-      const name = this.#keyName(Buffer.from(value));
+      const value = fillTemplate(`{${key.column}}`, values);
+      const name = this.#normalizeKey(Buffer.from(value));
       if (value === '') throw new DropError(`line ${line} has no '${key.column}', which tells whose row it is`);
       if (this.#keys.has(name))
         throw new DropError(`line ${line} has a '${key.column}' that another row has; drop one`);
       this.#keys.add(name);
     }
     if (gone === 'nothing') return;
-    if (this.#rows === 0) throw new DropError('it has no rows, and all entries would go; drop a file with rows');
-    const { length } = await this.#gone(new Set());
+    if (this.#rowCount === 0) throw new DropError('it has no rows, and all entries would go; drop a file with rows');
+    const { length } = await this.#findGone(new Set());
     if (length <= mostGone) return;
     throw new DropError(
       `${length} entries have no row in it, and at most ${mostGone} may go at once; raise mostGone in the mapping if they shall`,
     );
   }
 
-  async *#read(): AsyncGenerator<Row> {
+  async *#readRows(): AsyncGenerator<Row> {
     const { delimiter } = this.#mapping;
     let stream: Readable | undefined;
     try {
@@ -102,11 +102,11 @@ export class CsvSource implements RecordSource {
         maxRecordSize: MAX_ROW,
         skipEmptyLines: true,
       });
-      stream = Readable.from(utf8Of(chunksOf(this.#file)));
+      stream = Readable.from(requireUtf8(readChunks(this.#file)));
       stream.on('error', (error) => parser.destroy(error));
       for await (const { record, info } of stream.pipe(parser)) yield { line: info.lines, values: record };
     } catch (error) {
-      // The message may have values.
+      // The message of the parser may contain values.
       if (!(error instanceof CsvError)) throw error;
       const { lines } = error as { lines?: number };
       throw new DropError(`line ${lines ?? '?'} is not as in a CSV file (${error.code}); correct it`);
@@ -115,69 +115,79 @@ export class CsvSource implements RecordSource {
     }
   }
 
-  async *items(done: number, refused: ReadonlySet<string> = new Set()): AsyncGenerator<Item> {
+  async *items(done: number, refused: ReadonlySet<string> = new Set()): AsyncGenerator<SourceRecord> {
     let number = 0;
-    if (done < this.#rows)
-      for await (const { line, values } of this.#read())
-        if (number++ >= done) yield { line, change: () => this.#changeOf(values) };
-    for (const dn of await this.#gone(refused)) yield { line: 0, dn, change: () => this.#removal(dn) };
+    if (done < this.#rowCount)
+      for await (const { line, values } of this.#readRows())
+        if (number++ >= done) yield { line, change: () => this.#changeFor(values) };
+    for (const dn of await this.#findGone(refused)) yield { line: 0, dn, change: () => this.#goneChange(dn) };
   }
 
   async *rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
     const byNumber = new Map(refusals.map((refusal) => [refusal.number, refusal]));
     let number = 0;
-    for await (const { values } of this.#read()) {
+    for await (const { values } of this.#readRows()) {
       const refusal = byNumber.get(number++);
-      if (refusal) yield* this.#reject(refusal, () => this.#changeOf(values));
+      if (refusal) yield* this.#formatReject(refusal, () => this.#changeFor(values));
     }
     for (const refusal of refusals)
-      if (refusal.dn !== undefined) yield* this.#reject(refusal, async () => this.#removal(refusal.dn!));
+      if (refusal.dn !== undefined) yield* this.#formatReject(refusal, async () => this.#goneChange(refusal.dn!));
   }
 
-  async *#reject(refusal: Refusal, change: () => Promise<ChangeRecord | undefined>): AsyncGenerator<Buffer> {
+  async *#formatReject(refusal: Refusal, change: () => Promise<ChangeRecord | undefined>): AsyncGenerator<Buffer> {
     yield refusalComment(refusal);
     try {
       const record = await change();
       if (record) yield formatChange(record);
     } catch (error) {
-      // Why there is none is in the comment.
+      // The comment before this record has the reason.
       if (!(error instanceof LdapError)) throw error;
     }
     yield Buffer.from('\n');
   }
 
-  /** What brings the row's entry to what the row says; undefined: it is so. */
-  async #changeOf(row: Row['values']): Promise<ChangeRecord | undefined> {
+  /** Returns the change that brings the entry to the values of the row; undefined when nothing differs. */
+  async #changeFor(row: Row['values']): Promise<ChangeRecord | undefined> {
     const { key, attributes, constants, dn } = this.#mapping;
-    const value = Buffer.from(filled(`{${key.column}}`, row));
-    const [seen, ...others] = await this.#find({ type: 'equal', attribute: key.attribute, value });
+    const value = Buffer.from(fillTemplate(`{${key.column}}`, row));
+    const [existing, ...others] = await this.#search({ type: 'equal', attribute: key.attribute, value });
     if (others.length > 0)
       throw new LdapError('constraintViolation', `several entries have this ${key.attribute}; let one have it`);
-    const wanted = [...attributes].map(([type, templates]) => ({ type, values: valuesOf(templates, row) }));
-    const fixed = [...constants].map(([type, values]) => ({ type, values: values.map((one) => Buffer.from(one)) }));
-    if (seen) return changed(seen.entry, this.#differences(seen, wanted, fixed));
-    const made = [...fixed, ...wanted].filter(({ values }) => values.length > 0).map(named);
-    return { ...record(filled(dn, row, true)), kind: 'add', attributes: made };
+    const desired = [...attributes].map(([type, templates]) => ({ type, values: fillAll(templates, row) }));
+    const constantValues = [...constants].map(([type, values]) => ({
+      type,
+      values: values.map((value) => Buffer.from(value)),
+    }));
+    if (existing) return modifyRecord(existing.entry, this.#compare(existing, desired, constantValues));
+    const made = [...constantValues, ...desired].filter(({ values }) => values.length > 0).map(toPartialAttribute);
+    return { ...baseRecord(fillTemplate(dn, row, true)), kind: 'add', attributes: made };
   }
 
-  /** A secret is given to a new entry, and not compared; what names the entry stays. */
-  #differences({ entry, sight }: Seen, wanted: readonly Wanted[], fixed: readonly Wanted[]): Modification[] {
+  /** Compares an entry with a row. Secrets are only given to new entries, and naming attributes stay. */
+  #compare(
+    { entry, sight }: VisibleEntry,
+    desired: readonly DesiredAttribute[],
+    constants: readonly DesiredAttribute[],
+  ): Modification[] {
     const naming = new Set(this.#partition.schema.parseDn(entry.dn).rdns[0]!.avas.map(({ type }) => type));
     const changes: Modification[] = [];
-    const has = (type: AttributeType) =>
-      new Set(entry.attributes.filter((one) => one.type === type).flatMap(({ values }) => values.map(nameOf(type))));
-    for (const { type, values } of wanted) {
+    const normalizedValues = (type: AttributeType) =>
+      new Set(
+        entry.attributes.filter((one) => one.type === type).flatMap(({ values }) => values.map(normalizerOf(type))),
+      );
+    for (const { type, values } of desired) {
       if (type.secret || naming.has(type)) continue;
-      const names = new Set(values.map(nameOf(type)));
-      const known = has(type);
+      const names = new Set(values.map(normalizerOf(type)));
+      const known = normalizedValues(type);
       if (this.#mayRead(sight, type) && names.size === known.size && [...names].every((name) => known.has(name)))
         continue;
-      changes.push({ operation: 'replace', attribute: named({ type, values }) });
+      changes.push({ operation: 'replace', attribute: toPartialAttribute({ type, values }) });
     }
-    for (const { type, values } of fixed) {
-      const known = this.#mayRead(sight, type) ? has(type) : new Set<string>();
-      const missing = type.secret ? [] : values.filter((value) => !known.has(nameOf(type)(value)));
-      if (missing.length > 0) changes.push({ operation: 'add', attribute: named({ type, values: missing }) });
+    for (const { type, values } of constants) {
+      const known = this.#mayRead(sight, type) ? normalizedValues(type) : new Set<string>();
+      const missing = type.secret ? [] : values.filter((value) => !known.has(normalizerOf(type)(value)));
+      if (missing.length > 0)
+        changes.push({ operation: 'add', attribute: toPartialAttribute({ type, values: missing }) });
     }
     return changes;
   }
@@ -186,35 +196,35 @@ export class CsvSource implements RecordSource {
     return !sight || sight.all('read') || sight.allows('read', this.#partition.schema.requireDescription(name));
   }
 
-  #removal(dn: string): ChangeRecord | undefined {
+  #goneChange(dn: string): ChangeRecord | undefined {
     const { gone } = this.#mapping;
-    if (typeof gone === 'string') return { ...record(dn), kind: 'delete' };
+    if (typeof gone === 'string') return { ...baseRecord(dn), kind: 'delete' };
     const attribute = { type: gone.attribute, values: [Buffer.from(gone.value)] };
-    return { ...record(dn), kind: 'modify', changes: [{ operation: 'replace', attribute }] };
+    return { ...baseRecord(dn), kind: 'modify', changes: [{ operation: 'replace', attribute }] };
   }
 
   /**
-   * DNs of the entries whose row has gone and that are as they were; the lowest first. None of which the key may not be
-   * read: there may be a row for it.
+   * Returns the DNs of entries that have a key, no row, and not yet the `gone` action; the deepest first. An entry
+   * whose key may not be read is left alone, since the file may have a row for it.
    */
-  async #gone(refused: ReadonlySet<string>): Promise<string[]> {
+  async #findGone(refused: ReadonlySet<string>): Promise<string[]> {
     const { key, gone } = this.#mapping;
     const found: string[] = [];
     if (gone === 'nothing') return found;
-    for (const { entry, sight } of await this.#find({ type: 'present', attribute: key.attribute })) {
+    for (const { entry, sight } of await this.#search({ type: 'present', attribute: key.attribute })) {
       const valuesOfType = (name: string) =>
         entry.attributes
           .filter(({ type }) => type.name === name && this.#mayRead(sight, type))
           .flatMap(({ values }) => values);
       const keys = valuesOfType(key.attribute);
-      const isListed = keys.length === 0 || keys.some((value) => this.#keys.has(this.#keyName(value)));
+      const isListed = keys.length === 0 || keys.some((value) => this.#keys.has(this.#normalizeKey(value)));
       const isDone = typeof gone !== 'string' && valuesOfType(gone.attribute).some((one) => String(one) === gone.value);
       if (!isListed && !isDone && !refused.has(entry.dn)) found.push(entry.dn);
     }
     return found.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
   }
 
-  async #find(filter: Filter): Promise<Seen[]> {
+  async #search(filter: Filter): Promise<VisibleEntry[]> {
     const found: { id: Buffer; sight: Sight | undefined }[] = [];
     this.#partition.renewReads();
     await this.#access?.renew();
@@ -223,21 +233,21 @@ export class CsvSource implements RecordSource {
       { ...EVERYTHING, viewer, base: this.#mapping.base, scope: 'sub', filter },
       { entry: ({ id, sight }) => void found.push({ id: Buffer.from(id), sight }), reference: () => undefined },
     );
-    const seen: Seen[] = [];
+    const visible: VisibleEntry[] = [];
     for (const { id, sight } of found) {
       const entry = await this.#partition.readById(id);
-      if (entry) seen.push({ entry, sight });
+      if (entry) visible.push({ entry, sight });
     }
-    return seen;
+    return visible;
   }
 
-  #keyName(value: Buffer): string {
-    return nameOf(this.#partition.schema.requireDescription(this.#mapping.key.attribute).type)(value);
+  #normalizeKey(value: Buffer): string {
+    return normalizerOf(this.#partition.schema.requireDescription(this.#mapping.key.attribute).type)(value);
   }
 }
 
-/** The chunks as they are. Throws `DropError` before one that has bytes that are no UTF-8. */
-async function* utf8Of(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+/** Passes the chunks on. Throws `DropError` before a chunk with bytes that are no UTF-8. */
+async function* requireUtf8(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const check = (chunk?: Buffer): void => {
     try {
@@ -253,30 +263,30 @@ async function* utf8Of(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   check();
 }
 
-interface Wanted {
+interface DesiredAttribute {
   readonly type: AttributeType;
   readonly values: readonly Buffer[];
 }
 
-function named({ type, values }: Wanted): PartialAttribute {
+function toPartialAttribute({ type, values }: DesiredAttribute): PartialAttribute {
   return { type: type.name, values };
 }
 
-/** Values that are empty are none. */
-function valuesOf(templates: readonly string[], row: Row['values']): Buffer[] {
-  const values = templates.map((template) => filled(template, row).trim());
+/** Fills the templates. Empty and repeated values are dropped. */
+function fillAll(templates: readonly string[], row: Row['values']): Buffer[] {
+  const values = templates.map((template) => fillTemplate(template, row).trim());
   return [...new Set(values.filter((value) => value !== ''))].map((value) => Buffer.from(value));
 }
 
-/** As the type compares values. */
-function nameOf(type: AttributeType): (value: Buffer) => string {
+/** Returns the function that normalizes values by the equality rule of the type. */
+function normalizerOf(type: AttributeType): (value: Buffer) => string {
   return (value) => (type.equality?.normalize(value) ?? value).toString('latin1');
 }
 
-function record(dn: string) {
+function baseRecord(dn: string) {
   return { dn, controls: [], line: 0, offset: 0, text: Buffer.alloc(0) };
 }
 
-function changed({ dn }: Entry, changes: readonly Modification[]): ChangeRecord | undefined {
-  return changes.length > 0 ? { ...record(dn), kind: 'modify', changes } : undefined;
+function modifyRecord({ dn }: Entry, changes: readonly Modification[]): ChangeRecord | undefined {
+  return changes.length > 0 ? { ...baseRecord(dn), kind: 'modify', changes } : undefined;
 }

@@ -1,72 +1,76 @@
 import { watch } from 'node:fs';
-import { lstat, rename } from 'node:fs/promises';
+import { lstat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
 import type { Actor } from '../partition/model/directory-types.js';
 import type { Dn } from '../schema/schema-types.js';
-import { Claims, type Held } from './claims.js';
+import { type ClaimedFile, Claims } from './claims.js';
 import { readMapping } from './csv-mapping.js';
 import { CsvSource } from './csv-source.js';
-import { FileRun, type FileSettings, type FileTools } from './file-run.js';
+import { type FileContext, FileRun, type FileSettings } from './file-run.js';
 import { type AccountSettings, actorFor } from './identity.js';
-import { DropError, hasCode, Layout, printable } from './layout.js';
+import { DropError, hasCode, ignoreMissing, Layout, printable, renameIfPresent } from './layout.js';
 import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
-import { type End, Results } from './result.js';
+import { FileFinisher, type FileResult } from './result.js';
 
 export interface DropFolderSettings extends FileSettings {
-  /** By whose rights records are applied; undefined: the administrator, as `rowan import`. */
+  /** The identity whose access rights apply. Undefined: the administrator, as for `rowan import`. */
   readonly as: Dn | undefined;
   readonly accounts: AccountSettings;
-  /** Seconds after which the files of a process that has died are taken over. */
+  /** Seconds without a heartbeat after which the files of a process are taken over. */
   readonly lease: number;
-  /** Seconds between two looks at the folder, where nothing tells that a file has come. */
+  /** Seconds between two scans of the folder when no file system event arrives. */
   readonly poll: number;
-  /** File that says how rows of `.csv` files become entries; undefined: such files are refused. */
+  /** Mapping file for `.csv` files. Undefined: such files are refused. */
   readonly mapping?: string | undefined;
 }
 
-/** How many files ended how. */
-export type PassResult = Readonly<Record<End, number>> & {
-  /** Files that could not be worked on now: they stay in `processing`. */
+/** Number of files by result. */
+export type PassResult = Readonly<Record<FileResult, number>> & {
+  /** Files that could not be finished now. They stay in `target` or `processing`. */
   readonly failed: number;
 };
 
-/** Makes records of CSV files by a mapping file, if there is one; it is read anew for each of them. */
-export function csvSourceBy(
+/** Returns a function that opens CSV files by a mapping file, which is read again for each file. */
+export function csvSourceFactory(
   mapping: string | undefined,
   partition: Partition,
   access?: Actor['access'],
-): FileTools['csvSource'] {
+): FileContext['csvSource'] {
   return async (file) => {
     if (mapping === undefined) throw new DropError('no mapping is given for CSV files; give one with --mapping');
     return CsvSource.open(file, partition, readMapping(mapping, partition.schema), access);
   };
 }
 
-/** Files that are taken before `target` is looked at again: one of a higher priority may have come. */
-const AT_A_TIME = 50;
+/** Files that are taken before `target` is scanned again, in case a file of higher priority has come. */
+const FILES_PER_SCAN = 50;
 
 /**
- * A folder into which files are dropped (docs/dropfolder.md). Several processes may work on one; each makes one
- * `DropFolder`, and keeps it: it knows how long the others have said nothing.
+ * A folder into which files are dropped (docs/dropfolder.md). Several processes may work on one folder. Each keeps one
+ * `DropFolder` for its lifetime, since the object remembers when the heartbeats of other processes last changed.
  */
 export class DropFolder {
   readonly #layout: Layout;
   readonly #claims: Claims;
   readonly #settings: DropFolderSettings;
   readonly #log: Pick<Logger, 'info' | 'warn' | 'error'>;
-  readonly #tools: FileTools;
+  readonly #context: FileContext;
 
-  private constructor(tools: FileTools, settings: DropFolderSettings, log: Pick<Logger, 'info' | 'warn' | 'error'>) {
-    this.#layout = tools.layout;
-    this.#claims = tools.claims;
+  private constructor(
+    context: FileContext,
+    settings: DropFolderSettings,
+    log: Pick<Logger, 'info' | 'warn' | 'error'>,
+  ) {
+    this.#layout = context.layout;
+    this.#claims = context.claims;
     this.#settings = settings;
     this.#log = log;
-    this.#tools = tools;
+    this.#context = context;
   }
 
-  /** Makes the folders where they are not there. Throws `DropError` where they, or the identity, cannot be used. */
+  /** Creates missing folders. Throws `DropError` when the folder or the identity cannot be used. */
   static async open(
     folder: string,
     partition: Partition,
@@ -76,42 +80,42 @@ export class DropFolder {
     const layout = await Layout.open(folder);
     const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
-    const results = new Results(layout, claims, partition.store, log);
-    const csvSource = csvSourceBy(settings.mapping, partition, actor.access);
-    return new DropFolder({ layout, claims, results, partition, actor, settings, csvSource, log }, settings, log);
+    const finisher = new FileFinisher(layout, claims, partition.store, log);
+    const csvSource = csvSourceFactory(settings.mapping, partition, actor.access);
+    return new DropFolder({ layout, claims, finisher, partition, actor, settings, csvSource, log }, settings, log);
   }
 
   /**
-   * Works on what is there: files of this process and of dead ones in `processing`, then `target`, by priority and age.
-   * Resolves when nothing is left to take. An aborted signal ends it after the record in hand, and what it has goes to
-   * whoever wants it. Throws what the store says when it fails; other failures are logged and counted.
+   * Processes all available files: claims in `processing` of this process and of dead ones, then `target`, by priority
+   * and age. Resolves when no file is left to take. An aborted signal ends the pass after the current record and gives
+   * its file up. Throws store failures; other failures are logged and counted.
    */
   async pass(signal?: AbortSignal): Promise<PassResult> {
     await this.#claims.start();
     const result = { processed: 0, error: 0, expired: 0, failed: 0 };
-    const { free } = await this.#claims.others();
-    for (const text of free) {
+    const { available } = await this.#claims.survey();
+    for (const text of available) {
       if (signal?.aborted) return result;
-      await this.#work(await this.#claims.take(text), result, signal);
+      await this.#processFile(await this.#claims.takeOver(text), result, signal);
     }
     const stuck = new Set<string>();
     for (;;) {
-      const names = (await this.#targets(result)).filter((name) => !stuck.has(name));
+      const names = (await this.#listTarget(result)).filter((name) => !stuck.has(name));
       if (names.length === 0) return result;
-      for (const name of names.slice(0, AT_A_TIME)) {
+      for (const name of names.slice(0, FILES_PER_SCAN)) {
         if (signal?.aborted) return result;
-        const held = await this.#claims.claim(name).catch((error: unknown) => {
+        const file = await this.#claims.claim(name).catch((error: unknown) => {
           stuck.add(name);
-          this.#tellFailed(name, error, result);
+          this.#countFailure(name, error, result);
           return undefined;
         });
-        await this.#work(held, result, signal);
+        await this.#processFile(file, result, signal);
       }
     }
   }
 
   /**
-   * Passes until nothing is left but what living processes work on: files of a process that has died are waited for.
+   * Repeats passes until only files of living processes are left. Waits for the lease of processes that may be dead.
    */
   async settle(signal?: AbortSignal): Promise<PassResult> {
     const sum = { processed: 0, error: 0, expired: 0, failed: 0 };
@@ -119,14 +123,14 @@ export class DropFolder {
       const result = await this.pass(signal);
       for (const key of ['processed', 'error', 'expired'] as const) sum[key] += result[key];
       sum.failed = result.failed;
-      const { held, free, alive } = await this.#claims.others();
-      const isSettled = free.length === 0 ? held === 0 || alive : result.failed > 0;
+      const { heldCount, available, allAlive } = await this.#claims.survey();
+      const isSettled = available.length === 0 ? heldCount === 0 || allAlive : result.failed > 0;
       if (signal?.aborted || isSettled) return sum;
       await sleep((this.#settings.lease * 1000) / 10, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  /** Passes until the signal is aborted. A store that fails is logged, and asked again. */
+  /** Repeats passes until the signal is aborted. Failures are logged, and the next pass tries again. */
   async run(signal: AbortSignal): Promise<void> {
     let wake = (): void => undefined;
     this.#watch(signal, () => wake());
@@ -147,7 +151,7 @@ export class DropFolder {
     }
   }
 
-  /** Where the system does not tell, the folder is looked at from time to time all the same. */
+  /** Calls `wake` on file system events. Without them, files are found by polling. */
   #watch(signal: AbortSignal, wake: () => void): void {
     try {
       const watcher = watch(this.#layout.path('target'), { signal }, wake);
@@ -157,34 +161,38 @@ export class DropFolder {
     }
   }
 
-  /** Others need not wait for this process any more. */
+  /** Removes the heartbeat file, so that other processes need not wait for the lease of this one. */
   close(): Promise<void> {
     return this.#claims.close();
   }
 
-  async #work(held: Held | undefined, result: Record<keyof PassResult, number>, signal?: AbortSignal): Promise<void> {
-    if (!held) return;
-    const run = new FileRun(this.#tools, held);
-    const { name } = held.claim;
+  async #processFile(
+    file: ClaimedFile | undefined,
+    result: Record<keyof PassResult, number>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    if (!file) return;
+    const run = new FileRun(this.#context, file);
+    const { name } = file.claim;
     try {
       const end = await run.run(signal);
       if (!end) return;
       result[end]++;
       this.#log[end === 'processed' ? 'info' : 'warn'](
-        { name, delivery: held.claim.token, result: end },
+        { name, delivery: file.claim.token, result: end },
         'a dropped file is done',
       );
     } catch (error) {
-      // Another may be able to, or this process later.
-      await this.#claims.release(run.held);
+      // Another process may succeed, or this one later.
+      await this.#claims.release(run.claimed);
       if (signal?.aborted) return;
       if (storeFailureOf(error)) throw error;
-      this.#tellFailed(name, error, result);
+      this.#countFailure(name, error, result);
     }
   }
 
-  /** It is tried again in the next pass. */
-  #tellFailed(name: string, error: unknown, result: Record<keyof PassResult, number>): void {
+  /** Counts and logs a failure. The next pass tries the file again. */
+  #countFailure(name: string, error: unknown, result: Record<keyof PassResult, number>): void {
     result.failed++;
     const isElsewhere = hasCode(error, 'EXDEV', 'EBUSY');
     const reason = isElsewhere
@@ -195,9 +203,9 @@ export class DropFolder {
     this.#log.error({ name, reason }, 'a dropped file cannot be worked on now; it stays where it is');
   }
 
-  /** Names in `target`, those that come first first. A name that cannot be one goes to `error` at once. */
-  async #targets(result: Record<keyof PassResult, number>): Promise<string[]> {
-    const found: { name: string; priority: number; age: number }[] = [];
+  /** Returns the names in `target` in order of processing. Files with unacceptable names are moved to `error`. */
+  async #listTarget(result: Record<keyof PassResult, number>): Promise<string[]> {
+    const found: { name: string; priority: number; mtime: number }[] = [];
     for (const bytes of await this.#layout.names('target')) {
       const fault = nameFault(bytes);
       if (fault !== undefined) {
@@ -205,22 +213,17 @@ export class DropFolder {
         continue;
       }
       const name = bytes.toString();
-      const age = await lstat(this.#layout.path('target', name)).catch(() => undefined);
-      if (age) found.push({ name, priority: parseFileName(name).priority, age: age.mtimeMs });
+      const stats = await lstat(this.#layout.path('target', name)).catch(ignoreMissing);
+      if (stats) found.push({ name, priority: parseFileName(name).priority, mtime: stats.mtimeMs });
     }
-    found.sort((a, b) => b.priority - a.priority || a.age - b.age || (a.name < b.name ? -1 : 1));
+    found.sort((a, b) => b.priority - a.priority || a.mtime - b.mtime || (a.name < b.name ? -1 : 1));
     return found.map(({ name }) => name);
   }
 
   async #refuseName(bytes: Buffer, reason: string, result: Record<keyof PassResult, number>): Promise<void> {
     const name = `${newToken().slice(0, 8)}~${printable(bytes.toString()).slice(0, MAX_NAME / 4)}`;
-    try {
-      await rename(this.#layout.bytes('target', bytes), this.#layout.path('error', name));
-    } catch (error) {
-      if (hasCode(error, 'ENOENT')) return;
-      throw error;
-    }
-    await this.#tools.results.refuseName(name, reason);
+    if (!(await renameIfPresent(this.#layout.bytePath('target', bytes), this.#layout.path('error', name)))) return;
+    await this.#context.finisher.writeNameReceipt(name, reason);
     result.error++;
     this.#log.warn({ name, reason }, 'a dropped file is refused');
   }

@@ -2,16 +2,18 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { Partition } from '../partition/index.js';
 import type { ChangeRecord } from '../records/apply.js';
-import type { FileSettings, FileTools } from './file-run.js';
+import type { FileContext, FileSettings } from './file-run.js';
 import { DropError, Layout, openClaimed, printable } from './layout.js';
 import { nameFault, parseFileName } from './names.js';
 import { LdifSource } from './source.js';
 
-/** What dropped files would change, line by line; nothing is changed or moved. Secrets are not told. */
+/**
+ * Describes, line by line, what the dropped files would change. Changes and moves nothing; secret values are not shown.
+ */
 export async function* dryRun(
   folder: string,
   partition: Partition,
-  { maxBytes, csvSource }: Pick<FileSettings, 'maxBytes'> & Pick<FileTools, 'csvSource'>,
+  { maxBytes, csvSource }: Pick<FileSettings, 'maxBytes'> & Pick<FileContext, 'csvSource'>,
 ): AsyncGenerator<string> {
   const layout = await Layout.open(folder);
   for (const bytes of (await layout.names('target')).sort(Buffer.compare)) {
@@ -23,7 +25,7 @@ export async function* dryRun(
       const file = await openClaimed(layout.path('target', name), maxBytes);
       try {
         const source = parseFileName(name).isCsv ? await csvSource(file) : new LdifSource(file);
-        for await (const { line, change } of source.items(0)) yield* told(partition, line, change);
+        for await (const { line, change } of source.items(0)) yield* describeRecord(partition, line, change);
       } finally {
         await file.close();
       }
@@ -34,30 +36,30 @@ export async function* dryRun(
   }
 }
 
-async function* told(
+async function* describeRecord(
   partition: Partition,
   line: number,
   change: () => ChangeRecord | undefined | Promise<ChangeRecord | undefined>,
 ): AsyncGenerator<string> {
   try {
     const record = await change();
-    if (record) yield* toldRecord(partition, record);
+    if (record) yield* describeChange(partition, record);
   } catch (error) {
     if (!(error instanceof LdapError)) throw error;
     yield `  refused: line ${line}: ${error.message}`;
   }
 }
 
-async function* toldRecord(partition: Partition, record: ChangeRecord): AsyncGenerator<string> {
+async function* describeChange(partition: Partition, record: ChangeRecord): AsyncGenerator<string> {
   const { schema } = partition;
-  const shown = ({ type, values }: PartialAttribute): string => {
+  const formatValues = ({ type, values }: PartialAttribute): string => {
     if (values.length === 0) return '(none)';
     return schema.requireDescription(type).type.secret ? '(secret)' : printable(values.map(String).join(', '));
   };
   switch (record.kind) {
     case 'add':
       yield `  add ${record.dn}`;
-      for (const attribute of record.attributes) yield `    ${attribute.type}: ${shown(attribute)}`;
+      for (const attribute of record.attributes) yield `    ${attribute.type}: ${formatValues(attribute)}`;
       return;
     case 'delete':
       yield `  remove ${record.dn}`;
@@ -71,9 +73,9 @@ async function* toldRecord(partition: Partition, record: ChangeRecord): AsyncGen
       for (const { operation, attribute } of record.changes) {
         const { type } = schema.requireDescription(attribute.type);
         const values = entry.attributes.filter((one) => one.type === type).flatMap((one) => one.values);
-        const before = shown({ type: attribute.type, values });
-        if (operation === 'replace') yield `    ${attribute.type}: ${before} -> ${shown(attribute)}`;
-        else yield `    ${attribute.type}: ${before}, ${operation} ${shown(attribute)}`;
+        const before = formatValues({ type: attribute.type, values });
+        if (operation === 'replace') yield `    ${attribute.type}: ${before} -> ${formatValues(attribute)}`;
+        else yield `    ${attribute.type}: ${before}, ${operation} ${formatValues(attribute)}`;
       }
     }
   }

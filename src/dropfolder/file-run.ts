@@ -17,185 +17,192 @@ import {
 import type { PasswordPolicy } from '../password/index.js';
 import { applyChange } from '../records/apply.js';
 import { ImportedPasswords, PasswordCounts } from '../records/passwords.js';
-import type { Claims, Held } from './claims.js';
-import { codeOf, DropError, isPassing, type Layout, openClaimed } from './layout.js';
+import type { ClaimedFile, Claims } from './claims.js';
+import { DropError, errorCodeOf, isTransient, type Layout, openClaimed } from './layout.js';
 import { type FileName, parseFileName } from './names.js';
-import type { End, Results } from './result.js';
-import { type Item, LdifSource, type RecordSource } from './source.js';
+import type { FileFinisher, FileResult } from './result.js';
+import { LdifSource, type RecordSource, type SourceRecord } from './source.js';
 import { validate } from './validate.js';
 
-/** How often a record may have been done by nobody where a plan says that somebody has done it. */
-const MOST_STILL = 10;
-const UNKNOWN =
+/** Attempts at one record. An attempt fails when a guard says the record is done, although the count has not moved. */
+const MAX_STALLED_ATTEMPTS = 10;
+const PROGRESS_UNKNOWN =
   'its progress is not known in this directory: records of it may have been applied, and none was now; see which were, and drop the others';
 /** Characters of a reason that are kept. */
 const MAX_REASON = 500;
 
 export interface FileSettings {
-  /** Longer files are refused. */
+  /** Longer files are refused. In bytes. */
   readonly maxBytes: number;
   /** Checks a whole file against the schema before its first record is applied. */
   readonly validateFirst: boolean;
-  /** What stored passwords may cost. */
+  /** Limits the cost of password hashes. */
   readonly policy: PasswordPolicy;
 }
 
-/** What works on one file after another. */
-export interface FileTools {
+/** The services that every file run uses. */
+export interface FileContext {
   readonly layout: Layout;
   readonly claims: Claims;
-  readonly results: Results;
+  readonly finisher: FileFinisher;
   readonly partition: Partition;
   readonly actor: Actor;
   readonly settings: FileSettings;
-  /** Records of a `.csv` file. Throws `DropError` where none can be read. */
+  /** Opens a `.csv` file. Throws `DropError` when its records cannot be read. */
   readonly csvSource: (file: FileHandle) => Promise<RecordSource>;
   readonly log: Pick<Logger, 'error'>;
 }
 
-/** Works on one claimed file to its end. */
+/** Processes one claimed file to its end. */
 export class FileRun {
-  readonly #tools: FileTools;
+  readonly #context: FileContext;
   readonly #name: FileName;
   readonly #passwords: ImportedPasswords;
-  #held: Held;
+  #claimed: ClaimedFile;
 
-  constructor(tools: FileTools, held: Held) {
-    this.#tools = tools;
-    this.#held = held;
-    this.#name = parseFileName(held.claim.name);
-    this.#passwords = new ImportedPasswords(tools.partition.schema, tools.settings.policy, true);
+  constructor(context: FileContext, claimed: ClaimedFile) {
+    this.#context = context;
+    this.#claimed = claimed;
+    this.#name = parseFileName(claimed.claim.name);
+    this.#passwords = new ImportedPasswords(context.partition.schema, context.settings.policy, true);
   }
 
-  /** The claim as it is now. */
-  get held(): Held {
-    return this.#held;
+  /** The claim as last renamed. */
+  get claimed(): ClaimedFile {
+    return this.#claimed;
   }
 
   /**
-   * How the file ended; undefined: another has it, or has done it. Throws the signal's reason between two records, and
-   * what may be otherwise later, such as what the store says: the file then stays as it is, and whoever takes it goes
-   * on with it.
+   * Returns the result of the file; undefined when another process has the claim or has finished the file. Throws the
+   * reason of the signal between two records, and failures that may pass, such as store failures. The file then stays
+   * in `processing`, and the next claimant resumes it.
    */
-  async run(signal: AbortSignal | undefined): Promise<End | undefined> {
-    const { results, claims } = this.#tools;
-    if (this.#held.taken) {
-      const end = await results.goOn(this.#held);
+  async run(signal: AbortSignal | undefined): Promise<FileResult | undefined> {
+    const { finisher, claims } = this.#context;
+    if (this.#claimed.wasTakenOver) {
+      const end = await finisher.resume(this.#claimed);
       if (end) return end;
     }
-    if (this.#isExpired()) return results.endWhole(this.#held, { result: 'expired' });
+    if (this.#isExpired()) return finisher.finishUnapplied(this.#claimed, { result: 'expired' });
     let file: FileHandle | undefined;
     let source: RecordSource | undefined;
     try {
-      file = await this.#opened();
-      source = await this.#source(file);
+      file = await this.#open();
+      source = await this.#openSource(file);
       return await this.#apply(source, signal);
     } catch (error) {
-      if (signal?.aborted || isLater(error)) throw error;
-      if (!(await claims.isHeld(this.#held))) return undefined;
-      return await this.#refuse(this.#refusedFor(error), source);
+      if (signal?.aborted || isRetryable(error)) throw error;
+      if (!(await claims.isHeld(this.#claimed))) return undefined;
+      return await this.#refuse(this.#refusalFor(error), source);
     } finally {
       await file?.close();
     }
   }
 
-  #refusedFor(error: unknown): Refused {
-    if (error instanceof Refused) return error;
-    if (error instanceof DropError) return new Refused(error.message);
-    if (error instanceof LdapError) return new Refused(`${error.result}: ${error.message}`.slice(0, MAX_REASON));
-    const { name, token } = this.#held.claim;
-    const code = codeOf(error);
-    this.#tools.log.error({ name, delivery: token, code }, 'a dropped file cannot be worked on');
-    return new Refused(`it cannot be read or worked on (${code}); see to that, and drop it again`);
+  #refusalFor(error: unknown): FileRefused {
+    if (error instanceof FileRefused) return error;
+    if (error instanceof DropError) return new FileRefused(error.message);
+    if (error instanceof LdapError) return new FileRefused(`${error.result}: ${error.message}`.slice(0, MAX_REASON));
+    const { name, token } = this.#claimed.claim;
+    const code = errorCodeOf(error);
+    this.#context.log.error({ name, delivery: token, code }, 'a dropped file cannot be worked on');
+    return new FileRefused(`it cannot be read or worked on (${code}); see to that, and drop it again`);
   }
 
-  /** Ends a file of which no more records will be applied. */
-  async #refuse({ message: reason, errors }: Refused, source: RecordSource | undefined): Promise<End | undefined> {
-    const { results, partition } = this.#tools;
-    const { claim } = this.#held;
-    if (!claim.begun) return results.endWhole(this.#held, { result: 'error', reason, errors });
+  /** Finishes a file of which no more records will be applied. */
+  async #refuse(
+    { message: reason, errors }: FileRefused,
+    source: RecordSource | undefined,
+  ): Promise<FileResult | undefined> {
+    const { finisher, partition } = this.#context;
+    const { claim } = this.#claimed;
+    if (!claim.begun) return finisher.finishUnapplied(this.#claimed, { result: 'error', reason, errors });
     const state = await readDrop(partition.store, claim.token);
-    if (!state) return this.#goOnUnknown();
-    const left = `${reason}; what comes after its record ${state.done} was not applied`;
+    if (!state) return this.#resumeWithoutRow();
+    const reasonAndProgress = `${reason}; what comes after its record ${state.done} was not applied`;
     try {
-      return await results.end(this.#held, source, state, left);
+      return await finisher.finish(this.#claimed, source, state, reasonAndProgress);
     } catch (error) {
-      if (isLater(error)) throw error;
-      // What hinders the records may hinder what was refused from being read again.
-      return results.end(this.#held, undefined, state, left);
+      if (isRetryable(error)) throw error;
+      // The problem with the records may also prevent the refused ones from being read again.
+      return finisher.finish(this.#claimed, undefined, state, reasonAndProgress);
     }
   }
 
-  /** Goes on with a file that was begun and has no row: it is done, or its row is in another directory. */
-  async #goOnUnknown(): Promise<End | undefined> {
-    const { results, claims } = this.#tools;
-    const end = await results.goOn(this.#held);
-    if (end || !(await claims.isHeld(this.#held))) return end;
-    return results.endWhole(this.#held, { result: 'error', reason: UNKNOWN });
+  /** Resumes a file that was begun and has no row: the file is finished, or its row is in another directory. */
+  async #resumeWithoutRow(): Promise<FileResult | undefined> {
+    const { finisher, claims } = this.#context;
+    const end = await finisher.resume(this.#claimed);
+    if (end || !(await claims.isHeld(this.#claimed))) return end;
+    return finisher.finishUnapplied(this.#claimed, { result: 'error', reason: PROGRESS_UNKNOWN });
   }
 
   #isExpired(): boolean {
     const { expiry } = this.#name;
-    return !this.#held.claim.begun && expiry !== undefined && expiry <= Date.now();
+    return !this.#claimed.claim.begun && expiry !== undefined && expiry <= Date.now();
   }
 
-  async #opened(): Promise<FileHandle> {
-    const { layout, settings, actor } = this.#tools;
-    const { path, claim } = this.#held;
+  async #open(): Promise<FileHandle> {
+    const { layout, settings, actor } = this.#context;
+    const { path, claim } = this.#claimed;
     await actor.access?.renew();
     if (claim.begun) return openClaimed(path, Infinity);
-    if (this.#name.replyTo !== '') await layout.reply(this.#name.replyTo);
+    if (this.#name.replyTo !== '') await layout.openReplyFolder(this.#name.replyTo);
     return openClaimed(path, settings.maxBytes);
   }
 
-  async #source(file: FileHandle): Promise<RecordSource> {
-    const { csvSource, partition, settings } = this.#tools;
-    const { begun } = this.#held.claim;
+  async #openSource(file: FileHandle): Promise<RecordSource> {
+    const { csvSource, partition, settings } = this.#context;
+    const { begun } = this.#claimed.claim;
     const source = this.#name.isCsv ? await csvSource(file) : new LdifSource(file);
     if (begun || !settings.validateFirst) return source;
     const { count, errors } = await validate(partition, source);
-    if (count > 0) throw new Refused(`records that the schema does not allow: ${count}; nothing was applied`, errors);
+    if (count > 0)
+      throw new FileRefused(`records that the schema does not allow: ${count}; nothing was applied`, errors);
     return source;
   }
 
-  async #apply(source: RecordSource, signal: AbortSignal | undefined): Promise<End | undefined> {
-    const { partition, results } = this.#tools;
-    if (!this.#held.claim.begun && !(await this.#begin())) return undefined;
-    const { token } = this.#held.claim;
-    for (let last = -1, still = 0; ; ) {
+  async #apply(source: RecordSource, signal: AbortSignal | undefined): Promise<FileResult | undefined> {
+    const { partition, finisher } = this.#context;
+    if (!this.#claimed.claim.begun && !(await this.#begin())) return undefined;
+    const { token } = this.#claimed.claim;
+    for (let last = -1, stalledAttempts = 0; ; ) {
       const state = await readDrop(partition.store, token);
-      // Where the row has gone the receipt is in place.
-      if (!state) return this.#goOnUnknown();
+      // The row is deleted after the receipt is in place.
+      if (!state) return this.#resumeWithoutRow();
       if (await this.#applyFrom(state, source, signal)) break;
-      if (!(await this.#tools.claims.isHeld(this.#held))) return undefined;
-      still = state.done === last ? still + 1 : 0;
+      if (!(await this.#context.claims.isHeld(this.#claimed))) return undefined;
+      stalledAttempts = state.done === last ? stalledAttempts + 1 : 0;
       last = state.done;
-      if (still === MOST_STILL)
-        throw new Misnamed(
-          `record ${last + 1} cannot be done; was ${this.#held.path} given another name? Give it back its own`,
+      if (stalledAttempts === MAX_STALLED_ATTEMPTS)
+        throw new ClaimRenamed(
+          `record ${last + 1} cannot be done; was ${this.#claimed.path} given another name? Give it back its own`,
         );
     }
     const state = await readDrop(partition.store, token);
-    return state ? results.end(this.#held, source, state) : this.#goOnUnknown();
+    return state ? finisher.finish(this.#claimed, source, state) : this.#resumeWithoutRow();
   }
 
-  /** Makes the file's row. The name then says so: what follows begins when that is durable. */
+  /**
+   * Creates the row of the file, then records that in the claim name. Records are applied after both are durable.
+   * Returns false when another process has taken the claim.
+   */
   async #begin(): Promise<boolean> {
-    const { claims, layout, partition } = this.#tools;
-    const { token, name } = this.#held.claim;
+    const { claims, layout, partition } = this.#context;
+    const { token, name } = this.#claimed.claim;
     await beginDrop(partition.store, token, name, Date.now());
-    const begun = await claims.begin(this.#held);
+    const begun = await claims.markBegun(this.#claimed);
     if (!begun) {
-      // Who took the file may have done it already: the row is too late then, and nobody's.
+      // The new claimant may have finished the file already. The row then came too late, and belongs to no file.
       if (!(await claims.isClaimed(token))) await endDrop(partition.store, token);
       return false;
     }
-    this.#held = begun;
+    this.#claimed = begun;
     await layout.sync('processing', 'target');
     return true;
   }
 
-  /** Whether all is done; false where somebody else has done a record meanwhile. */
+  /** Applies the records that are left. Returns false when another process has done one of them in the meantime. */
   async #applyFrom(
     { done, refused }: DropState,
     source: RecordSource,
@@ -217,15 +224,15 @@ export class FileRun {
   async #refusedDns(): Promise<Set<string>> {
     const dns = new Set<string>();
     if (!this.#name.isCsv) return dns;
-    for await (const { dn } of readRefusals(this.#tools.partition.store, this.#held.claim.token))
+    for await (const { dn } of readRefusals(this.#context.partition.store, this.#claimed.claim.token))
       if (dn !== undefined) dns.add(dn);
     return dns;
   }
 
-  async #applyItem(item: Item, number: number): Promise<void> {
-    const { partition, actor } = this.#tools;
+  async #applyItem(item: SourceRecord, number: number): Promise<void> {
+    const { partition, actor } = this.#context;
     const { store } = partition;
-    const { token, name } = this.#held.claim;
+    const { token, name } = this.#claimed.claim;
     try {
       const record = await item.change();
       if (!record) return await passUnchanged(store, token, name, number);
@@ -239,21 +246,21 @@ export class FileRun {
   }
 }
 
-/** No more of the file will be applied. */
-class Refused extends Error {
+/** The file is refused: no more of its records will be applied. */
+class FileRefused extends Error {
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 
-  constructor(message: string, errors: Refused['errors'] = []) {
+  constructor(message: string, errors: FileRefused['errors'] = []) {
     super(message);
     this.errors = errors;
   }
 }
 
-/** Somebody has given the file another name in `processing`, and can give it its own back. */
-class Misnamed extends Error {}
+/** The file was renamed in `processing` by hand. Renaming it back lets the next attempt succeed. */
+class ClaimRenamed extends Error {}
 
-/** Whether the file is to stay, and be tried again. */
-function isLater(error: unknown): boolean {
+/** Whether the file stays in `processing` to be tried again. */
+function isRetryable(error: unknown): boolean {
   const isBusy = error instanceof LdapError && error.result === 'busy';
-  return storeFailureOf(error) !== undefined || isBusy || isPassing(error) || error instanceof Misnamed;
+  return storeFailureOf(error) !== undefined || isBusy || isTransient(error) || error instanceof ClaimRenamed;
 }

@@ -12,19 +12,19 @@ import { isOutsideDates } from '../server/passwords/standing.js';
 import { AccessControl } from '../server/services/access-control.js';
 import { DropError } from './layout.js';
 
-/** How accounts are judged, as binds do: settings `passwords.policy` and `passwords.shadow`. */
+/** Settings that decide whether an account may be used, as for binds: `passwords.policy` and `passwords.shadow`. */
 export interface AccountSettings {
   readonly policy?: string | undefined;
   readonly shadow: boolean;
 }
 
-/** Of a socket of this machine. */
-const FULL_STRENGTH = 256;
+/** Security strength of a local socket, in bits. */
+const LOCAL_STRENGTH = 256;
 
 /**
- * Who applies the records. Undefined: the administrator as `rowan import` is, who may write what the server keeps, too;
- * a DN: as a client that is bound so, by a socket of this machine. Throws `DropError` where there is no such entry, or
- * where nobody could bind as it.
+ * Returns the identity that applies the records. Undefined is the administrator, who may also write operational
+ * attributes, as in `rowan import`. A DN acts with the rights of a client that is bound as this entry over a local
+ * socket. Throws `DropError` when the entry does not exist or its account may not bind.
  */
 export async function actorFor(
   partition: Partition,
@@ -35,21 +35,21 @@ export async function actorFor(
   const { adminDn } = partition.settings;
   if (!as) return { dn: adminDn, system: true };
   if (as.norm.equals(partition.schema.parseDn(adminDn).norm)) return { dn: adminDn };
-  const access = new NamedAccess(partition, as, accounts, log);
+  const access = new EntryAccess(partition, as, accounts, log);
   await access.renew();
   return { dn: as.text, access };
 }
 
-/** What the entry of a DN may write, by the rules in force and the groups that it is in. */
-class NamedAccess implements Access {
+/** Rights of one entry, by the access rules in force and the groups of the entry. */
+class EntryAccess implements Access {
   readonly #partition: Partition;
   readonly #dn: Dn;
   readonly #control: AccessControl;
   readonly #credentials: Credentials;
   readonly #policies: Policies;
   #rights: Rights | undefined;
-  /** What the rights were made from, where rules name no groups. */
-  #of: { readonly access: CompiledAccess; readonly id: Buffer } | undefined;
+  /** The inputs of `#rights`. Allows reuse of the rights while the access rules name no groups. */
+  #rightsSource: { readonly access: CompiledAccess; readonly id: Buffer } | undefined;
 
   constructor(partition: Partition, dn: Dn, { policy, shadow }: AccountSettings, log: Pick<Logger, 'error' | 'warn'>) {
     this.#partition = partition;
@@ -66,23 +66,23 @@ class NamedAccess implements Access {
     const found = await partition.findRow(this.#dn);
     if (!found)
       throw new DropError(`'${this.#dn.text}', by whose rights files are applied, is not there; add the entry`);
-    await this.#requireOpen(found.id, found.row);
-    const asks = access.groups.length > 0;
-    if (!asks && this.#of?.access === access && this.#of.id.equals(found.id)) return;
+    await this.#requireUsable(found.id, found.row);
+    const namesGroups = access.groups.length > 0;
+    if (!namesGroups && this.#rightsSource?.access === access && this.#rightsSource.id.equals(found.id)) return;
     const user = { id: found.id, dn: this.#dn };
-    const names = asks ? await partition.groupsOf(user) : new Set<string>();
+    const groups = namesGroups ? await partition.groupsOf(user) : new Set<string>();
     const asker = {
       user,
       address: undefined,
-      strength: FULL_STRENGTH,
+      strength: LOCAL_STRENGTH,
       confidential: true,
       mechanism: 'simple',
     } as const;
-    this.#rights = access.entitle(asker, (group) => names.has(group.norm.toString('latin1'))).rights;
-    this.#of = { access, id: found.id };
+    this.#rights = access.entitle(asker, (group) => groups.has(group.norm.toString('latin1'))).rights;
+    this.#rightsSource = { access, id: found.id };
   }
 
-  async #requireOpen(id: Buffer, row: Buffer): Promise<void> {
+  async #requireUsable(id: Buffer, row: Buffer): Promise<void> {
     const own = this.#credentials.ofRow(row);
     if (!own.lock && !own.account) return;
     const now = Date.now();

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 
-/** A drop folder cannot be used, or a file of it: `message` says why, and what helps. */
+/** A drop folder, or a file in it, cannot be used. `message` has the reason and a remedy. */
 export class DropError extends Error {
   override readonly name = 'DropError';
 }
@@ -10,20 +10,20 @@ export class DropError extends Error {
 const PLACES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
 export type Place = (typeof PLACES)[number];
 
-/** Less what the process's umask takes. */
+/** Before the umask of the process is applied. */
 const FOLDER_MODE = 0o775;
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }
 
-/** For people: what the system calls the error, or what kind of one it is; never its message, which may have values. */
-export function codeOf(error: unknown): string {
+/** Returns the code of a system error, or the class of another error. Error messages may contain values. */
+export function errorCodeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException | undefined)?.code ?? (error instanceof Error ? error.name : 'unknown');
 }
 
-/** What the disk or the system says of itself, and not of a file: it may be otherwise later. */
-export function isPassing(error: unknown): boolean {
+/** Whether the error is a condition of the disk or the system, not of the file, and may pass. */
+export function isTransient(error: unknown): boolean {
   return hasCode(error, 'ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE', 'ENOMEM', 'ESTALE');
 }
 
@@ -36,22 +36,22 @@ export class Layout {
     this.folder = folder;
   }
 
-  /** Makes the folders that are not there. Throws `DropError` where one is not as it has to be. */
+  /** Creates missing folders. Throws `DropError` when a folder is unsuitable. */
   static async open(folder: string): Promise<Layout> {
     const layout = new Layout(resolve(folder));
-    await checkedFolder(layout.folder, 'the drop folder');
-    await layout.#make();
+    await requireFolder(layout.folder, 'the drop folder');
+    await layout.#createFolders();
     return layout;
   }
 
-  async #make(): Promise<void> {
+  async #createFolders(): Promise<void> {
     const incoming = join(this.folder, 'incoming');
-    await mkdir(incoming, { mode: FOLDER_MODE }).catch(unlessThere);
-    const { dev } = await checkedFolder(incoming, 'incoming');
+    await mkdir(incoming, { mode: FOLDER_MODE }).catch(ignoreExisting);
+    const { dev } = await requireFolder(incoming, 'incoming');
     for (const place of PLACES) {
       const path = this.path(place);
-      await mkdir(path, { mode: FOLDER_MODE }).catch(unlessThere);
-      const found = await checkedFolder(path, place);
+      await mkdir(path, { mode: FOLDER_MODE }).catch(ignoreExisting);
+      const found = await requireFolder(path, place);
       if (found.dev !== dev)
         throw new DropError(
           `${path}: is on another file system than ${incoming}, so that no file can be moved there at once; use one file system`,
@@ -59,12 +59,14 @@ export class Layout {
     }
   }
 
-  /** One that others have made. Throws `DropError` where it lacks `incoming/target`, or is not as it has to be. */
-  static async existing(folder: string): Promise<Layout> {
+  /**
+   * Opens a drop folder that exists. Throws `DropError` when `incoming/target` is missing or a folder is unsuitable.
+   */
+  static async openExisting(folder: string): Promise<Layout> {
     const layout = new Layout(resolve(folder));
-    await checkedFolder(layout.folder, 'the folder');
-    await checkedFolder(join(layout.folder, 'incoming'), 'incoming');
-    await checkedFolder(layout.path('target'), 'incoming/target');
+    await requireFolder(layout.folder, 'the folder');
+    await requireFolder(join(layout.folder, 'incoming'), 'incoming');
+    await requireFolder(layout.path('target'), 'incoming/target');
     return layout;
   }
 
@@ -72,12 +74,12 @@ export class Layout {
     return join(this.folder, 'incoming', place, String(name));
   }
 
-  /** A path of which the name may be no text. */
-  bytes(place: Place, name: Buffer): Buffer {
+  /** Returns the path of a name that may not be valid UTF-8. */
+  bytePath(place: Place, name: Buffer): Buffer {
     return Buffer.concat([Buffer.from(`${this.path(place)}${sep}`), name]);
   }
 
-  /** Names in one of the folders, but for those that begin with a dot. */
+  /** Returns the names in a folder, without names that begin with a dot. */
   async names(place: Place): Promise<Buffer[]> {
     const names = await readdir(this.path(place), { encoding: 'buffer' });
     return names.filter((name) => name[0] !== 0x2e);
@@ -88,16 +90,16 @@ export class Layout {
   }
 
   /**
-   * The drop folder that `replyTo` names: beside this one, or below one that is. Throws `DropError` where that is not
-   * there as a drop folder, or lies elsewhere.
+   * Opens the drop folder that `replyTo` names, below the parent of this one. Throws `DropError` when `replyTo` leads
+   * elsewhere or to no drop folder.
    */
-  async reply(replyTo: string): Promise<Layout> {
+  async openReplyFolder(replyTo: string): Promise<Layout> {
     const root = dirname(this.folder);
     const parts = replyTo.split('/');
     const isPlain = parts.every((part) => part !== '' && !part.startsWith('.') && !/[\\\p{Cc}]/u.test(part));
     const path = join(root, ...parts);
     if (!isPlain) throw new DropError(`replyTo '${printable(replyTo)}' is no name of a folder below ${root}; give one`);
-    // Its receipts would be dropped files, with receipts of their own.
+    // Receipts would be taken for dropped files, and get receipts of their own.
     if (`${path}${sep}`.startsWith(`${this.folder}${sep}`))
       throw new DropError(`replyTo names the drop folder itself, or a folder in it; name another`);
     const real = await realpath(path).catch(() => undefined);
@@ -106,7 +108,7 @@ export class Layout {
     if (real !== join(await realpath(root), ...parts))
       throw new DropError(`replyTo names '${replyTo}', which is a link or lies behind one; name the folder itself`);
     try {
-      return await Layout.existing(path);
+      return await Layout.openExisting(path);
     } catch (error) {
       if (!(error instanceof DropError)) throw error;
       throw new DropError(`replyTo names '${replyTo}', which is no drop folder: ${error.message}`, { cause: error });
@@ -114,24 +116,24 @@ export class Layout {
   }
 }
 
-function unlessThere(error: unknown): void {
+function ignoreExisting(error: unknown): void {
   if (!hasCode(error, 'EEXIST')) throw error;
 }
 
-/** Throws `DropError` where `path` is no folder of which those who may write are known. */
-async function checkedFolder(path: string, what: string): Promise<{ dev: number }> {
-  const found = await lstat(path).catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT')) throw new DropError(`${path}: ${what} is not there; make it`);
+/** Throws `DropError` when `path` is no directory, or is writable by everybody. */
+async function requireFolder(path: string, label: string): Promise<{ dev: number }> {
+  const stats = await lstat(path).catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT')) throw new DropError(`${path}: ${label} is not there; make it`);
     throw error;
   });
-  if (found.isSymbolicLink()) throw new DropError(`${path}: is a symbolic link; give the folder itself`);
-  if (!found.isDirectory()) throw new DropError(`${path}: is no folder`);
-  if (found.mode & 0o002)
+  if (stats.isSymbolicLink()) throw new DropError(`${path}: is a symbolic link; give the folder itself`);
+  if (!stats.isDirectory()) throw new DropError(`${path}: is no folder`);
+  if (stats.mode & 0o002)
     throw new DropError(`${path}: everybody may write there, and so change the directory; run chmod o-w on it`);
-  return found;
+  return stats;
 }
 
-/** For messages: control characters as `?`. */
+/** Replaces control characters by `?`, for messages. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '?');
 }
@@ -145,7 +147,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Opens a claimed file for reading. Throws `DropError` where it is none, or is longer than `maxBytes`. */
+/** Opens a claimed file for reading. Throws `DropError` when it is no regular file, or is longer than `maxBytes`. */
 export async function openClaimed(path: string | Buffer, maxBytes: number): Promise<FileHandle> {
   const kind = await lstat(path);
   if (kind.isSymbolicLink()) throw new DropError('it is a symbolic link; drop the file itself');
@@ -158,10 +160,10 @@ export async function openClaimed(path: string | Buffer, maxBytes: number): Prom
 }
 
 /**
- * Writes a file whole and durable, in place of any of the name; `part`: where it is written first, `mode`: who may read
- * it. Whoever wants it to stay there syncs its folder.
+ * Writes a file durably and atomically, replacing any file of that path. `part` is the temporary path. The caller syncs
+ * the folder.
  */
-export async function writeWhole(
+export async function replaceFile(
   path: string,
   part: string,
   content: AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -176,12 +178,14 @@ export async function writeWhole(
   }
 }
 
-export const OWNER_ALONE = 0o600;
-export const EVERYBODY = 0o644;
+export const OWNER_ONLY_MODE = 0o600;
+export const WORLD_READABLE_MODE = 0o644;
 
-/** The same of a short text that all may read, where nothing has the name. Gives whether it was written. */
-export async function writeNew(path: string, part: string, text: string): Promise<boolean> {
-  await writePart(part, [Buffer.from(text)], EVERYBODY);
+/**
+ * Like `replaceFile`, for a short text that everybody may read, and only when `path` is free. Returns whether it was.
+ */
+export async function createFile(path: string, part: string, text: string): Promise<boolean> {
+  await writePart(part, [Buffer.from(text)], WORLD_READABLE_MODE);
   try {
     await link(part, path);
     return true;
@@ -203,9 +207,16 @@ async function writePart(path: string, content: AsyncIterable<Buffer> | Iterable
   }
 }
 
-export async function isThere(path: string): Promise<boolean> {
-  return lstat(path).then(
-    () => true,
-    () => false,
-  );
+export async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(ignoreMissing)) !== undefined;
+}
+
+/** Renames a file. Returns false when `from` does not exist. */
+export async function renameIfPresent(from: string | Buffer, to: string): Promise<boolean> {
+  return (await rename(from, to).then(() => true, ignoreMissing)) ?? false;
+}
+
+/** Error handler that turns ENOENT into undefined. */
+export function ignoreMissing(error: unknown): undefined {
+  if (!hasCode(error, 'ENOENT')) throw error;
 }

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 
-/** What the name of a file says. */
+/** The fields of a file name. */
 export interface FileName {
-  /** As it was dropped. */
+  /** The name as dropped. */
   readonly name: string;
   readonly id: string;
-  /** The higher the earlier, 0 to 9. */
+  /** From 0 to 9. Files of a higher priority are processed first. */
   readonly priority: number;
   readonly class: string;
-  /** Milliseconds since 1970; undefined: never. */
+  /** Milliseconds since 1970. Undefined: never. */
   readonly expiry: number | undefined;
   readonly correlation: string;
   readonly replyTo: string;
@@ -17,32 +17,33 @@ export interface FileName {
   readonly isCsv: boolean;
 }
 
-/** Bytes of a name: what is put before and behind it must fit into 255. */
+/** Largest length of a name, in bytes. Prefixes and suffixes have to fit into the 255 bytes of the file system. */
 export const MAX_NAME = 180;
 const DEFAULT_PRIORITY = 4;
-/** Of a file whose name another had when it was done. */
-const AGAIN = /^[0-9a-f]{8}~/;
+/** Prefix of a file that was renamed because its name was taken in the final folder. */
+const COLLISION_PREFIX = /^[0-9a-f]{8}~/;
 
 /**
- * `priority.id.class.expiry.correlation.replyTo.type.properties`, from the third on as many as there are; a field may
- * have any character as `%` and two hexadecimal digits. Any other name is its own id.
+ * Parses `priority.id.class.expiry.correlation.replyTo.type.properties`. Fields from the fourth on may be missing. A
+ * field may encode any character as `%` and two hexadecimal digits. Any other name is an id without further fields.
  */
-export function parseFileName(given: string): FileName {
-  const name = given.replace(AGAIN, '');
+export function parseFileName(fileName: string): FileName {
+  const name = fileName.replace(COLLISION_PREFIX, '');
   const [priority, id, kind, expiry = '', correlation = '', replyTo = '', type = '', ...properties] = name.split('.');
   const isMessage = /^\d$/.test(priority!) && id && kind !== undefined && /^[A-Za-z]?$/.test(kind);
-  const fields = isMessage && /^\d{0,15}$/.test(expiry) ? [id, correlation, replyTo, type].map(decoded) : [undefined];
+  const fields =
+    isMessage && /^\d{0,15}$/.test(expiry) ? [id, correlation, replyTo, type].map(decodeField) : [undefined];
   const isCsv = /\.csv$/i.test(name) || fields[3]?.toLowerCase() === 'csv';
   if (fields.includes(undefined)) {
     const nothing = { class: '', expiry: undefined, correlation: '', replyTo: '', type: '', properties: '' };
-    return { name: given, id: name, priority: DEFAULT_PRIORITY, ...nothing, isCsv };
+    return { name: fileName, id: name, priority: DEFAULT_PRIORITY, ...nothing, isCsv };
   }
   return {
-    name: given,
+    name: fileName,
     id: fields[0]!,
     priority: Number(priority),
     class: kind!,
-    // As in JMS, 0 is never.
+    // As in JMS, 0 means never.
     expiry: Number(expiry) === 0 ? undefined : Number(expiry),
     correlation: fields[1]!,
     replyTo: fields[2]!,
@@ -52,7 +53,7 @@ export function parseFileName(given: string): FileName {
   };
 }
 
-function decoded(field: string): string | undefined {
+function decodeField(field: string): string | undefined {
   try {
     return decodeURIComponent(field);
   } catch {
@@ -60,7 +61,7 @@ function decoded(field: string): string | undefined {
   }
 }
 
-/** What is wrong with a name; undefined: nothing. */
+/** Returns the reason why a name is unacceptable; undefined when it is acceptable. */
 export function nameFault(name: Buffer): string | undefined {
   const text = name.toString();
   if (!Buffer.from(text).equals(name)) return 'its name is not UTF-8; rename it';
@@ -71,22 +72,22 @@ export function nameFault(name: Buffer): string | undefined {
   return undefined;
 }
 
-/** The name of a file in `processing`: who has claimed it, and how far that is. */
+/** The parts of a file name in `processing`: the claimant, and the state of the file. */
 export interface Claim {
-  /** Of the delivery: 32 hexadecimal digits, the same until the file is done. */
+  /** Identifies the delivery: 32 hexadecimal digits, the same until the file is finished. */
   readonly token: string;
-  /** Whether the row of the file was made: if it is not there, the file is done. */
+  /** Whether the row of the file was created. A begun file without a row is finished. */
   readonly begun: boolean;
   /** 12 hexadecimal digits. */
   readonly claimant: string;
-  /** When, for people: milliseconds since 1970. */
+  /** Time of the claim, in milliseconds since 1970. Only for people. */
   readonly time: number;
-  /** As it was dropped. */
+  /** The name as dropped. */
   readonly name: string;
 }
 
-/** Claimant of a file that who had it has left to others. */
-export const NOBODY = '0'.repeat(12);
+/** The claimant in a claim that was given up. */
+export const NO_CLAIMANT = '0'.repeat(12);
 
 export function newToken(): string {
   return randomBytes(16).toString('hex');
@@ -96,11 +97,11 @@ export function newClaimant(): string {
   return randomBytes(6).toString('hex');
 }
 
-export function claimText({ token, begun, claimant, time, name }: Claim): string {
+export function formatClaim({ token, begun, claimant, time, name }: Claim): string {
   return `${token}.${begun ? 'b' : 'c'}.${claimant}.${time.toString(36)}~${name}`;
 }
 
-/** Undefined: it is the name of no claim. */
+/** Returns undefined when the name is not that of a claim. */
 export function parseClaim(text: string): Claim | undefined {
   const match = /^([0-9a-f]{32})\.([bc])\.([0-9a-f]{12})\.([0-9a-z]{1,11})~(.+)$/s.exec(text);
   if (!match) return undefined;

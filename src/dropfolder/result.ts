@@ -1,38 +1,39 @@
-import { readFile, rename, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Logger } from 'pino';
 import { type DropState, endDrop, type Refusal, readRefusals } from '../partition/model/drop-rows.js';
 import type { Store } from '../store/contract.js';
-import type { Claims, Held } from './claims.js';
+import type { ClaimedFile, Claims } from './claims.js';
 import {
-  codeOf,
+  createFile,
   DropError,
-  EVERYBODY,
+  errorCodeOf,
+  exists,
   hasCode,
-  isPassing,
-  isThere,
+  isTransient,
   type Layout,
-  OWNER_ALONE,
+  OWNER_ONLY_MODE,
   type Place,
-  writeNew,
-  writeWhole,
+  renameIfPresent,
+  replaceFile,
+  WORLD_READABLE_MODE,
 } from './layout.js';
 import { newToken, parseFileName } from './names.js';
 import type { RecordSource } from './source.js';
 
-/** Refused records that a receipt tells of. */
-const MOST_ERRORS = 10;
-const ENDS = ['processed', 'error', 'expired'] as const;
-export type End = (typeof ENDS)[number];
+/** Refused records that a receipt lists. */
+const MAX_LISTED_ERRORS = 10;
+const FILE_RESULTS = ['processed', 'error', 'expired'] as const;
+export type FileResult = (typeof FILE_RESULTS)[number];
 
-/** What became of a file: `NAME.receipt.json`. */
+/** The content of `NAME.receipt.json`. */
 export interface Receipt {
   readonly id: string;
   readonly correlation: string;
   readonly name: string;
-  /** Of this delivery: 32 hexadecimal digits. */
+  /** Identifies this delivery: 32 hexadecimal digits. */
   readonly delivery: string;
-  readonly result: End;
+  readonly result: FileResult;
   /** ISO 8601. */
   readonly start: string;
   readonly end: string;
@@ -40,35 +41,34 @@ export interface Receipt {
   readonly applied: number;
   readonly unchanged: number;
   readonly refused: number;
-  /** Why a file was refused whole, or where it was left. */
+  /** The reason why the whole file was refused, or why its last records were not applied. */
   readonly reason?: string;
-  /** Why no copy of this went to `replyTo`. */
+  /** The reason why no copy was sent to `replyTo`. */
   readonly unanswered?: string;
-  /** The first of them. */
+  /** The first `MAX_LISTED_ERRORS` refused records. */
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
-/** What there is to say of a file that is done. */
+/** The result of a file and its details. */
 export interface Outcome {
-  readonly result: End;
+  readonly result: FileResult;
   readonly state: DropState;
   readonly reason?: string;
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
-/** Where a file's receipt is. */
-interface Placed {
+/** Final place of a file and its receipt. */
+interface FinalLocation {
   readonly place: Place;
-  /** The name that the file gets. */
+  /** Name of the file there. */
   readonly name: string;
 }
 
 /**
- * Ends a file: rejects, receipt, the copy that `replyTo` asks for, then the rows go, then the file moves. Each step may
- * be done again by whoever takes the file over: with the receipt in place it is known that all records are done, and
- * without the file's row, too.
+ * Finishes files. The order is: rejects, receipt, copy for `replyTo`, rows deleted, file moved. Any step may be
+ * repeated by the next claimant. A receipt in place, or a missing row, means that all records are done.
  */
-export class Results {
+export class FileFinisher {
   readonly #layout: Layout;
   readonly #claims: Claims;
   readonly #store: Store;
@@ -82,134 +82,149 @@ export class Results {
   }
 
   /**
-   * Ends a file whose records were all done, or of which no more will be, for `reason`. `state` is that of its row;
-   * `source` gives the refused records back, where it can be read.
+   * Finishes a file that is done, or that stops early for `reason`. `state` is from the row of the file. `source`
+   * reproduces the refused records, when it can be read.
    */
-  async end(held: Held, source: RecordSource | undefined, state: DropState, reason?: string): Promise<End> {
+  async finish(
+    file: ClaimedFile,
+    source: RecordSource | undefined,
+    state: DropState,
+    reason?: string,
+  ): Promise<FileResult> {
     const result = state.refused > 0 || reason !== undefined ? 'error' : 'processed';
     const errors: Outcome['errors'][number][] = [];
     const refusals: Refusal[] = [];
-    for await (const refusal of readRefusals(this.#store, held.claim.token)) {
+    for await (const refusal of readRefusals(this.#store, file.claim.token)) {
       refusals.push(refusal);
-      if (errors.length < MOST_ERRORS) errors.push({ line: refusal.line, reason: refusal.reason });
+      if (errors.length < MAX_LISTED_ERRORS) errors.push({ line: refusal.line, reason: refusal.reason });
     }
     const rejects = refusals.length > 0 ? source?.rejects(refusals) : undefined;
-    return this.#end(held, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
+    return this.#finishAs(file, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
   }
 
-  /** Ends a file of which nothing was applied, or of which nobody knows what was. */
-  async endWhole(held: Held, outcome: Omit<Outcome, 'state' | 'errors'> & Partial<Outcome>): Promise<End> {
+  /** Finishes a file of which no record was applied, or of which the progress is unknown. */
+  async finishUnapplied(
+    file: ClaimedFile,
+    outcome: Omit<Outcome, 'state' | 'errors'> & Partial<Outcome>,
+  ): Promise<FileResult> {
     const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
-    return this.#end(held, { state, errors: [], ...outcome }, undefined);
+    return this.#finishAs(file, { state, errors: [], ...outcome }, undefined);
   }
 
-  /** The receipt of a file that was moved to `error` for its name, which is another there. */
-  async refuseName(name: string, reason: string): Promise<void> {
+  /** Writes the receipt of a file that was moved to `error`, under the new name `name`, because of its name. */
+  async writeNameReceipt(name: string, reason: string): Promise<void> {
     const claim = { token: newToken(), begun: false, claimant: '', time: 0, name };
-    const held = { claim, path: '', taken: false };
+    const file = { claim, path: '', wasTakenOver: false };
     const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
-    const receipt = receiptOf(held, { result: 'error', state, reason, errors: [] });
+    const receipt = makeReceipt(file, { result: 'error', state, reason, errors: [] });
     const path = this.#receiptPath({ place: 'error', name });
-    await writeNew(path, this.#claims.part(held), textOf(receipt));
+    await createFile(path, this.#claims.temporaryPath(file), formatReceipt(receipt));
   }
 
-  /** Goes on with a file whose receipt is in place; undefined where there is none. */
-  async goOn(held: Held): Promise<End | undefined> {
-    for (const place of ENDS)
-      for (const name of namesFor(held)) {
+  /** Resumes a file whose receipt is in place. Returns undefined when there is no receipt. */
+  async resume(file: ClaimedFile): Promise<FileResult | undefined> {
+    for (const place of FILE_RESULTS)
+      for (const name of candidateNames(file)) {
         const known = await readReceipt(this.#receiptPath({ place, name }));
-        if (known?.delivery === held.claim.token) return this.#leave(held, { place, name }, known);
+        if (known?.delivery === file.claim.token) return this.#finishAfterReceipt(file, { place, name }, known);
       }
     return undefined;
   }
 
-  async #end(held: Held, outcome: Outcome, rejects: AsyncIterable<Buffer> | undefined): Promise<End> {
-    if (rejects) await writeWhole(this.#rejectsPath(held), this.#claims.part(held), rejects, OWNER_ALONE);
+  async #finishAs(
+    file: ClaimedFile,
+    outcome: Outcome,
+    rejects: AsyncIterable<Buffer> | undefined,
+  ): Promise<FileResult> {
+    if (rejects)
+      await replaceFile(this.#pendingRejectsPath(file), this.#claims.temporaryPath(file), rejects, OWNER_ONLY_MODE);
     await this.#layout.sync('processing');
-    const unanswered = await this.#answering(held, outcome, async () => undefined);
-    const receipt = { ...receiptOf(held, outcome), ...(unanswered !== undefined && { unanswered }) };
-    const text = textOf(receipt);
-    for (const name of namesFor(held)) {
-      const placed = { place: outcome.result, name };
-      const path = this.#receiptPath(placed);
-      const taken = [this.#layout.path(placed.place, name), this.#rejectsOf(placed)].map(isThere);
+    const unanswered = await this.#inReplyFolder(file, outcome, async () => undefined);
+    const receipt = { ...makeReceipt(file, outcome), ...(unanswered !== undefined && { unanswered }) };
+    const text = formatReceipt(receipt);
+    for (const name of candidateNames(file)) {
+      const location = { place: outcome.result, name };
+      const path = this.#receiptPath(location);
+      const taken = [this.#layout.path(location.place, name), this.#rejectsPath(location)].map(exists);
       const isFree = !(await Promise.all(taken)).includes(true);
-      if (isFree && (await writeNew(path, this.#claims.part(held), text))) return this.#leave(held, placed, receipt);
+      if (isFree && (await createFile(path, this.#claims.temporaryPath(file), text)))
+        return this.#finishAfterReceipt(file, location, receipt);
       const known = await readReceipt(path);
-      if (known?.delivery === held.claim.token) return this.#leave(held, placed, known);
+      if (known?.delivery === file.claim.token) return this.#finishAfterReceipt(file, location, known);
     }
-    throw new Error(`${held.path}: there is a file of its name in ${outcome.result} already`);
+    throw new Error(`${file.path}: there is a file of its name in ${outcome.result} already`);
   }
 
-  /** The receipt is in place, and says what is done. */
-  async #leave(held: Held, { place, name }: Placed, receipt: Receipt): Promise<End> {
+  /** Does the steps that follow the receipt. */
+  async #finishAfterReceipt(file: ClaimedFile, { place, name }: FinalLocation, receipt: Receipt): Promise<FileResult> {
     await this.#layout.sync(place);
-    // Who comes second may have read the rows when they were going.
-    const rejects = this.#rejectsOf({ place, name });
-    if (await isThere(rejects)) await rm(this.#rejectsPath(held), { force: true });
-    else await rename(this.#rejectsPath(held), rejects).catch(unlessGone);
-    await this.#reply(held, { place, name }, receipt);
+    // Two processes may finish one file. The second may have read incomplete refusals.
+    const rejects = this.#rejectsPath({ place, name });
+    if (await exists(rejects)) await rm(this.#pendingRejectsPath(file), { force: true });
+    else await renameIfPresent(this.#pendingRejectsPath(file), rejects);
+    await this.#sendReply(file, { place, name }, receipt);
     await this.#layout.sync(place);
-    await endDrop(this.#store, held.claim.token);
-    await rename(held.path, this.#layout.path(place, name)).catch(unlessGone);
+    await endDrop(this.#store, file.claim.token);
+    await renameIfPresent(file.path, this.#layout.path(place, name));
     await this.#layout.sync(place, 'processing');
     return receipt.result;
   }
 
-  async #reply(held: Held, placed: Placed, receipt: Receipt): Promise<void> {
+  async #sendReply(file: ClaimedFile, location: FinalLocation, receipt: Receipt): Promise<void> {
     if (receipt.unanswered !== undefined) return;
-    const part = basename(this.#claims.part(held));
-    const unanswered = await this.#answering(held, receipt, async (reply) => {
-      const path = reply.path('target', `${placed.name}.receipt.json`);
-      await writeWhole(path, reply.path('target', part), [Buffer.from(textOf(receipt))], EVERYBODY);
+    const part = basename(this.#claims.temporaryPath(file));
+    const unanswered = await this.#inReplyFolder(file, receipt, async (reply) => {
+      const path = reply.path('target', `${location.name}.receipt.json`);
+      await replaceFile(path, reply.path('target', part), [Buffer.from(formatReceipt(receipt))], WORLD_READABLE_MODE);
       await reply.sync('target');
     });
     if (unanswered === undefined) return;
-    const text = Buffer.from(textOf({ ...receipt, unanswered }));
-    await writeWhole(this.#receiptPath(placed), this.#claims.part(held), [text], EVERYBODY);
+    const text = Buffer.from(formatReceipt({ ...receipt, unanswered }));
+    await replaceFile(this.#receiptPath(location), this.#claims.temporaryPath(file), [text], WORLD_READABLE_MODE);
   }
 
-  /** Does work in the folder that `replyTo` names, if any. Gives why it cannot be done, which is logged. */
-  async #answering(
-    { claim }: Held,
+  /** Runs `work` on the drop folder that `replyTo` names, if any. Failures are logged, and the reason is returned. */
+  async #inReplyFolder(
+    { claim }: ClaimedFile,
     { reason }: Pick<Receipt, 'reason'>,
     work: (reply: Layout) => Promise<void>,
   ): Promise<string | undefined> {
     const { name, replyTo } = parseFileName(claim.name);
-    // Of a file that is refused for its replyTo the reason says so.
+    // When the file is refused for its `replyTo`, the receipt has the reason already.
     if (replyTo === '' || reason?.startsWith('replyTo')) return undefined;
     try {
-      await work(await this.#layout.reply(replyTo));
+      await work(await this.#layout.openReplyFolder(replyTo));
       return undefined;
     } catch (error) {
-      if (isPassing(error)) throw error;
-      const unanswered = error instanceof DropError ? error.message : `replyTo cannot be written to (${codeOf(error)})`;
+      if (isTransient(error)) throw error;
+      const unanswered =
+        error instanceof DropError ? error.message : `replyTo cannot be written to (${errorCodeOf(error)})`;
       this.#log.warn({ name, delivery: claim.token, reason: unanswered }, 'a receipt could not be sent to replyTo');
       return unanswered;
     }
   }
 
-  #receiptPath({ place, name }: Placed): string {
+  #receiptPath({ place, name }: FinalLocation): string {
     return this.#layout.path(place, `${name}.receipt.json`);
   }
 
-  #rejectsOf({ place, name }: Placed): string {
+  #rejectsPath({ place, name }: FinalLocation): string {
     return this.#layout.path(place, `${name}.rejects.ldif`);
   }
 
-  /** Until it is known which name the file gets. */
-  #rejectsPath({ claim }: Held): string {
+  /** Place of the rejects until the final name of the file is known. */
+  #pendingRejectsPath({ claim }: ClaimedFile): string {
     return this.#layout.path('processing', `.rejects-${claim.token}`);
   }
 }
 
-/** Names that the file may get where it goes: its own, or where another had that, one that nobody else has. */
-function namesFor({ claim }: Held): string[] {
+/** Returns the candidates for the final name: the dropped name, then a unique name in case of a collision. */
+function candidateNames({ claim }: ClaimedFile): string[] {
   const plain = parseFileName(claim.name).name.replace(/^[0-9a-f]{8}~/, '');
   return [plain, `${claim.token.slice(0, 8)}~${plain}`];
 }
 
-function receiptOf({ claim }: Held, { result, state, reason, errors }: Outcome): Receipt {
+function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: Outcome): Receipt {
   const { id, correlation } = parseFileName(claim.name);
   const { done, refused, unchanged } = state;
   return {
@@ -222,7 +237,7 @@ function receiptOf({ claim }: Held, { result, state, reason, errors }: Outcome):
   };
 }
 
-function textOf(receipt: Receipt): string {
+function formatReceipt(receipt: Receipt): string {
   return `${JSON.stringify(receipt, undefined, 2)}\n`;
 }
 
@@ -230,12 +245,8 @@ async function readReceipt(path: string): Promise<Receipt | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as Receipt;
   } catch (error) {
-    // Somebody else's file may have the name.
+    // Another file may have the name.
     if (error instanceof SyntaxError || hasCode(error, 'ENOENT')) return undefined;
     throw error;
   }
-}
-
-function unlessGone(error: unknown): void {
-  if (!hasCode(error, 'ENOENT')) throw error;
 }

@@ -5,30 +5,33 @@ import type { Refusal } from '../partition/model/drop-rows.js';
 import type { ChangeRecord } from '../records/apply.js';
 
 /** One record of a file. */
-export interface Item {
-  /** Line where it begins, from 1; 0: it stands on no line. */
+export interface SourceRecord {
+  /** Line where the record begins, from 1. 0 when no line belongs to the record. */
   readonly line: number;
-  /** Of an item that stands on no line. */
+  /** DN of a record without a line. */
   readonly dn?: string | undefined;
-  /** What is to be done as things are now; undefined: nothing. Throws `LdapError` where it cannot be said. */
+  /**
+   * Returns the change to apply in the current state of the directory; undefined when there is nothing to change.
+   * Throws `LdapError` when the record is invalid.
+   */
   change(): ChangeRecord | undefined | Promise<ChangeRecord | undefined>;
 }
 
-/** The records of a file, which can be read again and again. */
+/** The records of a file. The file can be read repeatedly. */
 export interface RecordSource {
   /**
-   * The records from number `done` on, from 0, in their order. `refused`: DNs of those that stand on no line and were
-   * refused before.
+   * Yields the records in order, starting with number `done` (from 0). `refused` has the DNs of records without a line
+   * that were refused before.
    */
-  items(done: number, refused?: ReadonlySet<string>): AsyncGenerator<Item>;
-  /** What was refused, as LDIF with comments; `refusals` in their order. */
+  items(done: number, refused?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
+  /** Yields the refused records as LDIF with comments. `refusals` are in order. */
   rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
 }
 
 const CHUNK = 64 * 1024;
 
-/** The file from its start, as often as it is asked for; each chunk is the caller's. */
-export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+/** Reads the file from its start. Each chunk has its own buffer, which the caller may keep. */
+export async function* readChunks(file: FileHandle): AsyncGenerator<Buffer> {
   for (let at = 0; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK, at);
     if (bytesRead === 0) return;
@@ -37,7 +40,7 @@ export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
   }
 }
 
-/** An LDIF file: what stands in it, in its order. */
+/** An LDIF file: its records, in order. */
 export class LdifSource implements RecordSource {
   readonly #file: FileHandle;
 
@@ -47,14 +50,14 @@ export class LdifSource implements RecordSource {
 
   async *records(): AsyncGenerator<LdifRecord> {
     const parser = new LdifParser();
-    for await (const chunk of chunksOf(this.#file)) yield* parser.push(chunk);
+    for await (const chunk of readChunks(this.#file)) yield* parser.push(chunk);
     yield* parser.end();
   }
 
-  async *items(done: number): AsyncGenerator<Item> {
+  async *items(done: number): AsyncGenerator<SourceRecord> {
     let number = 0;
     for await (const record of this.records())
-      if (number++ >= done) yield { line: record.line, change: () => changeOf(record) };
+      if (number++ >= done) yield { line: record.line, change: () => toChange(record) };
   }
 
   async *rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
@@ -70,8 +73,8 @@ export class LdifSource implements RecordSource {
   }
 }
 
-/** An entry without changetype is one to add. */
-export function changeOf(record: LdifRecord): ChangeRecord {
+/** Converts an LDIF record. An entry without changetype becomes an add. */
+export function toChange(record: LdifRecord): ChangeRecord {
   if (record.kind === 'error') throw new LdapError('protocolError', record.reason);
   return record.kind === 'content' ? { ...record, kind: 'add', controls: [] } : record;
 }

@@ -6,18 +6,21 @@ import type { ChangeRecord } from '../records/apply.js';
 import type { Schema } from '../schema/schema.js';
 import type { RecordSource } from './source.js';
 
-/** What is wrong with the records of a file by the schema alone. */
-export interface Faults {
+/** Records of a file that violate the schema. */
+export interface InvalidRecords {
   readonly count: number;
-  /** The first of them. */
+  /** The first `MAX_LISTED_ERRORS` of them. */
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
-const MOST_ERRORS = 10;
+const MAX_LISTED_ERRORS = 10;
 
-/** Checks each record of a file, and changes nothing. What an entry will be that is modified is not looked at. */
-export async function validate({ schema }: Partition, source: RecordSource): Promise<Faults> {
-  const errors: Faults['errors'][number][] = [];
+/**
+ * Checks each record of a file against the schema alone. Changes nothing, and does not read the entries that modify
+ * records change.
+ */
+export async function validate({ schema }: Partition, source: RecordSource): Promise<InvalidRecords> {
+  const errors: InvalidRecords['errors'][number][] = [];
   let count = 0;
   for await (const item of source.items(0)) {
     try {
@@ -26,7 +29,8 @@ export async function validate({ schema }: Partition, source: RecordSource): Pro
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       count++;
-      if (errors.length < MOST_ERRORS) errors.push({ line: item.line, reason: `${error.result}: ${error.message}` });
+      if (errors.length < MAX_LISTED_ERRORS)
+        errors.push({ line: item.line, reason: `${error.result}: ${error.message}` });
     }
   }
   return { count, errors };

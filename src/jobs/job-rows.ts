@@ -3,34 +3,34 @@ import type { Guard, PlanStep, Reader, RowStep } from '../store/contract.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import { StoreError } from '../store/store-error.js';
 
-/** Rows of table `meta` that hold what is known of the jobs, one row a job (docs/formats/tables.md). */
+/** Table `meta` holds one row for each job (docs/formats/tables.md). */
 const TABLE = 'meta';
 const PREFIX = 'job,';
 const F = 0;
 const cell = (name: string) => ({ family: F, qualifier: Buffer.from(name) });
-/** How often a process has taken the job. */
+/** Counts how often a process has taken the job. */
 const TERM = cell('term');
-/** How often a holder has shown that it lives. */
+/** Counts the heartbeats of holders. */
 const BEAT = cell('beat');
 const STATE = cell('state');
 const DISABLED = cell('disabled');
 
 export type JobOutcome = 'done' | 'failed' | 'stopped';
 
-/** What is told of a job. Times are milliseconds since 1970. */
+/** The state of a job, stored as JSON. Times are milliseconds since 1970. */
 export interface JobState {
-  /** The process that runs it, as `HOST:PID`; absent: nobody does. */
+  /** The process that runs the job, as `HOST:PID`. Absent while no process runs it. */
   readonly holder?: string;
-  /** When the last run started. */
+  /** Start of the last run. */
   readonly started?: number;
-  /** When the last run ended; absent while it runs. */
+  /** End of the last run. Absent while it runs. */
   readonly ended?: number;
   readonly outcome?: JobOutcome;
-  /** What the last run did, or why it failed. */
+  /** Report of the last run, or the reason of its failure. */
   readonly result?: string;
-  /** When it starts next, by the schedule of the process that ran it last. */
+  /** Next start, by the schedule of the process that ran the job last. */
   readonly next?: number;
-  /** When a server first had the job; its first start is worked out from that. */
+  /** When a server first knew the job. The first start is computed from this time. */
   readonly since?: number;
 }
 
@@ -48,7 +48,7 @@ export async function readJob(reader: Reader, name: string): Promise<JobRow> {
   return toJob(name, await reader.get(TABLE, keyOf(name)));
 }
 
-/** The jobs that the directory knows of, by name. */
+/** Returns all jobs that the directory has rows of, by name. */
 export async function readJobs(reader: Reader): Promise<JobRow[]> {
   const found: JobRow[] = [];
   const to = Buffer.from(PREFIX);
@@ -78,35 +78,35 @@ function parseState(name: string, text: string): JobState {
 }
 
 const stateCell = (state: JobState) => ({ ...STATE, value: Buffer.from(JSON.stringify(state)) });
-const isAt = (counter: typeof TERM, value: bigint): Guard => ({ op: 'counterEquals', ...counter, value });
+const counterGuard = (counter: typeof TERM, value: bigint): Guard => ({ op: 'counterEquals', ...counter, value });
 const step = (name: string, rest: Omit<RowStep, 'table' | 'key'>): RowStep => ({
   table: TABLE,
   key: keyOf(name),
   ...rest,
 });
 
-/** Takes the job, if nobody has taken it or shown that it lives since `row` was read. */
+/** Takes the job. The guards fail when another process has taken it or written a heartbeat since `row` was read. */
 export function takeStep({ name, term, beat }: JobRow, state: JobState): RowStep {
   const add = [
     { ...TERM, by: 1n },
     { ...BEAT, by: 1n },
   ];
-  return step(name, { guards: [isAt(TERM, term), isAt(BEAT, beat)], add, put: [stateCell(state)] });
+  return step(name, { guards: [counterGuard(TERM, term), counterGuard(BEAT, beat)], add, put: [stateCell(state)] });
 }
 
-/** Guards that nobody has taken the job since term `term`. */
+/** Guards that no process has taken the job since `term`. */
 export function fenceStep(name: string, term: bigint): RowStep {
-  return step(name, { guards: [isAt(TERM, term)] });
+  return step(name, { guards: [counterGuard(TERM, term)] });
 }
 
-/** Shows that the holder of the term lives. */
+/** Writes a heartbeat for the holder of `term`. */
 export function beatStep(name: string, term: bigint): RowStep {
-  return step(name, { guards: [isAt(TERM, term)], add: [{ ...BEAT, by: 1n }] });
+  return step(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }] });
 }
 
-/** Puts what is told of the job, if nobody has taken it since the term. */
+/** Stores the state of the job. The guard fails when another process has taken the job since `term`. */
 export function stateStep(name: string, term: bigint, state: JobState): RowStep {
-  return step(name, { guards: [isAt(TERM, term)], add: [{ ...BEAT, by: 1n }], put: [stateCell(state)] });
+  return step(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }], put: [stateCell(state)] });
 }
 
 export function disabledStep(name: string, disabled: boolean): PlanStep {

@@ -1,20 +1,20 @@
 import type { Piecework } from '../partition/index.js';
 
 /**
- * What a job has of the run that it is in. `proceed` rejects with `JobLost` where another process has taken the job
- * over, and with `JobStopped` where this process ends.
+ * The context of a running job. `proceed` rejects with `JobLost` when another process has taken the job over, and with
+ * `JobStopped` when this process ends.
  */
 export type JobRun = Piecework;
 
-/** A piece of upkeep that one process of all that serve a directory does at a time. */
+/** A maintenance task. Of all processes that serve a directory, one at a time runs it. */
 export interface Job {
   /** Letters, digits and hyphens. */
   readonly name: string;
-  /** What it does, for people. */
-  readonly about: string;
-  /** A cron pattern of five fields, in the server's time zone, or `off`. */
+  /** Description, for people. */
+  readonly description: string;
+  /** A cron pattern of five fields, in the time zone of the server, or `off`. */
   readonly schedule: string;
-  /** Resolves with what was done, in one line. */
+  /** Runs the job. Resolves with a report of one line. */
   run(run: JobRun): Promise<string>;
 }
 
@@ -27,7 +27,7 @@ export class JobLost extends Error {
   }
 }
 
-/** The process that runs the job ends. */
+/** The process that runs the job is ending. */
 export class JobStopped extends Error {
   override readonly name = 'JobStopped';
 

@@ -5,23 +5,20 @@ import { type Job, JobLost, type JobRun, JobStopped } from './job.js';
 import { beatStep, fenceStep, type JobRow, type JobState, stateStep, takeStep } from './job-rows.js';
 import { nextStart } from './schedule.js';
 
-/**
- * A holder that has not been seen to live for so long, in milliseconds, by the clock of the process that watches it,
- * has died.
- */
+/** Milliseconds without a heartbeat, by the clock of the observer, after which a holder counts as dead. */
 export const LEASE_MS = 30_000;
-/** How often a holder shows that it lives. */
-const BEATS = 3;
+/** Heartbeats in the time of one lease. */
+const HEARTBEATS_PER_LEASE = 3;
 /** Characters of a result that are kept. */
-const RESULT_LENGTH = 500;
+const MAX_RESULT_LENGTH = 500;
 
 const PROCESS = `${hostname()}:${process.pid}`;
 
-/** How a job is taken. */
-export interface LeaseGiven {
-  /** Ends the run before its next piece. */
+/** Options of a lease. */
+export interface LeaseOptions {
+  /** Ends the run before its next step. */
   readonly stop: AbortSignal;
-  /** What is told of a run that is stopped: `stopped` has a server start it again at once. */
+  /** The outcome that a stopped run records. After `stopped` another server starts the job again at once. */
   readonly whenStopped: 'stopped' | 'failed';
   readonly leaseMs: number;
 }
@@ -33,82 +30,85 @@ export class Lease implements JobRun {
   readonly #job: Job;
   readonly #term: bigint;
   readonly #state: JobState;
-  readonly #given: LeaseGiven;
+  readonly #options: LeaseOptions;
   readonly #timer: NodeJS.Timeout;
-  #seen = performance.now();
-  #beating: Promise<void> | undefined;
+  #lastCommit = performance.now();
+  #pendingBeat: Promise<void> | undefined;
 
-  private constructor(store: Store, job: Job, term: bigint, state: JobState, given: LeaseGiven) {
+  private constructor(store: Store, job: Job, term: bigint, state: JobState, options: LeaseOptions) {
     this.#store = store;
     this.#job = job;
     this.#term = term;
     this.#state = state;
-    this.#given = given;
+    this.#options = options;
     this.fence = fenceStep(job.name, term);
-    // A beat that fails is made again by `proceed`, which then tells why.
-    this.#timer = setInterval(() => void this.#beat().catch(() => undefined), given.leaseMs / BEATS).unref();
+    // A failed heartbeat is ignored here: `proceed` repeats it and throws the error.
+    this.#timer = setInterval(
+      () => void this.#beat().catch(() => undefined),
+      options.leaseMs / HEARTBEATS_PER_LEASE,
+    ).unref();
   }
 
-  /** Takes the job as it stands in `row`; undefined where another process was faster. */
-  static async take(store: Store, job: Job, row: JobRow, given: LeaseGiven): Promise<Lease | undefined> {
+  /** Takes the job as read in `row`. Returns undefined when another process was faster. */
+  static async take(store: Store, job: Job, row: JobRow, options: LeaseOptions): Promise<Lease | undefined> {
     const started = Date.now();
     const next = nextStart(job.schedule, started);
     const state: JobState = { holder: PROCESS, started, ...(next && { next }) };
     const taken = await guardsHold(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
-    return taken ? new Lease(store, job, row.term + 1n, state, given) : undefined;
+    return taken ? new Lease(store, job, row.term + 1n, state, options) : undefined;
   }
 
   async proceed(): Promise<void> {
-    const { stop, leaseMs } = this.#given;
+    const { stop, leaseMs } = this.#options;
     if (stop.aborted) throw new JobStopped(this.#job.name);
-    if (performance.now() - this.#seen > leaseMs / BEATS) await this.#beat();
+    if (performance.now() - this.#lastCommit > leaseMs / HEARTBEATS_PER_LEASE) await this.#beat();
   }
 
   #beat(): Promise<void> {
-    this.#beating ??= this.#commit(beatStep(this.#job.name, this.#term)).finally(() => {
-      this.#beating = undefined;
+    this.#pendingBeat ??= this.#commit(beatStep(this.#job.name, this.#term)).finally(() => {
+      this.#pendingBeat = undefined;
     });
-    return this.#beating;
+    return this.#pendingBeat;
   }
 
   async #commit(step: RowStep): Promise<void> {
     const began = performance.now();
     if (!(await guardsHold(this.#store.commit({ steps: [step], decisive: 0 })))) throw new JobLost(this.#job.name);
-    this.#seen = began;
+    this.#lastCommit = began;
   }
 
-  /** Runs the job and tells in the directory what came of it. Rejects with what the job rejects with. */
+  /** Runs the job and records the outcome in the directory. Rejects with the error of the job. */
   async run(): Promise<string> {
     try {
-      const result = await this.#work();
-      await this.#end({ outcome: 'done', result });
+      const result = await this.#runJob();
+      await this.#recordEnd({ outcome: 'done', result });
       return result;
     } finally {
       clearInterval(this.#timer);
     }
   }
 
-  async #work(): Promise<string> {
+  async #runJob(): Promise<string> {
     try {
       return await this.#job.run(this);
     } catch (error) {
       if (error instanceof JobLost) throw error;
-      const outcome = error instanceof JobStopped ? this.#given.whenStopped : 'failed';
-      await this.#end({ outcome, result: (error as Error).message });
+      const outcome = error instanceof JobStopped ? this.#options.whenStopped : 'failed';
+      await this.#recordEnd({ outcome, result: (error as Error).message });
       throw error;
     }
   }
 
-  async #end(end: Required<Pick<JobState, 'outcome' | 'result'>>): Promise<void> {
-    await this.#beating?.catch(() => undefined);
+  async #recordEnd(end: Required<Pick<JobState, 'outcome' | 'result'>>): Promise<void> {
+    await this.#pendingBeat?.catch(() => undefined);
     const { holder: _, ...state } = this.#state;
-    const result = end.result.slice(0, RESULT_LENGTH);
+    const result = end.result.slice(0, MAX_RESULT_LENGTH);
     await this.#commit(stateStep(this.#job.name, this.#term, { ...state, ...end, result, ended: Date.now() }));
   }
 }
 
-/** Tells which holders of jobs have died: those that were not seen to live while this process watched. */
-export class Watch {
+/** Detects dead holders of jobs: their heartbeat has not changed while this process watched. */
+export class LeaseWatch {
   readonly #leaseMs: number;
   readonly #seen = new Map<string, { readonly mark: string; readonly since: number }>();
 
@@ -116,7 +116,10 @@ export class Watch {
     this.#leaseMs = leaseMs;
   }
 
-  /** Whether whoever held the job when it was first seen like this has died; false where nobody holds it. */
+  /**
+   * Whether the holder counts as dead: neither term nor heartbeat has changed for the time of a lease. False without a
+   * holder.
+   */
   hasDied({ name, term, beat, state }: JobRow): boolean {
     if (state.holder === undefined) return false;
     const mark = `${term} ${beat}`;

@@ -2,14 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from '../store/contract.js';
 import { type Job, JobStopped } from './job.js';
 import { type JobRow, readJob } from './job-rows.js';
-import { LEASE_MS, Lease, Watch } from './lease.js';
+import { LEASE_MS, Lease, LeaseWatch } from './lease.js';
 
-/** How often the holder of a job is looked at, in milliseconds. */
-const LOOK_MS = 500;
+/** Milliseconds between two checks of the current holder. */
+const POLL_MS = 500;
 
 /**
- * Runs the job in this process, whatever its schedule; resolves with what it did. Where another process has the job,
- * `onWait` is told of it, and the holder is watched: one that lives makes this fail, one that has died is replaced.
+ * Runs the job in this process, regardless of its schedule. Resolves with the report of the job. When another process
+ * holds the job, `onWait` is called and the holder is watched: rejects if it is alive, takes the job over if it is
+ * dead.
  */
 export async function runNow(
   store: Store,
@@ -18,24 +19,24 @@ export async function runNow(
   onWait: (row: JobRow) => void = () => undefined,
   leaseMs = LEASE_MS,
 ): Promise<string> {
-  const watch = new Watch(leaseMs);
+  const watch = new LeaseWatch(leaseMs);
   for (let first: JobRow | undefined; ; ) {
     store.renewReads?.();
     const row = await readJob(store, job.name);
     if (row.state.holder === undefined || watch.hasDied(row)) {
-      // Whoever stops it wants it stopped: no server goes on with it.
+      // The user who stops this run does not want a server to resume it.
       const lease = await Lease.take(store, job, row, { stop, whenStopped: 'failed', leaseMs });
       if (lease) return lease.run();
       continue;
     }
     first ??= row;
-    if (row.term !== first.term || row.beat !== first.beat) throw new Error(runs(row));
+    if (row.term !== first.term || row.beat !== first.beat) throw new Error(runningText(row));
     if (row === first) onWait(row);
     if (stop.aborted) throw new JobStopped(job.name);
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
 }
 
-function runs({ name, state: { holder, started } }: JobRow): string {
+function runningText({ name, state: { holder, started } }: JobRow): string {
   return `job '${name}' is being run by ${holder} since ${new Date(started ?? 0).toISOString()}`;
 }

@@ -1,11 +1,11 @@
 import { Cron } from 'croner';
 
-/** What stands in place of a pattern where a job has no time. */
+/** The schedule of a job that never starts by itself. */
 export const OFF = 'off';
 
 /**
- * When a pattern of five fields (minute, hour, day of the month, month, day of the week) comes next after `after`;
- * milliseconds since 1970, in the server's time zone. Undefined: never.
+ * Returns the first time after `after` that matches a pattern of five fields (minute, hour, day of month, month, day of
+ * week), in milliseconds since 1970, in the time zone of the server. Undefined: never.
  */
 export function nextStart(schedule: string, after: number): number | undefined {
   if (schedule === OFF) return undefined;
@@ -14,7 +14,7 @@ export function nextStart(schedule: string, after: number): number | undefined {
 
 const FIELDS = 5;
 
-/** What is wrong with a schedule; undefined where nothing is. */
+/** Returns the mistake in a schedule; undefined when it is valid. */
 export function scheduleFault(schedule: string): string | undefined {
   if (schedule === OFF) return undefined;
   const fields = schedule.trim().split(/\s+/).length;

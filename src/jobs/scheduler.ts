@@ -2,13 +2,13 @@ import type { Store } from '../store/contract.js';
 import { StoreError } from '../store/store-error.js';
 import { type Job, JobLost, JobStopped } from './job.js';
 import { type JobRow, readJob, stateStep } from './job-rows.js';
-import { LEASE_MS, Lease, Watch } from './lease.js';
+import { LEASE_MS, Lease, LeaseWatch } from './lease.js';
 import { nextStart, OFF } from './schedule.js';
 
-/** How often the jobs are looked at, at the least, in milliseconds: others may have been changed, or died. */
-const LOOK_MS = 10_000;
+/** Longest interval between two checks of the jobs, in milliseconds. Other processes may change jobs, or die. */
+const POLL_MS = 10_000;
 
-/** What becomes of the jobs, for a log. */
+/** Receives the outcome of jobs. */
 export interface JobsLog {
   done(job: string, result: string, ms: number): void;
   failed(job: string, error: unknown): void;
@@ -16,20 +16,20 @@ export interface JobsLog {
 
 export interface SchedulerOptions {
   readonly leaseMs?: number;
-  readonly lookMs?: number;
+  readonly pollMs?: number;
 }
 
 /**
- * Runs jobs when their time has come, one after another. Every process that serves a directory has one; a lease in the
- * directory lets one of them run a job. A job whose holder died is run again by another.
+ * Runs jobs when they are due, one after another. Every process that serves a directory has a scheduler; a lease in the
+ * directory lets one of them run a job. When the holder of a job dies, another process runs the job again.
  */
 export class Scheduler {
   readonly #store: Store;
   readonly #jobs: readonly Job[];
   readonly #log: JobsLog;
   readonly #leaseMs: number;
-  readonly #lookMs: number;
-  readonly #watch: Watch;
+  readonly #pollMs: number;
+  readonly #watch: LeaseWatch;
   readonly #stop = new AbortController();
   #running: Promise<void> = Promise.resolve();
   #wake: () => void = () => undefined;
@@ -39,39 +39,39 @@ export class Scheduler {
     this.#jobs = jobs;
     this.#log = log;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
-    this.#lookMs = options.lookMs ?? LOOK_MS;
-    this.#watch = new Watch(this.#leaseMs);
+    this.#pollMs = options.pollMs ?? POLL_MS;
+    this.#watch = new LeaseWatch(this.#leaseMs);
   }
 
   start(): void {
     this.#running = this.#loop();
   }
 
-  /** Resolves when the job that runs has stopped, before its next piece of work. */
+  /** Resolves when the running job has stopped, before its next step. */
   async stop(): Promise<void> {
     this.#stop.abort();
     this.#wake();
     await this.#running;
   }
 
-  /** Begins a while after the start: a server that begins has other things to do. */
+  /** Checks the jobs until `stop`. The first check waits, since a starting server has more urgent work. */
   async #loop(): Promise<void> {
-    await this.#sleep(this.#lookMs);
+    await this.#sleep(this.#pollMs);
     while (!this.#stop.signal.aborted) {
-      let wait = this.#lookMs;
+      let wait = this.#pollMs;
       for (const job of this.#jobs) {
         if (this.#stop.signal.aborted) return;
         try {
-          wait = Math.min(wait, await this.#consider(job));
+          wait = Math.min(wait, await this.#runIfDue(job));
         } catch (error) {
-          this.#tell(job, error);
+          this.#logFailure(job, error);
         }
       }
       await this.#sleep(wait);
     }
   }
 
-  #tell(job: Job, error: unknown): void {
+  #logFailure(job: Job, error: unknown): void {
     if (error instanceof JobLost || error instanceof JobStopped) return;
     this.#log.failed(job.name, error);
   }
@@ -87,19 +87,19 @@ export class Scheduler {
     });
   }
 
-  /** Runs the job if its time has come; resolves with the milliseconds until it is to be looked at again. */
-  async #consider(job: Job): Promise<number> {
+  /** Runs the job if it is due. Resolves with the milliseconds until the next check. */
+  async #runIfDue(job: Job): Promise<number> {
     this.#store.renewReads?.();
     const row = await readJob(this.#store, job.name);
     const { disabled, state } = row;
-    if (disabled || job.schedule === OFF) return this.#lookMs;
+    if (disabled || job.schedule === OFF) return this.#pollMs;
     if (state.holder !== undefined) {
-      if (!this.#watch.hasDied(row)) return this.#lookMs;
+      if (!this.#watch.hasDied(row)) return this.#pollMs;
     } else if (state.outcome !== 'stopped') {
       const base = state.started ?? state.since;
-      if (base === undefined) return this.#plan(row);
+      if (base === undefined) return this.#recordFirstSeen(row);
       const next = nextStart(job.schedule, base);
-      if (next === undefined) return this.#lookMs;
+      if (next === undefined) return this.#pollMs;
       const left = next - Date.now();
       if (left > 0) return left;
     }
@@ -107,8 +107,8 @@ export class Scheduler {
     return 0;
   }
 
-  /** The first time: a job that never ran starts when its time comes from now on. */
-  async #plan({ name, term }: JobRow): Promise<number> {
+  /** Records when a new job was first seen. Its first start is the next scheduled time after that. */
+  async #recordFirstSeen({ name, term }: JobRow): Promise<number> {
     try {
       await this.#store.commit({ steps: [stateStep(name, term, { since: Date.now() })], decisive: 0 });
     } catch (error) {
@@ -119,8 +119,8 @@ export class Scheduler {
 
   async #run(job: Job, row: JobRow): Promise<void> {
     const began = performance.now();
-    const given = { stop: this.#stop.signal, whenStopped: 'stopped', leaseMs: this.#leaseMs } as const;
-    const lease = await Lease.take(this.#store, job, row, given);
+    const options = { stop: this.#stop.signal, whenStopped: 'stopped', leaseMs: this.#leaseMs } as const;
+    const lease = await Lease.take(this.#store, job, row, options);
     if (!lease) return;
     const result = await lease.run();
     this.#log.done(job.name, result, performance.now() - began);

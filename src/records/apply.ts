@@ -9,7 +9,7 @@ import { type ImportedPasswords, PasswordCounts } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 
-/** RFC 3296. Referrals are treated as entries with or without it. */
+/** ManageDsaIT (RFC 3296). An import always treats referral objects as entries, with or without this control. */
 const MANAGE_DSA_IT = '2.16.840.1.113730.3.4.2';
 
 function checkControls(controls: readonly LdifControl[]): void {
@@ -22,8 +22,8 @@ function checkControls(controls: readonly LdifControl[]): void {
 }
 
 /**
- * Carries one change record out, and adds to the counts. Throws `LdapError` when it is refused; nothing has changed
- * then. `also`: what goes into the plan of the change.
+ * Applies one change record and adds to the counts. Throws `LdapError` when the record is refused, without any change.
+ * `also` has further steps for the plan of the change.
  */
 export async function applyChange(
   partition: Partition,
@@ -38,7 +38,7 @@ export async function applyChange(
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
     case 'add':
-      await partition.add(dn, passwords.attributes(record.dn, record.attributes, counts), actor, options);
+      await partition.add(dn, passwords.forAdd(record.dn, record.attributes, counts), actor, options);
       return;
     case 'delete':
       return partition.delete(dn, actor, options);
@@ -51,7 +51,7 @@ export async function applyChange(
   }
 }
 
-/** What passwords may be added depends on those that the entry has, which each attempt finds. */
+/** Adds imported passwords to an entry. The existing passwords limit them, so each attempt converts them anew. */
 async function modify(
   partition: Partition,
   dn: Dn,
@@ -61,14 +61,14 @@ async function modify(
   counts: PasswordCounts,
   options: WriteOptions,
 ): Promise<void> {
-  const brought = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
-  if (!passwords.anyIn(brought)) return partition.modify(dn, changes, actor, options);
+  const added = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
+  if (!passwords.hasPasswords(added)) return partition.modify(dn, changes, actor, options);
   const credentials = new Credentials(partition.descriptions);
-  let made = new PasswordCounts();
+  let attemptCounts = new PasswordCounts();
   const changesOf = ({ row }: Target): readonly Modification[] => {
-    made = new PasswordCounts();
-    return passwords.changes(changes, credentials.ofRow(row).passwords, made);
+    attemptCounts = new PasswordCounts();
+    return passwords.forModify(changes, credentials.ofRow(row).passwords, attemptCounts);
   };
   await partition.modify(dn, changesOf, actor, options);
-  counts.add(made);
+  counts.add(attemptCounts);
 }

@@ -17,186 +17,195 @@ import { lockingValues } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
-const MAX_KNOWN = 1000;
-/** Entries with foreign passwords that are named. */
-const MOST_NAMED = 20;
-/** What else of an account is told when an import takes it over. */
-const TAKEN_OVER: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailureTime', 'pwdHistory', 'pwdReset']);
+const MAX_CACHED_ROLES = 1000;
+/** Entries with foreign passwords that are listed. */
+const MAX_LISTED_ENTRIES = 20;
+/** Attributes of account state that an import takes over and counts. */
+const ACCOUNT_STATE: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailureTime', 'pwdHistory', 'pwdReset']);
 
-/** What was made of the passwords of a record, or of many. */
+/** Counts of what happened to the passwords of one or more records. */
 export class PasswordCounts {
-  /** Came in the clear. */
+  /** Passwords in the clear, now hashed. */
   hashed = 0;
-  /** Nobody can bind with them. */
+  /** Hashes of unknown schemes. No bind can verify them. */
   foreign = 0;
-  /** Kinds of the foreign ones, for people. */
+  /** Schemes of the foreign hashes, for people. */
   readonly kinds = new Set<string>();
-  /** DNs of the first entries that have some. */
-  readonly named = new Set<string>();
-  /** Left out: verifying them, alone or with the others of their entry, costs more than the settings allow. */
-  dear = 0;
-  /** Accounts of which the file says that they are locked: nobody binds with their passwords. */
+  /** DNs of the first entries with foreign hashes. */
+  readonly foreignEntries = new Set<string>();
+  /**
+   * Hashes left out: verifying them, alone or together with the others of the entry, costs more than the settings
+   * allow.
+   */
+  tooCostly = 0;
+  /** Accounts that the file declares locked: no bind with their passwords succeeds. */
   locked = 0;
-  /** Accounts by what an attribute of the name has brought of them. */
-  readonly taken = new Map<string, number>();
+  /** Number of accounts by attribute of account state. */
+  readonly accountStates = new Map<string, number>();
 
   add(other: PasswordCounts): void {
     this.hashed += other.hashed;
     this.foreign += other.foreign;
-    this.dear += other.dear;
+    this.tooCostly += other.tooCostly;
     this.locked += other.locked;
     for (const kind of other.kinds) this.kinds.add(kind);
-    for (const dn of other.named) if (this.named.size < MOST_NAMED) this.named.add(dn);
-    for (const [name, accounts] of other.taken) this.take(name, accounts);
+    for (const dn of other.foreignEntries)
+      if (this.foreignEntries.size < MAX_LISTED_ENTRIES) this.foreignEntries.add(dn);
+    for (const [name, accounts] of other.accountStates) this.countState(name, accounts);
   }
 
-  take(name: string, accounts = 1): void {
-    this.taken.set(name, (this.taken.get(name) ?? 0) + accounts);
+  countState(name: string, accounts = 1): void {
+    this.accountStates.set(name, (this.accountStates.get(name) ?? 0) + accounts);
   }
 }
 
-/** What an attribute is to a bind. */
-interface Meaning {
-  /** It holds passwords. */
-  readonly holds: boolean;
-  /** Which of its values lock the account. */
-  readonly locking: ((value: Buffer) => boolean) | undefined;
-  /** Its name, where it says more of the account. */
-  readonly taken: string | undefined;
+/** The meaning of an attribute for binds. */
+interface AttributeRole {
+  readonly isPassword: boolean;
+  /** Tests whether a value locks the account. */
+  readonly isLocking: ((value: Buffer) => boolean) | undefined;
+  /** Name of the attribute when it holds account state. */
+  readonly accountState: string | undefined;
 }
 
 /**
- * Hashes passwords that come in the clear as {SSHA512}, and leaves out those that cost too much. Refuses empty and
- * overlong ones by an `LdapError`.
+ * Converts the passwords of imported records. Passwords in the clear are hashed as {SSHA512}; hashes that cost too much
+ * to verify are left out. Throws `LdapError` on empty and overlong passwords.
  */
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
-  readonly #refuses: boolean;
-  /** By description as given. */
-  readonly #known = new BoundedMap<string, Meaning>(MAX_KNOWN);
+  readonly #refuseCostly: boolean;
+  /** By attribute description as in the file. */
+  readonly #roles = new BoundedMap<string, AttributeRole>(MAX_CACHED_ROLES);
 
-  /** `refuses`: those that cost too much are refused, too. */
-  constructor(schema: Schema, policy: PasswordPolicy, refuses = false) {
+  /** `refuseCostly`: throws on hashes that cost too much instead of leaving them out. */
+  constructor(schema: Schema, policy: PasswordPolicy, refuseCostly = false) {
     this.#schema = schema;
-    this.#refuses = refuses;
+    this.#refuseCostly = refuseCostly;
     this.#policy = policy;
   }
 
-  #meaningOf(type: string): Meaning {
-    let meaning = this.#known.get(type);
-    if (!meaning) {
+  #roleOf(type: string): AttributeRole {
+    let role = this.#roles.get(type);
+    if (!role) {
       const description = this.#schema.describe(type);
-      const holds = description !== undefined && isPassword(description.type);
       const name = description?.type.name ?? '';
-      const taken = TAKEN_OVER.has(name) ? name : undefined;
-      meaning = { holds, locking: description && lockingValues(description), taken };
-      this.#known.set(type, meaning);
+      role = {
+        isPassword: description !== undefined && isPassword(description.type),
+        isLocking: description && lockingValues(description),
+        accountState: ACCOUNT_STATE.has(name) ? name : undefined,
+      };
+      this.#roles.set(type, role);
     }
-    return meaning;
+    return role;
   }
 
-  #holds(type: string): boolean {
-    return this.#meaningOf(type).holds;
+  #isPassword(type: string): boolean {
+    return this.#roleOf(type).isPassword;
   }
 
-  #locks({ type, values }: PartialAttribute): boolean {
-    const { locking } = this.#meaningOf(type);
-    return locking !== undefined && values.some(locking);
+  #locksAccount({ type, values }: PartialAttribute): boolean {
+    const { isLocking } = this.#roleOf(type);
+    return isLocking !== undefined && values.some(isLocking);
   }
 
-  /** Whether any of them holds passwords. */
-  anyIn(attributes: readonly PartialAttribute[]): boolean {
-    for (const { type } of attributes) if (this.#holds(type)) return true;
+  /** Whether any of the attributes holds passwords. */
+  hasPasswords(attributes: readonly PartialAttribute[]): boolean {
+    for (const { type } of attributes) if (this.#isPassword(type)) return true;
     return false;
   }
 
-  /** As they are to be stored in the new entry, and counted. */
-  attributes(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
-    if (this.#areAsGiven(attributes) || !this.anyIn(attributes)) return attributes;
-    if (attributes.some((attribute) => this.#locks(attribute))) counts.locked++;
+  /** Returns the attributes to store in a new entry, and counts their passwords. */
+  forAdd(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
+    if (this.#areStoredUnchanged(attributes) || !this.hasPasswords(attributes)) return attributes;
+    if (attributes.some((attribute) => this.#locksAccount(attribute))) counts.locked++;
     for (const { type, values } of attributes) {
-      const { taken } = this.#meaningOf(type);
-      if (taken && String(values[0]).toUpperCase() !== 'FALSE') counts.take(taken);
+      const { accountState } = this.#roleOf(type);
+      if (accountState && String(values[0]).toUpperCase() !== 'FALSE') counts.countState(accountState);
     }
     const foreign = (value: Buffer) => givenAs(value) === 'foreign';
-    if (attributes.some(({ type, values }) => this.#holds(type) && values.some(foreign))) counts.named.add(dn);
-    return this.#made(attributes, [], counts).filter(({ values }) => values.length > 0);
+    if (attributes.some(({ type, values }) => this.#isPassword(type) && values.some(foreign)))
+      counts.foreignEntries.add(dn);
+    return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
-  /** Whether they are stored as they came, and nothing is told of them: their hashes cost next to nothing. */
-  #areAsGiven(attributes: readonly PartialAttribute[]): boolean {
-    if (this.#refuses) return false;
+  /** Whether the attributes are stored unchanged without counting anything. Their hashes then cost next to nothing. */
+  #areStoredUnchanged(attributes: readonly PartialAttribute[]): boolean {
+    if (this.#refuseCostly) return false;
     for (const { type, values } of attributes) {
-      const { holds, locking, taken } = this.#meaningOf(type);
-      if (locking || taken) return false;
-      if (!holds) continue;
+      const { isPassword, isLocking, accountState } = this.#roleOf(type);
+      if (isLocking || accountState) return false;
+      if (!isPassword) continue;
       for (const value of values)
         if (value.length > MAX_STORED_BYTES || isSlow(value) || givenAs(value) !== 'hashed') return false;
     }
     return true;
   }
 
-  /** The changes as they are to be made to an entry that has the credentials `stored`. */
-  changes(changes: readonly Modification[], stored: readonly Buffer[], counts: PasswordCounts): Modification[] {
+  /** Returns the modifications to make to an entry with the stored passwords `stored`. */
+  forModify(changes: readonly Modification[], stored: readonly Buffer[], counts: PasswordCounts): Modification[] {
     const removals = changes.map(({ operation, attribute }) =>
       operation === 'delete' ? { operation, attribute } : { operation, attribute: { ...attribute, values: [] } },
     );
-    const left = credentialsAfter(this.#schema, stored, removals);
-    const brings = changes.filter(({ operation }) => operation !== 'delete');
-    const made = this.#made(
-      brings.map(({ attribute }) => attribute),
-      left,
+    const kept = credentialsAfter(this.#schema, stored, removals);
+    const additions = changes.filter(({ operation }) => operation !== 'delete');
+    const converted = this.#convert(
+      additions.map(({ attribute }) => attribute),
+      kept,
       counts,
     );
     return changes.flatMap((change) => {
-      const at = brings.indexOf(change);
+      const at = additions.indexOf(change);
       if (at < 0) return change;
       const { operation } = change;
-      const attribute = made[at]!;
+      const attribute = converted[at]!;
       const isLeftOut = attribute.values.length === 0 && change.attribute.values.length > 0;
       return isLeftOut && operation === 'add' ? [] : { operation, attribute };
     });
   }
 
   /**
-   * The attributes as they are to be stored in an entry that keeps the passwords `beside`; without values where all of
-   * them cost too much.
+   * Returns the attributes to store in an entry that keeps the passwords `kept`. An attribute all of whose values cost
+   * too much is left without values.
    */
-  #made(
+  #convert(
     attributes: readonly PartialAttribute[],
-    beside: readonly Buffer[],
+    kept: readonly Buffer[],
     counts: PasswordCounts,
   ): PartialAttribute[] {
-    const given = attributes.flatMap(({ type, values }) => (this.#holds(type) ? values : []));
-    const storable = given.filter((value) => value.length <= MAX_STORED_BYTES);
-    const dear = tooDearOf(storable, beside, this.#policy);
-    if (this.#refuses) this.#refuse(given, dear, beside);
+    const passwords = attributes.flatMap(({ type, values }) => (this.#isPassword(type) ? values : []));
+    const storable = passwords.filter((value) => value.length <= MAX_STORED_BYTES);
+    const costly = tooDearOf(storable, kept, this.#policy);
+    if (this.#refuseCostly) this.#requireAcceptable(passwords, costly, kept);
     return attributes.map((attribute) => {
       const { type, values } = attribute;
-      if (!this.#holds(type)) return attribute;
-      return { type, values: values.flatMap((value) => this.#stored(value, dear.includes(value), counts) ?? []) };
+      if (!this.#isPassword(type)) return attribute;
+      return {
+        type,
+        values: values.flatMap((value) => this.#convertValue(value, costly.includes(value), counts) ?? []),
+      };
     });
   }
 
-  #refuse(given: readonly Buffer[], dear: readonly Buffer[], beside: readonly Buffer[]): void {
-    for (const value of given) if (givenAs(value) !== 'clear') refuseUnusableHash(value, this.#policy);
-    // Each of them does alone, and is too much beside the others.
-    if (dear.length > 0) refuseCostly([...beside, ...given], this.#policy);
+  #requireAcceptable(passwords: readonly Buffer[], costly: readonly Buffer[], kept: readonly Buffer[]): void {
+    for (const value of passwords) if (givenAs(value) !== 'clear') refuseUnusableHash(value, this.#policy);
+    // Each hash is cheap enough alone, but not together with the others.
+    if (costly.length > 0) refuseCostly([...kept, ...passwords], this.#policy);
   }
 
-  /** Undefined where the value is left out. */
-  #stored(value: Buffer, isDear: boolean, counts: PasswordCounts): Buffer | undefined {
-    const given = givenAs(value);
-    if (given === 'clear') {
+  /** Returns undefined when the value is left out. */
+  #convertValue(value: Buffer, isTooCostly: boolean, counts: PasswordCounts): Buffer | undefined {
+    const form = givenAs(value);
+    if (form === 'clear') {
       counts.hashed++;
-      return hashed(clearText(value));
+      return hashClear(clearText(value));
     }
-    if (isDear || value.length > MAX_STORED_BYTES) {
-      counts.dear++;
+    if (isTooCostly || value.length > MAX_STORED_BYTES) {
+      counts.tooCostly++;
       return undefined;
     }
-    if (given === 'foreign') {
+    if (form === 'foreign') {
       counts.foreign++;
       counts.kinds.add(kindText(value));
     }
@@ -204,7 +213,7 @@ export class ImportedPasswords {
   }
 }
 
-function hashed(clear: Buffer): Buffer {
+function hashClear(clear: Buffer): Buffer {
   try {
     return hashPasswordFast(clear);
   } catch (error) {

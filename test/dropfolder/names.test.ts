@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { claimText, nameFault, parseClaim, parseFileName } from '../../src/dropfolder/names.js';
+import { formatClaim, nameFault, parseClaim, parseFileName } from '../../src/dropfolder/names.js';
 
 const PLAIN = { priority: 4, class: '', expiry: undefined, correlation: '', replyTo: '', type: '', properties: '' };
 
@@ -47,7 +47,7 @@ describe('names of dropped files', () => {
 
   it('of claims say who has which file, and since when', () => {
     const claim = { token: '0f'.repeat(16), begun: true, claimant: 'ab'.repeat(6), time: 1893456000000, name: 'a~b.c' };
-    expect(parseClaim(claimText(claim))).to.deep.equal(claim);
+    expect(parseClaim(formatClaim(claim))).to.deep.equal(claim);
     expect(parseClaim('people.ldif')).to.equal(undefined);
   });
 });

@@ -22,7 +22,7 @@ export function stepsJob(
   const { table, key, family, qualifier } = STEPS;
   return {
     name: 'steps',
-    about: 'counts',
+    description: 'counts',
     schedule: '* * * * *',
     async run(run) {
       let steps = 0;

@@ -25,7 +25,7 @@ function schedulerOf(store: Store, jobs: readonly Job[], leaseMs = LONG_LEASE_MS
     done: (job: string, result: string) => void said.push(`${job}: ${result}`),
     failed: (job: string, error: unknown) => void said.push(`${job} failed: ${(error as Error).message}`),
   };
-  return { said, scheduler: new Scheduler(store, jobs, log, { leaseMs, lookMs: 10 }) };
+  return { said, scheduler: new Scheduler(store, jobs, log, { leaseMs, pollMs: 10 }) };
 }
 
 /** As if a server had first had the job two hours ago. */
@@ -41,7 +41,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
 }
 
 function job(run: Job['run'], schedule = '* * * * *'): Job {
-  return { name: 'work', about: 'works', schedule, run };
+  return { name: 'work', description: 'works', schedule, run };
 }
 
 for (const engine of ENGINES) {

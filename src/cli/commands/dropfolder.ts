@@ -1,5 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { csvSourceBy, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
+import {
+  csvSourceFactory,
+  DropFolder,
+  type DropFolderSettings,
+  type PassResult,
+} from '../../dropfolder/drop-folder.js';
 import { dryRun } from '../../dropfolder/dry-run.js';
 import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
@@ -56,7 +61,7 @@ async function work(directory: OpenDirectory, settings: Settings, folder: string
   if (flags.dryRun) {
     const { as, accounts } = settingsFor(directory, settings, flags);
     const { access } = await actorFor(directory.partition, as, accounts, createLog(settings.config));
-    const csvSource = csvSourceBy(flags.mapping, directory.partition, access);
+    const csvSource = csvSourceFactory(flags.mapping, directory.partition, access);
     for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
       process.stdout.write(`${line}\n`);
     return;

@@ -1,5 +1,13 @@
 import type { Command } from 'commander';
-import { disabledStep, type Job, type JobRow, lastRun, nextRun, readJob, runNow } from '../../jobs/index.js';
+import {
+  describeLastRun,
+  describeNextRun,
+  disabledStep,
+  type Job,
+  type JobRow,
+  readJob,
+  runNow,
+} from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { CliError, UsageError } from '../exit.js';
 import { jobsOf } from '../jobs.js';
@@ -33,8 +41,12 @@ async function list(settings: Settings): Promise<void> {
   await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
     for (const job of jobsOf(partition, settings.config, createLog(settings.config))) {
       const row = await readJob(partition.store, job.name);
-      const lines = [`schedule  ${job.schedule}`, `last      ${lastRun(row)}`, `next      ${nextRun(job, row)}`];
-      process.stdout.write(`${job.name}: ${job.about}\n${lines.map((line) => `  ${line}\n`).join('')}`);
+      const lines = [
+        `schedule  ${job.schedule}`,
+        `last      ${describeLastRun(row)}`,
+        `next      ${describeNextRun(job, row)}`,
+      ];
+      process.stdout.write(`${job.name}: ${job.description}\n${lines.map((line) => `  ${line}\n`).join('')}`);
     }
   });
 }

@@ -188,11 +188,11 @@ export class Importer {
     const state = new StateCounts();
     const attributes = withoutState(this.#partition.schema, line, record.attributes, state);
     if (state.first) source.state = state;
-    if (!this.#passwords.anyIn(attributes)) return { line, dn, attributes, source };
+    if (!this.#passwords.hasPasswords(attributes)) return { line, dn, attributes, source };
     const passwords = new PasswordCounts();
     source.passwords = passwords;
     try {
-      return { line, dn, attributes: this.#passwords.attributes(dn, attributes, passwords), source };
+      return { line, dn, attributes: this.#passwords.forAdd(dn, attributes, passwords), source };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       this.#reject(record, error.message);

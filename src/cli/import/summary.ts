@@ -14,7 +14,7 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   process.stdout.write(
     `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${counted(outcome.bytes, 'byte')} read\n`,
   );
-  const { hashed, foreign, kinds, named, dear, locked, taken } = outcome.passwords;
+  const { hashed, foreign, kinds, foreignEntries, tooCostly, locked, accountStates } = outcome.passwords;
   if (hashed > 0) {
     const passwords = counted(hashed, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
@@ -37,11 +37,11 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
     process.stdout.write(
       `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
     );
-    for (const dn of named) process.stdout.write(`  ${printable(dn)}\n`);
-    if (named.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
+    for (const dn of foreignEntries) process.stdout.write(`  ${printable(dn)}\n`);
+    if (foreignEntries.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
   }
-  if (dear > 0) {
-    const passwords = counted(dear, 'password');
+  if (tooCostly > 0) {
+    const passwords = counted(tooCostly, 'password');
     process.stdout.write(
       `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
     );
@@ -52,7 +52,7 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
       `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
     );
   }
-  const told = [...taken].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
+  const told = [...accountStates].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
   if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
   if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`${line}\n`);
 }

@@ -1,4 +1,12 @@
-import { type JobRow, lastRun, nextRun, readJob, readJobs, standardJobs, timeText } from '../../jobs/index.js';
+import {
+  describeLastRun,
+  describeNextRun,
+  formatTime,
+  type JobRow,
+  readJob,
+  readJobs,
+  standardJobs,
+} from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Config } from '../settings/index.js';
@@ -10,10 +18,10 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
   const jobs = standardJobs(partition, config);
   for (const job of jobs) {
     const row = await readJob(partition.store, job.name);
-    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, nextRun(job, row)));
+    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, describeNextRun(job, row)));
   }
   for (const row of await readJobs(partition.store))
-    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runs(row, timeText(row.state.next)));
+    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runs(row, formatTime(row.state.next)));
   return [
     ['objectClass', ['top', 'monitor', 'monitoredObject', 'extensibleObject']],
     ['cn', ['Jobs']],
@@ -26,5 +34,5 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
 }
 
 function runs(row: JobRow, next: string): string[] {
-  return [`${row.name}.last: ${lastRun(row)}`, `${row.name}.next: ${next}`];
+  return [`${row.name}.last: ${describeLastRun(row)}`, `${row.name}.next: ${next}`];
 }
