@@ -1,11 +1,11 @@
-/** LDIF (RFC 2849): text to records and back, streaming. Knows no server. docs/formats/ldif.md */
+/** Streaming reader and writer of LDIF (RFC 2849), independent of the server. See docs/formats/ldif.md. */
 
 export type {
   LdifAdd,
-  LdifApart,
   LdifContent,
   LdifControl,
   LdifDelete,
+  LdifDetachedValue as LdifApart,
   LdifFailure,
   LdifModify,
   LdifOptions,

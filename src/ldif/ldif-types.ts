@@ -8,83 +8,91 @@ export interface LdifControl {
 }
 
 interface Located {
-  /** Line of the file where the record begins: its `dn:` line; from 1. */
+  /** Line of the file where the record begins, which is its `dn:` line. Counts from 1. */
   readonly line: number;
-  /** Byte of the file where that line begins; from 0. */
+  /** Byte offset of that line in the file. */
   readonly offset: number;
-  /** The record as it stands in the file, from that line to the end of its last: a view, for a rejects file. */
+  /**
+   * The unchanged text of the record, from its `dn:` line to the end of its last line. A view of the input, for a
+   * rejects file.
+   */
   readonly text: Buffer;
-  /** Values of a long record that are left out of `text`: `formatRecord` puts them in again. */
-  readonly apart?: readonly LdifApart[];
+  /** Values of a long record that `text` does not contain. `formatRecord` inserts them. */
+  readonly apart?: readonly LdifDetachedValue[];
 }
 
-/** A value that belongs into a record's text at `at`. */
-export interface LdifApart {
+/** A value to insert into the text of a record at offset `at`. */
+export interface LdifDetachedValue {
   readonly at: number;
   readonly value: Buffer;
 }
 
-interface Named extends Located {
+interface RecordWithDn extends Located {
   readonly dn: string;
 }
 
-interface Changing extends Named {
+interface ChangeBase extends RecordWithDn {
   readonly controls: readonly LdifControl[];
 }
 
 /** An entry without `changetype:`. */
-export interface LdifContent extends Named {
+export interface LdifContent extends RecordWithDn {
   readonly kind: 'content';
   /**
-   * One for each description, in the order of first appearance; descriptions that differ only in case are one, spelled
-   * as the first.
+   * One attribute for each description, in order of first appearance. Descriptions that differ only in case are merged
+   * under the first spelling.
    */
   readonly attributes: readonly PartialAttribute[];
 }
 
-export interface LdifAdd extends Changing {
+export interface LdifAdd extends ChangeBase {
   readonly kind: 'add';
   readonly attributes: readonly PartialAttribute[];
 }
 
-export interface LdifDelete extends Changing {
+export interface LdifDelete extends ChangeBase {
   readonly kind: 'delete';
 }
 
-export interface LdifModify extends Changing {
+export interface LdifModify extends ChangeBase {
   readonly kind: 'modify';
   readonly changes: readonly Modification[];
 }
 
 /** `changetype: modrdn` or `moddn`. */
-export interface LdifRename extends Changing {
+export interface LdifRename extends ChangeBase {
   readonly kind: 'modrdn';
   readonly newRdn: string;
   readonly deleteOldRdn: boolean;
   readonly newSuperior: string | undefined;
 }
 
-/** A record that is not LDIF. Reading goes on after it. */
+/** A record that is not valid LDIF. Reading continues after the record. */
 export interface LdifFailure extends Located {
   readonly kind: 'error';
-  /** Line of the fault. */
+  /** Line of the mistake. */
   readonly faultLine: number;
-  /** `line 17: ` and what is wrong there; never an attribute's value. */
+  /** `line 17: ` and the mistake. Never contains an attribute value. */
   readonly reason: string;
 }
 
 export type LdifRecord = LdifContent | LdifAdd | LdifDelete | LdifModify | LdifRename | LdifFailure;
 
 export interface LdifOptions {
-  /** Says which `:<` URLs may be read (file: only); without it none may. */
+  /** Decides which `:<` URLs may be read; only `file:` is supported. Default: none. */
   readonly allowUrls?: ((url: URL) => boolean) | undefined;
-  /** Bytes of a record's text, and of a file that a URL names; 256 MiB unless told. A longer record is an error. */
+  /**
+   * Limit for the text of a record and for a file named by a URL, in bytes. Longer records are errors. Default: 256
+   * MiB.
+   */
   readonly maxRecordBytes?: number | undefined;
-  /** A record that is longer is not kept as text: its long values are decoded as they come. 1 MiB unless told. */
+  /**
+   * Records above this size, in bytes, are not kept as text: long values are decoded as they arrive. Default: 1 MiB.
+   */
   readonly longRecordBytes?: number | undefined;
 }
 
-/** A fault in a record: `line` is where, the message what. Ends as `LdifFailure`. */
+/** A mistake in line `line` of a record. The parser turns it into an `LdifFailure`. */
 export class LdifFault extends Error {
   override readonly name = 'LdifFault';
   readonly line: number;

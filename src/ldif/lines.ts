@@ -1,7 +1,7 @@
 import { crProblem } from '../bytes/text-form.js';
 import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
-import { hashStep, type Name, type Names } from './names.js';
+import { hashStep, type Name, type NameTable } from './names.js';
 
 const TAB = 0x09;
 const LF = 0x0a;
@@ -10,64 +10,64 @@ const SPACE = 0x20;
 const HASH = 0x23;
 const COLON = 0x3a;
 
-/** Lines longer than this are searched by the C library, shorter ones faster here. */
-const SHORT = 200;
+/** Longer lines are searched by `indexOf`, shorter ones faster by a loop. */
+const SHORT_LINE = 200;
 const MAX_NAME_SHOWN = 40;
-const SPACES = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
+const SPACES_MESSAGE = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
 
 /**
- * The logical lines of a block of whole records: comments left out, folded lines joined, each with its number. The line
- * in hand is `bytes[start, stop)`, in the block itself unless it was folded. Nothing is allocated for a line.
+ * Reads the logical lines of a block of whole records: comments are skipped and folded lines joined. The current line
+ * is `bytes[start, stop)`, a view of the block unless it was folded. Reading a line allocates nothing.
  */
-export class Lines {
+export class LineReader {
   readonly #block: Buffer;
-  readonly #names: Names;
+  readonly #names: NameTable;
   readonly #hasCr: boolean;
   #at = 0;
   /** Number of the physical line at `#at`. */
-  #next: number;
-  /** The record's end has been passed. */
-  #ended = false;
-  /** Lines of the block whose values stand elsewhere, by where they begin. */
-  readonly #apart: ReadonlyMap<number, LongLine> | undefined;
+  #nextLine: number;
+  /** Whether the end of the record has been passed. */
+  #recordEnded = false;
+  /** Lines whose values `LongRecord` has decoded already, by offset in the block. */
+  readonly #longLines: ReadonlyMap<number, LongLine> | undefined;
 
   bytes: Buffer;
   start = 0;
   stop = 0;
-  /** Number of its first physical line. */
+  /** Number of the first physical line of the current line. */
   number = 0;
-  /** Where its first physical line begins in the block, and where the line after it does. */
+  /** Range of the current line in the block, from its first physical line to the start of the next line. */
   from = 0;
   end = 0;
-  /** Offset in `bytes` of the colon after the name that `name()` read. */
+  /** Offset in `bytes` of the colon after the name that `readName()` returned. */
   colon = 0;
-  /** Number of the last line of the record that has spaces alone and so continues the one before it; 0: none. */
-  #spaces = 0;
-  /** Its value, where that stands elsewhere. */
-  apart: LongLine | undefined;
+  /** Number of the last line in the record that has only spaces, and so continues the line before; 0 if none. */
+  #spacesLine = 0;
+  /** The decoded value of the current line, if `LongRecord` has decoded it. */
+  longLine: LongLine | undefined;
 
-  constructor(block: Buffer, firstLine: number, names: Names, apart: readonly LongLine[] = []) {
-    if (apart.length > 0) this.#apart = new Map(apart.map((line) => [line.at, line]));
+  constructor(block: Buffer, firstLine: number, names: NameTable, apart: readonly LongLine[] = []) {
+    if (apart.length > 0) this.#longLines = new Map(apart.map((line) => [line.at, line]));
     this.#block = block;
     this.#names = names;
     this.#hasCr = block.includes(CR);
-    this.#next = firstLine;
+    this.#nextLine = firstLine;
     this.bytes = block;
   }
 
   /** Number of the line that follows. */
   get nextNumber(): number {
-    return this.#next;
+    return this.#nextLine;
   }
 
   /**
-   * Moves to the next record, past blank lines; false at the end of the block. A line of spaces is blank where it
-   * continues nothing.
+   * Moves to the next record, past blank lines. Returns false at the end of the block. Between records a line of spaces
+   * counts as blank.
    */
   nextRecord(): boolean {
     const block = this.#block;
-    this.#ended = false;
-    this.#spaces = 0;
+    this.#recordEnded = false;
+    this.#spacesLine = 0;
     for (;;) {
       if (this.#at >= block.length) return false;
       let at = this.#at;
@@ -75,35 +75,35 @@ export class Lines {
       if (block[at] === CR) at++;
       if (at < block.length && block[at] !== LF) return true;
       this.#at = at + 1;
-      this.#next++;
+      this.#nextLine++;
     }
   }
 
   /**
-   * The next line of the record; false at its end (a blank line, which is passed, or the end of the block) until
-   * `nextRecord`.
+   * Moves to the next line of the record. Returns false at the end of the record (a blank line, which is consumed, or
+   * the end of the block) until `nextRecord` is called.
    */
   next(): boolean {
-    if (this.#ended) return false;
+    if (this.#recordEnded) return false;
     const block = this.#block;
     const end = block.length;
     for (;;) {
       const from = this.#at;
       if (from >= end) return this.#endRecord();
       let stop = this.#contentEnd(from);
-      const number = this.#next++;
+      const number = this.#nextLine++;
       if (stop === from) return this.#endRecord();
       const folded = this.#at < end && block[this.#at] === SPACE;
       while (this.#at < end && block[this.#at] === SPACE) {
         let at = this.#at;
         stop = this.#contentEnd(at);
         while (at < stop && block[at] === SPACE) at++;
-        if (at === stop) this.#spaces = this.#next;
-        this.#next++;
+        if (at === stop) this.#spacesLine = this.#nextLine;
+        this.#nextLine++;
       }
-      // A comment that a CR ends would hide what comes behind it.
+      // Not a comment with a CR inside, which would hide the text behind the CR.
       if (block[from] === HASH && !(this.#hasCr && crProblem(block, from, this.#at))) continue;
-      if (this.#apart) this.#takeApart(from);
+      if (this.#longLines) this.#readLongLine(from);
       this.number = number;
       this.from = from;
       this.end = Math.min(this.#at, end);
@@ -117,36 +117,36 @@ export class Lines {
     }
   }
 
-  #takeApart(from: number): void {
-    this.apart = this.#apart!.get(from);
-    this.#next += this.apart?.folds ?? 0;
+  #readLongLine(from: number): void {
+    this.longLine = this.#longLines!.get(from);
+    this.#nextLine += this.longLine?.folds ?? 0;
   }
 
-  /** The fault in the line in hand, or what has caused it. */
+  /** Returns the root cause of a fault in the current line: a CR or a line of spaces, if any, else `fault` itself. */
   causeOf(fault: LdifFault): LdifFault {
     const { bytes, start, stop, number } = this;
     const problem = crProblem(this.#block, this.from, this.end);
     if (problem) return new LdifFault(number, problem);
     const isDn = bytes.toString('latin1', start, Math.min(stop, start + 3)).toLowerCase() === 'dn:';
-    return this.#spaces > 0 && isDn ? new LdifFault(this.#spaces, SPACES) : fault;
+    return this.#spacesLine > 0 && isDn ? new LdifFault(this.#spacesLine, SPACES_MESSAGE) : fault;
   }
 
-  /** Passes the rest of the record. */
+  /** Skips the rest of the record. */
   skipRecord(): void {
     while (this.next());
   }
 
   #endRecord(): false {
-    this.#ended = true;
+    this.#recordEnded = true;
     return false;
   }
 
-  /** The attribute description before the line's colon. */
-  name(): Name {
+  /** Returns the attribute description before the colon of the line. */
+  readName(): Name {
     const { bytes, start, stop } = this;
     const problem = this.#hasCr && crProblem(this.#block, this.from, this.end);
     if (problem) throw new LdifFault(this.number, problem);
-    const guess = this.#names.guess(bytes, start, stop);
+    const guess = this.#names.predict(bytes, start, stop);
     if (guess) {
       this.colon = start + guess.bytes.length;
       return guess;
@@ -158,17 +158,17 @@ export class Lines {
       if (byte === COLON) break;
       hash = hashStep(hash, byte);
     }
-    if (at === stop || bytes[start] === SPACE) throw new LdifFault(this.number, this.#notAttribute());
+    if (at === stop || bytes[start] === SPACE) throw new LdifFault(this.number, this.#describeNonAttribute());
     this.colon = at;
-    const name = this.#names.get(bytes, start, at, hash);
-    if (!name) throw new LdifFault(this.number, `${shown(bytes, start, at)} is not an attribute description`);
+    const name = this.#names.intern(bytes, start, at, hash);
+    if (!name) throw new LdifFault(this.number, `${quoteName(bytes, start, at)} is not an attribute description`);
     return name;
   }
 
-  /** End of the content of the physical line at `from`; `#at` goes to the next line. */
+  /** Returns the end of the content of the physical line at `from`, and moves `#at` to the next line. */
   #contentEnd(from: number): number {
     const block = this.#block;
-    const near = Math.min(block.length, from + SHORT);
+    const near = Math.min(block.length, from + SHORT_LINE);
     let at = from;
     while (at < near && block[at] !== LF) at++;
     if (at === near && at < block.length) {
@@ -179,7 +179,7 @@ export class Lines {
     return at > from && block[at - 1] === CR ? at - 1 : at;
   }
 
-  /** Joins the physical lines in `block[from, stop)`: each line end and the space after it go. */
+  /** Joins the physical lines in `block[from, stop)` without the line ends and the spaces after them. */
   #unfold(from: number, stop: number): void {
     const block = this.#block;
     const joined = Buffer.allocUnsafe(stop - from);
@@ -196,19 +196,19 @@ export class Lines {
     this.stop = length;
   }
 
-  #notAttribute(): string {
+  #describeNonAttribute(): string {
     const { bytes, start, stop } = this;
     if (bytes[start] === SPACE) return 'a continuation line with no line before it';
     if (bytes.subarray(start, stop).every((byte) => byte === SPACE || byte === TAB))
       return 'a line of white space alone; make it empty, or remove it';
-    // A line that is no attribute may be anything, a secret among it: only its length is told.
+    // A line without an attribute description may contain anything, even a secret: the message has only its length.
     return stop - start === 1 && bytes[start] === 0x2d
       ? '"-" stands only between the changes of "changetype: modify"'
       : `no colon in this line of ${stop - start} bytes; expected "attribute: value"`;
   }
 }
 
-function shown(bytes: Buffer, from: number, to: number): string {
+function quoteName(bytes: Buffer, from: number, to: number): string {
   const text = bytes.toString('latin1', from, Math.min(to, from + MAX_NAME_SHOWN));
   return JSON.stringify(to - from > MAX_NAME_SHOWN ? text + '…' : text);
 }

@@ -10,48 +10,48 @@ const LESS = 0x3c;
 const CR_BYTES = Buffer.from([CR]);
 const LF_BYTES = Buffer.from([LF]);
 
-/** How much of a record whose text is not kept is there for the rejects file. */
-export const KEPT = 64 * 1024;
+/** Bytes of a record without full text that are kept for the rejects file. */
+export const REJECT_BYTES = 64 * 1024;
 
-/** A line of a long record whose value was taken as it came. In the text it has only its name and `::`. */
+/** A line of a long record whose value was decoded on arrival. The text of the record has only its name and `::`. */
 export interface LongLine {
-  /** Where it begins in the text. */
+  /** Offset of the line in the text. */
   readonly at: number;
-  /** Physical lines that it has besides the one in the text. */
+  /** Number of continuation lines in the file, which the text does not have. */
   readonly folds: number;
-  /** What is wrong with it, where it is a text. */
+  /** The decoded value, or the mistake in it as a string. */
   readonly value: Buffer | string;
 }
 
 /**
- * A record that is too long to be kept as text: its values that take more than `lineBytes` are decoded as they come,
- * each into one piece of memory, and what is left is a text that `Lines` can read.
+ * A record that is too long to be kept as text. Values longer than `lineBytes` are decoded on arrival, each into one
+ * buffer. The rest becomes a text that `LineReader` can read.
  */
 export class LongRecord {
-  readonly lines: LongLine[] = [];
-  /** Line ends, and bytes, so far. */
-  lineEnds = 0;
-  bytes = 0;
-  /** The blank line behind it has been passed. */
+  readonly longLines: LongLine[] = [];
+  /** Line ends so far. */
+  lineCount = 0;
+  byteCount = 0;
+  /** Whether the blank line that ends the record has been passed. */
   ended = false;
   readonly #lineBytes: number;
   readonly #maxBytes: number;
   readonly #text: GrowingBytes;
   #head: Buffer = Buffer.alloc(0);
   #tail: Buffer = Buffer.alloc(0);
-  /** Where the line in hand begins in the text, folds included; -1: none yet. */
-  #line = -1;
-  /** How often it was folded. */
-  #folds = 0;
-  /** It is no attribute, or a URL. */
-  #stays = false;
+  /** Offset of the current logical line in the text; -1 before the first. */
+  #lineStart = -1;
+  /** Continuation lines of the current line so far. */
+  #foldCount = 0;
+  /** Whether the current line stays in the text, since it is no attribute, or has a URL. */
+  #staysInText = false;
   #value: LongValue | undefined;
-  /** At the beginning of a physical line. */
-  #begins = true;
-  /** A CR came that may be of a line's end. */
-  #cr = false;
+  /** Whether the next byte begins a physical line. */
+  #atLineStart = true;
+  /** Whether the last byte was a CR, which may belong to a line end. */
+  #pendingCr = false;
 
-  /** `maxBytes`: of the record. */
+  /** `maxBytes` limits the whole record. */
   constructor(lineBytes: number, maxBytes: number) {
     this.#lineBytes = lineBytes;
     this.#maxBytes = maxBytes;
@@ -59,10 +59,10 @@ export class LongRecord {
   }
 
   get text(): Buffer {
-    return this.#text.taken();
+    return this.#text.view();
   }
 
-  /** Its beginning as it stands in the file. */
+  /** The beginning of the record as in the file, at most `REJECT_BYTES`. */
   get head(): Buffer {
     return this.#head;
   }
@@ -72,63 +72,63 @@ export class LongRecord {
     return this.#tail;
   }
 
-  /** Takes what belongs to the record; gives the number of bytes taken. */
+  /** Consumes bytes up to the end of the record. Returns the number of bytes consumed. */
   push(chunk: Buffer): number {
     let at = 0;
     while (at < chunk.length && !this.ended) {
       const found = chunk.indexOf(LF, at);
       const end = found < 0 ? chunk.length : found;
-      this.#takeContent(chunk.subarray(at, end));
+      this.#pushContent(chunk.subarray(at, end));
       if (found >= 0) this.#endLine();
       at = found < 0 ? end : end + 1;
     }
-    this.bytes += at;
+    this.byteCount += at;
     const taken = chunk.subarray(0, at);
-    if (this.#head.length < KEPT) this.#head = Buffer.concat([this.#head, taken]).subarray(0, KEPT);
+    if (this.#head.length < REJECT_BYTES) this.#head = Buffer.concat([this.#head, taken]).subarray(0, REJECT_BYTES);
     this.#tail = Buffer.concat([this.#tail, taken.subarray(-2)]).subarray(-2);
     return at;
   }
 
-  /** The file ends here. */
+  /** Tells the record that the file has ended. */
   end(): void {
     this.#endLogicalLine();
   }
 
-  #takeContent(part: Buffer): void {
+  #pushContent(part: Buffer): void {
     if (part.length === 0) return;
-    if (this.#cr) this.#take(CR_BYTES);
-    this.#cr = part[part.length - 1] === CR;
-    const content = this.#cr ? part.subarray(0, part.length - 1) : part;
-    if (content.length > 0) this.#take(content);
+    if (this.#pendingCr) this.#pushPart(CR_BYTES);
+    this.#pendingCr = part[part.length - 1] === CR;
+    const content = this.#pendingCr ? part.subarray(0, part.length - 1) : part;
+    if (content.length > 0) this.#pushPart(content);
   }
 
-  /** Part of a physical line, its end left out. */
-  #take(part: Buffer): void {
+  /** Adds a part of a physical line without its line end. */
+  #pushPart(part: Buffer): void {
     let from = 0;
-    if (this.#begins) {
-      this.#begins = false;
-      if (part[0] !== SPACE || this.#line < 0) this.#beginLogicalLine();
+    if (this.#atLineStart) {
+      this.#atLineStart = false;
+      if (part[0] !== SPACE || this.#lineStart < 0) this.#beginLogicalLine();
       else {
-        this.#folds++;
+        this.#foldCount++;
         if (this.#value) from = 1;
       }
     }
     if (this.#value) this.#value.push(part.subarray(from));
     else {
       this.#text.push(part);
-      if (!this.#stays && this.#text.length - this.#line > this.#lineBytes) this.#takeApart();
+      if (!this.#staysInText && this.#text.length - this.#lineStart > this.#lineBytes) this.#detachValue();
     }
   }
 
   #endLine(): void {
-    const wasCr = this.#cr;
-    this.#cr = false;
-    this.lineEnds++;
-    if (this.#begins) {
-      this.ended = this.#line >= 0;
+    const wasCr = this.#pendingCr;
+    this.#pendingCr = false;
+    this.lineCount++;
+    if (this.#atLineStart) {
+      this.ended = this.#lineStart >= 0;
       this.#endLogicalLine();
     }
-    this.#begins = true;
+    this.#atLineStart = true;
     if (this.#value) return;
     if (wasCr) this.#text.push(CR_BYTES);
     this.#text.push(LF_BYTES);
@@ -136,46 +136,46 @@ export class LongRecord {
 
   #beginLogicalLine(): void {
     this.#endLogicalLine();
-    this.#line = this.#text.length;
-    this.#folds = 0;
-    this.#stays = false;
+    this.#lineStart = this.#text.length;
+    this.#foldCount = 0;
+    this.#staysInText = false;
   }
 
   #endLogicalLine(): void {
     if (!this.#value) return;
-    this.lines.push({ at: this.#line, folds: this.#folds, value: this.#value.end() });
+    this.longLines.push({ at: this.#lineStart, folds: this.#foldCount, value: this.#value.end() });
     this.#text.push(LF_BYTES);
     this.#value = undefined;
   }
 
-  /** The value of the line in hand goes on by itself. */
-  #takeApart(): void {
-    const line = unfolded(this.#text.taken().subarray(this.#line));
+  /** Moves the value of the current line out of the text, into a buffer of its own. */
+  #detachValue(): void {
+    const line = unfold(this.#text.view().subarray(this.#lineStart));
     const colon = line.indexOf(COLON);
-    this.#stays = colon < 0 || line[0] === HASH || line[0] === SPACE || line[colon + 1] === LESS;
-    if (this.#stays) return;
+    this.#staysInText = colon < 0 || line[0] === HASH || line[0] === SPACE || line[colon + 1] === LESS;
+    if (this.#staysInText) return;
     const isBase64 = line[colon + 1] === COLON;
     this.#value = new LongValue(isBase64, this.#maxBytes);
     this.#value.push(line.subarray(colon + (isBase64 ? 2 : 1)));
-    this.#text.length = this.#line;
+    this.#text.length = this.#lineStart;
     this.#text.push(line.subarray(0, colon));
-    this.#text.push(NO_VALUE);
+    this.#text.push(VALUE_PLACEHOLDER);
   }
 }
 
-const NO_VALUE = Buffer.from('::');
+const VALUE_PLACEHOLDER = Buffer.from('::');
 
-/** The physical lines in `text` as one. */
-function unfolded(text: Buffer): Buffer {
+/** Joins the physical lines in `text`. */
+function unfold(text: Buffer): Buffer {
   return Buffer.from(text.toString('latin1').replaceAll(/\r?\n /g, ''), 'latin1');
 }
 
-/** A value that comes in parts. */
+/** A value that arrives in parts. */
 class LongValue {
   readonly #decoder: Base64Decoder | undefined;
   readonly #bytes: GrowingBytes;
-  /** Only spaces came so far. */
-  #blank = true;
+  /** Whether only spaces have arrived so far. */
+  #isBlank = true;
 
   constructor(isBase64: boolean, maxBytes: number) {
     this.#decoder = isBase64 ? new Base64Decoder() : undefined;
@@ -184,29 +184,29 @@ class LongValue {
 
   push(part: Buffer): void {
     let from = 0;
-    if (this.#blank) {
+    if (this.#isBlank) {
       while (part[from] === SPACE) from++;
-      this.#blank = from === part.length;
+      this.#isBlank = from === part.length;
     }
     const text = part.subarray(from);
     this.#bytes.push(this.#decoder ? this.#decoder.push(text) : text);
   }
 
-  /** What is wrong with it comes as a text. */
+  /** Returns the value, or the mistake in it as a string. */
   end(): Buffer | string {
-    if (this.#decoder) return this.#decoder.end() ?? this.#bytes.finished();
-    // Those of line ends are not among it.
-    return this.#bytes.taken().includes(CR) ? CR_ALONE : this.#bytes.finished();
+    if (this.#decoder) return this.#decoder.end() ?? this.#bytes.finish();
+    // The CRs of line ends have been removed before.
+    return this.#bytes.view().includes(CR) ? CR_ALONE : this.#bytes.finish();
   }
 }
 
 /**
- * Memory for so much is taken as it is needed; more is taken at once: the system gives it page by page, as it is
- * written.
+ * Buffer capacities that are tried first, in bytes. A larger buffer gets the maximum at once, since the system backs
+ * memory only when it is written.
  */
-const STEPS = [1024 * 1024, 16 * 1024 * 1024];
+const CAPACITIES = [1024 * 1024, 16 * 1024 * 1024];
 
-/** Bytes one after another in one piece of memory, of which hardly more is in use than there are bytes. */
+/** A buffer that grows, with little more memory in use than bytes stored. */
 class GrowingBytes {
   readonly #max: number;
   #bytes: Buffer = Buffer.alloc(0);
@@ -219,22 +219,22 @@ class GrowingBytes {
   push(part: Buffer): void {
     const needed = this.length + part.length;
     if (needed > this.#bytes.length) {
-      const room = STEPS.find((step) => step >= needed) ?? Math.max(this.#max, needed);
-      const larger = Buffer.allocUnsafeSlow(room);
-      this.taken().copy(larger);
+      const capacity = CAPACITIES.find((step) => step >= needed) ?? Math.max(this.#max, needed);
+      const larger = Buffer.allocUnsafeSlow(capacity);
+      this.view().copy(larger);
       this.#bytes = larger;
     }
     part.copy(this.#bytes, this.length);
     this.length = needed;
   }
 
-  /** What is there, until the next `push`. */
-  taken(): Buffer {
+  /** Returns the bytes so far. The view is valid until the next `push`. */
+  view(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** All of it: in memory of its own size where copying costs little. */
-  finished(): Buffer {
-    return this.#bytes.length > STEPS[1]! ? this.taken() : Buffer.from(this.taken());
+  /** Returns all bytes, copied to an exact buffer where copying costs little. */
+  finish(): Buffer {
+    return this.#bytes.length > CAPACITIES[1]! ? this.view() : Buffer.from(this.view());
   }
 }

@@ -1,9 +1,9 @@
 import { sameBytes } from '../bytes/compare.js';
 
-/** Spellings of one description that differ only in case, and where the record in hand has it. */
+/** The spellings of one description, which differ only in case. */
 export interface NameGroup {
   readonly lower: string;
-  /** Number of the record that used it last, and the place among its attributes. */
+  /** Number of the record that used the group last, and the index of its attribute there. */
   record: number;
   index: number;
 }
@@ -13,39 +13,41 @@ export interface Name {
   readonly text: string;
   readonly bytes: Buffer;
   readonly group: NameGroup;
-  /** What followed it the last time: records of one kind have the same attributes in the same order. */
+  /** The name that followed this one last time. Similar records have the same attributes in the same order. */
   next: Name | undefined;
 }
 
 const BUCKETS = 4096;
-/** A file with more spellings than this is no directory's; the table then starts anew. */
+/** Above this number of spellings, which no directory has, the table is cleared. */
 const MAX_NAMES = 20_000;
-/** RFC 4512 §2.5 and, since old directories wrote them, underscores: whether a type exists is the schema's to say. */
-const description = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
+/** RFC 4512 §2.5, and underscores, which old directories wrote. The schema decides whether a type exists. */
+export const ATTRIBUTE_DESCRIPTION = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
 /**
- * Interns attribute descriptions: the same bytes give the same string, without making one to look it up. Every line of
- * a bulk load goes through here.
+ * Interns attribute descriptions: equal bytes give the same object, without a string for the lookup. Every line of a
+ * bulk load passes through this table.
  */
-export class Names {
+export class NameTable {
   #buckets: Name[][] = [];
   #groups = new Map<string, NameGroup>();
   #size = 0;
-  /** Found last. */
+  /** The name returned last. */
   #last: Name | undefined;
 
-  /** The description that begins at `from`, where it is the one found last, or what followed that the last time. */
-  guess(bytes: Buffer, from: number, to: number): Name | undefined {
+  /** Returns the description at `from` if it equals `#last` or the successor of `#last`; otherwise undefined. */
+  predict(bytes: Buffer, from: number, to: number): Name | undefined {
     const last = this.#last;
-    if (!last || stands(last, bytes, from, to)) return last;
+    if (!last || startsWithName(last, bytes, from, to)) return last;
     const { next } = last;
-    if (!next || !stands(next, bytes, from, to)) return undefined;
+    if (!next || !startsWithName(next, bytes, from, to)) return undefined;
     this.#last = next;
     return next;
   }
 
-  /** The description in `bytes[from, to)`, whose hash is `hash` (see `hashStep`); undefined when it is none. */
-  get(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
+  /**
+   * Returns the description in `bytes[from, to)` with the hash `hash` (see `hashStep`); undefined when it is malformed.
+   */
+  intern(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
     const name = this.#find(bytes, from, to, hash) ?? this.#add(bytes, from, to, hash);
     if (name && this.#last) this.#last.next = name;
     this.#last = name;
@@ -60,8 +62,8 @@ export class Names {
     return undefined;
   }
 
-  /** To be called between records only: groups are told apart by record. */
-  trim(): void {
+  /** Clears a table that is too large. May only be called between records, since groups refer to the current record. */
+  clearIfLarge(): void {
     if (this.#size <= MAX_NAMES) return;
     this.#buckets = [];
     this.#groups = new Map();
@@ -71,7 +73,7 @@ export class Names {
 
   #add(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
     const text = bytes.toString('latin1', from, to);
-    if (!description.test(text)) return undefined;
+    if (!ATTRIBUTE_DESCRIPTION.test(text)) return undefined;
     const lower = text.toLowerCase();
     let group = this.#groups.get(lower);
     if (!group) {
@@ -91,12 +93,12 @@ export class Names {
 const COLON = 0x3a;
 
 /** Whether `bytes[from, to)` begins with the name and a colon. */
-function stands({ bytes: name }: Name, bytes: Buffer, from: number, to: number): boolean {
+function startsWithName({ bytes: name }: Name, bytes: Buffer, from: number, to: number): boolean {
   const end = from + name.length;
   return end < to && bytes[end] === COLON && sameBytes(name, bytes, from, end);
 }
 
-/** Hash of a name after one more byte; it begins with 0. */
+/** Adds a byte to the hash of a name. The initial hash is 0. */
 export function hashStep(hash: number, byte: number): number {
   return (Math.imul(hash, 31) + byte) | 0;
 }

@@ -1,8 +1,8 @@
 import { CR_DOUBLED, crProblem, utf16Problem } from '../bytes/text-form.js';
-import { type LdifApart, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
-import { Lines } from './lines.js';
-import { KEPT, LongRecord } from './long-record.js';
-import { Names } from './names.js';
+import { type LdifDetachedValue, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
+import { LineReader } from './lines.js';
+import { LongRecord, REJECT_BYTES } from './long-record.js';
+import { NameTable } from './names.js';
 import { checkVersion, type RecordBody, readRecord } from './record.js';
 import { MAX_RECORD_BYTES } from './values.js';
 
@@ -10,16 +10,16 @@ const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONG_RECORD = 1024 * 1024;
-/** Of a long record values are taken apart when their line has this part of the length that makes a record long. */
+/** In a long record, lines above this fraction of the size of a long record are decoded on arrival. */
 const LONG_LINE = 1 / 16;
-/** No attribute line, so that what is left of a record is not imported for the whole. */
-const CUT = Buffer.from('\n(the rest of the record is left out here)\n');
-const FOREIGN = Buffer.from('(the text is left out here)\n');
+/** Not an attribute line, so that nobody imports a truncated record as a whole one. */
+const TRUNCATED_NOTE = Buffer.from('\n(the rest of the record is left out here)\n');
+const OMITTED_NOTE = Buffer.from('(the text is left out here)\n');
 
 /**
- * Reads LDIF (RFC 2849) piece by piece: content and change records, mixed, in any pieces. A blank line ends a record
- * whatever is in it, so everything up to the last blank line of a piece is whole records and is parsed at once, the
- * values being views of it; the rest waits. The parser owns the chunks: they must not be written to afterwards.
+ * Reads LDIF (RFC 2849) from chunks of any size; content and change records may be mixed. Since a blank line always
+ * ends a record, everything up to the last blank line of a chunk is parsed at once, with values that are views of the
+ * chunk. The rest waits for the next chunk. The caller must not change chunks afterwards.
  *
  *   const parser = new LdifParser();
  *   for await (const chunk of stream) for (const record of parser.push(chunk)) …
@@ -29,21 +29,21 @@ export class LdifParser {
   readonly #options: LdifOptions;
   readonly #maxBytes: number;
   readonly #longBytes: number;
-  readonly #names = new Names();
-  /** Bytes of the records that are not whole yet. */
-  #parts: Buffer[] = [];
-  #held = 0;
-  /** Byte and line of the file where `#parts` begin. */
+  readonly #names = new NameTable();
+  /** Bytes of records that are not complete. */
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  /** Byte offset and line in the file where `#pending` begins. */
   #offset = 0;
   #line = 1;
-  /** The first two bytes, as far as they came. */
-  #start: Buffer = Buffer.alloc(0);
-  /** The text is no LDIF in any part: nothing of it is read any more. */
-  #isForeign = false;
-  /** Beginning of a record that is too long, while the rest of it is passed over. */
-  #tooLong: { line: number; offset: number; text: Buffer } | undefined;
-  /** The record in hand, where it is long: nothing else is held then. */
-  #long: LongRecord | undefined;
+  /** The first two bytes of the file, as far as they have arrived. */
+  #firstBytes: Buffer = Buffer.alloc(0);
+  /** Whether the file is no LDIF at all (UTF-16). The rest of the file is ignored. */
+  #isUtf16 = false;
+  /** Beginning of a record that is too long, while the rest of the record is skipped. */
+  #oversized: { line: number; offset: number; text: Buffer } | undefined;
+  /** The current record if it is long. `#pending` is empty then. */
+  #longRecord: LongRecord | undefined;
 
   constructor(options: LdifOptions = {}) {
     this.#options = options;
@@ -51,158 +51,162 @@ export class LdifParser {
     this.#longBytes = options.longRecordBytes ?? LONG_RECORD;
   }
 
-  /** The records that this chunk completes, in order. */
+  /** Returns the records that this chunk completes. */
   push(chunk: Buffer): LdifRecord[] {
-    if (this.#isForeign) return [];
-    if (this.#start.length < 2) {
-      this.#start = Buffer.concat([this.#start, chunk.subarray(0, 2 - this.#start.length)]);
-      const problem = utf16Problem(this.#start);
-      if (problem) return [this.#foreign(problem)];
+    if (this.#isUtf16) return [];
+    if (this.#firstBytes.length < 2) {
+      this.#firstBytes = Buffer.concat([this.#firstBytes, chunk.subarray(0, 2 - this.#firstBytes.length)]);
+      const problem = utf16Problem(this.#firstBytes);
+      if (problem) return [this.#rejectFile(problem)];
     }
-    if (this.#long) return this.#pushLong(this.#long, chunk);
+    if (this.#longRecord) return this.#pushLongRecord(this.#longRecord, chunk);
     const cut = this.#lastBoundary(chunk);
     let records: LdifRecord[] = [];
     if (cut > 0) {
-      this.#keep(chunk.subarray(0, cut));
-      records = this.#parseHeld();
+      this.#addPending(chunk.subarray(0, cut));
+      records = this.#parsePending();
     }
-    if (cut < chunk.length) this.#keep(chunk.subarray(cut));
-    if (this.#held > this.#maxBytes) this.#overflow();
-    else if (this.#held > this.#longBytes && !this.#tooLong) this.#beginLong();
+    if (cut < chunk.length) this.#addPending(chunk.subarray(cut));
+    if (this.#pendingBytes > this.#maxBytes) this.#skipOversized();
+    else if (this.#pendingBytes > this.#longBytes && !this.#oversized) this.#beginLongRecord();
     return records;
   }
 
-  /** Stands for all records: each of them would be refused for the same reason. */
-  #foreign(problem: string): LdifRecord {
-    this.#isForeign = true;
-    this.#join();
-    return { kind: 'error', line: 1, faultLine: 1, offset: 0, text: FOREIGN, reason: `line 1: ${problem}` };
+  /** Returns one failure for the whole file, since every record would fail for the same reason. */
+  #rejectFile(problem: string): LdifRecord {
+    this.#isUtf16 = true;
+    this.#takePending();
+    return { kind: 'error', line: 1, faultLine: 1, offset: 0, text: OMITTED_NOTE, reason: `line 1: ${problem}` };
   }
 
-  /** What is held is the beginning of one record. */
-  #beginLong(): void {
-    const held = this.#withoutMark(this.#join());
-    this.#long = new LongRecord(this.#longBytes * LONG_LINE, this.#maxBytes);
-    this.#long.push(held);
+  /** Called when the pending bytes are the beginning of one record. */
+  #beginLongRecord(): void {
+    const pending = this.#stripBom(this.#takePending());
+    this.#longRecord = new LongRecord(this.#longBytes * LONG_LINE, this.#maxBytes);
+    this.#longRecord.push(pending);
   }
 
-  #pushLong(long: LongRecord, chunk: Buffer): LdifRecord[] {
+  #pushLongRecord(long: LongRecord, chunk: Buffer): LdifRecord[] {
     const taken = long.push(chunk);
     if (long.ended) {
-      const records = this.#parseLong(long);
+      const records = this.#parseLongRecord(long);
       return taken < chunk.length ? [...records, ...this.push(chunk.subarray(taken))] : records;
     }
-    if (long.bytes > this.#maxBytes) {
-      this.#long = undefined;
-      this.#tooLong = { line: this.#line, offset: this.#offset, text: long.head };
+    if (long.byteCount > this.#maxBytes) {
+      this.#longRecord = undefined;
+      this.#oversized = { line: this.#line, offset: this.#offset, text: long.head };
       const { tail } = long;
-      this.#line += long.lineEnds - countLines(tail, tail.length);
-      this.#offset += long.bytes - tail.length;
-      this.#keep(tail);
+      this.#line += long.lineCount - countLines(tail, tail.length);
+      this.#offset += long.byteCount - tail.length;
+      this.#addPending(tail);
     }
     return [];
   }
 
-  #parseLong(long: LongRecord): LdifRecord[] {
-    this.#long = undefined;
+  #parseLongRecord(long: LongRecord): LdifRecord[] {
+    this.#longRecord = undefined;
     const records: LdifRecord[] = [];
     this.#parse(long.text, records, long);
     return records;
   }
 
-  /** The last record, where no blank line follows it. */
+  /** Returns the last record, if no blank line follows it. */
   end(): LdifRecord[] {
-    if (!this.#long) return this.#parseHeld();
-    this.#long.end();
-    return this.#parseLong(this.#long);
+    if (!this.#longRecord) return this.#parsePending();
+    this.#longRecord.end();
+    return this.#parseLongRecord(this.#longRecord);
   }
 
-  /** Offset in `chunk` after the last blank line that ends in it, 0 when none does. */
+  /** Returns the offset after the last blank line that ends in `chunk`, or 0. */
   #lastBoundary(chunk: Buffer): number {
     for (let at = chunk.length - 1; at >= 0; at--) {
       if (chunk[at] !== LF) continue;
-      const before = this.#byte(chunk, at - 1);
-      if (before === LF || (before === CR && this.#byte(chunk, at - 2) === LF)) return at + 1;
+      const before = this.#byteAt(chunk, at - 1);
+      if (before === LF || (before === CR && this.#byteAt(chunk, at - 2) === LF)) return at + 1;
     }
     return 0;
   }
 
-  /** Byte of the chunk; negative offsets reach back into what is held. */
-  #byte(chunk: Buffer, at: number): number | undefined {
+  /** Returns a byte of the chunk. Negative offsets reach back into the pending bytes. */
+  #byteAt(chunk: Buffer, at: number): number | undefined {
     if (at >= 0) return chunk[at];
     let back = -at;
-    for (let i = this.#parts.length - 1; i >= 0; i--) {
-      const part = this.#parts[i]!;
+    for (let i = this.#pending.length - 1; i >= 0; i--) {
+      const part = this.#pending[i]!;
       if (back <= part.length) return part[part.length - back];
       back -= part.length;
     }
     return undefined;
   }
 
-  #keep(part: Buffer): void {
-    this.#parts.push(part);
-    this.#held += part.length;
+  #addPending(part: Buffer): void {
+    this.#pending.push(part);
+    this.#pendingBytes += part.length;
   }
 
-  #join(): Buffer {
-    const joined = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#held);
-    this.#parts = [];
-    this.#held = 0;
+  #takePending(): Buffer {
+    const joined = this.#pending.length === 1 ? this.#pending[0]! : Buffer.concat(this.#pending, this.#pendingBytes);
+    this.#pending = [];
+    this.#pendingBytes = 0;
     return joined;
   }
 
-  /** What is held is one record, too long: only its beginning is kept and, to find its end, the last bytes. */
-  #overflow(): void {
-    const held = this.#join();
-    this.#tooLong ??= { line: this.#line, offset: this.#offset, text: Buffer.from(held.subarray(0, KEPT)) };
-    const rest = held.length - 2;
-    this.#line += countLines(held, rest);
+  /** The pending bytes are one record that is too long. Keeps its beginning, and the last bytes to detect its end. */
+  #skipOversized(): void {
+    const pending = this.#takePending();
+    this.#oversized ??= {
+      line: this.#line,
+      offset: this.#offset,
+      text: Buffer.from(pending.subarray(0, REJECT_BYTES)),
+    };
+    const rest = pending.length - 2;
+    this.#line += countLines(pending, rest);
     this.#offset += rest;
-    this.#keep(Buffer.from(held.subarray(rest)));
+    this.#addPending(Buffer.from(pending.subarray(rest)));
   }
 
-  #parseHeld(): LdifRecord[] {
-    let block = this.#join();
+  #parsePending(): LdifRecord[] {
+    let block = this.#takePending();
     const records: LdifRecord[] = [];
-    if (this.#tooLong) {
-      const { line, offset, text } = this.#tooLong;
+    if (this.#oversized) {
+      const { line, offset, text } = this.#oversized;
       records.push(this.#lengthError(line, offset, text));
-      this.#tooLong = undefined;
+      this.#oversized = undefined;
       const rest = firstBoundary(block);
       this.#line += countLines(block, rest);
       this.#offset += rest;
       block = block.subarray(rest);
     }
-    block = this.#withoutMark(block);
+    block = this.#stripBom(block);
     this.#parse(block, records);
     return records;
   }
 
-  /** Without the byte order mark that a file may begin with. */
-  #withoutMark(block: Buffer): Buffer {
+  /** Removes a byte order mark at the start of the file. */
+  #stripBom(block: Buffer): Buffer {
     if (this.#offset > 0 || !block.subarray(0, BOM.length).equals(BOM)) return block;
     this.#offset += BOM.length;
     return block.subarray(BOM.length);
   }
 
   #parse(block: Buffer, records: LdifRecord[], long?: LongRecord): void {
-    const lines = new Lines(block, this.#line, this.#names, long?.lines);
+    const lines = new LineReader(block, this.#line, this.#names, long?.longLines);
     while (lines.nextRecord()) {
-      const record = this.#record(lines, block);
-      if (record) records.push(long ? withApart(record, record.offset - this.#offset, long) : record);
-      this.#names.trim();
+      const record = this.#readRecord(lines, block);
+      if (record) records.push(long ? attachValues(record, record.offset - this.#offset, long) : record);
+      this.#names.clearIfLarge();
     }
     this.#line = lines.nextNumber;
-    this.#offset += long ? long.bytes : block.length;
+    this.#offset += long ? long.byteCount : block.length;
   }
 
-  /** One record; undefined for comments alone, or a `version:` alone. */
-  #record(lines: Lines, block: Buffer): LdifRecord | undefined {
+  /** Reads one record. Returns undefined for a record of comments alone or of `version:` alone. */
+  #readRecord(lines: LineReader, block: Buffer): LdifRecord | undefined {
     if (!lines.next()) return undefined;
     let { number: line, from } = lines;
     let body: RecordBody;
     try {
-      if (lines.name().group.lower === 'version') {
+      if (lines.readName().group.lower === 'version') {
         checkVersion(lines, this.#options);
         if (!lines.next()) return undefined;
         ({ number: line, from } = lines);
@@ -216,8 +220,8 @@ export class LdifParser {
     }
     const offset = this.#offset + from;
     const text = block.subarray(from, lines.end);
-    if (text.length > this.#maxBytes) return this.#lengthError(line, offset, text.subarray(0, KEPT));
-    // The kind that a bulk load consists of is built without a copy of properties: that costs more than reading it.
+    if (text.length > this.#maxBytes) return this.#lengthError(line, offset, text.subarray(0, REJECT_BYTES));
+    // Bulk loads consist of content records. Copying their properties would cost more than reading them.
     if (body.kind === 'content')
       return { kind: 'content', line, offset, text, dn: body.dn, attributes: body.attributes };
     return { ...body, line, offset, text };
@@ -231,17 +235,17 @@ export class LdifParser {
   }
 }
 
-/** The record with the values that are not in its text; of one in which such a value is wrong the beginning is kept. */
-function withApart(record: LdifRecord, from: number, { text, lines, head }: LongRecord): LdifRecord {
-  const apart: LdifApart[] = [];
-  for (const { at, value } of lines) {
-    if (typeof value === 'string') return { ...record, text: Buffer.concat([head, CUT]) };
+/** Adds the values that the text lacks. A record with an invalid value keeps only its beginning as text. */
+function attachValues(record: LdifRecord, from: number, { text, longLines, head }: LongRecord): LdifRecord {
+  const apart: LdifDetachedValue[] = [];
+  for (const { at, value } of longLines) {
+    if (typeof value === 'string') return { ...record, text: Buffer.concat([head, TRUNCATED_NOTE]) };
     apart.push({ at: text.indexOf(LF, at) - from, value });
   }
   return { ...record, apart };
 }
 
-/** Offset after the first blank line that follows another line, or the block's length. */
+/** Returns the offset after the first blank line that follows another line, or the length of the block. */
 function firstBoundary(block: Buffer): number {
   for (let at = block.indexOf(LF); at >= 0; at = block.indexOf(LF, at + 1)) {
     if (block[at + 1] === LF) return at + 2;

@@ -1,49 +1,49 @@
 import { decodeBase64 } from '../bytes/base64.js';
 import type { Modification } from '../ldap/ldap-types.js';
 import { type LdifControl, LdifFault, type LdifOptions, type LdifRecord } from './ldif-types.js';
-import type { Lines } from './lines.js';
-import type { Name } from './names.js';
+import type { LineReader } from './lines.js';
+import { ATTRIBUTE_DESCRIPTION, type Name } from './names.js';
 import { readText, readValue } from './values.js';
 
 type Attributes = { type: string; values: Buffer[] }[];
 
-/** What a record is but for where it stands. */
+/** A record without its position. */
 export type RecordBody = LdifRecord extends infer R
   ? R extends LdifRecord
     ? Omit<R, 'line' | 'offset' | 'text'>
     : never
   : never;
 
-let records = 0;
+let recordCount = 0;
 
-/** How a dump ends that is not made with -LLL. */
+/** The last lines of an `ldapsearch` dump that was made without `-LLL`. */
 const DUMP_HINTS = new Map(['search', 'result'].map((name) => [name, ' (a dump of ldapsearch: make it with -LLL)']));
 
 /**
- * Reads one record, `lines` standing on its `dn:` line, up to and with the blank line that ends it. Throws `LdifFault`;
- * the caller then passes the rest.
+ * Reads one record from its `dn:` line to the blank line that ends it. Throws `LdifFault`; the caller then skips the
+ * rest.
  */
-export function readRecord(lines: Lines, options: LdifOptions): RecordBody {
-  const { lower } = lines.name().group;
+export function readRecord(lines: LineReader, options: LdifOptions): RecordBody {
+  const { lower } = lines.readName().group;
   if (lower !== 'dn') throw new LdifFault(lines.number, `a record begins with "dn:"${DUMP_HINTS.get(lower) ?? ''}`);
   const dn = readText(lines, options);
   if (!lines.next()) throw new LdifFault(lines.number, 'the record ends after its dn');
   const controls: LdifControl[] = [];
-  let name = lines.name();
+  let name = lines.readName();
   while (name.group.lower === 'control') {
     controls.push(readControl(lines, options));
     if (!lines.next()) throw new LdifFault(lines.number, '"changetype:" must follow "control:"');
-    name = lines.name();
+    name = lines.readName();
   }
   if (name.group.lower === 'changetype') return readChange(lines, dn, controls, options);
   if (controls.length > 0) throw new LdifFault(lines.number, '"changetype:" must follow "control:"');
   return { kind: 'content', dn, attributes: readAttributes(lines, name, options) };
 }
 
-/** Attribute lines from the one in hand, whose name is `first`, to the record's end. */
-function readAttributes(lines: Lines, first: Name, options: LdifOptions): Attributes {
+/** Reads attribute lines up to the end of the record. `first` is the name of the current line. */
+function readAttributes(lines: LineReader, first: Name, options: LdifOptions): Attributes {
   const attributes: Attributes = [];
-  const record = ++records;
+  const record = ++recordCount;
   let name = first;
   for (;;) {
     const group = name.group;
@@ -57,16 +57,16 @@ function readAttributes(lines: Lines, first: Name, options: LdifOptions): Attrib
       attributes.push({ type: name.text, values: [value] });
     }
     if (!lines.next()) return attributes;
-    name = lines.name();
+    name = lines.readName();
   }
 }
 
-function readChange(lines: Lines, dn: string, controls: LdifControl[], options: LdifOptions): RecordBody {
+function readChange(lines: LineReader, dn: string, controls: LdifControl[], options: LdifOptions): RecordBody {
   const kind = readText(lines, options).trim().toLowerCase();
   switch (kind) {
     case 'add':
       if (!lines.next()) throw new LdifFault(lines.number, '"changetype: add" has no attributes');
-      return { kind, dn, controls, attributes: readAttributes(lines, lines.name(), options) };
+      return { kind, dn, controls, attributes: readAttributes(lines, lines.readName(), options) };
     case 'delete':
       if (lines.next()) throw new LdifFault(lines.number, 'nothing may follow "changetype: delete"');
       return { kind, dn, controls };
@@ -82,15 +82,15 @@ function readChange(lines: Lines, dn: string, controls: LdifControl[], options: 
 
 const operations = new Set(['add', 'delete', 'replace', 'increment']);
 
-function isDash(lines: Lines): boolean {
+function isDash(lines: LineReader): boolean {
   return lines.stop - lines.start === 1 && lines.bytes[lines.start] === 0x2d;
 }
 
-/** `add: mail`, its values, `-`, and so on; the last `-` may be missing. */
-function readModify(lines: Lines, options: LdifOptions): Modification[] {
+/** Reads `add: mail`, its values, `-`, and so on. The last `-` may be missing. */
+function readModify(lines: LineReader, options: LdifOptions): Modification[] {
   const changes: Modification[] = [];
   while (lines.next()) {
-    const operation = lines.name().group.lower;
+    const operation = lines.readName().group.lower;
     if (!operations.has(operation)) {
       throw new LdifFault(lines.number, 'expected "add:", "delete:", "replace:" or "increment:"');
     }
@@ -98,7 +98,7 @@ function readModify(lines: Lines, options: LdifOptions): Modification[] {
     const type = readText(lines, options).trim();
     const values: Buffer[] = [];
     while (lines.next() && !isDash(lines)) {
-      const name = lines.name();
+      const name = lines.readName();
       if (name.group.lower !== type.toLowerCase()) {
         throw new LdifFault(lines.number, `"${name.text}" in a change of another attribute; "-" is missing before it`);
       }
@@ -110,11 +110,10 @@ function readModify(lines: Lines, options: LdifOptions): Modification[] {
   return changes;
 }
 
-const description = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
-
 function checkChange(change: Modification, line: number): Modification {
   const { operation, attribute } = change;
-  if (!description.test(attribute.type)) throw new LdifFault(line, `no attribute description after "${operation}:"`);
+  if (!ATTRIBUTE_DESCRIPTION.test(attribute.type))
+    throw new LdifFault(line, `no attribute description after "${operation}:"`);
   const count = attribute.values.length;
   if (operation === 'add' && count === 0) throw new LdifFault(line, `"add: ${attribute.type}" has no values`);
   if (operation === 'increment' && count !== 1) {
@@ -124,7 +123,7 @@ function checkChange(change: Modification, line: number): Modification {
 }
 
 function readRename(
-  lines: Lines,
+  lines: LineReader,
   options: LdifOptions,
 ): { newRdn: string; deleteOldRdn: boolean; newSuperior: string | undefined } {
   const newRdn = expectLine(lines, 'newrdn', options);
@@ -132,23 +131,23 @@ function readRename(
   if (flag !== '0' && flag !== '1') throw new LdifFault(lines.number, '"deleteoldrdn:" must be 0 or 1');
   let newSuperior: string | undefined;
   if (lines.next()) {
-    if (lines.name().group.lower !== 'newsuperior') throw new LdifFault(lines.number, 'expected "newsuperior:"');
+    if (lines.readName().group.lower !== 'newsuperior') throw new LdifFault(lines.number, 'expected "newsuperior:"');
     newSuperior = readText(lines, options);
     if (lines.next()) throw new LdifFault(lines.number, 'nothing may follow "newsuperior:"');
   }
   return { newRdn, deleteOldRdn: flag === '1', newSuperior };
 }
 
-function expectLine(lines: Lines, keyword: string, options: LdifOptions): string {
-  if (!lines.next() || lines.name().group.lower !== keyword)
+function expectLine(lines: LineReader, keyword: string, options: LdifOptions): string {
+  if (!lines.next() || lines.readName().group.lower !== keyword)
     throw new LdifFault(lines.number, `expected "${keyword}:"`);
   return readText(lines, options);
 }
 
 const controlText = /^([0-2](?:\.\d+)+)(?: +(true|false))?(?: *:([:<]?) *(.*))?$/s;
 
-/** `control: OID [true|false][: value]`. */
-function readControl(lines: Lines, options: LdifOptions): LdifControl {
+/** Reads `control: OID [true|false][: value]`. */
+function readControl(lines: LineReader, options: LdifOptions): LdifControl {
   const text = readValue(lines, options).toString('latin1');
   const match = controlText.exec(text);
   if (!match) throw new LdifFault(lines.number, 'expected "control: OID", then "true" or "false", then ": value"');
@@ -163,7 +162,7 @@ function readControl(lines: Lines, options: LdifOptions): LdifControl {
   return { oid: oid!, critical: critical === 'true', value: bytes };
 }
 
-/** `version: 1`, the only one there is. */
-export function checkVersion(lines: Lines, options: LdifOptions): void {
+/** Version 1 is the only one there is. */
+export function checkVersion(lines: LineReader, options: LdifOptions): void {
   if (readText(lines, options).trim() !== '1') throw new LdifFault(lines.number, 'only LDIF version 1 can be read');
 }

@@ -3,7 +3,7 @@ import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { decodeBase64 } from '../bytes/base64.js';
 import { LdifFault, type LdifOptions } from './ldif-types.js';
-import type { Lines } from './lines.js';
+import type { LineReader } from './lines.js';
 
 const SPACE = 0x20;
 const COLON = 0x3a;
@@ -12,15 +12,15 @@ const LESS = 0x3c;
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
 /**
- * The value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. A view of the
- * line where it can be one. Bytes over 127 are taken as they are: much real LDIF has them, against the RFC's
- * SAFE-STRING.
+ * Returns the value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. The
+ * result is a view of the line where possible. Bytes over 127 are accepted unlike SAFE-STRING of the RFC, since much
+ * existing LDIF has them.
  */
-export function readValue(lines: Lines, options: LdifOptions): Buffer {
-  const { bytes, stop, apart } = lines;
-  if (apart) {
-    if (typeof apart.value === 'string') throw new LdifFault(lines.number, apart.value);
-    return apart.value;
+export function readValue(lines: LineReader, options: LdifOptions): Buffer {
+  const { bytes, stop, longLine } = lines;
+  if (longLine) {
+    if (typeof longLine.value === 'string') throw new LdifFault(lines.number, longLine.value);
+    return longLine.value;
   }
   let at = lines.colon + 1;
   const kind = bytes[at];
@@ -31,13 +31,13 @@ export function readValue(lines: Lines, options: LdifOptions): Buffer {
   return bytes.subarray(at, stop);
 }
 
-function base64Value(lines: Lines, from: number): Buffer {
+function base64Value(lines: LineReader, from: number): Buffer {
   const value = decodeBase64(lines.bytes, Math.min(from, lines.stop), lines.stop);
   if (typeof value === 'string') throw new LdifFault(lines.number, value);
   return value;
 }
 
-function urlValue(lines: Lines, from: number, options: LdifOptions): Buffer {
+function urlValue(lines: LineReader, from: number, options: LdifOptions): Buffer {
   const text = lines.bytes.toString('utf8', from, lines.stop);
   if (!options.allowUrls)
     throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed (--allow-urls)');
@@ -68,13 +68,16 @@ function readFile(url: URL, line: number, maxBytes: number): Buffer {
 
 const REPLACEMENT = '\ufffd';
 
-/** A value that is text: a DN, an RDN, a keyword. */
-export function readText(lines: Lines, options: LdifOptions): string {
+/** Returns a value that is text: a DN, an RDN, a keyword. */
+export function readText(lines: LineReader, options: LdifOptions): string {
   return plainText(lines) ?? decodedText(lines, options);
 }
 
-/** A text of ASCII that stands there as it is: no view is made of it. Names are short and mostly ASCII. */
-function plainText({ bytes, colon, stop }: Lines): string | undefined {
+/**
+ * Returns ASCII text, without allocating a view. Undefined for base64, a URL or other text. Names are short and mostly
+ * ASCII.
+ */
+function plainText({ bytes, colon, stop }: LineReader): string | undefined {
   let at = colon + 1;
   while (at < stop && bytes[at] === SPACE) at++;
   if (bytes[colon + 1] === COLON || bytes[colon + 1] === LESS) return undefined;
@@ -82,9 +85,9 @@ function plainText({ bytes, colon, stop }: Lines): string | undefined {
   return bytes.toString('latin1', at, stop);
 }
 
-function decodedText(lines: Lines, options: LdifOptions): string {
+function decodedText(lines: LineReader, options: LdifOptions): string {
   const { bytes, colon, stop, number } = lines;
-  // What the file has would be told as a name that is wrong.
+  // An error message about a malformed name would reveal the content of the file.
   if (bytes[colon + 1] === LESS && colon + 1 < stop)
     throw new LdifFault(number, 'only the value of an attribute can come from a URL (":<")');
   const value = readValue(lines, options);

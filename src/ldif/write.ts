@@ -2,7 +2,7 @@ import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { LdifAdd, LdifDelete, LdifModify, LdifRecord, LdifRename } from './ldif-types.js';
 
 export interface LdifWriteOptions {
-  /** Fold lines at 76 columns (RFC 2849, note 2); true unless told. */
+  /** Whether lines are folded at 76 columns (RFC 2849, note 2). Default: true. */
   readonly wrap?: boolean;
 }
 
@@ -13,7 +13,7 @@ const SPACE = 0x20;
 const COLON = 0x3a;
 const LESS = 0x3c;
 
-/** Whether the value may stand as it is after `: ` (RFC 2849, SAFE-STRING; no space at its end either, note 8). */
+/** Whether the value may be written unencoded (RFC 2849, SAFE-STRING, and without trailing space, note 8). */
 function isSafe(value: Buffer): boolean {
   const length = value.length;
   if (length === 0) return true;
@@ -26,8 +26,8 @@ function isSafe(value: Buffer): boolean {
   return true;
 }
 
-/** `name: value` as characters of one byte each, folded, with its line end. */
-function line(name: string, value: Buffer, wrap: boolean): string {
+/** Returns `name: value`, folded, with its line end, as a latin1 string. */
+function formatLine(name: string, value: Buffer, wrap: boolean): string {
   let text = name;
   if (value.length === 0) text += ':';
   else if (isSafe(value)) text += ': ' + value.toString('latin1');
@@ -41,36 +41,36 @@ function fold(text: string): string {
   return lines.join('\n') + '\n';
 }
 
-/** An entry as a content record, the blank line after it included. */
+/** Formats an entry as a content record, with the blank line after it. */
 export function formatEntry(
   dn: string,
   attributes: readonly PartialAttribute[],
   options: LdifWriteOptions = {},
 ): Buffer {
   const wrap = options.wrap ?? true;
-  let text = line('dn', Buffer.from(dn), wrap);
+  let text = formatLine('dn', Buffer.from(dn), wrap);
   for (const attribute of attributes) {
-    for (const value of attribute.values) text += line(attribute.type, value, wrap);
+    for (const value of attribute.values) text += formatLine(attribute.type, value, wrap);
   }
   return Buffer.from(text + '\n', 'latin1');
 }
 
-/** An entry as `formatEntry` gives it, for values that come in pieces; those are written as base64. */
+/** Formats an entry like `formatEntry`. Values that arrive in pieces are written as base64. */
 export async function* formatEntryPieces(
   dn: string,
   attributes: readonly { readonly type: string; readonly values: readonly (Buffer | AsyncIterable<Buffer>)[] }[],
 ): AsyncGenerator<Buffer, void, undefined> {
-  yield Buffer.from(line('dn', Buffer.from(dn), true), 'latin1');
+  yield Buffer.from(formatLine('dn', Buffer.from(dn), true), 'latin1');
   for (const { type, values } of attributes) {
     for (const value of values) {
-      if (value instanceof Uint8Array) yield Buffer.from(line(type, value, true), 'latin1');
+      if (value instanceof Uint8Array) yield Buffer.from(formatLine(type, value, true), 'latin1');
       else yield* base64Line(type, value);
     }
   }
   yield Buffer.from('\n');
 }
 
-/** `name:: value`, folded. */
+/** Yields `name:: value`, folded. */
 async function* base64Line(name: string, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
   yield Buffer.from(`${name}:: `, 'latin1');
   let column = name.length + 3;
@@ -86,7 +86,7 @@ async function* base64Line(name: string, pieces: AsyncIterable<Buffer>): AsyncGe
   yield Buffer.from(`${foldFrom(column, rest.toString('base64')).text}\n`, 'latin1');
 }
 
-/** Text that goes on at a column, folded, and the column after it. */
+/** Folds text that continues at `column`. Returns the text and the column after it. */
 function foldFrom(column: number, text: string): { text: string; column: number } {
   let at = Math.max(COLUMNS - column, 0);
   if (text.length <= at) return { text, column: column + text.length };
@@ -100,10 +100,10 @@ function foldFrom(column: number, text: string): { text: string; column: number 
   return { text: lines.join('\n'), column: width };
 }
 
-/** So many bytes of a value make a line: a whole number of base64 groups. */
+/** Bytes of a value per line, a multiple of 3 so that base64 needs no padding. */
 const LONG_LINE = 48 * 1024;
 
-/** A record as it stands in its file, but for the folds of values that stand apart. */
+/** Yields the text of a record as in its file. Only the folding of inserted values differs. */
 export function* formatRecord({ text, apart = [] }: Pick<LdifRecord, 'text' | 'apart'>): Generator<Buffer> {
   let from = 0;
   for (const { at, value } of apart) {
@@ -115,19 +115,19 @@ export function* formatRecord({ text, apart = [] }: Pick<LdifRecord, 'text' | 'a
   yield text.subarray(from);
 }
 
-/** Comment lines, before or between records; a blank line must not follow where a record goes on. */
+/** Formats comment lines, before or between records. Within a record, no blank line may follow. */
 export function formatComment(text: string): Buffer {
   return Buffer.from(text.replace(/^/gm, '# ') + '\n');
 }
 
-/** The line that begins a file. */
+/** The first line of a file, with a blank line. */
 export const VERSION_LINE = Buffer.from('version: 1\n\n');
 
-/** A change record, the blank line after it included; controls are left out. */
+/** Formats a change record with the blank line after it, without its controls. */
 export function formatChange(record: LdifAdd | LdifDelete | LdifModify | LdifRename): Buffer {
-  let text = line('dn', Buffer.from(record.dn), true);
+  let text = formatLine('dn', Buffer.from(record.dn), true);
   const add = (name: string, value: string | Buffer): void => {
-    text += line(name, Buffer.from(value as string), true);
+    text += formatLine(name, Buffer.from(value as string), true);
   };
   const addValues = ({ type, values }: PartialAttribute): void => {
     for (const value of values) add(type, value);
