@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { RowanServer } from '../server/server.js';
 
-/** After SIGHUP: the files have been replaced. What becomes of it is said in the log. */
+/** Reloads the certificate after SIGHUP and logs the result. */
 export function renewCertificate(server: RowanServer, log: Logger): void {
   server.renewCertificate().then(
     (renewed) => log.info(renewed ? 'the certificate was read anew' : 'SIGHUP: there is no certificate to read anew'),

@@ -1,4 +1,4 @@
-/** The part of the package `cli-progress` that progress.ts uses; it comes without types. */
+/** Types for the part of the package `cli-progress` that progress.ts uses. The package has no types. */
 declare module 'cli-progress' {
   export interface BarOptions {
     readonly format: string;

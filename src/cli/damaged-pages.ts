@@ -4,11 +4,11 @@ import { CliError } from './exit.js';
 import type { Settings } from './options.js';
 import { startProgress } from './progress.js';
 
-/** What helps where pages are damaged. */
+/** Remedy for damaged pages. */
 export const RESTORE =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
 
-/** What is wrong with the pages of the data file, one line each. LMDB must not read it where anything is. */
+/** Returns the damage in the pages of the data file, one line each. LMDB must not read a file with damaged pages. */
 export async function damagedPages({ store }: Settings, command: string): Promise<string[]> {
   if (isHBaseUrl(store)) return [];
   const progress = startProgress(command, 'pages');
@@ -19,7 +19,7 @@ export async function damagedPages({ store }: Settings, command: string): Promis
   }
 }
 
-/** Throws where pages are damaged, with what is wrong. */
+/** Throws a `CliError` that lists the damage, if any. */
 export async function refuseDamagedPages(settings: Settings, command: string): Promise<void> {
   const findings = await damagedPages(settings, command);
   if (findings.length === 0) return;

@@ -2,10 +2,10 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { storeFailureOf } from '../partition/model/store-errors.js';
 import { StoreError, type StoreErrorCode } from '../store/store-error.js';
 
-/** What a command's process ends with. */
+/** Exit codes of the process. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const;
 
-/** A command cannot do what it was asked; `message` is the one line that the user sees. */
+/** A command has failed. `message` is shown to the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;
@@ -16,7 +16,7 @@ export class CliError extends Error {
   }
 }
 
-/** The command line itself is wrong: exit code 2. */
+/** The command line is wrong: exit code 2. */
 export class UsageError extends CliError {
   override readonly name = 'UsageError';
 
@@ -41,40 +41,40 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && 'syscall' in error;
 }
 
-/** What to do, behind the message of a store's failure. */
+/** Remedies, appended to the message of a store failure. */
 const REMEDIES: Partial<Record<StoreErrorCode, string>> = {
   noTable:
     '; over HBase "rowan hbase verify" names the command that makes it, and "rowan repair" fills what can be worked out from the entries',
 };
 
-/** For people: one line; a configuration with several mistakes has one for each. */
+/** Describes an error for people in one line. A `ConfigError` has one line for each mistake. */
 export function describeError(error: unknown): string {
   const failure = storeFailureOf(error);
   if (failure) return `${failure.message}${REMEDIES[failure.code] ?? ''}`;
   if (error instanceof LdapError) return `${error.message} (${error.result})`;
   if (error instanceof CliError || error instanceof StoreError) return error.message;
   if (isSystemError(error)) {
-    const why = SYSTEM_ERRORS[error.code ?? ''] ?? error.message;
-    const where = error.path ?? (error as { address?: string }).address;
-    return where === undefined ? why : `${where}: ${why}`;
+    const reason = SYSTEM_ERRORS[error.code ?? ''] ?? error.message;
+    const place = error.path ?? (error as { address?: string }).address;
+    return place === undefined ? reason : `${place}: ${reason}`;
   }
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Prints the error (and the stack under `ROWAN_DEBUG`), and returns the exit code that goes with it. */
+/** Prints the error, with the stack under `ROWAN_DEBUG`. Returns the exit code. */
 export function reportError(error: unknown): number {
   for (const line of describeError(error).split('\n')) process.stderr.write(`rowan: ${line}\n`);
   if (process.env.ROWAN_DEBUG && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
   return error instanceof CliError ? error.exitCode : ExitCode.failure;
 }
 
-/** Prints an error that nobody caught, with its stack: it is a fault of the program. */
+/** Prints an uncaught error with its stack, since it is a bug of the program. */
 export function reportUnexpected(error: unknown): void {
   const stack = error instanceof Error ? error.stack : undefined;
   process.stderr.write(`rowan: unexpected error: ${stack ?? describeError(error)}\n`);
 }
 
-/** `1234567` as `1,234,567`. The runtime's own way takes 35 ms the first time. */
+/** Formats `1234567` as `1,234,567`. The first call of `toLocaleString` would take 35 ms. */
 export function formatCount(count: number): string {
   return String(Math.round(count)).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }

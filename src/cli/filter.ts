@@ -4,8 +4,8 @@ import type { Filter } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/index.js';
 import { UsageError } from './exit.js';
 
-/** A filter from the command line. */
-export function readFilter(text: string): Filter {
+/** Parses a filter from the command line. */
+export function parseFilterArgument(text: string): Filter {
   try {
     return parseFilter(text);
   } catch (error) {
@@ -14,23 +14,26 @@ export function readFilter(text: string): Filter {
   }
 }
 
-/** An attribute that the schema does not know would silently match nothing: from the command line it is an error. */
+/** Throws when the schema lacks an attribute of the filter, which would silently match nothing. */
 export function requireAttributes(filter: Filter, schema: Schema): void {
   for (const attribute of attributesOf(filter)) schema.requireDescription(attribute);
 }
 
-/** What is wrong with attributes of the filter, each once: the server takes terms on them for Undefined. */
+/**
+ * Returns one message for each attribute of the filter that the schema lacks. The server evaluates terms on them as
+ * Undefined.
+ */
 export function unknownAttributes(filter: Filter, schema: Schema): string[] {
-  const faults = new Set<string>();
+  const messages = new Set<string>();
   for (const attribute of attributesOf(filter)) {
     try {
       schema.requireDescription(attribute);
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
-      faults.add(error.message);
+      messages.add(error.message);
     }
   }
-  return [...faults];
+  return [...messages];
 }
 
 function* attributesOf(filter: Filter): Generator<string> {

@@ -1,16 +1,18 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Says `message()`, where it gives any, when a signal ends the process, until the function that it gives is called. */
-export function tellInterruption(message: () => string): () => void {
-  const end = (signal: NodeJS.Signals): void => {
+/**
+ * Prints `message()`, unless it is empty, when a signal ends the process. Returns a function that removes the handlers.
+ */
+export function onInterruption(message: () => string): () => void {
+  const handleSignal = (signal: NodeJS.Signals): void => {
     const text = message();
     if (text !== '') process.stderr.write(`rowan: ${text}\n`);
-    quiet();
+    removeHandlers();
     process.kill(process.pid, signal);
   };
-  const quiet = (): void => {
-    for (const signal of SIGNALS) process.off(signal, end);
+  const removeHandlers = (): void => {
+    for (const signal of SIGNALS) process.off(signal, handleSignal);
   };
-  for (const signal of SIGNALS) process.on(signal, end);
-  return quiet;
+  for (const signal of SIGNALS) process.on(signal, handleSignal);
+  return removeHandlers;
 }

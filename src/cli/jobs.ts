@@ -6,19 +6,19 @@ import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import { counted } from './exit.js';
 
-/** How often a run of job `dropfolder` looks whether it is to end, in milliseconds. */
-const LOOK_MS = 1000;
-/** Seconds after which the files of a process that has died are taken over. */
-const LEASE = 60;
+/** Milliseconds between two checks whether a run of job `dropfolder` has to end. */
+const POLL_MS = 1000;
+/** Seconds without a heartbeat after which the files of another process are taken over. */
+const LEASE_SECONDS = 60;
 
-/** The jobs that the settings have. */
+/** Returns the jobs of a server with these settings. */
 export function jobsOf(partition: Partition, config: Config, log: Pick<Logger, 'info' | 'warn' | 'error'>): Job[] {
   const { folder } = config.dropfolder;
   const standard = standardJobs(partition, config);
-  return folder === undefined ? standard : [...standard, dropJob(folder, partition, config, log)];
+  return folder === undefined ? standard : [...standard, dropFolderJob(folder, partition, config, log)];
 }
 
-function dropJob(
+function dropFolderJob(
   folder: string,
   partition: Partition,
   config: Config,
@@ -29,7 +29,7 @@ function dropJob(
     description: `applies the files that are moved into ${folder}`,
     schedule: config.jobs.dropfolder.schedule,
     async run(run) {
-      // Loaded here: few servers have such a folder.
+      // Loaded on demand, since few servers have a drop folder.
       const { DropFolder } = await import('../dropfolder/drop-folder.js');
       const { as, mapping, validateFirst, maxBytes } = config.dropfolder;
       const identity = as === undefined ? undefined : partition.schema.parseDn(as);
@@ -37,9 +37,14 @@ function dropJob(
         ...{ as: identity, mapping, validateFirst, maxBytes },
         ...{ policy: hashPolicyOf(config), accounts: config.passwords },
       };
-      const drop = await DropFolder.open(folder, partition, { ...settings, lease: LEASE, poll: LEASE }, log);
+      const drop = await DropFolder.open(
+        folder,
+        partition,
+        { ...settings, lease: LEASE_SECONDS, poll: LEASE_SECONDS },
+        log,
+      );
       try {
-        const { processed, error, expired, failed } = await whileHeld(run, (signal) => drop.settle(signal));
+        const { processed, error, expired, failed } = await runWithSignal(run, (signal) => drop.settle(signal));
         const counts = `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
         if (error + failed > 0) throw new Error(`${counts}; see the receipts in ${join(folder, 'incoming/error')}`);
         return counts;
@@ -50,10 +55,10 @@ function dropJob(
   };
 }
 
-/** Does work that a signal ends, which is aborted where the run is to end. */
-async function whileHeld<T>(run: JobRun, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/** Runs `work` until it ends, or aborts its signal when the run has to end. */
+async function runWithSignal<T>(run: JobRun, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const ended = new AbortController();
-  const timer = setInterval(() => void run.proceed().catch(() => ended.abort()), LOOK_MS);
+  const timer = setInterval(() => void run.proceed().catch(() => ended.abort()), POLL_MS);
   try {
     const result = await work(ended.signal);
     await run.proceed();

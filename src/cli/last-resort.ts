@@ -5,15 +5,15 @@ type Report = (error: unknown) => void;
 let report: Report | undefined;
 
 /**
- * What nobody caught ends the process: nothing is known any more of what it was about. `tell` is told first, or the
- * standard error. A later call replaces the one before.
+ * Ends the process on an uncaught error, since its state is unknown. `reporter` is called first; if it throws, the
+ * error goes to standard error. A later call replaces the reporter.
  */
-export function endWhenUncaught(tell: Report): void {
+export function setUncaughtReporter(reporter: Report): void {
   if (!report) {
     process.on('uncaughtException', end);
     process.on('unhandledRejection', end);
   }
-  report = tell;
+  report = reporter;
 }
 
 function end(error: unknown): void {

@@ -1,6 +1,6 @@
 import { VERSION } from '../server/words/version.js';
 
-// Before anything else is loaded: what is loaded later has stacks that name the sources, which costs some of the start.
+// Runs before other modules load: their stack traces then name the sources, at some cost in start time.
 if (process.env.ROWAN_DEBUG === '1') process.setSourceMapsEnabled(true);
 
 const [only] = process.argv.slice(2);

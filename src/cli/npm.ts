@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 
-/** How often it is looked whether npm is still there, in milliseconds. */
-const LOOK_MS = 300;
+/** Milliseconds between two checks for npm. */
+const POLL_MS = 300;
 
-/** The parent of a process, where the system has `/proc`. */
+/** Returns the parent of a process; undefined without `/proc`. */
 function parentOf(pid: number): number | undefined {
   try {
-    // The name stands in parentheses and may hold anything; state and parent follow.
+    // The process name, in parentheses, may contain anything. State and parent follow it.
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
   } catch {
@@ -14,7 +14,7 @@ function parentOf(pid: number): number | undefined {
   }
 }
 
-/** Whether the process is a shell that runs the command line it was given. */
+/** Whether the process is a shell that runs a command line (`-c`). */
 function isShell(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')[1] === '-c';
@@ -24,12 +24,12 @@ function isShell(pid: number): boolean {
 }
 
 /**
- * Calls `gone` when npm has ended, or the shell by which npm runs a script, if `npx rowan`, `npm start` or another
- * script that names rowan started this process. npm passes SIGTERM on to its shell alone, and the shell dies of it
- * without a word to this process. A script that puts rowan into the background with `&` means it to live on: then, and
- * without npm, nothing is watched. Returns how to stop watching.
+ * Calls `onEnd` when npm, or the shell in which npm runs a script, has ended, if `npx rowan`, `npm start` or another
+ * script that names rowan started this process. On SIGTERM npm signals only its shell, which dies without notifying
+ * this process. A script that puts rowan into the background with `&` wants rowan to outlive npm: nothing is watched
+ * then, nor without npm. Returns a function that stops watching.
  */
-export function whenNpmEnds(gone: () => void): () => void {
+export function whenNpmEnds(onEnd: () => void): () => void {
   const script = process.env.npm_lifecycle_script ?? '';
   if (!/\browan\b/.test(script) || /(?<![&>])&(?![&>])/.test(script)) return () => undefined;
   const parent = process.ppid;
@@ -37,7 +37,7 @@ export function whenNpmEnds(gone: () => void): () => void {
   const timer = setInterval(() => {
     if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return;
     clearInterval(timer);
-    gone();
-  }, LOOK_MS).unref();
+    onEnd();
+  }, POLL_MS).unref();
   return () => clearInterval(timer);
 }

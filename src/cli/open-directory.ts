@@ -13,26 +13,26 @@ import type { Store } from '../store/contract.js';
 import { openLmdbStore } from '../store/lmdb/index.js';
 import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
-import { tellInterruption } from './interruption.js';
+import { onInterruption } from './interruption.js';
 import type { Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
-/** The directory that a command works with. */
+/** The open directory of a command. */
 export interface OpenDirectory {
   readonly partition: Partition;
   readonly schema: Schema;
-  /** Where the store is: its folder, or an `hbase://` URL. */
+  /** Place of the store: its folder, or an `hbase://` URL. */
   readonly address: string;
   close(): Promise<void>;
 }
 
-/** The schema that the settings give to a new directory. */
-export function givenSchema({ config }: Settings): Schema {
-  return readFolders(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
+/** Returns the schema that the settings give to a new directory. */
+export function configuredSchema({ config }: Settings): Schema {
+  return readSchemaFolders(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
 }
 
-/** What reads schema folders: where one of them is not as it has to be, the settings are wrong. */
-export function readFolders<T>(read: () => T): T {
+/** Runs `read`. A `SchemaError` about a schema folder becomes a `UsageError`. */
+export function readSchemaFolders<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -41,10 +41,10 @@ export function readFolders<T>(read: () => T): T {
   }
 }
 
-/** The directory's own schema. One that does not say which it has gets that of the settings. */
-async function schemaOf(store: Store, settings: Settings, anySchema: boolean): Promise<Schema> {
+/** Returns the schema stored in the directory; that of the settings when none is stored. */
+async function loadSchema(store: Store, settings: Settings, anySchema: boolean): Promise<Schema> {
   const source = await storedSource(store);
-  if (!source) return givenSchema(settings);
+  if (!source) return configuredSchema(settings);
   const difference = anySchema ? undefined : schemaDifference(source, settings.config.schema);
   if (difference !== undefined) {
     throw new UsageError(
@@ -54,32 +54,32 @@ async function schemaOf(store: Store, settings: Settings, anySchema: boolean): P
   return Schema.of(source);
 }
 
-/** In what the schema that is asked for is another than the directory's. */
+/** Returns how the schema of the settings differs from that of the directory; undefined when it does not. */
 function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
   if (nis !== undefined && nis !== source.nis)
     return `schema.nis is ${nis}, and the directory's NIS schema ${source.nis}`;
-  return folders.length === 0 ? undefined : readFolders(() => filesDifference(source.files, folders));
+  return folders.length === 0 ? undefined : readSchemaFolders(() => filesDifference(source.files, folders));
 }
 
 export interface OpenOptions extends Omit<StoreOptions, 'create'> {
-  /** Number of this process among those of one server. */
+  /** Number of this process among the processes of one server. */
   readonly worker?: number;
-  /** The settings may name another schema than the directory has: they say what it shall have. */
+  /** Allows settings with a schema that differs from that of the directory, for commands that change the schema. */
   readonly anySchema?: boolean;
 }
 
-/** Opens what `rowan init` has made. */
+/** Opens a directory made by `rowan init`. */
 export async function openDirectory(settings: Settings, options: OpenOptions = {}): Promise<OpenDirectory> {
   const { worker = 0, anySchema = false, ...storeOptions } = options;
   const store = await openStore(settings.store, settings.config, { ...storeOptions, create: false });
-  return closingOnFailure(store, async () => {
-    const schema = await schemaOf(store, settings, anySchema);
+  return closeOnFailure(store, async () => {
+    const schema = await loadSchema(store, settings, anySchema);
     const partition = await Partition.open(store, schema, { process: worker, readOnly: options.readOnly ?? false });
     return { partition, schema, address: settings.store, close: () => partition.close() };
   });
 }
 
-async function closingOnFailure<T>(store: Store, work: () => Promise<T>): Promise<T> {
+async function closeOnFailure<T>(store: Store, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -88,7 +88,7 @@ async function closingOnFailure<T>(store: Store, work: () => Promise<T>): Promis
   }
 }
 
-/** Opens the directory, does a command's work, and closes it whatever happens. */
+/** Opens the directory, runs `work`, and closes the directory whatever happens. */
 export async function withDirectory<T>(
   settings: Settings,
   options: OpenOptions,
@@ -102,14 +102,14 @@ export async function withDirectory<T>(
   }
 }
 
-/** Does the work with a directory that is as this one but for what the work writes, which is forgotten. */
-export async function onTrial(
+/** Runs `work` on a trial copy of the directory. All writes go to a temporary store and are discarded. */
+export async function withTrialDirectory(
   { partition: { store }, schema, address }: OpenDirectory,
   work: (directory: OpenDirectory) => Promise<void>,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-dry-run-'));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
-  const quiet = tellInterruption(() => {
+  const removeHandlers = onInterruption(() => {
     remove();
     return '';
   });
@@ -119,13 +119,13 @@ export async function onTrial(
     const close = () => partition.close();
     await work({ partition, schema, address, close }).finally(close);
   } finally {
-    quiet();
+    removeHandlers();
     remove();
   }
 }
 
-/** What the command line asks for: where a name in it is none, the command line is wrong. */
-function asked<T>(work: () => T): T {
+/** Runs `work` on names from the command line. An `LdapError` becomes a `UsageError`. */
+function rejectAsUsage<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -134,39 +134,39 @@ function asked<T>(work: () => T): T {
   }
 }
 
-/** A DN of the command line. */
-export function askedDn(schema: Schema, text: string): Dn {
-  return asked(() => schema.parseDn(text));
+/** Parses a DN from the command line. */
+export function parseDnArgument(schema: Schema, text: string): Dn {
+  return rejectAsUsage(() => schema.parseDn(text));
 }
 
-/** An attribute of the command line. */
-export function askedAttribute(schema: Schema, text: string): AttributeDescription {
-  return asked(() => schema.requireDescription(text));
+/** Looks up an attribute from the command line. */
+export function parseAttributeArgument(schema: Schema, text: string): AttributeDescription {
+  return rejectAsUsage(() => schema.requireDescription(text));
 }
 
 export interface NewDirectory {
   readonly suffixes: readonly string[];
   readonly adminDn: string;
-  /** In the clear; asked for once the names are known to be right. */
+  /** Returns the password in the clear. Called once the names are known to be valid. */
   readonly adminPassword: () => Promise<Buffer>;
-  /** Whose rules it begins with. */
+  /** The preset of the initial access rules. */
   readonly access: Preset;
 }
 
-/** Makes a directory where there is none. */
+/** Creates a directory in an empty store. */
 export async function createDirectory(
   settings: Settings,
   { suffixes, adminDn, adminPassword, access }: NewDirectory,
 ): Promise<void> {
-  const schema = givenSchema(settings);
-  // What is wrong with a DN is said before there is a folder.
-  asked(() => parseNames({ suffixes, adminDn }, schema));
+  const schema = configuredSchema(settings);
+  // Malformed DNs are reported before a folder is created.
+  rejectAsUsage(() => parseNames({ suffixes, adminDn }, schema));
   const stored = await hashPassword(await adminPassword(), hashPolicyOf(settings.config));
   const store = await openStore(settings.store, settings.config, { create: true });
-  await closingOnFailure(store, async () => {
+  await closeOnFailure(store, async () => {
     if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);
-    const made = { suffixes, adminDn, adminPassword: stored, access: presetText(access, schema) };
-    await initDirectory(store, made, schema);
+    const settingsOfDirectory = { suffixes, adminDn, adminPassword: stored, access: presetText(access, schema) };
+    await initDirectory(store, settingsOfDirectory, schema);
   });
   await store.close();
 }

@@ -4,15 +4,15 @@ import type { Config, SettingName } from '../server/settings/index.js';
 import { addSettingFlags, flagValues, type LoadedConfig, loadConfig } from './config/index.js';
 import { UsageError } from './exit.js';
 
-/** What is in force for a command. */
+/** The settings in force for a command. */
 export interface Settings {
   readonly config: Config;
-  /** Where the directory is: its folder, absolute, or an `hbase://` URL. */
+  /** Place of the directory: its folder, absolute, or an `hbase://` URL. */
   readonly store: string;
 }
 
-/** Settings that every command with a directory takes as flags; `serve` and `config` take all. */
-const COMMON: readonly SettingName[] = [
+/** Settings that every command on a directory takes as flags. `serve` and `config` take all settings. */
+const COMMON_SETTINGS: readonly SettingName[] = [
   'data',
   'store',
   'hbase.site',
@@ -23,27 +23,24 @@ const COMMON: readonly SettingName[] = [
   'schema.nis',
 ];
 
-/** For options that may be repeated. */
-export function collect(value: string, before: readonly string[] | undefined): string[] {
-  return [...(before ?? []), value];
-}
-
-/** A command that works with a directory: `--data`, `--config` and the settings that every command needs. */
+/** Adds a command on a directory, with `--config` and `COMMON_SETTINGS` as flags. `--help` ends with the examples. */
 export function directoryCommand(
   parent: Command,
   name: string,
   description: string,
+  examples = '',
   options: CommandOptions = {},
 ): Command {
-  return addSettingFlags(parent.command(name, options).description(description), COMMON);
+  const command = parent.command(name, options).description(description).addHelpText('after', examples);
+  return addSettingFlags(command, COMMON_SETTINGS);
 }
 
-/** All the settings as flags. */
+/** Adds all settings as flags. */
 export function addServerOptions(command: Command): Command {
   return addSettingFlags(command);
 }
 
-/** The settings from file, variables and flags; what looks wrong in them is said on standard error. */
+/** Loads the settings from file, variables and flags. Prints warnings on standard error. */
 export function loadSettings(command: Command): LoadedConfig {
   const file = command.getOptionValue('config') as string | undefined;
   const loaded = loadConfig({ file, env: process.env, flags: flagValues(command) });
@@ -51,7 +48,7 @@ export function loadSettings(command: Command): LoadedConfig {
   return loaded;
 }
 
-/** The settings of a command that cannot do without a directory. `fallback` is its folder when nothing is given. */
+/** Returns the settings of a command that needs a directory. `fallback` is its default folder. */
 export function settingsOf(command: Command, fallback?: string): Settings {
   const { config } = loadSettings(command);
   const store = config.store ?? config.data ?? (fallback === undefined ? undefined : resolve(fallback));

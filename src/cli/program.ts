@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../server/words/version.js';
 import { ExitCode, reportError, reportUnexpected } from './exit.js';
-import { endWhenUncaught } from './last-resort.js';
+import { setUncaughtReporter } from './last-resort.js';
 
 const EXAMPLES = `
 Examples:
@@ -17,7 +17,7 @@ Exit codes: 0 done, 1 failed, 2 the command line is wrong.
 /** Adds a command to the program. */
 type Add = (program: Command) => void;
 
-/** In the order of the help. Each is loaded when it is wanted: of all their modules most commands need few. */
+/** In the order of the help. Modules are loaded on demand: most commands need few of them. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   init: async () => (await import('./commands/init.js')).addInit,
   serve: async () => (await import('./commands/serve.js')).addServe,
@@ -45,8 +45,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
 };
 
 /**
- * The command line, with the one command that is `wanted` or with all of them. Commander's own errors are thrown as
- * `CommanderError`, already printed.
+ * Creates the program with the command `wanted`, or with all commands if there is no command of this name. Commander
+ * prints its own errors and throws `CommanderError`.
  */
 async function createProgram(wanted: string | undefined): Promise<Command> {
   const program = new Command('rowan')
@@ -56,12 +56,12 @@ async function createProgram(wanted: string | undefined): Promise<Command> {
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
     .enablePositionalOptions()
     .exitOverride();
-  const only = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? COMMANDS[wanted] : undefined;
-  for (const load of only ? [only] : Object.values(COMMANDS)) (await load())(program);
+  const names = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? [wanted] : Object.keys(COMMANDS);
+  for (const name of names) (await COMMANDS[name]!())(program);
   return program;
 }
 
-/** A reader that has read enough, such as `head`, is no failure. */
+/** Ends without an error when the reader of standard output, such as `head`, has closed the pipe. */
 function endQuietlyOnClosedPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(ExitCode.ok);
@@ -70,10 +70,10 @@ function endQuietlyOnClosedPipe(): void {
 }
 
 /**
- * `lmdb` prints the error of a failed commit before it rejects with it; here it is told once, by who waits for the
- * commit.
+ * `lmdb` prints the error of a failed commit before it rejects. Suppresses that line, since the code that awaits the
+ * commit reports the error.
  */
-function tellCommitErrorsOnce(): void {
+function suppressLmdbErrors(): void {
   const print = console.error;
   console.error = (...given: unknown[]) => {
     const [error] = given;
@@ -82,11 +82,11 @@ function tellCommitErrorsOnce(): void {
   };
 }
 
-/** Does what the command line says; what went wrong is told, and is the process's exit code. */
+/** Runs the command line. Errors are printed and set the exit code. */
 export async function run(): Promise<void> {
   endQuietlyOnClosedPipe();
-  tellCommitErrorsOnce();
-  endWhenUncaught(reportUnexpected);
+  suppressLmdbErrors();
+  setUncaughtReporter(reportUnexpected);
   try {
     const program = await createProgram(process.argv[2]);
     await program.parseAsync();

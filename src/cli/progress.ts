@@ -4,14 +4,12 @@ import { formatCount } from './exit.js';
 const LINE_MS = 2000;
 const BAR_MS = 100;
 
-/**
- * How far a long command is. `done` counts `unit`s; `part` is the share of the work done, 0 to 1, where it is known.
- */
+/** Progress of a long command. `done` counts units; `part` is the share of the work done, from 0 to 1, where known. */
 export interface Progress {
   update(done: number, part?: number): void;
-  /** Names what happens now, and what is counted then, where that is another unit. */
+  /** Begins a phase. Its `unit` replaces that of the phase before. */
   phase(name: string, unit?: string): void;
-  /** Ends the display. Safe to call twice. */
+  /** Ends the display. May be called twice. */
   finish(): void;
 }
 
@@ -22,35 +20,38 @@ interface Meter {
   phase: string;
   done: number;
   part: number | undefined;
-  /** The first share that was told, and when, monotonic ms. */
+  /** The first known share, and its time of `performance.now()`. */
   first: { readonly part: number; readonly at: number } | undefined;
 }
 
-function rate(meter: Meter): string {
+function formatRate(meter: Meter): string {
   const seconds = (performance.now() - meter.start) / 1000;
   return seconds > 0 ? formatCount(meter.done / seconds) : '0';
 }
 
-function note(meter: Meter, done: number, part: number | undefined): void {
+function record(meter: Meter, done: number, part: number | undefined): void {
   meter.done = done;
   meter.part = part;
   if (part !== undefined) meter.first ??= { part, at: performance.now() };
 }
 
-/** The share that is done, and how long the rest takes. */
-function shares({ part, first }: Meter): string[] {
+/** Returns the share done in percent and the time left, as far as they are known. */
+function describeShare({ part, first }: Meter): string[] {
   if (part === undefined || !first) return [];
   return [`${Math.floor(part * 100)} %`, ...timeLeft(first, part, performance.now())];
 }
 
-/** How long the rest takes if it goes on as from share `first.part` at `first.at` to `part` now, ms; none: unknown. */
+/**
+ * Returns the time left, extrapolated from share `first.part` at `first.at` and `part` at `now` (milliseconds). Empty
+ * when unknown.
+ */
 export function timeLeft(first: { readonly part: number; readonly at: number }, part: number, now: number): string[] {
   if (part <= first.part || part >= 1) return [];
   const seconds = Math.ceil(((now - first.at) * (1 - part)) / (part - first.part) / 1000);
   return [seconds < 120 ? `${seconds} s left` : `${formatCount(Math.ceil(seconds / 60))} min left`];
 }
 
-/** A bar that is redrawn, for a person. */
+/** A progress bar for a terminal. */
 function barProgress(meter: Meter): Progress {
   const bar = new SingleBar(
     {
@@ -64,15 +65,15 @@ function barProgress(meter: Meter): Progress {
     Presets.legacy,
   );
   const payload = () => {
-    const [share = '', left] = shares(meter);
-    // Blanks stand where a longer text may have stood.
+    const [share = '', left] = describeShare(meter);
+    // Padded to overwrite a longer text of before.
     const rest = (left === undefined ? '' : ` | ${left}`).padEnd(20);
     return {
       phase: meter.phase,
       share,
       count: formatCount(meter.done),
       unit: meter.unit,
-      speed: rate(meter),
+      speed: formatRate(meter),
       left: rest,
     };
   };
@@ -82,7 +83,7 @@ function barProgress(meter: Meter): Progress {
   const draw = (): void => bar.update(Math.floor((meter.part ?? 0) * 1000), payload());
   return {
     update(done, part) {
-      note(meter, done, part);
+      record(meter, done, part);
       const now = performance.now();
       if (now - drawn < BAR_MS) return;
       drawn = now;
@@ -107,12 +108,12 @@ function barProgress(meter: Meter): Progress {
 function lineProgress(meter: Meter): Progress {
   let printed = meter.start;
   const print = (): void => {
-    const parts = [`${formatCount(meter.done)} ${meter.unit}`, `${rate(meter)}/s`, ...shares(meter)];
+    const parts = [`${formatCount(meter.done)} ${meter.unit}`, `${formatRate(meter)}/s`, ...describeShare(meter)];
     process.stderr.write(`${meter.phase}: ${parts.join(', ')}\n`);
   };
   return {
     update(done, part) {
-      note(meter, done, part);
+      record(meter, done, part);
       const now = performance.now();
       if (now - printed < LINE_MS) return;
       printed = now;
@@ -128,7 +129,7 @@ function lineProgress(meter: Meter): Progress {
   };
 }
 
-/** Shows progress on standard error: a bar when that is a terminal, else a line every two seconds. */
+/** Shows progress on standard error: a bar on a terminal, else a line every two seconds. */
 export function startProgress(name: string, unit: string): Progress {
   const meter: Meter = {
     name,

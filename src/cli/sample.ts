@@ -1,4 +1,4 @@
 import { fileURLToPath } from 'node:url';
 
-/** LDIF of the sample directory. */
+/** Path of the LDIF of the sample directory. */
 export const SAMPLE = fileURLToPath(new URL('../../../scripts/sample.ldif', import.meta.url));

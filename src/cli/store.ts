@@ -8,17 +8,17 @@ import { StoreError } from '../store/store-error.js';
 import { CliError, UsageError } from './exit.js';
 
 export interface StoreOptions extends LmdbOptions {
-  /** Makes what is not there. */
+  /** Creates a missing store. */
   readonly create: boolean;
-  /** Waits for what another command or server holds that died, however short `hbase.operationSeconds` are. */
+  /** Waits for locks of a crashed command or server, even beyond `hbase.operationSeconds`. */
   readonly patient?: boolean;
 }
 
-/** What a store at `address` (an `hbase://` URL) is opened with. Throws `UsageError` for what cannot be understood. */
+/** Returns the settings for the `hbase://` URL `address`. Throws `UsageError` for malformed ones. */
 export async function hbaseSettingsOf(address: string, { hbase }: Config): Promise<HBaseSettings> {
   const file = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
   try {
-    // Loaded here: only those who have such a file wait for the parser.
+    // Loaded on demand, since only few users need the parser.
     const site = file === undefined ? undefined : (await import('../store/hbase/site-file.js')).siteSettings(file);
     return hbaseSettings({
       url: address,
@@ -36,20 +36,20 @@ export async function hbaseSettingsOf(address: string, { hbase }: Config): Promi
   }
 }
 
-/** Milliseconds of waiting for HBase of which nothing is said. */
-const QUIET_MS = 3000;
+/** Milliseconds to wait for HBase before a message is printed. */
+const WAIT_NOTICE_MS = 3000;
 
-function tellWaiting(address: string, { hbase }: Config): void {
+function printWaiting(address: string, { hbase }: Config): void {
   process.stderr.write(`rowan: ${address} does not answer yet; waiting for it, ${hbase.operationSeconds} s at most\n`);
 }
 
-/** Opens the store in a folder, or in HBase where `address` is an `hbase://` URL. */
+/** Opens the store in a folder, or in HBase if `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!isHBaseUrl(address)) return openLmdbStore(address, options);
   const settings = await hbaseSettingsOf(address, config);
-  // Loaded here: only those who use it wait for it.
+  // Loaded on demand, since LMDB users do not need it.
   const { openHBaseStore } = await import('../store/hbase/index.js');
-  const waiting = setTimeout(() => tellWaiting(address, config), QUIET_MS);
+  const waiting = setTimeout(() => printWaiting(address, config), WAIT_NOTICE_MS);
   try {
     return await openHBaseStore(settings, { create: options.create, patient: options.patient ?? false });
   } finally {
@@ -57,8 +57,8 @@ export async function openStore(address: string, config: Config, options: StoreO
   }
 }
 
-/** Says before anything is made that a folder is in use already. Tables in HBase are looked for once it is open. */
-export function refuseFullFolder(address: string): void {
+/** Throws when the folder is in use already. Tables in HBase are only checked once the store is open. */
+export function requireEmptyFolder(address: string): void {
   if (isHBaseUrl(address) || !existsSync(address) || readdirSync(address).length === 0) return;
   throw new CliError(`${address} exists already and is not empty; choose another --data, or serve what is there`);
 }

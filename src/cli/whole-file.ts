@@ -1,74 +1,74 @@
 import { openSync, readdirSync, readlinkSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { tellInterruption } from './interruption.js';
+import { onInterruption } from './interruption.js';
 
-/** Files for their owner alone. */
-const MODE = 0o600;
+/** Readable by the owner only. */
+const OWNER_ONLY_MODE = 0o600;
 
 /**
- * A file that is written beside its place, as `FILE.PID.part`, and takes it when it is whole. A process that ends
- * before leaves neither, unless it is killed at once: then the next one that writes the file removes what it left.
+ * A file that is written as `FILE.PID.part` and renamed to `FILE` when it is complete. A process that ends early
+ * removes the part. A killed process leaves the part behind; the next process that writes the file removes it.
  */
-export class WholeFile {
+export class AtomicFile {
   readonly fd: number;
-  readonly #place: string;
+  readonly #target: string;
   readonly #part: string;
-  readonly #quiet: () => void;
+  readonly #removeHandlers: () => void;
   readonly #remove = (): void => rmSync(this.#part, { force: true });
 
-  /** `file` is no file, or a regular one. */
+  /** `file` must be missing or a regular file. */
   constructor(file: string) {
     try {
-      this.#place = placeOf(file);
-      removeLeftovers(this.#place);
+      this.#target = resolveLinks(file);
+      removeLeftovers(this.#target);
     } catch (error) {
-      throw naming(error, file);
+      throw withUserPath(error, file);
     }
-    this.#part = partOf(this.#place);
+    this.#part = partPath(this.#target);
     process.once('exit', this.#remove);
-    this.#quiet = tellInterruption(() => {
+    this.#removeHandlers = onInterruption(() => {
       this.#remove();
       return `interrupted; ${file} is not written`;
     });
     try {
-      this.fd = openSync(this.#part, 'wx', MODE);
+      this.fd = openSync(this.#part, 'wx', OWNER_ONLY_MODE);
     } catch (error) {
-      this.#forget();
-      throw naming(error, file);
+      this.#removeCleanup();
+      throw withUserPath(error, file);
     }
   }
 
-  #forget(): void {
+  #removeCleanup(): void {
     process.off('exit', this.#remove);
-    this.#quiet();
+    this.#removeHandlers();
   }
 
-  /** For when all is written and closed. */
+  /** Renames the part. The caller has written everything and closed `fd`. */
   finish(): void {
-    renameSync(this.#part, this.#place);
-    this.#forget();
+    renameSync(this.#part, this.#target);
+    this.#removeCleanup();
   }
 }
 
-/** A short file at once, for processes that begin by `removeLeftovers`. */
+/** Replaces a short file atomically. The caller has called `removeLeftovers` at its start. */
 export function replaceFile(file: string, text: string): void {
-  const part = partOf(file);
-  writeFileSync(part, text, { mode: MODE });
+  const part = partPath(file);
+  writeFileSync(part, text, { mode: OWNER_ONLY_MODE });
   renameSync(part, file);
 }
 
-/** What processes that live no more have left of `file`. */
+/** Removes the parts of `file` that belong to dead processes. */
 export function removeLeftovers(file: string): void {
   const folder = dirname(file);
   const start = `${basename(file)}.`;
   for (const name of readdirSync(folder)) {
     if (!name.startsWith(start)) continue;
     const [, pid] = /^(\d+)\.part$/.exec(name.slice(start.length)) ?? [];
-    if (pid !== undefined && !livesElsewhere(Number(pid))) rmSync(join(folder, name), { force: true });
+    if (pid !== undefined && !isOtherProcess(Number(pid))) rmSync(join(folder, name), { force: true });
   }
 }
 
-function livesElsewhere(pid: number): boolean {
+function isOtherProcess(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
     return process.kill(pid, 0);
@@ -77,30 +77,30 @@ function livesElsewhere(pid: number): boolean {
   }
 }
 
-function partOf(file: string): string {
+function partPath(file: string): string {
   return `${file}.${process.pid}.part`;
 }
 
-/** Where symbolic links lead, also those to what does not exist yet. */
-function placeOf(file: string): string {
-  const real = unlessMissing(() => realpathSync(file));
+/** Resolves symbolic links, even when their target does not exist. */
+function resolveLinks(file: string): string {
+  const real = ignoreMissing(() => realpathSync(file));
   if (real !== undefined) return real;
-  const link = unlessMissing(() => readlinkSync(file));
-  return link === undefined ? file : placeOf(resolve(dirname(file), link));
+  const link = ignoreMissing(() => readlinkSync(file));
+  return link === undefined ? file : resolveLinks(resolve(dirname(file), link));
 }
 
-function unlessMissing(read: () => string): string | undefined {
+function ignoreMissing(read: () => string): string | undefined {
   try {
     return read();
   } catch (error) {
-    // EINVAL: it is no link, and was made a moment ago.
+    // EINVAL: the file is not a link, since it was created a moment ago.
     if (['ENOENT', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }
 }
 
-/** The error with the name that the user gave, but for those that the folder is the reason of. */
-function naming(error: unknown, file: string): unknown {
+/** Gives a system error the file name of the user, or the folder when the folder is the cause. */
+function withUserPath(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error)) return error;
   const failure = error as NodeJS.ErrnoException;
   failure.path = failure.code === 'EACCES' || failure.code === 'EROFS' ? dirname(resolve(file)) : file;

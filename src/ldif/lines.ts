@@ -46,8 +46,8 @@ export class LineReader {
   /** The decoded value of the current line, if `LongRecord` has decoded it. */
   longLine: LongLine | undefined;
 
-  constructor(block: Buffer, firstLine: number, names: NameTable, apart: readonly LongLine[] = []) {
-    if (apart.length > 0) this.#longLines = new Map(apart.map((line) => [line.at, line]));
+  constructor(block: Buffer, firstLine: number, names: NameTable, longLines: readonly LongLine[] = []) {
+    if (longLines.length > 0) this.#longLines = new Map(longLines.map((line) => [line.at, line]));
     this.#block = block;
     this.#names = names;
     this.#hasCr = block.includes(CR);

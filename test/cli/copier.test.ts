@@ -20,7 +20,7 @@ import { random, scanAll } from '../store/suite/fixture.js';
 
 const INDEX = indexTable('2.5.4.3');
 const NOTHING = { steps: [], decisive: 0 };
-const SILENT = { table: () => undefined, rows: () => undefined };
+const SILENT = { beginTable: () => undefined, addRows: () => undefined };
 
 function masterRow(i: number): LoadRow {
   const key = Buffer.alloc(16);

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
-import { Refusals } from '../../src/cli/import/refusals.js';
+import { RefusalCounts } from '../../src/cli/import/refusals.js';
 import {
   ADA,
   ADMIN,
@@ -202,13 +202,13 @@ sn: d
   });
 
   it('tells kinds of refusals apart up to a number, and counts the rest together', () => {
-    const refusals = new Refusals();
+    const refusals = new RefusalCounts();
     for (let n = 1; n <= 1000; n++) {
       refusals.add(n, `line ${n}: value ${n} of 'cn' is empty`);
       refusals.add(n, `attribute 'x${'a'.repeat(n)}' is unknown`);
     }
     for (let n = 0; n < 1000; n++) refusals.add(n, String.fromCharCode(0x4e00 + n));
-    const lines = refusals.lines();
+    const lines = refusals.format();
     expect(lines).to.have.length(201);
     expect(lines.join('\n'))
       .to.include("1,000 × value 1 of 'cn' is empty, the first at line 1; correct these records")

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
-import { Growth, growthRules } from '../../src/cli/workers/growth.js';
+import { GrowthPolicy, growthRules } from '../../src/cli/workers/growth.js';
 import { makeCertificate, needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
 import {
@@ -21,39 +21,39 @@ import {
 import { addPerson, figures, lives, personDn, read, replace, workerOf } from './workers.js';
 
 describe('cli: workers auto, when there are to be more', () => {
-  const RULES = { most: 3, startMs: 5000, endMs: 300_000 };
+  const RULES = { maxProcesses: 3, startMs: 5000, endMs: 300_000 };
 
   /** What it says of so many seconds in which the processes are at work for these shares. */
-  function said(growth: Growth, from: number, seconds: number, ...shares: number[]): number[] {
-    return Array.from({ length: seconds }, (_, s) => growth.next(shares, (from + s) * 1000));
+  function said(growth: GrowthPolicy, from: number, seconds: number, ...shares: number[]): number[] {
+    return Array.from({ length: seconds }, (_, s) => growth.decide(shares, (from + s) * 1000));
   }
 
   it('one more after five busy seconds, and again only after five more', () => {
-    expect(said(new Growth(RULES), 0, 12, 0.9)).to.deep.equal([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    expect(said(new GrowthPolicy(RULES), 0, 12, 0.9)).to.deep.equal([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
   });
 
   it('a moment of rest begins the time anew', () => {
-    const growth = new Growth(RULES);
+    const growth = new GrowthPolicy(RULES);
     said(growth, 0, 5, 1);
     expect(said(growth, 5, 1, 0.5)).to.deep.equal([0]);
     expect(said(growth, 6, 6, 1)).to.deep.equal([0, 0, 0, 0, 0, 1]);
   });
 
   it('none beyond the most, and none while some have time', () => {
-    expect(said(new Growth(RULES), 0, 20, 1, 1, 1)).not.to.include(1);
-    expect(said(new Growth(RULES), 0, 20, 1, 0.5)).not.to.include(1);
+    expect(said(new GrowthPolicy(RULES), 0, 20, 1, 1, 1)).not.to.include(1);
+    expect(said(new GrowthPolicy(RULES), 0, 20, 1, 0.5)).not.to.include(1);
   });
 
   it('one fewer after minutes in which fewer could do the work, the last one never', () => {
-    const growth = new Growth(RULES);
+    const growth = new GrowthPolicy(RULES);
     expect(said(growth, 0, 302, 0.1, 0.2).indexOf(-1)).to.equal(300);
-    expect(said(new Growth(RULES), 0, 400, 0)).not.to.include(-1);
-    expect(said(new Growth(RULES), 0, 400, 0.3, 0.2)).not.to.include(-1);
+    expect(said(new GrowthPolicy(RULES), 0, 400, 0)).not.to.include(-1);
+    expect(said(new GrowthPolicy(RULES), 0, 400, 0.3, 0.2)).not.to.include(-1);
   });
 
   it('what made it grow never makes it shrink', () => {
     for (let work = 0; work <= 3; work += 0.01) {
-      const [one, more] = [new Growth(RULES), new Growth(RULES)];
+      const [one, more] = [new GrowthPolicy(RULES), new GrowthPolicy(RULES)];
       const grows = said(one, 0, 400, ...Array(2).fill(work / 2)).includes(1);
       const shrinks = said(more, 0, 400, ...Array(3).fill(work / 3)).includes(-1);
       expect(grows && shrinks, `${work}`).to.equal(false);
@@ -61,8 +61,8 @@ describe('cli: workers auto, when there are to be more', () => {
   });
 
   it('a core is left free, and eight are the most', () => {
-    const { most, startMs, endMs } = growthRules(undefined);
-    expect(most).to.be.within(1, 8);
+    const { maxProcesses, startMs, endMs } = growthRules(undefined);
+    expect(maxProcesses).to.be.within(1, 8);
     expect([startMs, endMs]).to.deep.equal([5000, 300_000]);
   });
 });
@@ -83,9 +83,9 @@ describe('cli: workers auto', () => {
   });
   after(() => sandbox.remove());
 
-  /** Grows after half a second of work, up to `most` processes, and shrinks after `endMs`. */
-  async function start(most: number, endMs: number, ...args: string[]): Promise<void> {
-    server = await sandbox.serve(args, { env: { ROWAN_AUTO_WORKERS: `${most},500,${endMs}` } });
+  /** Grows after half a second of work, up to `maxProcesses` processes, and shrinks after `endMs`. */
+  async function start(maxProcesses: number, endMs: number, ...args: string[]): Promise<void> {
+    server = await sandbox.serve(args, { env: { ROWAN_AUTO_WORKERS: `${maxProcesses},500,${endMs}` } });
   }
 
   async function bound(): Promise<RawClient> {

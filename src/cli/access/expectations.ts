@@ -8,14 +8,14 @@ import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
 import { didYouMean, shown } from '../../schema/suggest.js';
 import { CliError } from '../exit.js';
-import { ANONYMOUS, FULL_STRENGTH, type RightAnswers, type Way } from './right-answers.js';
+import { ANONYMOUS, type Connection, MAX_STRENGTH, type RightsExplainer } from './right-answers.js';
 
-/** One line of an operator's table: who can and cannot do what. */
+/** A row of the table of an operator: which rights an identity has and lacks. */
 export interface Expectation {
   readonly line: number;
-  readonly as: Dn | typeof ANONYMOUS;
-  readonly way: Way;
-  readonly to: Dn;
+  readonly identity: Dn | typeof ANONYMOUS;
+  readonly connection: Connection;
+  readonly target: Dn;
   readonly attribute: AttributeDescription | undefined;
   readonly can: readonly Right[];
   readonly cannot: readonly Right[];
@@ -23,7 +23,7 @@ export interface Expectation {
 
 const KEYS = ['as', 'to', 'attribute', 'address', 'tls', 'mechanism', 'can', 'cannot', 'right', 'expect'];
 
-/** Reads a table of expectations: a YAML list. */
+/** Reads a table of expectations, a YAML list. */
 export function readExpectations(
   text: string,
   schema: Schema,
@@ -51,34 +51,34 @@ class ExpectationsReader {
     }
     const items = this.#yaml.items({ key: 'the file', line: 1, value: root });
     return items.flatMap((node) =>
-      this.#expectation(this.#yaml.fields(node, 'an expectation', KEYS), this.#yaml.line(node)),
+      this.#readExpectation(this.#yaml.fields(node, 'an expectation', KEYS), this.#yaml.line(node)),
     );
   }
 
-  #expectation(fields: Fields, line: number): Expectation[] {
+  #readExpectation(fields: Fields, line: number): Expectation[] {
     const faults = this.#yaml.faults.length;
-    const as = this.#needed(fields, 'as', line);
-    const to = this.#needed(fields, 'to', line);
+    const as = this.#requireField(fields, 'as', line);
+    const to = this.#requireField(fields, 'to', line);
     const attribute = fields.get('attribute');
-    const description = attribute && this.#text(attribute, (text) => this.#schema.requireDescription(text));
-    const who = as && this.#text(as, (text) => (text === ANONYMOUS ? text : this.#schema.parseDn(text)));
-    const target = to && this.#text(to, (text) => this.#schema.parseDn(text));
-    const way = {
-      address: this.#address(fields.get('address')),
-      strength: this.#strength(fields.get('tls')),
-      mechanism: this.#mechanism(fields.get('mechanism')),
+    const description = attribute && this.#parseField(attribute, (text) => this.#schema.requireDescription(text));
+    const identity = as && this.#parseField(as, (text) => (text === ANONYMOUS ? text : this.#schema.parseDn(text)));
+    const target = to && this.#parseField(to, (text) => this.#schema.parseDn(text));
+    const connection = {
+      address: this.#readAddress(fields.get('address')),
+      strength: this.#readStrength(fields.get('tls')),
+      mechanism: this.#readMechanism(fields.get('mechanism')),
     };
     const [can, cannot, alone] = ['can', 'cannot', 'right'].map((key) =>
-      this.#rights(fields.get(key), description !== undefined),
+      this.#readRights(fields.get(key), description !== undefined),
     );
     if (!['can', 'cannot', 'right'].some((key) => fields.has(key)))
       this.#yaml.fault(line, "it expects nothing; add 'can', 'cannot', or 'right' and 'expect'");
     (this.#isAllowed(fields, line) ? can : cannot)!.push(...alone!);
-    if (this.#yaml.faults.length > faults || !who || !target) return [];
-    return [{ line, as: who, way, to: target, attribute: description, can: can!, cannot: cannot! }];
+    if (this.#yaml.faults.length > faults || !identity || !target) return [];
+    return [{ line, identity, connection, target, attribute: description, can: can!, cannot: cannot! }];
   }
 
-  /** What `expect` says of `right`. */
+  /** Whether `right` is expected to be allowed, by `expect`. */
   #isAllowed(fields: Fields, line: number): boolean {
     const expect = fields.get('expect');
     const text = expect && this.#yaml.text(expect);
@@ -87,13 +87,13 @@ class ExpectationsReader {
     return text === 'allow';
   }
 
-  #needed(fields: Fields, key: string, line: number): Field | undefined {
+  #requireField(fields: Fields, key: string, line: number): Field | undefined {
     const field = fields.get(key);
     if (!field) this.#yaml.fault(line, `it has no '${key}': ${key === 'as' ? "a DN, or 'anonymous'" : 'a DN'}`);
     return field;
   }
 
-  #text<T>(field: Field, read: (text: string) => T): T | undefined {
+  #parseField<T>(field: Field, read: (text: string) => T): T | undefined {
     const text = this.#yaml.text(field);
     if (text === undefined) return undefined;
     try {
@@ -105,17 +105,17 @@ class ExpectationsReader {
     }
   }
 
-  #address(field: Field | undefined): string | undefined {
+  #readAddress(field: Field | undefined): string | undefined {
     const text = field && this.#yaml.text(field);
     if (text !== undefined && isIP(text) === 0) this.#yaml.fault(field!.line, `'${shown(text)}' is no address`);
     return text;
   }
 
-  #strength(field: Field | undefined): number {
-    return (field && this.#yaml.whole(field, 0, FULL_STRENGTH)) ?? FULL_STRENGTH;
+  #readStrength(field: Field | undefined): number {
+    return (field && this.#yaml.whole(field, 0, MAX_STRENGTH)) ?? MAX_STRENGTH;
   }
 
-  #mechanism(field: Field | undefined): Mechanism {
+  #readMechanism(field: Field | undefined): Mechanism {
     const text = field && this.#yaml.text(field);
     const found = MECHANISMS.find((one) => one === text);
     if (text !== undefined && !found)
@@ -123,8 +123,8 @@ class ExpectationsReader {
     return found ?? 'simple';
   }
 
-  /** Of a short word those that there are of an entry, or of an attribute. */
-  #rights(field: Field | undefined, ofAttribute: boolean): Right[] {
+  /** Reads right words. A short word stands for the rights that fit the target, an entry or an attribute. */
+  #readRights(field: Field | undefined, ofAttribute: boolean): Right[] {
     if (!field) return [];
     return this.#yaml.texts(field).flatMap(({ text, line }) => {
       const rights = rightsNamed(text);
@@ -133,44 +133,44 @@ class ExpectationsReader {
         this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
         return [];
       }
-      const fitting = rights.filter((right) => fits(right, ofAttribute));
-      if (fitting.length === 0) this.#yaml.fault(line, misfit(text, ofAttribute));
+      const fitting = rights.filter((right) => appliesTo(right, ofAttribute));
+      if (fitting.length === 0) this.#yaml.fault(line, misfitMessage(text, ofAttribute));
       return fitting;
     });
   }
 }
 
-export function fits(right: Right, ofAttribute: boolean): boolean {
+export function appliesTo(right: Right, ofAttribute: boolean): boolean {
   return (rightSet(right) & (ofAttribute ? OF_ATTRIBUTE : OF_ENTRY | OF_CHILDREN)) !== 0;
 }
 
-export function misfit(word: string, ofAttribute: boolean): string {
+export function misfitMessage(word: string, ofAttribute: boolean): string {
   return ofAttribute
     ? `'${word}' is no right on an attribute; leave the attribute away`
     : `'${word}' is a right on attributes; name one`;
 }
 
-/** What an expectation does not find as it expects it; empty where it holds. */
-export async function disappointments(expected: Expectation, answers: RightAnswers): Promise<string[]> {
-  const { as, way, to, attribute, can, cannot } = expected;
+/** Returns messages about the rights that differ from the expectation. */
+export async function checkExpectation(expected: Expectation, answers: RightsExplainer): Promise<string[]> {
+  const { identity, connection, target, attribute, can, cannot } = expected;
   try {
-    const { rights } = await answers.entitled(as, way);
-    const given = new Map((await answers.answers(rights, to, attribute)).map((answer) => [answer.right, answer]));
+    const { rights } = await answers.rightsOf(identity, connection);
+    const byRight = new Map((await answers.explain(rights, target, attribute)).map((answer) => [answer.right, answer]));
     const wrong = [
-      ...can.filter((right) => !given.get(right)!.given),
-      ...cannot.filter((right) => given.get(right)!.given),
+      ...can.filter((right) => !byRight.get(right)!.granted),
+      ...cannot.filter((right) => byRight.get(right)!.granted),
     ];
-    const who = as === ANONYMOUS ? as : as.text;
-    const on = `${attribute ? `attribute '${attribute.text}' of ` : ''}${to.text}`;
+    const user = identity === ANONYMOUS ? identity : identity.text;
+    const on = `${attribute ? `attribute '${attribute.text}' of ` : ''}${target.text}`;
     return wrong.map((right) => {
-      const answer = given.get(right)!;
-      return answer.given
-        ? `${who} can '${right}' on ${on}: given by ${answer.why}`
-        : `${who} cannot '${right}' on ${on}: ${answer.why}`;
+      const answer = byRight.get(right)!;
+      return answer.granted
+        ? `${user} can '${right}' on ${on}: given by ${answer.reason}`
+        : `${user} cannot '${right}' on ${on}: ${answer.reason}`;
     });
   } catch (error) {
     if (error instanceof CliError) return [error.message];
-    if (error instanceof LdapError) return [`${to.text}: ${error.message}`];
+    if (error instanceof LdapError) return [`${target.text}: ${error.message}`];
     throw error;
   }
 }

@@ -1,18 +1,18 @@
 import { rightsIn } from '../../access/right.js';
 import type { Limits } from '../../access/rule.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import type { Answer, Way } from './right-answers.js';
+import type { Answer, Connection } from './right-answers.js';
 
-/** Rights, whether they are given, and by which rules: a table. */
-export function rightsTable(answers: readonly Answer[]): string {
-  return table([
+/** Formats a table of rights, whether they are granted, and the deciding rules. */
+export function formatRights(answers: readonly Answer[]): string {
+  return formatTable([
     ['right', 'given', 'by'],
-    ...answers.map(({ right, given, why }) => [right, given ? 'yes' : 'no', why]),
+    ...answers.map(({ right, granted, reason }) => [right, granted ? 'yes' : 'no', reason]),
   ]);
 }
 
-/** The attributes of an entry under the rights on them, those with the same rights together. */
-export function attributesTable(attributes: readonly (readonly [AttributeDescription, number])[]): string {
+/** Formats a table of attributes, grouped by the rights on them. */
+export function formatAttributeRights(attributes: readonly (readonly [AttributeDescription, number])[]): string {
   const groups = new Map<string, string[]>();
   for (const [{ text }, set] of attributes) {
     const rights = rightsIn(set).join(', ') || 'nothing';
@@ -21,16 +21,16 @@ export function attributesTable(attributes: readonly (readonly [AttributeDescrip
     groups.set(rights, names);
   }
   const rows = [...groups].map(([rights, names]) => [rights, names.sort().join(', ')]);
-  return rows.length === 0 ? '' : table([['may', 'attributes of the entry'], ...rows]);
+  return rows.length === 0 ? '' : formatTable([['may', 'attributes of the entry'], ...rows]);
 }
 
-export function wayText({ address, strength, mechanism }: Way): string {
+export function formatConnection({ address, strength, mechanism }: Connection): string {
   const cipher = strength > 0 ? `${strength} bits` : 'without TLS';
   const bound = mechanism === 'application' ? ', bound with an application password' : '';
   return `${address === undefined ? 'by a socket of this machine' : `from ${address}`}, ${cipher}${bound}`;
 }
 
-export function limitsText(limits: Limits): string {
+export function formatLimits(limits: Limits): string {
   const text = (name: string, value: number) =>
     value === 0 ? 'without limit' : `${value}${name === 'timeLimit' ? ' s' : ''}`;
   return Object.entries(limits)
@@ -38,7 +38,7 @@ export function limitsText(limits: Limits): string {
     .join(', ');
 }
 
-function table(rows: readonly (readonly string[])[]): string {
+function formatTable(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
   const line = (row: readonly string[]) => row.map((cell, i) => cell.padEnd(widths[i]!)).join('  ');
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('');

@@ -9,33 +9,33 @@ import { CliError } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
 export const ANONYMOUS = 'anonymous';
-/** Of the best cipher, and of a socket of this machine. */
-export const FULL_STRENGTH = 256;
+/** Security strength in bits of the best cipher, and of a local socket. */
+export const MAX_STRENGTH = 256;
 
-/** By which way a client comes. */
-export interface Way {
-  /** Undefined: by a socket of this machine. */
+/** How a client is connected. */
+export interface Connection {
+  /** Undefined: a local socket. */
   readonly address: string | undefined;
-  /** Bits of TLS; 0: without. */
+  /** Strength of TLS in bits. 0: no TLS. */
   readonly strength: number;
-  /** By which a user has bound. */
+  /** Bind mechanism of the user. */
   readonly mechanism: Mechanism;
 }
 
-/** Whether a right is given, and why. */
+/** Whether a right is granted, and the reason. */
 export interface Answer {
   readonly right: Right;
-  readonly given: boolean;
-  /** Names the rules that decide. */
-  readonly why: string;
+  readonly granted: boolean;
+  /** Names the deciding rules. */
+  readonly reason: string;
 }
 
-/** Answers who may do what under a set of rules, as the server would. */
-export class RightAnswers {
+/** Answers questions about rights under a set of rules, as the server would decide. */
+export class RightsExplainer {
   readonly #directory: OpenDirectory;
   readonly #rules: AccessRules;
   readonly #compiled: CompiledAccess;
-  readonly #entitled = new Map<string, Entitled>();
+  readonly #cache = new Map<string, Entitled>();
 
   constructor(directory: OpenDirectory, rules: AccessRules) {
     const { suffixes, context } = directory.partition;
@@ -44,20 +44,20 @@ export class RightAnswers {
     this.#compiled = new CompiledAccess(0, rules, { suffixes, compiler: context.compiler, reader: context.reader });
   }
 
-  /** `as`: a user's DN, or `anonymous`. */
-  async entitled(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Way): Promise<Entitled> {
+  /** Returns the rights of a user DN, or of `anonymous`. */
+  async rightsOf(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Connection): Promise<Entitled> {
     const key = [as === ANONYMOUS ? as : as.norm.toString('latin1'), address, strength, mechanism].join('\n');
-    let known = this.#entitled.get(key);
+    let known = this.#cache.get(key);
     if (!known) {
-      const user = as === ANONYMOUS ? undefined : await this.#user(as);
+      const user = as === ANONYMOUS ? undefined : await this.#findUser(as);
       const confidential = strength > 0;
-      known = await this.#rightsOf({ user, address, strength, mechanism: user && mechanism, confidential });
-      this.#entitled.set(key, known);
+      known = await this.#computeRights({ user, address, strength, mechanism: user && mechanism, confidential });
+      this.#cache.set(key, known);
     }
     return known;
   }
 
-  async #user(dn: Dn): Promise<NonNullable<Asker['user']>> {
+  async #findUser(dn: Dn): Promise<NonNullable<Asker['user']>> {
     const { partition, schema } = this.#directory;
     if (dn.norm.equals(schema.parseDn(partition.settings.adminDn).norm))
       throw new CliError('the administrator is above rules, and may do everything');
@@ -66,37 +66,43 @@ export class RightAnswers {
     return { id: found.id, dn };
   }
 
-  async #rightsOf(asker: Asker): Promise<Entitled> {
+  async #computeRights(asker: Asker): Promise<Entitled> {
     const isAsked = asker.user && this.#compiled.groups.length > 0;
     const names = isAsked ? await this.#directory.partition.groupsOf(asker.user) : new Set<string>();
     const inGroup = (group: Dn) => names.has(group.norm.toString('latin1'));
     return this.#compiled.entitle(asker, inGroup);
   }
 
-  /** Of each right on the entry and below it, or on an attribute. */
-  async answers(rights: Rights, to: Dn, attribute: AttributeDescription | undefined): Promise<readonly Answer[]> {
+  /** Explains each right on an entry and below it, or on an attribute. */
+  async explain(rights: Rights, to: Dn, attribute: AttributeDescription | undefined): Promise<readonly Answer[]> {
     const entry = await this.#directory.partition.findVisible(to, UNRESTRICTED);
     const see = rights.explain(entry, undefined).find(({ right }) => right === 'see')!;
-    const unseen = see.given ? undefined : `the entry is not there for who asks: ${this.#whyNot(see, undefined)}`;
-    return rights.explain(entry, attribute).map((reason) => {
-      if (unseen !== undefined && reason.right !== 'see') return { ...reason, given: false, why: unseen };
-      return { ...reason, why: reason.given ? quoted(reason.rules) : this.#whyNot(reason, attribute) };
+    const unseen = see.given
+      ? undefined
+      : `the entry is not there for who asks: ${this.#describeDenial(see, undefined)}`;
+    return rights.explain(entry, attribute).map((decision) => {
+      const { right, given, rules } = decision;
+      if (unseen !== undefined && right !== 'see') return { right, granted: false, reason: unseen };
+      return { right, granted: given, reason: given ? quoteAll(rules) : this.#describeDenial(decision, attribute) };
     });
   }
 
-  #whyNot({ right, rules }: { right: Right; rules: readonly string[] }, on: AttributeDescription | undefined): string {
+  #describeDenial(
+    { right, rules }: { right: Right; rules: readonly string[] },
+    on: AttributeDescription | undefined,
+  ): string {
     if (rules.length === 0) return 'no rule grants it';
     const bit = rightSet(right);
     const denying = this.#rules.rules.filter(({ name, deny }) => rules.includes(name) && deny & bit);
-    if (denying.length > 0) return `denied by ${quoted(rules)}`;
-    if (!on?.type.secret) return `not given by ${quoted(rules)}`;
+    if (denying.length > 0) return `denied by ${quoteAll(rules)}`;
+    if (!on?.type.secret) return `not given by ${quoteAll(rules)}`;
     return right === 'search'
       ? 'nobody searches for secrets'
-      : `${quoted(rules)} gives it under TLS or by a socket of this machine alone`;
+      : `${quoteAll(rules)} gives it under TLS or by a socket of this machine alone`;
   }
 
-  /** The attributes that the entry has, with the rights on each; none where the entry is not seen. */
-  async onAttributes(rights: Rights, to: Dn): Promise<readonly (readonly [AttributeDescription, number])[]> {
+  /** Returns the attributes of the entry with the rights on each. Empty when the entry is not visible. */
+  async attributeRights(rights: Rights, to: Dn): Promise<readonly (readonly [AttributeDescription, number])[]> {
     const { partition } = this.#directory;
     const entry = await partition.findVisible(to, UNRESTRICTED);
     const { reader } = partition.context;
@@ -107,6 +113,6 @@ export class RightAnswers {
   }
 }
 
-function quoted(names: readonly string[]): string {
+function quoteAll(names: readonly string[]): string {
   return names.map((name) => `'${name}'`).join(', ');
 }

@@ -2,7 +2,7 @@ import { diffLines } from 'diff';
 import { ruleTexts } from '../../access/rule-texts.js';
 import { counted } from '../exit.js';
 
-/** What another set of rules adds, removes and changes, rule by rule. Of texts without faults. */
+/** Formats the differences between two valid rule texts, rule by rule. */
 export function rulesDiff(before: string, after: string): string {
   const [old, now] = [ruleTexts(before), ruleTexts(after)];
   const added = [...now.keys()].filter((name) => !old.has(name));
@@ -10,8 +10,8 @@ export function rulesDiff(before: string, after: string): string {
   const changed = [...now.keys()].filter((name) => old.has(name) && old.get(name) !== now.get(name));
   const same = now.size - added.length - changed.length;
   return [
-    ...added.map((name) => `added ${name}\n${marked('+', now.get(name)!)}`),
-    ...removed.map((name) => `removed ${name}\n${marked('-', old.get(name)!)}`),
+    ...added.map((name) => `added ${name}\n${prefixLines('+', now.get(name)!)}`),
+    ...removed.map((name) => `removed ${name}\n${prefixLines('-', old.get(name)!)}`),
     ...changed.map((name) => `changed ${name}\n${lineDiff(old.get(name)!, now.get(name)!)}`),
     `${added.length} added, ${removed.length} removed, ${changed.length} changed; ${counted(same, 'is', 'are')} the same\n`,
   ].join('');
@@ -19,10 +19,10 @@ export function rulesDiff(before: string, after: string): string {
 
 function lineDiff(before: string, after: string): string {
   return diffLines(before, after)
-    .map(({ added, removed, value }) => marked(added ? '+' : removed ? '-' : ' ', value))
+    .map(({ added, removed, value }) => prefixLines(added ? '+' : removed ? '-' : ' ', value))
     .join('');
 }
 
-function marked(mark: string, text: string): string {
+function prefixLines(mark: string, text: string): string {
   return text.replaceAll(/^(?=.)/gm, `  ${mark} `);
 }

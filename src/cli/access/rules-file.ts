@@ -11,16 +11,16 @@ import { policyOfEntry } from '../../server/passwords/account-policy.js';
 import { CliError, counted } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
-/** Rules as text, and where they come from. */
+/** The text of access rules, and their origin. */
 export interface RulesText {
-  /** Goes ahead of a line's number in messages. */
+  /** Prefix of line numbers in messages. */
   readonly origin: string;
   readonly text: string;
 }
 
-/** Rules that the directory has. */
-export interface RulesInForce extends RulesText {
-  /** 0: the directory was never given rules; those of a preset hold. */
+/** Rules stored in the directory. */
+export interface StoredRules extends RulesText {
+  /** 0 if no rules were ever stored. The default preset applies then. */
   readonly version: number;
 }
 
@@ -30,7 +30,7 @@ export function readTextFile(file: string): RulesText {
   return { origin: basename(file), text: bytes.toString() };
 }
 
-export async function rulesInForce({ partition, schema }: OpenDirectory): Promise<RulesInForce> {
+export async function currentRules({ partition, schema }: OpenDirectory): Promise<StoredRules> {
   const version = partition.accessVersion;
   return version > 0 ? rulesOfVersion(partition, version) : { version, ...rulesOfPreset(DEFAULT_PRESET, schema) };
 }
@@ -39,16 +39,16 @@ export function rulesOfPreset(preset: Preset, schema: Schema): RulesText {
   return { origin: `preset ${preset}`, text: presetText(preset, schema) };
 }
 
-export async function rulesOfVersion(partition: OpenDirectory['partition'], version: number): Promise<RulesInForce> {
+export async function rulesOfVersion(partition: OpenDirectory['partition'], version: number): Promise<StoredRules> {
   const stored = await partition.accessRules(version);
   if (!stored) throw new CliError(`there are no access rules of version ${version}; "rowan access history" lists them`);
   return { version, origin: `version ${version}`, text: stored.text };
 }
 
-/** Throws all faults. */
-export function parsed({ origin, text }: RulesText, { schema }: Pick<OpenDirectory, 'schema'>): AccessRules {
+/** Parses rules. Throws a `CliError` with all faults. */
+export function parseRulesText({ origin, text }: RulesText, { schema }: Pick<OpenDirectory, 'schema'>): AccessRules {
   const { rules, faults } = parseRules(text, schema);
-  if (!rules) throw new CliError(faultLines(origin, faults).join('\n'));
+  if (!rules) throw new CliError(formatFaults(origin, faults).join('\n'));
   return rules;
 }
 
@@ -56,21 +56,21 @@ function isPasswordPolicy(entry: Entry): boolean {
   return policyOfEntry(entry) !== undefined;
 }
 
-/** As `parsed`, compared with what the directory holds; warnings are said. */
-export async function checked(given: RulesText, directory: OpenDirectory): Promise<AccessRules> {
-  const rules = parsed(given, directory);
+/** Parses rules and checks them against the directory. Prints warnings; throws a `CliError` with all faults. */
+export async function checkRulesText(given: RulesText, directory: OpenDirectory): Promise<AccessRules> {
+  const rules = parseRulesText(given, directory);
   const { faults, warnings } = await checkRules(rules, directory.partition, isPasswordPolicy);
-  for (const line of faultLines(given.origin, warnings)) process.stderr.write(`rowan: warning: ${line}\n`);
-  if (faults.length > 0) throw new CliError(faultLines(given.origin, faults).join('\n'));
+  for (const line of formatFaults(given.origin, warnings)) process.stderr.write(`rowan: warning: ${line}\n`);
+  if (faults.length > 0) throw new CliError(formatFaults(given.origin, faults).join('\n'));
   return rules;
 }
 
-export function faultLines(origin: string, faults: readonly RuleFault[]): string[] {
+export function formatFaults(origin: string, faults: readonly RuleFault[]): string[] {
   return faults.map(({ line, message }) => `${origin}:${line}: ${message}`);
 }
 
 /** `12 rules, 1 limit, 2 password policies`. */
-export function sizeOf({ rules, limits, passwordPolicies }: AccessRules): string {
+export function describeSize({ rules, limits, passwordPolicies }: AccessRules): string {
   const sizes = [counted(rules.length, 'rule')];
   if (limits.length > 0) sizes.push(counted(limits.length, 'limit'));
   if (passwordPolicies.length > 0) sizes.push(counted(passwordPolicies.length, 'password policy', 'password policies'));

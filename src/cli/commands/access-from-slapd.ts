@@ -5,9 +5,9 @@ import type { Remark, RemarkKind } from '../../access/from-slapd/report.js';
 import { Schema } from '../../schema/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { readFolders } from '../open-directory.js';
+import { readSchemaFolders } from '../open-directory.js';
 import { loadSettings } from '../options.js';
-import { WholeFile } from '../whole-file.js';
+import { AtomicFile } from '../whole-file.js';
 
 const EXAMPLES = `
 Examples:
@@ -27,7 +27,7 @@ const KINDS: Readonly<Record<RemarkKind, string>> = {
   said: 'note',
 };
 
-function told({ line, kind, text }: Remark): string {
+function formatRemark({ line, kind, text }: Remark): string {
   return `line ${line}: ${KINDS[kind]}: ${text}\n`;
 }
 
@@ -41,7 +41,6 @@ function summary({ read, remarks }: Translation): string {
   return `${read} ${read === 1 ? 'line' : 'lines'} read; the rules are ${exact ? 'exact' : 'not exact'}${rest}\n`;
 }
 
-/** `rowan access from-slapd`. */
 export function addFromSlapd(access: Command): void {
   const command = access
     .command('from-slapd <file>')
@@ -51,14 +50,14 @@ export function addFromSlapd(access: Command): void {
     .addHelpText('after', EXAMPLES)
     .action((file: string, { output }: { output?: string }, self: Command) => {
       const { folders, nis } = loadSettings(self).config.schema;
-      const schema = readFolders(() => Schema.load({ extra: folders, nis }));
+      const schema = readSchemaFolders(() => Schema.load({ extra: folders, nis }));
       const translation = translate(readFileSync(file === '-' ? 0 : file, 'utf8'), schema);
-      process.stderr.write(translation.remarks.map(told).join(''));
+      process.stderr.write(translation.remarks.map(formatRemark).join(''));
       if (translation.read === 0)
         throw new CliError(`${file} has no 'access', 'olcAccess' or 'aci' that can be read: nothing is written`);
       if (output === undefined) process.stdout.write(translation.yaml);
       else {
-        const whole = new WholeFile(output);
+        const whole = new AtomicFile(output);
         writeFileSync(whole.fd, translation.yaml);
         closeSync(whole.fd);
         whole.finish();

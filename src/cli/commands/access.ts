@@ -5,23 +5,23 @@ import { MECHANISMS, type Mechanism } from '../../access/asker.js';
 import { parseRules } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
 import { RIGHT_WORDS, rightsNamed } from '../../access/right-words.js';
-import { disappointments, fits, misfit, readExpectations } from '../access/expectations.js';
-import { attributesTable, limitsText, rightsTable, wayText } from '../access/explained.js';
-import { ANONYMOUS, FULL_STRENGTH, RightAnswers, type Way } from '../access/right-answers.js';
+import { appliesTo, checkExpectation, misfitMessage, readExpectations } from '../access/expectations.js';
+import { formatAttributeRights, formatConnection, formatLimits, formatRights } from '../access/explained.js';
+import { ANONYMOUS, type Connection, MAX_STRENGTH, RightsExplainer } from '../access/right-answers.js';
 import { rulesDiff } from '../access/rules-diff.js';
 import {
-  checked,
-  faultLines,
-  parsed,
+  checkRulesText,
+  currentRules,
+  describeSize,
+  formatFaults,
+  parseRulesText,
   type RulesText,
   readTextFile,
-  rulesInForce,
   rulesOfPreset,
   rulesOfVersion,
-  sizeOf,
 } from '../access/rules-file.js';
 import { CliError, counted, UsageError } from '../exit.js';
-import { askedAttribute, askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, parseAttributeArgument, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { addFromSlapd } from './access-from-slapd.js';
 
@@ -50,8 +50,8 @@ function parseVersion(text: string): number {
 }
 
 function parseStrength(text: string): number {
-  if (!/^\d{1,3}$/.test(text) || Number(text) > FULL_STRENGTH)
-    throw new InvalidArgumentError(`a number of bits from 0 (no TLS) to ${FULL_STRENGTH} is wanted.`);
+  if (!/^\d{1,3}$/.test(text) || Number(text) > MAX_STRENGTH)
+    throw new InvalidArgumentError(`a number of bits from 0 (no TLS) to ${MAX_STRENGTH} is wanted.`);
   return Number(text);
 }
 
@@ -60,8 +60,8 @@ function parseAddress(text: string): string {
   return text;
 }
 
-/** Of a command that changes nothing. */
-function reading<A extends readonly unknown[]>(
+/** Wraps an action that only reads the directory. */
+function readOnlyAction<A extends readonly unknown[]>(
   work: (directory: OpenDirectory, ...args: A) => Promise<void>,
 ): (...args: [...A, Command]) => Promise<void> {
   return (...args) => {
@@ -78,17 +78,17 @@ function print(text: string): void {
 
 async function show(directory: OpenDirectory, { version }: { version?: number }): Promise<void> {
   const rules =
-    version === undefined ? await rulesInForce(directory) : await rulesOfVersion(directory.partition, version);
+    version === undefined ? await currentRules(directory) : await rulesOfVersion(directory.partition, version);
   if (rules.version === 0) print(`# The directory was given no rules: those of the preset ${DEFAULT_PRESET} hold.\n`);
   print(rules.text.endsWith('\n') ? rules.text : `${rules.text}\n`);
 }
 
-interface Source {
+interface RulesOptions {
   readonly version?: number;
   readonly preset?: Preset;
 }
 
-async function wanted(directory: OpenDirectory, file: string | undefined, source: Source): Promise<RulesText> {
+async function readRules(directory: OpenDirectory, file: string | undefined, source: RulesOptions): Promise<RulesText> {
   const given = [file, source.version, source.preset].filter((one) => one !== undefined);
   if (given.length !== 1) throw new UsageError('which rules? give a file, --version or --preset, one of them');
   if (file !== undefined) return readTextFile(file);
@@ -96,22 +96,22 @@ async function wanted(directory: OpenDirectory, file: string | undefined, source
   return rulesOfPreset(source.preset!, directory.schema);
 }
 
-async function apply(directory: OpenDirectory, file: string | undefined, source: Source): Promise<void> {
+async function apply(directory: OpenDirectory, file: string | undefined, source: RulesOptions): Promise<void> {
   const { partition, schema } = directory;
-  const next = await wanted(directory, file, source);
-  const rules = await checked(next, directory);
-  const before = await rulesInForce(directory);
+  const next = await readRules(directory, file, source);
+  const rules = await checkRulesText(next, directory);
+  const before = await currentRules(directory);
   if (before.version > 0 && before.text === next.text) {
-    print(`these rules are in force already, as version ${before.version}: ${sizeOf(rules)}\n`);
+    print(`these rules are in force already, as version ${before.version}: ${describeSize(rules)}\n`);
     return;
   }
   const version = await partition.setAccess(next.text, author(), before.version);
   const replaced = parseRules(before.text, schema).rules;
-  const size = replaced ? ` (${sizeOf(replaced)})` : '';
-  print(`in force as version ${version}: ${sizeOf(rules)}\nin place of ${before.origin}${size}\n`);
+  const size = replaced ? ` (${describeSize(replaced)})` : '';
+  print(`in force as version ${version}: ${describeSize(rules)}\nin place of ${before.origin}${size}\n`);
 }
 
-/** Of who runs the command; a container may have users without names. */
+/** Name of the user who runs the command. In a container the user may have no name. */
 function author(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
@@ -122,9 +122,9 @@ function author(): string {
 
 async function diff(directory: OpenDirectory, file: string): Promise<void> {
   const next = readTextFile(file);
-  await checked(next, directory);
-  const before = await rulesInForce(directory);
-  parsed(before, directory);
+  await checkRulesText(next, directory);
+  const before = await currentRules(directory);
+  parseRulesText(before, directory);
   print(`${before.origin} to ${next.origin}:\n${rulesDiff(before.text, next.text)}`);
 }
 
@@ -133,7 +133,7 @@ async function history({ partition, schema }: OpenDirectory): Promise<void> {
   if (versions.length === 0) print(`the directory was given no rules: those of the preset ${DEFAULT_PRESET} hold\n`);
   for (const { version, time, by, text } of versions) {
     const { rules } = parseRules(text, schema);
-    const size = rules ? sizeOf(rules) : 'with faults under the schema of now';
+    const size = rules ? describeSize(rules) : 'with faults under the schema of now';
     print(`${version}  ${new Date(time).toISOString()}  ${size}  (by ${by || 'rowan init'})\n`);
   }
 }
@@ -141,16 +141,16 @@ async function history({ partition, schema }: OpenDirectory): Promise<void> {
 async function test(directory: OpenDirectory, file: string, options: { rules?: string }): Promise<void> {
   const table = readTextFile(file);
   const { expectations, faults } = readExpectations(table.text, directory.schema);
-  if (faults.length > 0) throw new CliError(faultLines(table.origin, faults).join('\n'));
+  if (faults.length > 0) throw new CliError(formatFaults(table.origin, faults).join('\n'));
   const rules =
     options.rules === undefined
-      ? parsed(await rulesInForce(directory), directory)
-      : await checked(readTextFile(options.rules), directory);
-  const answers = new RightAnswers(directory, rules);
+      ? parseRulesText(await currentRules(directory), directory)
+      : await checkRulesText(readTextFile(options.rules), directory);
+  const answers = new RightsExplainer(directory, rules);
   const failed: string[] = [];
   let lines = 0;
   for (const expected of expectations) {
-    const messages = await disappointments(expected, answers);
+    const messages = await checkExpectation(expected, answers);
     if (messages.length > 0) lines++;
     failed.push(...messages.map((message) => `${table.origin}:${expected.line}: ${message}`));
   }
@@ -158,7 +158,7 @@ async function test(directory: OpenDirectory, file: string, options: { rules?: s
   if (failed.length > 0) throw new CliError(failed.join('\n'));
 }
 
-interface Question {
+interface ExplainOptions {
   readonly as: string;
   readonly to: string;
   readonly address?: string;
@@ -168,31 +168,31 @@ interface Question {
   readonly right?: string;
 }
 
-async function explain(directory: OpenDirectory, question: Question): Promise<void> {
+async function explain(directory: OpenDirectory, question: ExplainOptions): Promise<void> {
   const { schema } = directory;
-  const as = question.as === ANONYMOUS ? ANONYMOUS : askedDn(schema, question.as);
-  const to = askedDn(schema, question.to);
-  const attribute = question.attribute === undefined ? undefined : askedAttribute(schema, question.attribute);
-  const asked = question.right === undefined ? undefined : rightsAsked(question.right, attribute !== undefined);
-  const way: Way = { address: question.address, strength: question.tls, mechanism: question.mechanism };
-  const answers = new RightAnswers(directory, parsed(await rulesInForce(directory), directory));
-  const { rights, limits } = await answers.entitled(as, way);
-  const all = await answers.answers(rights, to, attribute);
+  const identity = question.as === ANONYMOUS ? ANONYMOUS : parseDnArgument(schema, question.as);
+  const target = parseDnArgument(schema, question.to);
+  const attribute = question.attribute === undefined ? undefined : parseAttributeArgument(schema, question.attribute);
+  const selected = question.right === undefined ? undefined : parseRight(question.right, attribute !== undefined);
+  const connection: Connection = { address: question.address, strength: question.tls, mechanism: question.mechanism };
+  const answers = new RightsExplainer(directory, parseRulesText(await currentRules(directory), directory));
+  const { rights, limits } = await answers.rightsOf(identity, connection);
+  const all = await answers.explain(rights, target, attribute);
   print(
-    `${as === ANONYMOUS ? as : as.text} (${wayText(way)})\non ${attribute ? `${attribute.text} of ` : ''}${to.text}\n\n`,
+    `${identity === ANONYMOUS ? identity : identity.text} (${formatConnection(connection)})\non ${attribute ? `${attribute.text} of ` : ''}${target.text}\n\n`,
   );
-  print(rightsTable(asked ? all.filter(({ right }) => asked.includes(right)) : all));
-  if (attribute || asked) return;
-  const attributes = attributesTable(await answers.onAttributes(rights, to));
+  print(formatRights(selected ? all.filter(({ right }) => selected.includes(right)) : all));
+  if (attribute || selected) return;
+  const attributes = formatAttributeRights(await answers.attributeRights(rights, target));
   if (attributes !== '') print(`\n${attributes}`);
-  if (Object.keys(limits).length > 0) print(`\nlimits: ${limitsText(limits)}\n`);
+  if (Object.keys(limits).length > 0) print(`\nlimits: ${formatLimits(limits)}\n`);
 }
 
-function rightsAsked(word: string, ofAttribute: boolean): readonly string[] {
+function parseRight(word: string, ofAttribute: boolean): readonly string[] {
   const rights = rightsNamed(word);
   if (!rights) throw new UsageError(`'${word}' is no right; there are ${RIGHT_WORDS.join(', ')}`);
-  const fitting = rights.filter((right) => fits(right, ofAttribute));
-  if (fitting.length === 0) throw new UsageError(`${misfit(word, ofAttribute)} (--attribute)`);
+  const fitting = rights.filter((right) => appliesTo(right, ofAttribute));
+  if (fitting.length === 0) throw new UsageError(`${misfitMessage(word, ofAttribute)} (--attribute)`);
   return fitting;
 }
 
@@ -202,45 +202,40 @@ export function addAccess(program: Command): void {
     .description('show, change, explain and test who may do what')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(access, 'show', 'show the access rules in force')
+  directoryCommand(access, 'show', 'show the access rules in force', EXAMPLES)
     .option('--version <number>', 'those of an earlier version', parseVersion)
-    .addHelpText('after', EXAMPLES)
-    .action(reading(show));
+    .action(readOnlyAction(show));
 
-  directoryCommand(access, 'apply', 'put access rules in force, in place of all that are')
+  directoryCommand(access, 'apply', 'put access rules in force, in place of all that are', EXAMPLES)
     .argument('[file]', 'YAML file of rules')
     .option('--version <number>', 'those of an earlier version', parseVersion)
     .addOption(new Option('--preset <name>', 'those of a preset').choices(Object.keys(PRESETS)))
-    .addHelpText('after', EXAMPLES)
-    .action((file: string | undefined, source: Source, command: Command) =>
+    .action((file: string | undefined, source: RulesOptions, command: Command) =>
       withDirectory(settingsOf(command), {}, (directory) => apply(directory, file, source)),
     );
 
-  directoryCommand(access, 'diff', 'show what a file of rules would change')
+  directoryCommand(access, 'diff', 'show what a file of rules would change', EXAMPLES)
     .argument('<file>', 'YAML file of rules')
-    .addHelpText('after', EXAMPLES)
-    .action(reading((directory, file: string, _options: object) => diff(directory, file)));
+    .action(readOnlyAction((directory, file: string, _options: object) => diff(directory, file)));
 
-  directoryCommand(access, 'history', 'list the versions of the access rules')
-    .addHelpText('after', EXAMPLES)
-    .action(reading((directory, _options: object) => history(directory)));
+  directoryCommand(access, 'history', 'list the versions of the access rules', EXAMPLES).action(
+    readOnlyAction((directory, _options: object) => history(directory)),
+  );
 
-  directoryCommand(access, 'explain', 'show what somebody may do with an entry, and by which rules')
+  directoryCommand(access, 'explain', 'show what somebody may do with an entry, and by which rules', EXAMPLES)
     .requiredOption('--as <dn>', `a user's DN, or "${ANONYMOUS}"`)
     .requiredOption('--to <dn>', 'the entry')
     .option('--attribute <name>', 'an attribute of the entry')
     .option('--right <right>', 'this right alone')
     .option('--address <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
-    .option('--tls <bits>', 'of its cipher; 0: without TLS', parseStrength, FULL_STRENGTH)
+    .option('--tls <bits>', 'of its cipher; 0: without TLS', parseStrength, MAX_STRENGTH)
     .addOption(new Option('--mechanism <name>', 'by which the user has bound').choices(MECHANISMS).default('simple'))
-    .addHelpText('after', EXAMPLES)
-    .action(reading(explain));
+    .action(readOnlyAction(explain));
 
-  directoryCommand(access, 'test', 'compare a table of expectations with what the rules say')
+  directoryCommand(access, 'test', 'compare a table of expectations with what the rules say', EXAMPLES)
     .argument('<file>', 'YAML file of expectations')
     .option('--rules <file>', 'these rules in place of those in force')
-    .addHelpText('after', EXAMPLES)
-    .action(reading(test));
+    .action(readOnlyAction(test));
 
   addFromSlapd(access);
 }

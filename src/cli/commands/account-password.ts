@@ -11,10 +11,11 @@ import {
 } from '../../server/passwords/application-password.js';
 import { Credentials } from '../../server/passwords/credentials.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
+import { collect } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { askedDn, type OpenDirectory } from '../open-directory.js';
-import { collect } from '../options.js';
-import { modify, onAccount } from './account-command.js';
+import { type OpenDirectory, parseDnArgument } from '../open-directory.js';
+import { addAccountCommand, modify } from './account-command.js';
+import { formatTime } from './account-report.js';
 
 const EXAMPLES = `
 Examples:
@@ -30,7 +31,7 @@ An application password binds as its entry, without a second factor, and changes
 sessions that have bound with it end before their next operation.
 `;
 
-const DAYS = {
+const LIFETIME = {
   kind: 'duration',
   unit: 'seconds',
   default: 0,
@@ -39,19 +40,19 @@ const DAYS = {
   help: '',
 } as const;
 
-/** Seconds. A number alone is refused: it may be meant as days. */
-function lifetime(text: string): number {
+/** Returns seconds. Requires a unit, since a bare number may be meant as days. */
+function parseLifetime(text: string): number {
   if (/^\d+$/.test(text)) throw new InvalidArgumentError(`say of what: ${text}d are days, ${text}h are hours`);
   try {
-    return readValue(DAYS, text, true, (path) => path) as number;
+    return readValue(LIFETIME, text, true, (path) => path) as number;
   } catch (error) {
     if (error instanceof SettingFault) throw new InvalidArgumentError(error.message);
     throw error;
   }
 }
 
-/** Changes those that the entry has when it is changed. */
-function change(
+/** Modifies the application passwords that the entry has at the time of the write. */
+function modifyPasswords(
   directory: OpenDirectory,
   dn: Dn,
   make: (present: readonly ApplicationPassword[]) => Modification,
@@ -74,7 +75,7 @@ export function addAccountPassword(account: Command): void {
     .description('make, list and revoke application passwords')
     .addHelpText('after', EXAMPLES);
 
-  onAccount(
+  addAccountCommand(
     password,
     'add <dn>',
     'make an application password, and show it',
@@ -85,11 +86,11 @@ export function addAccountPassword(account: Command): void {
       const limits = {
         name,
         networks: networksOf(network),
-        usedBy: usedBy === undefined ? undefined : askedDn(directory.schema, usedBy).text,
+        usedBy: usedBy === undefined ? undefined : parseDnArgument(directory.schema, usedBy).text,
         expires: expires === undefined ? undefined : now + expires * 1000,
       };
       let shown = '';
-      await change(directory, dn, (present) => {
+      await modifyPasswords(directory, dn, (present) => {
         const { value, clear } = newApplicationPassword(limits, present, now);
         shown = clear;
         return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
@@ -100,28 +101,28 @@ export function addAccountPassword(account: Command): void {
     .requiredOption('--name <name>', 'what it is for; what it is revoked by')
     .option('--network <network>', 'address or network that clients are in; may be repeated', collect)
     .option('--used-by <dn>', 'good only on a connection that was bound as this entry before')
-    .option('--expires <time>', 'for how long it is good, such as 90d', lifetime);
+    .option('--expires <time>', 'for how long it is good, such as 90d', parseLifetime);
 
-  onAccount(
+  addAccountCommand(
     password,
     'list <dn>',
     'list the application passwords of an entry',
     { readOnly: true, examples: EXAMPLES },
-    async (_directory, dn, { own, state }) => {
-      const present = applicationPasswordsOf(own.applications);
+    async (_directory, dn, { credentials, state }) => {
+      const present = applicationPasswordsOf(credentials.applications);
       if (present.length === 0) return `${dn.text} has no application passwords`;
-      return present.map((one) => described(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
+      return present.map((one) => describePassword(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
     },
   );
 
-  onAccount(
+  addAccountCommand(
     password,
     'revoke <dn>',
     'take an application password away; its sessions end',
     { examples: EXAMPLES },
     async (directory, dn, _account, { options }) => {
       const { name } = options as unknown as { readonly name: string };
-      await change(directory, dn, (present) => {
+      await modifyPasswords(directory, dn, (present) => {
         const one = present.find((other) => other.name === name);
         if (!one) throw new CliError(`${dn.text} has no application password '${name}'`);
         return { operation: 'delete', attribute: { type: APPLICATION_PASSWORD, values: [Buffer.from(one.value)] } };
@@ -133,19 +134,14 @@ export function addAccountPassword(account: Command): void {
     .requiredOption('--name <name>', 'which one');
 }
 
-function described(
+function describePassword(
   { name, created, expires, networks, usedBy }: ApplicationPassword,
   lastUse: number | undefined,
 ): string {
-  const parts = [`made ${time(created)}`];
-  if (expires !== undefined) parts.push(`${expires > Date.now() ? 'expires' : 'expired'} ${time(expires)}`);
+  const parts = [`made ${formatTime(created)}`];
+  if (expires !== undefined) parts.push(`${expires > Date.now() ? 'expires' : 'expired'} ${formatTime(expires)}`);
   if (networks.length > 0) parts.push(`from ${networks.map(({ text }) => text).join(', ')}`);
   if (usedBy !== undefined) parts.push(`used by ${usedBy}`);
-  parts.push(lastUse === undefined ? 'never used' : `last used ${time(lastUse)}, or within an hour of it`);
+  parts.push(lastUse === undefined ? 'never used' : `last used ${formatTime(lastUse)}, or within an hour of it`);
   return `${name}: ${parts.join('; ')}`;
-}
-
-/** To the second, in UTC. */
-function time(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }

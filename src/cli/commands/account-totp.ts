@@ -3,7 +3,7 @@ import type { Modification } from '../../ldap/ldap-types.js';
 import { newTotpSecret, totpUri } from '../../password/index.js';
 import { SecondFactor, TOTP_SECRET } from '../../server/passwords/second-factor.js';
 import { CliError } from '../exit.js';
-import { modify, onAccount } from './account-command.js';
+import { addAccountCommand, modify } from './account-command.js';
 
 const EXAMPLES = `
 Examples:
@@ -27,7 +27,7 @@ interface EnrollOptions {
   readonly replace?: boolean;
 }
 
-/** Errors of reading a stored secret are no matter of enrolling one. */
+/** Enrolling does not depend on reading the stored secret, so errors are not logged. */
 const SILENT = { error: () => undefined };
 
 export function addAccountTotp(account: Command): void {
@@ -36,14 +36,14 @@ export function addAccountTotp(account: Command): void {
     .description('make and remove second factors: codes of six digits (RFC 6238)')
     .addHelpText('after', EXAMPLES);
 
-  onAccount(
+  addAccountCommand(
     totp,
     'enroll <dn>',
     'make a second factor, and show it',
     { examples: EXAMPLES, settings: ['passwords.totpKey'] },
-    async (directory, dn, { own }, { options, config }) => {
+    async (directory, dn, { credentials }, { options, config }) => {
       const { issuer, replace: instead } = options as unknown as EnrollOptions;
-      if (own.totp && !instead)
+      if (credentials.totp && !instead)
         throw new CliError(`${dn.text} has a second factor; --replace puts another in its place`);
       const secret = newTotpSecret();
       const sealed = new SecondFactor(config.passwords.totpKey, SILENT).seal(secret);
@@ -54,13 +54,13 @@ export function addAccountTotp(account: Command): void {
     .option('--issuer <name>', 'whose it is, as the program for codes shows it', 'Rowan')
     .option('--replace', 'in the place of the one that there is');
 
-  onAccount(
+  addAccountCommand(
     totp,
     'remove <dn>',
     'remove the second factor of an entry',
     { examples: EXAMPLES },
-    async (directory, dn, { own }) => {
-      if (!own.totp) return `${dn.text} has no second factor`;
+    async (directory, dn, { credentials }) => {
+      if (!credentials.totp) return `${dn.text} has no second factor`;
       await modify(directory, dn, [replace([])], true);
       return `the second factor of ${dn.text} is removed`;
     },

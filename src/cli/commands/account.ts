@@ -4,9 +4,9 @@ import { generalizedTime } from '../../partition/model/csn.js';
 import { LOCKED_FOR_GOOD } from '../../server/passwords/account-lock.js';
 import { isLockedOut } from '../../server/passwords/standing.js';
 import { CliError } from '../exit.js';
-import { modify, onAccount } from './account-command.js';
+import { addAccountCommand, modify } from './account-command.js';
 import { addAccountPassword } from './account-password.js';
-import { accountReport } from './account-report.js';
+import { formatAccount } from './account-report.js';
 import { addAccountTotp } from './account-totp.js';
 
 const EXAMPLES = `
@@ -38,15 +38,15 @@ export function addAccount(program: Command): void {
     )
     .addHelpText('after', EXAMPLES);
 
-  onAccount(
+  addAccountCommand(
     account,
     'show <dn>',
     'show whether an entry can be bound as',
     { readOnly: true, examples: EXAMPLES },
-    async (_directory, _dn, found) => accountReport(found, Date.now()),
+    async (_directory, _dn, found) => formatAccount(found, Date.now()),
   );
 
-  onAccount(
+  addAccountCommand(
     account,
     'lock <dn>',
     'let nobody bind as the entry',
@@ -59,15 +59,15 @@ export function addAccount(program: Command): void {
     },
   );
 
-  onAccount(
+  addAccountCommand(
     account,
     'unlock <dn>',
     'take all locks of the entry away',
     { examples: EXAMPLES },
     async (directory, dn, found) => {
-      const { entry, locks, own, policy, state } = found;
+      const { entry, locks, credentials, policy, state } = found;
       const now = Date.now();
-      const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, own.account, state, now));
+      const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
       if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
       if (locks.length > 0)
         await modify(
@@ -80,7 +80,7 @@ export function addAccount(program: Command): void {
     },
   );
 
-  onAccount(
+  addAccountCommand(
     account,
     'expire <dn>',
     'let the password of the entry expire now',
@@ -89,22 +89,23 @@ export function addAccount(program: Command): void {
       const { maxAge = 0, graceExpiry = 0 } = found.policy ?? {};
       if (maxAge === 0)
         throw new CliError(
-          `the passwords of ${dn.text} do not expire: ${found.chosen ? `${found.chosen.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
+          `the passwords of ${dn.text} do not expire: ${found.chosenPolicy ? `${found.chosenPolicy.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
         );
-      // Grace logins may end some time after that.
-      const since = graceExpiry > 0 ? Math.min(found.own.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
+      // Sets the time of the last change so that grace logins, which may end some time after expiry, remain possible.
+      const since =
+        graceExpiry > 0 ? Math.min(found.credentials.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
       await modify(directory, dn, [replace('pwdChangedTime', generalizedTime(since))], true);
       return `the password of ${dn.text} has expired`;
     },
   );
 
-  onAccount(
+  addAccountCommand(
     account,
     'must-change <dn>',
     'ask for another password at the next bind',
     { examples: EXAMPLES },
-    async (directory, dn, { own }) => {
-      if (own.account?.reset) return `the password of ${dn.text} has to be changed already`;
+    async (directory, dn, { credentials }) => {
+      if (credentials.account?.reset) return `the password of ${dn.text} has to be changed already`;
       await modify(directory, dn, [replace('pwdReset', 'TRUE')]);
       return `the password of ${dn.text} has to be changed`;
     },

@@ -18,7 +18,7 @@ import { ExitCode, formatCount } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
-import { endWithParent, isReader, readInChild, tellTable } from './check-reader.js';
+import { endWithParent, isReader, reportTable, runInChild } from './check-reader.js';
 
 const CHECK_EXAMPLES = `
 Examples:
@@ -42,8 +42,8 @@ Examples:
 `;
 
 /**
- * Says of stored passwords what their owners and the operator would want to know. Not a breach: they were right when
- * they came.
+ * Prints notes about stored passwords for their owners and the operator. They are no breaches: the passwords were valid
+ * when they were stored.
  */
 function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buffer[]): void {
   const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
@@ -75,11 +75,10 @@ function printDangling({ dn, attribute, value }: Dangling): void {
 }
 
 export function addCheck(program: Command): void {
-  directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries')
+  directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries', CHECK_EXAMPLES)
     .option('--references', 'list references to entries that are not there, too')
-    .addHelpText('after', CHECK_EXAMPLES)
     .action(async ({ references = false }: ReferenceOption, command: Command) => {
-      process.exitCode = isReader() ? await check(settingsOf(command), references) : await readInChild();
+      process.exitCode = isReader() ? await check(settingsOf(command), references) : await runInChild();
     });
 }
 
@@ -92,14 +91,14 @@ async function check(settings: Settings, references: boolean): Promise<number> {
   const release = endWithParent();
   try {
     const findings = await damagedPages(settings, 'check');
-    return findings.length > 0 ? tellDamaged(findings) : await checkRows(settings, references);
+    return findings.length > 0 ? printDamaged(findings) : await checkRows(settings, references);
   } finally {
     release();
   }
 }
 
-/** What LMDB would read here is not to be trusted, so nothing else is looked at. */
-function tellDamaged(findings: readonly string[]): number {
+/** Prints page damage. Nothing else is checked, since LMDB cannot be trusted to read damaged pages. */
+function printDamaged(findings: readonly string[]): number {
   for (const finding of findings) process.stdout.write(`structure ${finding}\n`);
   process.stdout.write(`breaches found: ${formatCount(findings.length)}; the rows were not looked at: ${RESTORE}\n`);
   return ExitCode.failure;
@@ -109,13 +108,13 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = startProgress('check', 'rows');
     const policy = hashPolicyOf(settings.config);
-    const judge = (where: string, stored: readonly Buffer[]) => printNotes(policy, where, stored);
-    judge('of the administrator', [partition.settings.adminPassword]);
+    const printPasswordNotes = (where: string, stored: readonly Buffer[]) => printNotes(policy, where, stored);
+    printPasswordNotes('of the administrator', [partition.settings.adminPassword]);
     const onProgress = (done: number, table?: string): void => {
-      if (table !== undefined) tellTable(table);
+      if (table !== undefined) reportTable(table);
       progress.update(done);
     };
-    const breaches = await partition.check(printBreach, onProgress, judge);
+    const breaches = await partition.check(printBreach, onProgress, printPasswordNotes);
     progress.finish();
     if (references) {
       const count = await partition.danglingReferences(printDangling);
@@ -136,9 +135,8 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
 }
 
 export function addRepair(program: Command): void {
-  directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries')
+  directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries', REPAIR_EXAMPLES)
     .option('--references', 'remove references to entries that are not there, too')
-    .addHelpText('after', REPAIR_EXAMPLES)
     .action(({ references = false }: ReferenceOption, command: Command) => repair(settingsOf(command), references));
 }
 

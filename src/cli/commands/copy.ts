@@ -27,7 +27,7 @@ interface CopyFlags {
   readonly restart?: boolean;
 }
 
-function addressOf(text: string): string {
+function resolveAddress(text: string): string {
   return isHBaseUrl(text) ? text : resolve(text);
 }
 
@@ -37,8 +37,8 @@ async function copy(from: Store, to: Store, restart: boolean): Promise<number> {
   let count = 0;
   try {
     await new Copier(from, to, {
-      table: (name) => progress.phase(name),
-      rows: (more) => {
+      beginTable: (name) => progress.phase(name),
+      addRows: (more) => {
         count += more;
         progress.update(count);
       },
@@ -54,9 +54,9 @@ async function withStores<T>(
   config: Config,
   work: (from: Store, to: Store) => Promise<T>,
 ): Promise<T> {
-  const from = await openStore(addressOf(flags.from), config, { create: false, readOnly: true, inOrder: true });
+  const from = await openStore(resolveAddress(flags.from), config, { create: false, readOnly: true, inOrder: true });
   try {
-    const to = await openStore(addressOf(flags.to), config, { create: true, patient: true });
+    const to = await openStore(resolveAddress(flags.to), config, { create: true, patient: true });
     try {
       return await work(from, to);
     } finally {
@@ -77,7 +77,7 @@ export function addCopy(program: Command): void {
     .addHelpText('after', EXAMPLES)
     .action(async (flags: CopyFlags, self: Command) => {
       const { config } = loadSettings(self);
-      if (addressOf(flags.from) === addressOf(flags.to)) throw new UsageError('--from and --to are the same');
+      if (resolveAddress(flags.from) === resolveAddress(flags.to)) throw new UsageError('--from and --to are the same');
       const count = await withStores(flags, config, (from, to) => copy(from, to, flags.restart === true));
       process.stdout.write(`copied ${counted(count, 'row')} from ${flags.from} to ${flags.to}\n`);
     });

@@ -77,31 +77,28 @@ export function addDeleted(program: Command): void {
     .description('list, restore and purge deleted entries')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(deleted, 'list', 'show deleted entries that can be restored')
-    .addHelpText('after', EXAMPLES)
-    .action((_options: object, command: Command) =>
+  directoryCommand(deleted, 'list', 'show deleted entries that can be restored', EXAMPLES).action(
+    (_options: object, command: Command) =>
       withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
         for await (const entry of partition.deletedEntries()) {
           const when = new Date(entry.time).toISOString();
           process.stdout.write(`${uuidText(entry.id)}  ${when}  ${entry.dn}  (by ${entry.by || 'the server'})\n`);
         }
       }),
-    );
+  );
 
-  directoryCommand(deleted, 'restore', 'bring a deleted entry back')
+  directoryCommand(deleted, 'restore', 'bring a deleted entry back', EXAMPLES)
     .argument('<entryUUID>', 'as "rowan deleted list" shows it', parseId)
     .option('--subtree', 'with what was deleted below it; the entry itself may be there')
     .option('--since <time>', 'of those below it only what was deleted then or later', parseTime)
-    .addHelpText('after', EXAMPLES)
     .action((id: Buffer, options: RestoreOptions, command: Command) => {
       if (options.since !== undefined && !options.subtree) command.error("error: '--since' goes with '--subtree'");
       return withDirectory(settingsOf(command), {}, ({ partition }) => restore(partition, id, options));
     });
 
-  directoryCommand(deleted, 'purge', 'remove deleted entries for good')
+  directoryCommand(deleted, 'purge', 'remove deleted entries for good', EXAMPLES)
     .option('--older-than <days>', 'only those deleted so many days ago or earlier', parseDays)
     .option('--all', 'every one of them')
-    .addHelpText('after', EXAMPLES)
     .action((options: { olderThan?: number; all?: boolean }, command: Command) => {
       if ((options.olderThan === undefined) === (options.all !== true))
         command.error("error: give either '--older-than <days>' or '--all'");

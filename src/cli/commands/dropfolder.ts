@@ -11,7 +11,7 @@ import { DropError } from '../../dropfolder/layout.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CliError, counted } from '../exit.js';
 import { createLog } from '../log.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
@@ -41,25 +41,30 @@ interface DropFlags {
   readonly poll: number;
 }
 
-function number(text: string): number {
+function parsePositive(text: string): number {
   const value = Number(text);
   if (!(value > 0)) throw new InvalidArgumentError('a number above 0 is wanted.');
   return value;
 }
 
-function settingsFor({ schema }: OpenDirectory, { config }: Settings, flags: DropFlags): DropFolderSettings {
+function makeSettings({ schema }: OpenDirectory, { config }: Settings, flags: DropFlags): DropFolderSettings {
   const { maxBytes, lease, poll, mapping, validateFirst = false } = flags;
   return {
     ...{ maxBytes, lease, poll, mapping, validateFirst },
-    as: flags.as === undefined ? undefined : askedDn(schema, flags.as),
+    as: flags.as === undefined ? undefined : parseDnArgument(schema, flags.as),
     policy: hashPolicyOf(config),
     accounts: config.passwords,
   };
 }
 
-async function work(directory: OpenDirectory, settings: Settings, folder: string, flags: DropFlags): Promise<void> {
+async function runDropFolder(
+  directory: OpenDirectory,
+  settings: Settings,
+  folder: string,
+  flags: DropFlags,
+): Promise<void> {
   if (flags.dryRun) {
-    const { as, accounts } = settingsFor(directory, settings, flags);
+    const { as, accounts } = makeSettings(directory, settings, flags);
     const { access } = await actorFor(directory.partition, as, accounts, createLog(settings.config));
     const csvSource = csvSourceFactory(flags.mapping, directory.partition, access);
     for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
@@ -72,18 +77,18 @@ async function work(directory: OpenDirectory, settings: Settings, folder: string
   const drop = await DropFolder.open(
     folder,
     directory.partition,
-    settingsFor(directory, settings, flags),
+    makeSettings(directory, settings, flags),
     createLog(settings.config),
   );
   try {
-    if (flags.once) tell(await drop.settle(stop.signal));
+    if (flags.once) printResult(await drop.settle(stop.signal));
     else await drop.run(stop.signal);
   } finally {
     await drop.close();
   }
 }
 
-function tell({ processed, error, expired, failed }: PassResult): void {
+function printResult({ processed, error, expired, failed }: PassResult): void {
   process.stdout.write(
     `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left\n`,
   );
@@ -92,21 +97,25 @@ function tell({ processed, error, expired, failed }: PassResult): void {
 }
 
 export function addDropFolder(program: Command): void {
-  directoryCommand(program, 'dropfolder', 'apply LDIF and CSV files that are moved into a folder')
+  directoryCommand(program, 'dropfolder', 'apply LDIF and CSV files that are moved into a folder', EXAMPLES)
     .argument('<folder>', 'the drop folder; incoming/target and others are made below it')
     .option('--once', 'end when nothing is left to do, instead of waiting for files')
     .option('--as <dn>', 'by the rights of this entry (default: the administrator)')
     .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
     .option('--dry-run', 'print what the files in target would change, and change nothing')
     .option('--validate-first', 'check a whole file against the schema before its first record is applied')
-    .option('--max-bytes <number>', 'refuse longer files', number, GIB)
-    .option('--lease <seconds>', 'take the files over of a process that has said nothing for so long', number, 60)
-    .option('--poll <seconds>', 'look for files at least so often', number, 5)
-    .addHelpText('after', EXAMPLES)
+    .option('--max-bytes <number>', 'refuse longer files', parsePositive, GIB)
+    .option(
+      '--lease <seconds>',
+      'take the files over of a process that has said nothing for so long',
+      parsePositive,
+      60,
+    )
+    .option('--poll <seconds>', 'look for files at least so often', parsePositive, 5)
     .action(async (folder: string, flags: DropFlags, command: Command) => {
       const settings = settingsOf(command);
       try {
-        await withDirectory(settings, {}, (directory) => work(directory, settings, folder, flags));
+        await withDirectory(settings, {}, (directory) => runDropFolder(directory, settings, folder, flags));
       } catch (error) {
         if (error instanceof DropError) throw new CliError(error.message, { cause: error });
         throw error;

@@ -3,8 +3,8 @@ import type { Scope } from '../../ldap/ldap-types.js';
 import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
 import { formatCount, UsageError } from '../exit.js';
-import { readFilter, unknownAttributes } from '../filter.js';
-import { askedDn, withDirectory } from '../open-directory.js';
+import { parseFilterArgument, unknownAttributes } from '../filter.js';
+import { parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
 const EXAMPLES = `
@@ -26,7 +26,7 @@ const PLANS: Readonly<Record<string, string>> = {
   table: 'table: every entry of the suffix',
 };
 
-/** `unknown`: what is wrong with attributes of the filter. */
+/** `unknown`: messages about unknown attributes of the filter. */
 function formatExplanation(explanation: Explanation, unknown: readonly string[]): string {
   const lines = unknown.map((fault) => `note        ${fault}; its term is never true, and neither is the opposite`);
   lines.push(`plan        ${PLANS[explanation.plan] ?? explanation.plan}`);
@@ -47,24 +47,23 @@ interface ExplainOptions {
   readonly scope: Scope;
 }
 
-function onlySuffix(suffixes: readonly string[]): string {
+function requireOnlySuffix(suffixes: readonly string[]): string {
   if (suffixes.length === 1) return suffixes[0]!;
   const names = suffixes.map((suffix) => `'${suffix}'`).join(', ');
   throw new UsageError(`where does the search start? give --base: this directory holds ${names}`);
 }
 
 export function addExplain(program: Command): void {
-  directoryCommand(program, 'explain', 'show how a search is answered')
+  directoryCommand(program, 'explain', 'show how a search is answered', EXAMPLES)
     .argument('<filter>', 'as RFC 4515 writes it')
     .option('--base <dn>', 'where the search starts (default: the suffix, where there is just one)')
     .addOption(
       new Option('--scope <scope>', 'how far it goes').choices(['base', 'one', 'sub', 'subordinate']).default('sub'),
     )
-    .addHelpText('after', EXAMPLES)
     .action((filter: string, options: ExplainOptions, command: Command) => {
-      const parsed = readFilter(filter);
+      const parsed = parseFilterArgument(filter);
       return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
-        const base = askedDn(schema, options.base ?? onlySuffix(partition.settings.suffixes));
+        const base = parseDnArgument(schema, options.base ?? requireOnlySuffix(partition.settings.suffixes));
         const explanation = await partition.explain({ ...EVERYTHING, base, scope: options.scope, filter: parsed });
         process.stdout.write(formatExplanation(explanation, unknownAttributes(parsed, schema)));
       });

@@ -8,12 +8,12 @@ import { addSettingFlags } from '../config/index.js';
 import { refuseDamagedPages } from '../damaged-pages.js';
 import { CliError, counted } from '../exit.js';
 import { AccountStates } from '../export/account-states.js';
-import { type ExportAttribute, entryAttributes, Selection } from '../export/entry-attributes.js';
-import { Losses } from '../export/losses.js';
-import { Output } from '../export/output.js';
+import { AttributeSelection, type ExportAttribute, entryAttributes } from '../export/entry-attributes.js';
+import { LossReport } from '../export/losses.js';
+import { OutputStream } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
-import { readFilter, requireAttributes } from '../filter.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
+import { parseFilterArgument, requireAttributes } from '../filter.js';
+import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 
@@ -38,10 +38,10 @@ interface ExportOptions {
 async function writeEntry(
   partition: Partition,
   salvaged: Salvaged,
-  selection: Selection,
+  selection: AttributeSelection,
   states: AccountStates | undefined,
-  output: Output,
-  losses: Losses,
+  output: OutputStream,
+  losses: LossReport,
 ): Promise<void> {
   const entry = { ...salvaged, row: partition.presentRow(salvaged.row) };
   const large = largeQualifiers(entry.row) && (await partition.openLarge(entry.id));
@@ -49,8 +49,8 @@ async function writeEntry(
     const dn = entry.dn.toString();
     const lost: string[] = [];
     const stored = await entryAttributes(entry, selection, large, (attribute) => void lost.push(attribute));
-    const attributes = (await states?.among(entry, stored, (attribute) => void lost.push(attribute))) ?? stored;
-    for (const attribute of lost) await losses.value(entry, attribute);
+    const attributes = (await states?.withStates(entry, stored, (attribute) => void lost.push(attribute))) ?? stored;
+    for (const attribute of lost) await losses.reportValue(entry, attribute);
     if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
     else for await (const bytes of formatEntryPieces(dn, attributes)) await output.write(bytes);
   } finally {
@@ -58,7 +58,7 @@ async function writeEntry(
   }
 }
 
-/** Whether no value comes in pieces. */
+/** Whether every value is in memory as a whole. */
 function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialAttribute[] {
   return attributes.every(({ values }) => values.every((value) => value instanceof Uint8Array));
 }
@@ -68,23 +68,23 @@ async function exportEntries(
   directory: OpenDirectory,
   options: ExportOptions,
   defaultPolicy: string | undefined,
-): Promise<{ count: number; losses: Losses }> {
+): Promise<{ count: number; losses: LossReport }> {
   const { partition, schema } = directory;
-  const filter = options.filter === undefined ? undefined : readFilter(options.filter);
+  const filter = options.filter === undefined ? undefined : parseFilterArgument(options.filter);
   if (filter) requireAttributes(filter, schema);
-  const bases = options.base === undefined ? partition.suffixes : [askedDn(schema, options.base)];
-  const selection = new Selection(schema, options.operational);
+  const bases = options.base === undefined ? partition.suffixes : [parseDnArgument(schema, options.base)];
+  const selection = new AttributeSelection(schema, options.operational);
   const states = options.operational ? new AccountStates(directory, defaultPolicy) : undefined;
-  const output = new Output(options.output);
+  const output = new OutputStream(options.output);
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
-  const losses = new Losses(output);
+  const losses = new LossReport(output);
   const entry = async (found: Salvaged): Promise<void> => {
     await writeEntry(partition, found, selection, states, output, losses);
     count++;
     progress?.update(count);
   };
-  const sink = { entry, lost: (lost: LostEntry) => losses.entry(lost) };
+  const sink = { entry, lost: (lost: LostEntry) => losses.reportEntry(lost) };
   await output.write(VERSION_LINE);
   for (const base of bases) {
     const walked = filter ? walkMatching(partition, base, filter, sink) : walkAll(partition, base, sink);
@@ -100,7 +100,7 @@ async function exportEntries(
 }
 
 export function addExport(program: Command): void {
-  const command = directoryCommand(program, 'export', 'write entries as LDIF, parents before children');
+  const command = directoryCommand(program, 'export', 'write entries as LDIF, parents before children', EXAMPLES);
   addSettingFlags(command, ['passwords.policy'])
     .option('--base <dn>', 'only this entry and those below it')
     .option('--filter <filter>', 'only entries that match')
@@ -110,7 +110,6 @@ export function addExport(program: Command): void {
     )
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
     .option('--even-if-damaged', 'do not verify the pages of the data file first: give what can be read')
-    .addHelpText('after', EXAMPLES)
     .action(async (options: ExportOptions, command: Command) => {
       const settings = settingsOf(command);
       if (!options.evenIfDamaged) await refuseDamagedPages(settings, 'export');
@@ -118,7 +117,7 @@ export function addExport(program: Command): void {
         const { count, losses } = await exportEntries(directory, options, settings.config.passwords.policy);
         if (options.output !== undefined)
           process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
-        if (losses.any) throw new CliError(losses.summary);
+        if (losses.isPartial) throw new CliError(losses.summary);
       });
     });
 }

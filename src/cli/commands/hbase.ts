@@ -5,9 +5,10 @@ import { splitKeys } from '../../partition/upkeep/regions.js';
 import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { collect } from '../config/index.js';
 import { CliError, counted, UsageError } from '../exit.js';
-import { givenSchema, withDirectory } from '../open-directory.js';
-import { collect, directoryCommand, loadSettings, type Settings } from '../options.js';
+import { configuredSchema, withDirectory } from '../open-directory.js';
+import { directoryCommand, loadSettings, type Settings } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
 
 const EXAMPLES = `
@@ -30,14 +31,16 @@ function attributeTables(schema: Schema, names: readonly string[]): TableSpec[] 
   });
 }
 
-/** That of the directory is asked for only where the settings' does not do: before `init` there is none. */
+/**
+ * Returns the schema of the settings, or that of the directory if `only` needs it. Before `init` there is no directory.
+ */
 async function schemaFor(settings: Settings, only: readonly string[] = []): Promise<Schema> {
-  const given = givenSchema(settings);
+  const given = configuredSchema(settings);
   if (only.every((name) => given.attribute(name))) return given;
   return withDirectory(settings, {}, async ({ schema }) => schema);
 }
 
-/** Of a command that is of no use without HBase. */
+/** Returns the settings of a command that requires HBase. */
 function hbaseCommandSettings(command: Command): Settings {
   const { config } = loadSettings(command);
   const { store } = config;
@@ -62,8 +65,8 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
   for (const descriptor of descriptors) process.stdout.write(`${tables.createCommand(descriptor)}\n`);
 }
 
-/** Such as `3 regions: 2 on a:16020, 1 on b:16020`. */
-function placesText(counts: ReadonlyMap<string, number>): string {
+/** For example `3 regions: 2 on a:16020, 1 on b:16020`. */
+function formatRegions(counts: ReadonlyMap<string, number>): string {
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const each = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([server, count]) => `${count} on ${server}`);
   return `${counted(all, 'region')}: ${each.join(', ')}`;
@@ -82,7 +85,7 @@ async function verify(settings: Settings): Promise<void> {
     for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
     if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as they have to be`);
     for (const [table, counts] of await registry.places(INTERNAL_TABLES))
-      process.stdout.write(`${table}: ${placesText(counts)}\n`);
+      process.stdout.write(`${table}: ${formatRegions(counts)}\n`);
     process.stdout.write('the tables are as they have to be\n');
   } finally {
     await client.close();
@@ -92,14 +95,16 @@ async function verify(settings: Settings): Promise<void> {
 export function addHBase(program: Command): void {
   const hbase = program.command('hbase').description('tables in HBase').addHelpText('after', EXAMPLES);
 
-  directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables")
+  directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables", EXAMPLES)
     .option('--only <attribute>', 'only the table of an index (may be repeated)', collect)
-    .addHelpText('after', EXAMPLES)
     .action((options: { only?: readonly string[] }, command: Command) =>
       printSchema(hbaseCommandSettings(command), options.only),
     );
 
-  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be, and tell where their regions are')
-    .addHelpText('after', EXAMPLES)
-    .action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
+  directoryCommand(
+    hbase,
+    'verify',
+    'compare the tables with what they have to be, and tell where their regions are',
+    EXAMPLES,
+  ).action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
 }

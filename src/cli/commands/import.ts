@@ -10,8 +10,8 @@ import { ImportJournal } from '../import/journal.js';
 import { checkRejectsPath, RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
-import { tellInterruption } from '../interruption.js';
-import { type OpenDirectory, onTrial, withDirectory } from '../open-directory.js';
+import { onInterruption } from '../interruption.js';
+import { type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
 
@@ -45,7 +45,7 @@ function rejectsPath(file: string, flags: ImportFlags): string {
   return flags.rejects ?? `${file === '-' ? 'stdin' : file}.rejects`;
 }
 
-/** One for each file: in the data folder; of a directory in HBase, which has none, beside the file. */
+/** Returns the journal path for a file: in the data folder, or beside the file for a directory in HBase. */
 function journalPath(address: string, file: string): string {
   if (!isHBaseUrl(address)) return join(address, `import-${shortHash(resolve(file))}.json`);
   return `${file}.${shortHash(address)}.import`;
@@ -55,8 +55,8 @@ function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 8);
 }
 
-/** What an interrupted import left, or a start from the beginning where `--resume` asks for it. */
-function resumption(journal: ImportJournal | undefined, flags: ImportFlags): { done: number } | undefined {
+/** Returns where an interrupted import continues. `--resume` without a journal starts at byte 0. */
+function findResumePoint(journal: ImportJournal | undefined, flags: ImportFlags): { done: number } | undefined {
   if (flags.resume === false) return undefined;
   const found = journal?.read();
   if (found) process.stderr.write('import: an earlier import of this file was interrupted; going on with it\n');
@@ -74,7 +74,7 @@ async function importFile(
   const journal = isDry
     ? undefined
     : input.fingerprint && new ImportJournal(journalPath(directory.address, path), input.fingerprint);
-  const resume = resumption(journal, flags);
+  const resume = findResumePoint(journal, flags);
   const rejects = isDry
     ? undefined
     : new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
@@ -96,7 +96,7 @@ async function importFile(
     },
   });
   const start = performance.now();
-  const quiet = tellInterruption(() => {
+  const removeHandlers = onInterruption(() => {
     progress.finish();
     if (isDry) return `interrupted after about ${counted(records, 'record')}; nothing was written`;
     const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
@@ -108,14 +108,14 @@ async function importFile(
     return ended;
   });
   const outcome = await running.finally(() => {
-    quiet();
+    removeHandlers();
     progress.finish();
   });
   printOutcome(outcome, (performance.now() - start) / 1000, isDry);
-  judge(outcome, input, rejects);
+  throwIfRejected(outcome, input, rejects);
 }
 
-function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | undefined): void {
+function throwIfRejected(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | undefined): void {
   const { stoppedAt } = outcome;
   if (stoppedAt && rejects) {
     const reason = stoppedAt.reason.replace(/[\s.]+$/, '');
@@ -129,7 +129,7 @@ function judge(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | 
 }
 
 export function addImport(program: Command): void {
-  directoryCommand(program, 'import', 'load LDIF: entries and changes')
+  directoryCommand(program, 'import', 'load LDIF: entries and changes', EXAMPLES)
     .argument('<file>', 'LDIF file, or - for standard input')
     .option('--continue', 'go on after records that are refused')
     .option('--rejects <file>', 'where refused records go (default: FILE.rejects)')
@@ -140,13 +140,14 @@ export function addImport(program: Command): void {
     .option('--no-resume', 'start from the beginning, although an import of this file was interrupted')
     .option('--dry-run', 'parse and check everything, tell what would be refused, and write nothing')
     .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")
-    .addHelpText('after', EXAMPLES)
     .action((file: string, flags: ImportFlags, command: Command) => {
       const settings = settingsOf(command);
       if (!flags.dryRun) checkRejectsPath(rejectsPath(file, flags), file);
       const input = openInput(file);
       const policy = hashPolicyOf(settings.config);
       const work = (directory: OpenDirectory) => importFile(directory, policy, input, file, flags);
-      return withDirectory(settings, {}, (directory) => (flags.dryRun ? onTrial(directory, work) : work(directory)));
+      return withDirectory(settings, {}, (directory) =>
+        flags.dryRun ? withTrialDirectory(directory, work) : work(directory),
+      );
     });
 }

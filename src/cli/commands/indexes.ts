@@ -15,7 +15,7 @@ A running server uses a new index as soon as it is complete. A command that was 
 after a minute at most.
 `;
 
-function tellWaiting(ms: number): void {
+function printWaiting(ms: number): void {
   process.stderr.write(
     `index: another command is adding or dropping this index, or was when it was killed; waiting for it, ${Math.ceil(ms / 1000)} s at most\n`,
   );
@@ -24,24 +24,21 @@ function tellWaiting(ms: number): void {
 export function addIndex(program: Command): void {
   const index = program.command('index').description('list, add and drop indexes').addHelpText('after', EXAMPLES);
 
-  directoryCommand(index, 'list', 'show the indexes')
-    .addHelpText('after', EXAMPLES)
-    .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
-        const rows = partition.indexes().map((one) => {
-          const kinds = ['equality', ...(one.presence ? ['presence'] : []), ...(one.substring ? ['substrings'] : [])];
-          return `${one.attribute.padEnd(20)} ${one.oid.padEnd(28)} ${one.state.padEnd(9)} ${kinds.join(', ')}\n`;
-        });
-        process.stdout.write(rows.join(''));
-      }),
-    );
+  directoryCommand(index, 'list', 'show the indexes', EXAMPLES).action((_options: object, command: Command) =>
+    withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+      const rows = partition.indexes().map((one) => {
+        const kinds = ['equality', ...(one.presence ? ['presence'] : []), ...(one.substring ? ['substrings'] : [])];
+        return `${one.attribute.padEnd(20)} ${one.oid.padEnd(28)} ${one.state.padEnd(9)} ${kinds.join(', ')}\n`;
+      });
+      process.stdout.write(rows.join(''));
+    }),
+  );
 
-  directoryCommand(index, 'add <attribute>', 'add an index and build it')
+  directoryCommand(index, 'add <attribute>', 'add an index and build it', EXAMPLES)
     .option('--substring', 'also index every three characters, for (attribute=*part*)')
-    .addHelpText('after', EXAMPLES)
     .action((attribute: string, options: { substring?: boolean }, command: Command) =>
       withDirectory(settingsOf(command), {}, async ({ partition }) => {
-        await partition.addIndex(attribute, { substring: options.substring === true, onWait: tellWaiting });
+        await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaiting });
         const progress = startProgress('index', 'entries');
         let indexed = 0;
         await partition.buildIndexes((done) => {
@@ -53,12 +50,11 @@ export function addIndex(program: Command): void {
       }),
     );
 
-  directoryCommand(index, 'drop <attribute>', 'remove an index')
-    .addHelpText('after', EXAMPLES)
-    .action((attribute: string, _options: object, command: Command) =>
+  directoryCommand(index, 'drop <attribute>', 'remove an index', EXAMPLES).action(
+    (attribute: string, _options: object, command: Command) =>
       withDirectory(settingsOf(command), {}, async ({ partition }) => {
         await partition.dropIndex(attribute);
         process.stdout.write(`index on ${attribute} is dropped\n`);
       }),
-    );
+  );
 }

@@ -1,10 +1,11 @@
 import { type Command, Option } from 'commander';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
+import { collect } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import { createDirectory } from '../open-directory.js';
-import { collect, directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
-import { refuseFullFolder } from '../store.js';
+import { requireEmptyFolder } from '../store.js';
 
 const EXAMPLES = `
 Examples:
@@ -31,11 +32,11 @@ interface InitOptions {
 
 export interface NewPassword {
   readonly password: Buffer;
-  /** Made here: the user has to be told. */
+  /** Whether the password was generated here and must be shown to the user. */
   readonly generated: boolean;
 }
 
-/** From the file, `ROWAN_ADMIN_PASSWORD`, the terminal, or made up, in this order. */
+/** Reads the password from the file, `ROWAN_ADMIN_PASSWORD` or the terminal, or generates one, in this order. */
 async function adminPassword(adminDn: string, file: string | undefined): Promise<NewPassword> {
   if (file !== undefined) return { password: readPasswordFile(file), generated: false };
   const given = process.env.ROWAN_ADMIN_PASSWORD;
@@ -48,7 +49,7 @@ async function adminPassword(adminDn: string, file: string | undefined): Promise
 }
 
 export function addInit(program: Command): void {
-  directoryCommand(program, 'init', 'create a directory')
+  directoryCommand(program, 'init', 'create a directory', EXAMPLES)
     .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collect)
     .requiredOption('--admin-dn <dn>', 'DN the administrator binds with; it needs no entry')
     .option('--admin-password-file <file>', "file that holds the administrator's password")
@@ -57,10 +58,9 @@ export function addInit(program: Command): void {
         .choices(Object.keys(PRESETS))
         .default(DEFAULT_PRESET),
     )
-    .addHelpText('after', EXAMPLES)
     .action(async (options: InitOptions, command: Command) => {
       const settings = settingsOf(command);
-      refuseFullFolder(settings.store);
+      requireEmptyFolder(settings.store);
       const { suffix: suffixes, adminDn } = options;
       let made: NewPassword | undefined;
       const askPassword = async (): Promise<Buffer> => {

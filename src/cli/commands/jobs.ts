@@ -30,7 +30,7 @@ Examples:
 When a job starts, and what it does, is set in the configuration of the servers (jobs: in docs/configuration.md).
 `;
 
-function jobNamed(jobs: readonly Job[], name: string): Job {
+function findJob(jobs: readonly Job[], name: string): Job {
   const job = jobs.find((one) => one.name === name);
   if (job) return job;
   const folder = name === 'dropfolder' ? '; dropfolder.folder in the configuration makes it (--config)' : '';
@@ -68,7 +68,7 @@ async function runJob(partition: Partition, job: Job): Promise<void> {
 
 async function setDisabled(settings: Settings, name: string, disabled: boolean): Promise<void> {
   await withDirectory(settings, {}, async ({ partition }) => {
-    const job = jobNamed(jobsOf(partition, settings.config, createLog(settings.config)), name);
+    const job = findJob(jobsOf(partition, settings.config, createLog(settings.config)), name);
     await partition.store.commit({ steps: [disabledStep(job.name, disabled)], decisive: 0 });
     process.stdout.write(`${job.name}: ${disabled ? 'disabled' : 'enabled'}\n`);
   });
@@ -79,24 +79,23 @@ export function addJobs(program: Command): void {
     .command('jobs')
     .description('show, run, disable and enable the scheduled jobs')
     .addHelpText('after', EXAMPLES);
-  const sub = (name: string, about: string): Command =>
-    directoryCommand(jobs, name, about).addHelpText('after', EXAMPLES);
+  const add = (name: string, description: string) => directoryCommand(jobs, name, description, EXAMPLES);
 
-  sub('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>
+  add('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>
     list(settingsOf(command)),
   );
-  sub('run', 'run a job now')
+  add('run', 'run a job now')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => {
       const settings = settingsOf(command);
       return withDirectory(settings, {}, ({ partition }) =>
-        runJob(partition, jobNamed(jobsOf(partition, settings.config, createLog(settings.config)), name)),
+        runJob(partition, findJob(jobsOf(partition, settings.config, createLog(settings.config)), name)),
       );
     });
-  sub('disable', 'have no server start the job by itself')
+  add('disable', 'have no server start the job by itself')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, true));
-  sub('enable', 'have the job started by its schedule again')
+  add('enable', 'have the job started by its schedule again')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, false));
 }

@@ -46,17 +46,15 @@ export function addNumber(program: Command): void {
     .description('show and change which numbers are given out to "auto"')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(number, 'show', 'show the ranges of numbers').addHelpText('after', EXAMPLES).action(show);
+  directoryCommand(number, 'show', 'show the ranges of numbers', EXAMPLES).action(show);
 
-  directoryCommand(number, 'set', 'give out numbers of an attribute')
+  directoryCommand(number, 'set', 'give out numbers of an attribute', EXAMPLES)
     .argument('<attribute>', 'of the syntax Integer, with an index')
     .argument('<first>', 'the first of them', parseNumber)
     .argument('<last>', 'the last of them', parseNumber)
-    .addHelpText('after', EXAMPLES)
     .action(set);
 
-  directoryCommand(number, 'remove', 'give out no more numbers of an attribute')
+  directoryCommand(number, 'remove', 'give out no more numbers of an attribute', EXAMPLES)
     .argument('<attribute>')
-    .addHelpText('after', EXAMPLES)
     .action(remove);
 }

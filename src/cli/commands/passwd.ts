@@ -9,7 +9,7 @@ import { keptWith } from '../../server/passwords/kept-attributes.js';
 import type { Config } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { askedDn, type OpenDirectory, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, readPasswordInput } from '../secrets.js';
 import { readAccount } from './account-report.js';
@@ -56,7 +56,8 @@ async function setPassword(
     const own = credentials.ofRow(row);
     const now = Date.now();
     const kept = keptWith(policy, own, change, now);
-    // The server may have a policy that this command is not told of: the time would be that of the password before.
+    // The server may have a policy unknown to this command. Without this change, the time of the old password would
+    // stay.
     if (!policy && own.account?.changed !== undefined) {
       const values = [Buffer.from(generalizedTime(now))];
       kept.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
@@ -67,19 +68,18 @@ async function setPassword(
 }
 
 export function addPasswd(program: Command): void {
-  const command = directoryCommand(program, 'passwd', "set the administrator's or an entry's password");
+  const command = directoryCommand(program, 'passwd', "set the administrator's or an entry's password", EXAMPLES);
   addSettingFlags(command, ['passwords.policy', 'passwords.shadow'])
     .argument('[dn]', 'whose password; without it the administrator')
     .option('--password-file <file>', 'file that holds the new password')
     .option('--generate', 'make a password up and show it')
-    .addHelpText('after', EXAMPLES)
     .action((given: string | undefined, options: PasswdOptions, command: Command) => {
       if (options.generate && options.passwordFile !== undefined) {
         throw new CliError('give either --generate or --password-file', { exitCode: 2 });
       }
       const settings = settingsOf(command);
       return withDirectory(settings, {}, async (directory) => {
-        const dn = askedDn(directory.schema, given ?? directory.partition.settings.adminDn);
+        const dn = parseDnArgument(directory.schema, given ?? directory.partition.settings.adminDn);
         const password = await newPassword(options, dn.text);
         const stored = await hashPassword(password, hashPolicyOf(settings.config));
         await setPassword(directory, dn, stored, settings.config.passwords);

@@ -27,7 +27,7 @@ async function loadSample(settings: Settings): Promise<number> {
   });
 }
 
-/** Makes the sample directory; the administrator's password. What a failure left half made is removed. */
+/** Creates the sample directory. Returns the password of the administrator. Removes everything on failure. */
 async function createSample(settings: Settings): Promise<string> {
   const password = generatePassword();
   try {
@@ -64,11 +64,17 @@ Ctrl-C ends it.
 `);
 }
 
-/** What `npm start` runs. */
+/** `npm start` runs this command. */
 export function addQuickstart(program: Command): void {
-  const command = directoryCommand(program, 'quickstart', 'serve a sample directory, made when there is none', {
-    hidden: true,
-  });
+  const command = directoryCommand(
+    program,
+    'quickstart',
+    'serve a sample directory, made when there is none',
+    undefined,
+    {
+      hidden: true,
+    },
+  );
   addServerOptions(command).action(async (_options: object, self: Command) => {
     const settings = settingsOf(self, 'data');
     if (settings.config.store !== undefined)

@@ -32,10 +32,9 @@ export function addReferences(program: Command): void {
     .description('show and change which attributes follow the names of the entries that they name')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(references, 'show', 'show the attributes').addHelpText('after', EXAMPLES).action(show);
+  directoryCommand(references, 'show', 'show the attributes', EXAMPLES).action(show);
 
-  directoryCommand(references, 'set', 'have these attributes follow names, and no others')
+  directoryCommand(references, 'set', 'have these attributes follow names, and no others', EXAMPLES)
     .argument('<attributes...>', 'whose values are DNs, with an index')
-    .addHelpText('after', EXAMPLES)
     .action(set);
 }

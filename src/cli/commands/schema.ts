@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
-import { parsed, rulesInForce } from '../access/rules-file.js';
+import { currentRules, parseRulesText } from '../access/rules-file.js';
 import { UsageError } from '../exit.js';
-import { type OpenDirectory, readFolders, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, readSchemaFolders, withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
@@ -25,18 +25,18 @@ function describeSource({ nis, files }: SchemaSource): string {
   return `NIS schema ${nis}, ${files.length === 0 ? 'no files of its own' : `own files: ${names}`}`;
 }
 
-/** The files' texts one after another, each after a comment with its name. */
-function textOf({ files }: SchemaSource): string {
+/** Joins the texts of the files, each after a comment with its name. */
+function formatFiles({ files }: SchemaSource): string {
   return files.map(({ name, text }) => `# ${name}\n${text.endsWith('\n') ? text : `${text}\n`}`).join('\n');
 }
 
-/** What the directory has now, with what the settings put in its place. */
-function wanted(now: SchemaSource, { config }: Settings, without: boolean): SchemaSource {
+/** Merges the schema of the directory with that of the settings. */
+function mergeSource(now: SchemaSource, { config }: Settings, without: boolean): SchemaSource {
   const { nis, folders } = config.schema;
   if (nis === undefined && folders.length === 0 && !without)
     throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
   if (folders.length > 0 && without) throw new UsageError('--without-files and schema.folders are both given');
-  const load = () => readFolders(() => Schema.load({ extra: folders, nis }).source.files);
+  const load = () => readSchemaFolders(() => Schema.load({ extra: folders, nis }).source.files);
   const files = without ? [] : folders.length > 0 ? load() : now.files;
   return { nis: nis ?? now.nis, files };
 }
@@ -48,10 +48,10 @@ function describeChange({ added, removed, changed }: SchemaChange): string {
   return `definitions: ${parts}${check}\n`;
 }
 
-/** What access rules name stays: rules that cannot be read any more would leave everything to the administrator. */
+/** Throws when the access rules do not parse under the new schema: only the administrator could then do anything. */
 async function requireRulesFit(directory: OpenDirectory, next: Schema): Promise<void> {
-  const { text, origin } = await rulesInForce(directory);
-  parsed({ text, origin: `the access rules in force, ${origin}` }, { schema: next });
+  const { text, origin } = await currentRules(directory);
+  parseRulesText({ text, origin: `the access rules in force, ${origin}` }, { schema: next });
 }
 
 export function addSchema(program: Command): void {
@@ -60,24 +60,22 @@ export function addSchema(program: Command): void {
     .description("show the directory's schema, give it another")
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(schema, 'show', 'which schema the directory has')
+  directoryCommand(schema, 'show', 'which schema the directory has', EXAMPLES)
     .option('--text', 'the text of its own files, as LDIF')
-    .addHelpText('after', EXAMPLES)
     .action((flags: { text?: boolean }, command: Command) =>
       withDirectory(settingsOf(command), { readOnly: true, anySchema: true }, async (directory) => {
         const { source } = directory.schema;
-        process.stdout.write(flags.text === true ? textOf(source) : `${describeSource(source)}\n`);
+        process.stdout.write(flags.text === true ? formatFiles(source) : `${describeSource(source)}\n`);
       }),
     );
 
-  directoryCommand(schema, 'set', 'give the directory the schema of these settings')
+  directoryCommand(schema, 'set', 'give the directory the schema of these settings', EXAMPLES)
     .option('--without-files', 'no files of its own')
-    .addHelpText('after', EXAMPLES)
     .action((flags: { withoutFiles?: boolean }, command: Command) => {
       const settings = settingsOf(command);
       return withDirectory(settings, { anySchema: true }, async (directory) => {
         const { partition, schema: now } = directory;
-        const next = Schema.of(wanted(now.source, settings, flags.withoutFiles === true));
+        const next = Schema.of(mergeSource(now.source, settings, flags.withoutFiles === true));
         await requireRulesFit(directory, next);
         const change = await partition.changeSchema(next);
         process.stdout.write(`the directory's schema: ${describeSource(next.source)}\n${describeChange(change)}`);

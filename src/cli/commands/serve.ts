@@ -27,9 +27,7 @@ Examples:
 SIGTERM and SIGINT end it after the requests in hand are answered, a second one at once; SIGHUP reads the certificate anew.
 `;
 
-/**
- * Resolves with what it was, at the first SIGTERM or SIGINT or at the end of npm; a signal after it ends the process.
- */
+/** Resolves with the reason at the first SIGTERM or SIGINT, or when npm ends. The next signal exits the process. */
 function stopSignal(): Promise<string> {
   return new Promise((resolve) => {
     const stop = (reason: string): void => {
@@ -45,18 +43,18 @@ function stopSignal(): Promise<string> {
   });
 }
 
-/** What listens: this process, alone or with workers that it starts, or a supervisor of workers. */
-interface Serving {
+/** A running server: this process alone, with workers, or as a supervisor of workers. */
+interface ServerHandle {
   listen(): Promise<string[]>;
-  /** After SIGHUP. */
+  /** Called on SIGHUP. */
   renewCertificate(): void;
   close(): Promise<void>;
 }
 
-async function createServing(settings: Settings, partition: Partition, log: Logger): Promise<Serving> {
+async function createServer(settings: Settings, partition: Partition, log: Logger): Promise<ServerHandle> {
   const { config } = settings;
   const { processes } = partition.store.supports;
-  // Loaded here, so that the other commands start without what only a server needs.
+  // Loaded on demand, so that other commands start faster.
   if (config.workers !== 'auto' && config.workers > 1) {
     if (!processes) throw new UsageError('workers: only one process can have this store open');
     const { Supervisor } = await import('../workers/supervisor.js');
@@ -64,7 +62,7 @@ async function createServing(settings: Settings, partition: Partition, log: Logg
   }
   const { LongThread } = await import('../long/long-thread.js');
   const long = processes ? new LongThread(settings, log) : undefined;
-  const server = await ownServer(settings, partition, log, long);
+  const server = await createLocalServer(settings, partition, log, long);
   return {
     listen: () => server.listen(),
     renewCertificate: () => server.renewCertificate(),
@@ -75,16 +73,16 @@ async function createServing(settings: Settings, partition: Partition, log: Logg
   };
 }
 
-/** A server in this process, which may start others where the machine has cores for them. */
-async function ownServer(
+/** Returns a server in this process. On machines with enough cores it may start workers. */
+async function createLocalServer(
   settings: Settings,
   partition: Partition,
   log: Logger,
   long: LongThread | undefined,
-): Promise<Serving> {
+): Promise<ServerHandle> {
   const { growthRules } = await import('../workers/growth.js');
   const rules = growthRules();
-  if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.most > 1) {
+  if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.maxProcesses > 1) {
     const { GrowingServer } = await import('../workers/growing.js');
     return new GrowingServer(settings, partition, log, long, rules);
   }
@@ -97,7 +95,7 @@ async function ownServer(
   };
 }
 
-/** Serves until a signal ends it. `onReady` runs once, when every listener listens. */
+/** Serves until a signal ends it. `onReady` is called once, when all listeners are open. */
 export async function serve(
   settings: Settings,
   onReady: (urls: readonly string[], suffixes: string) => void,
@@ -106,18 +104,18 @@ export async function serve(
   const log = createLog(settings.config);
   logUncaught(log);
   const directory = await openDirectory(settings);
-  let serving: Serving | undefined;
+  let server: ServerHandle | undefined;
   const maintenance = new Maintenance(directory.partition, settings.config, log);
   try {
-    serving = await createServing(settings, directory.partition, log);
+    server = await createServer(settings, directory.partition, log);
     const stopped = stopSignal();
-    process.on('SIGHUP', () => serving?.renewCertificate());
-    const urls = await serving.listen();
+    process.on('SIGHUP', () => server?.renewCertificate());
+    const urls = await server.listen();
     onReady(urls, directory.partition.settings.suffixes.join(' '));
     maintenance.start();
     log.info({ reason: await stopped }, 'stopping');
   } finally {
-    await serving?.close();
+    await server?.close();
     directory.partition.store.ending?.();
     await maintenance.stop();
     await directory.close();
@@ -125,11 +123,10 @@ export async function serve(
 }
 
 export function addServe(program: Command): void {
-  addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients'))
-    .addHelpText('after', EXAMPLES)
-    .action((_options: object, command: Command) =>
+  addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
+    (_options: object, command: Command) =>
       serve(settingsOf(command), (urls, suffixes) => {
         process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
       }),
-    );
+  );
 }

@@ -78,16 +78,19 @@ export function addUnique(program: Command): void {
     .description('show and change which values no two entries may have')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(unique, 'show', 'show the uniqueness constraints').addHelpText('after', EXAMPLES).action(show);
+  directoryCommand(unique, 'show', 'show the uniqueness constraints', EXAMPLES).action(show);
 
-  directoryCommand(unique, 'add <attributes...>', 'no two entries have one value, in whichever of these attributes')
+  directoryCommand(
+    unique,
+    'add <attributes...>',
+    'no two entries have one value, in whichever of these attributes',
+    EXAMPLES,
+  )
     .option('--subtree <dn>', 'of entries at or below this one (default: of all)')
     .option('--filter <filter>', 'of entries that match (default: of all)')
-    .addHelpText('after', EXAMPLES)
     .action(add);
 
-  directoryCommand(unique, 'remove', 'remove a constraint')
+  directoryCommand(unique, 'remove', 'remove a constraint', EXAMPLES)
     .argument('<number>', 'as "rowan unique show" shows it', parseNumber)
-    .addHelpText('after', EXAMPLES)
     .action(remove);
 }

@@ -45,13 +45,13 @@ function row(name: SettingName): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-/** The table of all settings in docs/configuration.md; a test compares the two. */
+/** Returns the table of all settings for docs/configuration.md. A test compares the two. */
 export function settingsTable(): string {
   const head = ['| setting | value | default | meaning |', '| --- | --- | --- | --- |'];
   return [...head, ...settingNames.map(row)].join('\n') + '\n';
 }
 
-/** The same for the flags and variables. */
+/** Returns the table of flags and variables for docs/configuration.md. */
 export function spellingsTable(): string {
   const head = ['| setting | flag | variable |', '| --- | --- | --- |'];
   const rows = settingNames.map((name) => `| \`${name}\` | \`${settingFlag(name)}\` | \`${settingVariable(name)}\` |`);

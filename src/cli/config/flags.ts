@@ -25,11 +25,12 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   urls: '<url>',
 };
 
-function collect(value: string, before: string[] | undefined): string[] {
+/** Collects the values of a repeatable option. */
+export function collect(value: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), value];
 }
 
-function optionOf(name: SettingName): Option {
+function makeOption(name: SettingName): Option {
   const spec: SettingSpec = settings[name];
   const value = 'default' in spec ? formatValue(spec, spec.default) : '';
   const rest = [
@@ -46,17 +47,17 @@ function optionOf(name: SettingName): Option {
 }
 
 /**
- * Gives a command the flags of settings (all, unless `names` are given) and `--config`. Options of those names that the
- * command has already are left as they are and their values are still found by `flagValues`.
+ * Adds `--config` and the flags of the settings `names` (default: all) to a command. Options that the command has
+ * already are kept, and `flagValues` reads them too.
  */
 export function addSettingFlags(command: Command, names: readonly SettingName[] = settingNames): Command {
-  const have = new Set(command.options.map((option) => option.long));
-  if (!have.has('--config')) command.option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)');
-  for (const name of names) if (!have.has(settingFlag(name))) command.addOption(optionOf(name));
+  const existing = new Set(command.options.map((option) => option.long));
+  if (!existing.has('--config')) command.option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)');
+  for (const name of names) if (!existing.has(settingFlag(name))) command.addOption(makeOption(name));
   return command;
 }
 
-/** The settings that the command line gives, for `loadConfig`. */
+/** Returns the settings given as flags, for `loadConfig`. */
 export function flagValues(command: Command): FlagValues {
   const values: Partial<Record<SettingName, string | boolean | readonly string[]>> = {};
   for (const name of settingNames) {

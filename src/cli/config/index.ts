@@ -1,4 +1,4 @@
-/** The settings (src/server/settings) from a YAML file, variables and flags, and printed back. */
+/** Loads and prints the settings (src/server/settings). */
 export { settingsTable, spellingsTable } from './document.js';
-export { addSettingFlags, flagValues } from './flags.js';
+export { addSettingFlags, collect, flagValues } from './flags.js';
 export { ConfigError, type ConfigSources, type FlagValues, type LoadedConfig, loadConfig } from './load.js';

@@ -17,11 +17,11 @@ import {
 import { CliError, ExitCode } from '../exit.js';
 import { readConfigFile } from './yaml-file.js';
 
-/** Values of flags as the command line gives them: text, texts of a repeated flag, or a boolean. */
+/** Flag values as parsed by Commander: a text, the texts of a repeated flag, or a boolean. */
 export type FlagValues = Readonly<Partial<Record<SettingName, string | boolean | readonly string[]>>>;
 
 export interface ConfigSources {
-  /** YAML file; without it `ROWAN_CONFIG` names one, or there is none. */
+  /** YAML file. Default: the file named by `ROWAN_CONFIG`, if any. */
   readonly file?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly flags?: FlagValues;
@@ -29,15 +29,15 @@ export interface ConfigSources {
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** By name: what is in force. */
+  /** The effective values by name. */
   readonly values: SettingValues;
-  /** By name: `default`, `rowan.yaml:12`, `ROWAN_LISTEN` or `--listen`. */
+  /** Origins by name: `default`, `rowan.yaml:12`, `ROWAN_LISTEN` or `--listen`. */
   readonly origins: ReadonlyMap<SettingName, string>;
-  /** For the user, to be shown once: variables that look like settings and are none. */
+  /** Messages for the user, such as variables that look like settings but are none. */
   readonly warnings: readonly string[];
 }
 
-/** The configuration has mistakes. `problems` are all of them, each with its place. */
+/** The configuration has mistakes. `problems` lists all of them with their places. */
 export class ConfigError extends CliError {
   override readonly name = 'ConfigError';
   readonly problems: readonly string[];
@@ -48,8 +48,8 @@ export class ConfigError extends CliError {
   }
 }
 
-/** Variables that the program reads and that are no settings. */
-const OTHER_VARIABLES = new Set([
+/** Variables that the program reads besides settings. */
+const NON_SETTING_VARIABLES = new Set([
   'ROWAN_CONFIG',
   'ROWAN_ADMIN_PASSWORD',
   'ROWAN_DEBUG',
@@ -57,22 +57,22 @@ const OTHER_VARIABLES = new Set([
   'ROWAN_AUTO_WORKERS',
 ]);
 
-class Loading {
+class SettingsLoader {
   readonly values: Partial<Record<SettingName, AnyValue>> = {};
   readonly origins = new Map<SettingName, string>(settingNames.map((name) => [name, 'default']));
   readonly problems: string[] = [];
   readonly warnings: string[] = [];
 
   readFile(file: string): void {
-    const { found, problems } = readConfigFile(file);
-    this.problems.push(...problems);
-    for (const { name, value, line } of found) this.#set(name, value, `${basename(file)}:${line}`);
+    const fromFile = readConfigFile(file);
+    this.problems.push(...fromFile.problems);
+    for (const { name, value, line } of fromFile.settings) this.#set(name, value, `${basename(file)}:${line}`);
   }
 
   readVariables(env: Readonly<Record<string, string | undefined>>): void {
     const byVariable = new Map(settingNames.map((name) => [settingVariable(name), name]));
     for (const [variable, text] of Object.entries(env)) {
-      if (!variable.startsWith('ROWAN_') || OTHER_VARIABLES.has(variable) || text === undefined) continue;
+      if (!variable.startsWith('ROWAN_') || NON_SETTING_VARIABLES.has(variable) || text === undefined) continue;
       const name = byVariable.get(variable);
       if (name) this.#readText(name, text, variable);
       else this.warnings.push(`${variable} is not a setting${didYouMean(variable, byVariable.keys())}`);
@@ -105,27 +105,28 @@ class Loading {
   }
 }
 
-/** `name`, and where it was set when it was. */
-function place(name: SettingName, origin: string | undefined): string {
+/** Returns `name` with the place where it was set, if any. */
+function describePlace(name: SettingName, origin: string | undefined): string {
   if (origin === undefined || origin === 'default') return name;
   return /:\d+$/.test(origin) ? `${origin}: ${name}` : origin;
 }
 
 /**
- * The settings in force: the file's, over them the variables', over them the flags'; for the rest the defaults. Throws
- * `ConfigError` with every mistake found, or the system's error when the file cannot be read.
+ * Loads the settings. Flags override variables, variables override the file, the file overrides the defaults. Throws
+ * `ConfigError` with every mistake found, or a system error when the file cannot be read.
  */
 export function loadConfig({ file, env = {}, flags = {} }: ConfigSources = {}): LoadedConfig {
-  const loading = new Loading();
+  const loader = new SettingsLoader();
   const path = file ?? env.ROWAN_CONFIG;
-  if (path !== undefined && path !== '') loading.readFile(path);
-  loading.readVariables(env);
-  loading.readFlags(flags);
-  const { origins, problems, warnings } = loading;
-  const given = loading.values as Partial<SettingValues>;
-  const config = makeConfig(given);
+  if (path !== undefined && path !== '') loader.readFile(path);
+  loader.readVariables(env);
+  loader.readFlags(flags);
+  const { origins, problems, warnings } = loader;
+  const settingValues = loader.values as Partial<SettingValues>;
+  const config = makeConfig(settingValues);
   if (problems.length === 0) {
-    for (const { name, message } of conflicts(config)) problems.push(`${place(name, origins.get(name))} ${message}`);
+    for (const { name, message } of conflicts(config))
+      problems.push(`${describePlace(name, origins.get(name))} ${message}`);
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return { config, values: valuesOf(config), origins, warnings };

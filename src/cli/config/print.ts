@@ -8,19 +8,19 @@ function yamlValue(spec: SettingSpec, value: AnyValue): string {
 }
 
 /**
- * What is in force and where from, as a YAML file that `loadConfig` reads again to the same values: each setting with
- * its origin in a comment; those without a value are comments altogether.
+ * Formats the effective settings as a YAML file that `loadConfig` reads back to the same values. A comment has the
+ * origin of each setting. Settings without a value are comments.
  */
 export function formatConfig({ values, origins }: LoadedConfig): string {
   const lines: string[] = [];
-  let open: readonly string[] = [];
+  let previousGroups: readonly string[] = [];
   for (const name of settingNames) {
     const path = name.split('.');
     const groups = path.slice(0, -1);
     let common = 0;
-    while (common < groups.length && groups[common] === open[common]) common++;
+    while (common < groups.length && groups[common] === previousGroups[common]) common++;
     for (let depth = common; depth < groups.length; depth++) lines.push(`${'  '.repeat(depth)}${groups[depth]}:`);
-    open = groups;
+    previousGroups = groups;
     const indent = '  '.repeat(groups.length);
     const value = values[name];
     const key = path[path.length - 1]!;

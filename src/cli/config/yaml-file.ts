@@ -13,7 +13,7 @@ import {
   settings,
 } from '../../server/settings/index.js';
 
-/** One setting as the file gives it. */
+/** A setting in the file. */
 export interface FileSetting {
   readonly name: SettingName;
   readonly value: AnyValue;
@@ -21,28 +21,28 @@ export interface FileSetting {
 }
 
 export interface FileSettings {
-  readonly found: readonly FileSetting[];
+  readonly settings: readonly FileSetting[];
   /** `rowan.yaml:12: …`, in order. */
   readonly problems: readonly string[];
 }
 
-/** It takes a twentieth of a start, and most have no file. */
+/** Loaded on demand: loading takes a twentieth of the start time, and most users have no file. */
 const loadYaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** Beginnings of names that are no names themselves: `limits`, `limits.search`. */
-const groups = new Set<string>();
+/** Groups of settings: `limits`, `limits.search`. */
+const settingGroups = new Set<string>();
 for (const name of settingNames) {
-  for (let at = name.indexOf('.'); at > 0; at = name.indexOf('.', at + 1)) groups.add(name.slice(0, at));
+  for (let at = name.indexOf('.'); at > 0; at = name.indexOf('.', at + 1)) settingGroups.add(name.slice(0, at));
 }
 
 function isSetting(name: string): name is SettingName {
   return Object.hasOwn(settings, name);
 }
 
-class Reader {
-  readonly found: FileSetting[] = [];
+class ConfigReader {
+  readonly settings: FileSetting[] = [];
   readonly problems: string[] = [];
   readonly #file: string;
   readonly #folder: string;
@@ -70,7 +70,7 @@ class Reader {
     this.problems.push(`${this.#file}:${this.#line(offset)}: ${message}`);
   }
 
-  /** Keys below `prefix` ('' or `limits.`). */
+  /** Reads the keys below `prefix` ('' or `limits.`). */
   #readNode(prefix: string, node: Node): void {
     if (!this.#yaml.isMap(node)) {
       this.#problem(
@@ -85,8 +85,11 @@ class Reader {
       const offset = (key as Node).range?.[0] ?? 0;
       const name = prefix + (this.#yaml.isScalar(key) ? String(key.value) : '');
       if (isSetting(name)) this.#readSetting(name, value as Node | null, offset);
-      else if (!groups.has(name))
-        this.#problem(offset, `${shown(name)} is not a setting${didYouMean(name, [...settingNames, ...groups])}`);
+      else if (!settingGroups.has(name))
+        this.#problem(
+          offset,
+          `${shown(name)} is not a setting${didYouMean(name, [...settingNames, ...settingGroups])}`,
+        );
       else if (value !== null && !(this.#yaml.isScalar(value) && value.value === null))
         this.#readNode(name + '.', value as Node);
     }
@@ -100,26 +103,26 @@ class Reader {
     }
     try {
       const value = readValue(settings[name], raw, false, (path) => resolve(this.#folder, path));
-      this.found.push({ name, value, line: this.#line(offset) });
+      this.settings.push({ name, value, line: this.#line(offset) });
     } catch (error) {
       if (!(error instanceof SettingFault)) throw error;
       this.#problem(offset, `${name} ${error.message}`);
     }
   }
 
-  /** What the file says. The digits of permissions count as they are written: YAML would read 0o660 as 432. */
+  /** Returns the raw value. File modes keep their written digits: YAML would read 0o660 as 432. */
   #rawValue(spec: SettingSpec, node: Node | null): unknown {
     if (spec.kind === 'mode' && this.#yaml.isScalar(node) && typeof node.value === 'number') return node.source;
     return node === null ? null : node.toJSON();
   }
 }
 
-/** The settings in a YAML file. Throws the system's error when it cannot be read. */
+/** Reads the settings in a YAML file. Throws a system error when the file cannot be read. */
 export function readConfigFile(file: string): FileSettings {
   const bytes = readFileSync(file);
   if (bytes.length > MAX_FILE_BYTES)
-    return { found: [], problems: [`${basename(file)}: ${bytes.length} bytes are no configuration`] };
-  const reader = new Reader(file);
+    return { settings: [], problems: [`${basename(file)}: ${bytes.length} bytes are no configuration`] };
+  const reader = new ConfigReader(file);
   reader.read(bytes.toString('utf8'));
   return reader;
 }

@@ -2,31 +2,33 @@ import { batchesOf } from '../../store/batches.js';
 import type { LoadRow, Reader, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 
-/** A batch is loaded when it has so many rows or bytes. */
+/** Limits of a batch. */
 const MAX_ROWS = 4000;
 const MAX_BYTES = 8 * 1024 * 1024;
 
 export interface CopyBatch {
   readonly rows: readonly LoadRow[];
-  /** Rows of the table, postings of an index table counted one by one. */
+  /** Rows of the table. In an index table each posting counts. */
   readonly count: number;
-  /** Last key of the source that is in it. */
+  /** Last source key of the batch. */
   readonly last: Buffer;
 }
 
-/** Collects rows of a table as `ingest` takes them. */
+/** Collects rows in the form that `ingest` takes. */
 interface Collector {
   add(key: Buffer, row: Buffer): void;
   rows(): LoadRow[];
 }
 
-function wholeRows(): Collector {
+function rowCollector(): Collector {
   const rows: LoadRow[] = [];
   return { add: (key, row) => rows.push({ key, row }), rows: () => rows };
 }
 
-/** Keys of different lengths may come between those of one prefix. */
-function postings(suffixBytes: number): Collector {
+/**
+ * Groups keys by prefix and sorts the groups, since keys of another prefix length may come between those of one prefix.
+ */
+function postingCollector(suffixBytes: number): Collector {
   const lists = new Map<string, Buffer[]>();
   return {
     add: (key) => {
@@ -43,14 +45,15 @@ function postings(suffixBytes: number): Collector {
   };
 }
 
-/** The rows of a table behind `after`, in batches. */
-export async function* copyBatches(
+/** Yields the rows of a table after key `after`, in batches. */
+export async function* readBatches(
   reader: Reader,
   spec: TableSpec,
   after: Buffer | undefined,
 ): AsyncGenerator<CopyBatch> {
   const keysOnly = spec.suffixBytes !== undefined;
-  const collect = (): Collector => (spec.suffixBytes === undefined ? wholeRows() : postings(spec.suffixBytes));
+  const collect = (): Collector =>
+    spec.suffixBytes === undefined ? rowCollector() : postingCollector(spec.suffixBytes);
   const scan = reader.scan(spec.name, {}, { keysOnly, after });
   let collector = collect();
   let [count, bytes] = [0, 0];

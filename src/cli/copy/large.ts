@@ -2,9 +2,9 @@ import { storedChunks } from '../../partition/model/large.js';
 import type { Cell, Reader } from '../../store/contract.js';
 
 /** Chunks written with one commit: 4 MiB. */
-const CHUNKS = 32;
+const CHUNKS_PER_COMMIT = 32;
 
-/** The chunks of the large values of a row of `master` or `deleted`, a few at a time. */
+/** Yields the chunks of the large values of a row of `master` or `deleted`, a few at a time. */
 export async function* largeChunks(
   reader: Reader,
   table: string,
@@ -14,7 +14,7 @@ export async function* largeChunks(
   let cells: Cell[] = [];
   for await (const cell of storedChunks(reader, table, key, row)) {
     cells.push(cell);
-    if (cells.length < CHUNKS) continue;
+    if (cells.length < CHUNKS_PER_COMMIT) continue;
     yield cells;
     cells = [];
   }

@@ -7,19 +7,19 @@ import { cellValue, EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
 
 /**
- * How far a copy has come, in the target itself until it is complete. Row `source`: cell `mark` tells which directory
- * in which state is copied. A row for each table that was begun, key = its name: cell `at`, the last key that is there
- * with all that belongs to it; cell `done`, once all are.
+ * Progress of a copy, stored in the target until the copy is complete. Row `source` has the cell `mark`, which
+ * identifies the source directory and its state. Each begun table has a row with its name as key: cell `at` is the last
+ * key that is copied with everything that belongs to it; cell `done` is set when the table is complete.
  */
 export const COPY_TABLE: TableSpec = { name: 'copy', families: [{ name: 'state' }] };
 
 const SOURCE = Buffer.from('source');
 /** Table names have no colon. */
-const rowOf = (table: string): Buffer => Buffer.from(`:${table}`);
+const rowKey = (table: string): Buffer => Buffer.from(`:${table}`);
 const cell = (name: string) => ({ family: 0, qualifier: Buffer.from(name) });
 
-/** Tells a directory and its state: any change to an entry, a suffix or an index gives it another one. */
-export async function markOf(source: Reader): Promise<Buffer> {
+/** Returns a hash of the directory and its state, which any change to an entry, a suffix or an index changes. */
+export async function hashSource(source: Reader): Promise<Buffer> {
   const shared = await source.get(META_TABLE.name, SHARED_KEY);
   if (!shared) throw new CliError('there is no directory to copy from');
   const scan = source.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true });
@@ -34,9 +34,7 @@ export class CopyState {
     this.#target = target;
   }
 
-  /**
-   * Begins a copy in an empty store, or takes up one of the same source. Throws `CliError` for a store that is in use.
-   */
+  /** Begins a copy in an empty store, or resumes one of the same source. Throws `CliError` when the store is in use. */
   static async open(target: Store, mark: Buffer): Promise<CopyState> {
     const state = new CopyState(target);
     const tables = await target.tables();
@@ -54,7 +52,7 @@ export class CopyState {
     return state;
   }
 
-  /** Removes what an unfinished copy has left. A store that is something else is left alone. */
+  /** Removes an unfinished copy. Any other store is left alone. */
   static async remove(target: Store): Promise<void> {
     const tables = await target.tables();
     if (!tables.some(({ name }) => name === COPY_TABLE.name)) return;
@@ -62,9 +60,9 @@ export class CopyState {
     await target.dropTable(COPY_TABLE.name);
   }
 
-  /** Undefined: not begun. `at`: the last key that was copied. */
-  async of(table: string): Promise<{ readonly at: Buffer | undefined; readonly done: boolean } | undefined> {
-    const row = await this.#target.get(COPY_TABLE.name, rowOf(table));
+  /** Returns undefined when the table was not begun. `at`: the last copied key. */
+  async tableState(table: string): Promise<{ readonly at: Buffer | undefined; readonly done: boolean } | undefined> {
+    const row = await this.#target.get(COPY_TABLE.name, rowKey(table));
     if (!row) return undefined;
     return {
       at: cellValue(row, 0, cell('at').qualifier),
@@ -72,16 +70,16 @@ export class CopyState {
     };
   }
 
-  copied(table: string, at: Buffer): Promise<void> {
-    return this.#put(rowOf(table), 'at', at);
+  recordCopied(table: string, at: Buffer): Promise<void> {
+    return this.#put(rowKey(table), 'at', at);
   }
 
-  done(table: string): Promise<void> {
-    return this.#put(rowOf(table), 'done', EMPTY);
+  recordDone(table: string): Promise<void> {
+    return this.#put(rowKey(table), 'done', EMPTY);
   }
 
-  /** The copy is complete. */
-  end(): Promise<void> {
+  /** Marks the copy as complete. */
+  recordComplete(): Promise<void> {
     return this.#target.dropTable(COPY_TABLE.name);
   }
 

@@ -9,10 +9,10 @@ import { AccessControl } from '../../server/services/access-control.js';
 import type { OpenDirectory } from '../open-directory.js';
 import type { ExportAttribute } from './entry-attributes.js';
 
-/** A lock that no policy is known to end holds from then on. */
-const NO_DURATION = 0;
+/** Duration, in seconds, for locks whose policy is unknown. Such a lock has no end. */
+const UNKNOWN_DURATION = 0;
 
-/** Tells what binds have left behind about accounts by attributes that an import takes over. */
+/** Exports the state that binds have recorded for accounts, as attributes that an import takes over. */
 export class AccountStates {
   readonly #services: StateServices;
 
@@ -23,16 +23,16 @@ export class AccountStates {
   }
 
   /**
-   * The attributes of the entry with those, in place of what is stored of them. Where they are damaged `onLost` gets
-   * one.
+   * Returns the attributes with the account state in place of the stored state attributes. On damage calls `onLost`
+   * with one of them.
    */
-  async among(
+  async withStates(
     entry: Salvaged,
     attributes: ExportAttribute[],
     onLost: (attribute: string) => void,
   ): Promise<ExportAttribute[]> {
     try {
-      return await this.#among(entry, attributes);
+      return await this.#replaceStates(entry, attributes);
     } catch (error) {
       if (!damageOf(error)) throw error;
       onLost(STATE_ATTRIBUTES[0]);
@@ -40,20 +40,20 @@ export class AccountStates {
     }
   }
 
-  async #among({ id, row }: Salvaged, attributes: ExportAttribute[]): Promise<ExportAttribute[]> {
+  async #replaceStates({ id, row }: Salvaged, attributes: ExportAttribute[]): Promise<ExportAttribute[]> {
     const { partition, credentials } = this.#services;
     const { passwords, applications, account } = credentials.ofRow(row);
-    // Nothing is left behind of what nobody binds as.
+    // Without passwords no bind is possible, so no state exists.
     if (passwords.length + applications.length === 0) return attributes;
-    const values = await statesOf(this.#services, id, NO_DURATION);
+    const values = await statesOf(this.#services, id, UNKNOWN_DURATION);
     if (!values) return attributes;
     const isKept = ({ type }: ExportAttribute): boolean =>
       type === 'pwdAccountLockedTime'
         ? values[type].length === 0
         : !(STATE_ATTRIBUTES as readonly string[]).includes(type);
-    const told = STATE_ATTRIBUTES.map((type) => ({ type, values: values[type] }));
+    const states = STATE_ATTRIBUTES.map((type) => ({ type, values: values[type] }));
     const since = account?.changed === undefined ? (await partition.accountState(id))?.since : undefined;
     const changed = since ? [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(since))] }] : [];
-    return [...attributes.filter(isKept), ...told.filter((one) => one.values.length > 0), ...changed];
+    return [...attributes.filter(isKept), ...states.filter(({ values }) => values.length > 0), ...changed];
   }
 }

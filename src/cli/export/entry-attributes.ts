@@ -4,11 +4,11 @@ import type { Salvaged } from '../../partition/upkeep/salvage.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
 
-/** Which attributes an export writes. */
-export class Selection {
+/** Decides which attributes an export writes. */
+export class AttributeSelection {
   readonly #schema: Schema;
   readonly #operational: boolean;
-  readonly #known = new Map<string, boolean>();
+  readonly #cache = new Map<string, boolean>();
 
   constructor(schema: Schema, operational: boolean) {
     this.#schema = schema;
@@ -17,16 +17,16 @@ export class Selection {
 
   includes(description: string): boolean {
     if (this.#operational) return true;
-    let wanted = this.#known.get(description);
+    let wanted = this.#cache.get(description);
     if (wanted === undefined) {
       wanted = this.#schema.describe(description)?.type.operational !== true;
-      this.#known.set(description, wanted);
+      this.#cache.set(description, wanted);
     }
     return wanted;
   }
 }
 
-/** A value, or its pieces where it is long. */
+/** A value, or its pieces if it is long. */
 export type ExportValue = Buffer | AsyncIterable<Buffer>;
 
 export interface ExportAttribute {
@@ -34,21 +34,21 @@ export interface ExportAttribute {
   readonly values: readonly ExportValue[];
 }
 
-/** Longer values are not held whole. */
-const LONGEST = 1024 * 1024;
+/** Longer values, in bytes, are not held in memory as a whole. */
+const MAX_HELD_BYTES = 1024 * 1024;
 
 /**
- * All attributes of an entry that the selection includes, passwords too, in stored order. Values that come in pieces
- * are read from `large`, which must stay open until they are written; it is wanted where the row lacks values. Those
- * that are damaged are left out, and `onLost` gets their attributes.
+ * Returns the attributes of an entry that the selection includes, passwords too, in stored order. Long values are read
+ * from `large`, which must stay open until they are written and may be undefined only if the row has all values.
+ * Damaged values are left out and reported to `onLost`.
  */
 export async function entryAttributes(
   { row }: Salvaged,
-  selection: Selection,
+  selection: AttributeSelection,
   large: LargeReader | undefined,
   onLost: (attribute: string) => void,
 ): Promise<ExportAttribute[]> {
-  const apart = largeQualifiers(row);
+  const largeValues = largeQualifiers(row);
   const attributes: ExportAttribute[] = [];
   let last: { readonly type: string; readonly values: ExportValue[] } | undefined;
   for (let at = 0; at < row.length; ) {
@@ -62,7 +62,7 @@ export async function entryAttributes(
         last = { type, values: [] };
         if (included) attributes.push(last);
       }
-      const isApart = included && apart?.has(row.toString('latin1', start, end)) === true;
+      const isApart = included && largeValues?.has(row.toString('latin1', start, end)) === true;
       const value = isApart
         ? await largeValue(large!, row.subarray(start, end))
         : row.subarray(valueStart(row, at), next);
@@ -74,9 +74,12 @@ export async function entryAttributes(
   return attributes.filter(({ values }) => values.length > 0);
 }
 
-/** Undefined where it is damaged; a long one is read once for that, as what is written cannot be taken back. */
+/**
+ * Reads a large value. Returns undefined when it is damaged. Long values are read once beforehand, since output cannot
+ * be taken back.
+ */
 async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
-  const isLong = large.lengthOf(qualifier) > LONGEST;
+  const isLong = large.lengthOf(qualifier) > MAX_HELD_BYTES;
   const whole: Buffer[] = [];
   try {
     for await (const piece of large.pieces(qualifier)) if (!isLong) whole.push(piece);

@@ -1,30 +1,30 @@
 import { uuidText } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
 import { counted } from '../exit.js';
-import type { Output } from './output.js';
+import type { OutputStream } from './output.js';
 
-/** What an export could not read: told on standard error, and as comments where it would stand. */
-export class Losses {
-  readonly #output: Output;
+/** Reports what an export could not read: on standard error, and as comments in the output. */
+export class LossReport {
+  readonly #output: OutputStream;
   #entries = 0;
   #values = 0;
 
-  constructor(output: Output) {
+  constructor(output: OutputStream) {
     this.#output = output;
   }
 
-  async entry({ id, dn, why }: LostEntry): Promise<void> {
+  async reportEntry({ id, dn, why }: LostEntry): Promise<void> {
     this.#entries++;
     const uuid = id ? `entryUUID ${uuidText(id)}` : 'unknown entries';
-    await this.#tell(`lost entry: ${dn ? plain(dn) : 'its name is not known'} (${uuid}; ${why})`);
+    await this.#report(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${why})`);
   }
 
-  async value({ id, dn }: Salvaged, attribute: string): Promise<void> {
+  async reportValue({ id, dn }: Salvaged, attribute: string): Promise<void> {
     this.#values++;
-    await this.#tell(`lost value: ${attribute} of ${plain(dn)} (entryUUID ${uuidText(id)})`);
+    await this.#report(`lost value: ${attribute} of ${escapeControls(dn)} (entryUUID ${uuidText(id)})`);
   }
 
-  async #tell(what: string): Promise<void> {
+  async #report(what: string): Promise<void> {
     process.stderr.write(`rowan: ${what}\n`);
     await this.#comment(what);
   }
@@ -33,12 +33,12 @@ export class Losses {
     await this.#output.write(Buffer.from(`# ${text}\n\n`));
   }
 
-  /** Says at the end of the LDIF that it is partial. */
+  /** Ends partial output with a comment. */
   async end(): Promise<void> {
-    if (this.any) await this.#comment(this.summary);
+    if (this.isPartial) await this.#comment(this.summary);
   }
 
-  get any(): boolean {
+  get isPartial(): boolean {
     return this.#entries + this.#values > 0;
   }
 
@@ -49,7 +49,7 @@ export class Losses {
   }
 }
 
-/** On one line. */
-function plain(dn: Buffer): string {
+/** Escapes control characters, which keeps the DN on one line. */
+function escapeControls(dn: Buffer): string {
   return dn.toString().replace(/\p{Cc}/gu, (char) => `\\${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }

@@ -1,80 +1,80 @@
 import { once } from 'node:events';
 import { constants, createWriteStream, openSync, statSync, type WriteStream } from 'node:fs';
-import { WholeFile } from '../whole-file.js';
+import { AtomicFile } from '../whole-file.js';
 
-const BLOCK = 64 * 1024;
+const BLOCK_BYTES = 64 * 1024;
 
-/** The error with the name of the file, which the system's calls on an open file leave out. */
-function naming(error: unknown, file: string): unknown {
+/** Adds the file name, which system calls on open files leave out. */
+function withFileName(error: unknown, file: string): unknown {
   if (error instanceof Error && 'syscall' in error) (error as NodeJS.ErrnoException).path ??= file;
   return error;
 }
 
-/** Whether it is to be made, or replaced; devices and pipes are written to as they are. */
-function isToMake(file: string): boolean {
+/** Whether the file is created or replaced. Devices and pipes are written to directly. */
+function isReplaceable(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() ?? true;
 }
 
-/** Bytes on their way to a file or to standard output, gathered in blocks; a full pipe makes the writer wait. */
-export class Output {
+/** Writes to a file or to standard output, in blocks. A full pipe makes the caller wait. */
+export class OutputStream {
   readonly #stream: WriteStream | NodeJS.WriteStream;
-  readonly #whole: WholeFile | undefined;
+  readonly #atomicFile: AtomicFile | undefined;
   #block: Buffer[] = [];
   #length = 0;
   #error: Error | undefined;
-  /** Goes on when the stream takes more. */
-  #drained: (() => void) | undefined;
+  /** Resolves the wait for the stream to drain. */
+  #resolveDrain: (() => void) | undefined;
 
-  /** To `file`, which only its owner may read, and which is there when all is written; or to standard output. */
+  /** `file` appears only when it is complete, and is readable by its owner only. Undefined: standard output. */
   constructor(file: string | undefined) {
-    if (file !== undefined && isToMake(file)) this.#whole = new WholeFile(file);
+    if (file !== undefined && isReplaceable(file)) this.#atomicFile = new AtomicFile(file);
     this.#stream = file === undefined ? process.stdout : this.#open(file);
     this.#stream.on('error', (error: Error) => {
-      naming(error, file ?? 'standard output');
+      withFileName(error, file ?? 'standard output');
       this.#error ??= error;
-      this.#wake();
+      this.#signalDrain();
     });
-    this.#stream.on('drain', () => this.#wake());
+    this.#stream.on('drain', () => this.#signalDrain());
   }
 
   #open(file: string): WriteStream {
-    return this.#whole
-      ? createWriteStream(file, { fd: this.#whole.fd, flush: true })
+    return this.#atomicFile
+      ? createWriteStream(file, { fd: this.#atomicFile.fd, flush: true })
       : createWriteStream(file, { fd: openSync(file, constants.O_WRONLY) });
   }
 
-  #wake(): void {
-    this.#drained?.();
-    this.#drained = undefined;
+  #signalDrain(): void {
+    this.#resolveDrain?.();
+    this.#resolveDrain = undefined;
   }
 
-  #drain(): Promise<void> {
+  #waitForDrain(): Promise<void> {
     return new Promise((resolve) => {
-      this.#drained = resolve;
+      this.#resolveDrain = resolve;
     });
   }
 
   write(bytes: Buffer): Promise<void> | undefined {
     this.#block.push(bytes);
     this.#length += bytes.length;
-    return this.#length < BLOCK ? undefined : this.#flush();
+    return this.#length < BLOCK_BYTES ? undefined : this.#flush();
   }
 
   async #flush(): Promise<void> {
     const bytes = Buffer.concat(this.#block, this.#length);
     this.#block = [];
     this.#length = 0;
-    if (!this.#stream.write(bytes) && !this.#error) await this.#drain();
+    if (!this.#stream.write(bytes) && !this.#error) await this.#waitForDrain();
     if (this.#error) throw this.#error;
   }
 
-  /** Resolves when all is written. */
+  /** Resolves when all bytes are written. */
   async end(): Promise<void> {
     await this.#flush();
     if (this.#stream === process.stdout) return;
     this.#stream.end();
     if (!this.#stream.closed) await once(this.#stream, 'close');
     if (this.#error) throw this.#error;
-    this.#whole?.finish();
+    this.#atomicFile?.finish();
   }
 }

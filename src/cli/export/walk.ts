@@ -4,7 +4,7 @@ import type { Hit } from '../../partition/read/sink.js';
 import { Salvage, type SalvageSink } from '../../partition/upkeep/salvage.js';
 import type { Dn } from '../../schema/schema-types.js';
 
-const ANY: Filter = { type: 'present', attribute: 'objectClass' };
+const ANY_ENTRY: Filter = { type: 'present', attribute: 'objectClass' };
 
 async function search(
   partition: Partition,
@@ -17,17 +17,17 @@ async function search(
 }
 
 /**
- * Every entry at and below `base` that can be read, each once, a parent always before its children: level after level.
- * The sink is told of those that cannot.
+ * Visits every readable entry at and below `base` once, level by level, so that parents come before their children. The
+ * sink also receives unreadable entries.
  */
 export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink): Promise<void> {
   const salvage = new Salvage(partition.store, partition.schema, sink);
   if (await salvage.below(base, partition.context.shared.suffixes)) return;
-  // Says what is there of the base, and what is not.
-  await search(partition, base, 'base', ANY, sink.entry);
+  // Reports a missing base as a search does.
+  await search(partition, base, 'base', ANY_ENTRY, sink.entry);
 }
 
-/** Number of RDNs in a DN's text (RFC 4514: commas in values are escaped). */
+/** Counts the RDNs in a DN (RFC 4514: commas in values are escaped). */
 function depthOf(dn: Buffer): number {
   let depth = dn.length === 0 ? 0 : 1;
   for (let i = 0; i < dn.length; i++) {
@@ -38,8 +38,8 @@ function depthOf(dn: Buffer): number {
 }
 
 /**
- * The entries at and below `base` that match, the upper ones first: one search to see how deep they lie, one for each
- * depth. Where that meets damage, each entry that can be read is looked at.
+ * Visits the matching entries at and below `base`, upper ones first: one search finds their depths, then one search
+ * runs per depth. On damage, every readable entry is tested instead.
  */
 export async function walkMatching(partition: Partition, base: Dn, filter: Filter, sink: SalvageSink): Promise<void> {
   const depths = new Set<number>();

@@ -6,24 +6,21 @@ import type { PasswordPolicy } from '../../password/index.js';
 import { applyChange, type ChangeRecord } from '../../records/apply.js';
 import { ImportedPasswords, PasswordCounts } from '../../records/passwords.js';
 import type { ImportJournal } from './journal.js';
-import { Refusals } from './refusals.js';
-import type { Rejected, RejectsFile } from './rejects.js';
+import { RefusalCounts } from './refusals.js';
+import type { RejectedRecord, RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
-import { StateCounts, withoutState } from './state-options.js';
+import { StateCounts, stripStateOptions } from './state-options.js';
 
-const JOURNAL_MS = 200;
+const JOURNAL_INTERVAL_MS = 200;
 
 export interface ImportOptions {
-  /** What stored passwords may cost. */
+  /** Limits the cost of password hashes. */
   readonly policy: PasswordPolicy;
-  /** Goes on after a record that is refused. */
+  /** Continues after a refused record. */
   readonly continue: boolean;
-  /**
-   * Takes up an import that was interrupted: records before byte `done` are passed over, entries that exist count as
-   * done.
-   */
+  /** Resumes an interrupted import: records before byte `done` are skipped, and existing entries count as done. */
   readonly resume: { readonly done: number } | undefined;
-  /** `done`: where the last record begins that was loaded, applied or refused. */
+  /** `done`: byte offset of the last record that was loaded, applied or refused. */
   readonly onProgress: (records: number, phase: string, done: number) => void;
 }
 
@@ -31,21 +28,20 @@ export interface ImportOutcome {
   loaded: number;
   changed: number;
   rejected: number;
-  /** What was refused, by kind. */
-  readonly refusals: Refusals;
-  /** Of the file, or of standard input. */
+  /** Refused records by kind. */
+  readonly refusals: RefusalCounts;
+  /** Size of the file, or of standard input. */
   bytes: number;
-  /** Entries that an interrupted import had loaded. */
+  /** Entries that the interrupted import had loaded before. */
   existing: number;
-  /** Of what was loaded and applied. */
+  /** Counts for loaded entries and applied changes. */
   readonly passwords: PasswordCounts;
-  /** Attributes that are not stored, because they are worked out when they are asked for. */
+  /** Attributes that are not stored, since the server computes them on demand. */
   leftOut: number;
-  /** The first of them. */
   firstLeftOut: { readonly line: number; readonly attribute: string } | undefined;
-  /** Of what was loaded and applied. */
+  /** Counts for loaded entries and applied changes. */
   readonly state: StateCounts;
-  /** The record that ended it. */
+  /** The record that stopped the import. */
   stoppedAt: { readonly line: number; readonly reason: string } | undefined;
 }
 
@@ -57,23 +53,23 @@ function isChange(record: LdifRecord): boolean {
   return !isContent(record);
 }
 
-const NOTHING_APART: readonly LdifApart[] = [];
+const NO_DETACHED_VALUES: readonly LdifApart[] = [];
 
-/** The record that a load entry was made from. */
-class Source implements Rejected {
+/** The record of an entry in the bulk loader. */
+class LoadedRecord implements RejectedRecord {
   readonly line: number;
-  /** Byte of the file at which the record begins. */
+  /** Byte offset of the record in the file. */
   readonly offset: number;
   readonly text: Buffer;
   readonly apart: readonly LdifApart[];
-  /** Undefined where the record has none. */
+  /** Undefined when the record has no passwords. */
   passwords: PasswordCounts | undefined;
-  /** Undefined where nothing in the record has state options. */
+  /** Undefined when no value of the record has state options. */
   state: StateCounts | undefined;
-  /** Attributes of it that are not stored. */
+  /** Attributes of the record that are not stored. */
   leftOut: string[] | undefined;
 
-  constructor({ line, offset, text, apart = NOTHING_APART }: LdifContent) {
+  constructor({ line, offset, text, apart = NO_DETACHED_VALUES }: LdifContent) {
     this.line = line;
     this.offset = offset;
     this.text = text;
@@ -81,12 +77,12 @@ class Source implements Rejected {
   }
 }
 
-function asSource(entry: LoadSource): Source {
-  if (entry instanceof Source) return entry;
+function toLoadedRecord(entry: LoadSource): LoadedRecord {
+  if (entry instanceof LoadedRecord) return entry;
   throw new TypeError('the loader gave back an entry that it was not given');
 }
 
-/** Imports the records of a source: runs of content through the bulk loader, change records one after another. */
+/** Imports the records of a source: content records through the bulk loader, change records one by one. */
 export class Importer {
   readonly #partition: Partition;
   readonly #source: RecordSource;
@@ -99,7 +95,7 @@ export class Importer {
     loaded: 0,
     changed: 0,
     rejected: 0,
-    refusals: new Refusals(),
+    refusals: new RefusalCounts(),
     bytes: 0,
     existing: 0,
     passwords: new PasswordCounts(),
@@ -108,9 +104,9 @@ export class Importer {
     state: new StateCounts(),
     stoppedAt: undefined,
   };
-  #journalled = performance.now();
-  /** Where the last record begins that was loaded, applied or refused. */
-  #done = 0;
+  #lastJournalWrite = performance.now();
+  /** Byte offset of the last record that was loaded, applied or refused. */
+  #doneOffset = 0;
 
   constructor(
     partition: Partition,
@@ -130,7 +126,7 @@ export class Importer {
 
   async run(): Promise<ImportOutcome> {
     this.#journal?.write(this.#options.resume?.done ?? 0);
-    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
       await this.#loadContent();
       await this.#applyChanges();
     }
@@ -141,11 +137,11 @@ export class Importer {
     return this.#outcome;
   }
 
-  #passedOver(record: LdifRecord): boolean {
+  #isBeforeResume(record: LdifRecord): boolean {
     return this.#options.resume !== undefined && record.offset < this.#options.resume.done;
   }
 
-  #reject(record: Rejected, reason: string): void {
+  #reject(record: RejectedRecord, reason: string): void {
     this.#outcome.rejected++;
     this.#outcome.refusals.add(record.line, reason);
     this.#rejects?.write(record, reason);
@@ -153,40 +149,41 @@ export class Importer {
   }
 
   /**
-   * Batches for the bulk loader until a change record comes, the file ends, or a record is refused that ends it all.
+   * Yields batches of content records until a change record, the end of the file, or a refused record that stops the
+   * import.
    */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
-    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
       const records = this.#source.takeWhile(isContent);
       if (records.length === 0) return;
-      const entries = this.#prepare(records);
+      const entries = this.#toEntries(records);
       records.length = 0;
       yield entries;
-      // Values may be long: they are let go of before the next are read.
+      // Releases long values before the next records are read.
       entries.length = 0;
     }
   }
 
-  #prepare(records: readonly LdifRecord[]): LoadEntry[] {
+  #toEntries(records: readonly LdifRecord[]): LoadEntry[] {
     const entries: LoadEntry[] = [];
     for (const record of records) {
       if (this.#outcome.stoppedAt) break;
-      if (this.#passedOver(record)) continue;
+      if (this.#isBeforeResume(record)) continue;
       if (record.kind === 'error') this.#reject(record, record.reason);
       else if (record.kind === 'content') {
-        const entry = this.#entryOf(record);
+        const entry = this.#toEntry(record);
         if (entry) entries.push(entry);
       }
     }
     return entries;
   }
 
-  /** Undefined where it is refused for its passwords. */
-  #entryOf(record: LdifContent): LoadEntry | undefined {
+  /** Returns undefined when the record is refused because of its passwords. */
+  #toEntry(record: LdifContent): LoadEntry | undefined {
     const { line, dn } = record;
-    const source = new Source(record);
+    const source = new LoadedRecord(record);
     const state = new StateCounts();
-    const attributes = withoutState(this.#partition.schema, line, record.attributes, state);
+    const attributes = stripStateOptions(this.#partition.schema, line, record.attributes, state);
     if (state.first) source.state = state;
     if (!this.#passwords.hasPasswords(attributes)) return { line, dn, attributes, source };
     const passwords = new PasswordCounts();
@@ -203,59 +200,59 @@ export class Importer {
   async #loadContent(): Promise<void> {
     const before = this.#outcome.loaded;
     const { loaded } = await this.#partition.load(this.#contentBatches(), this.#actor, {
-      continue: this.#options.continue || ((result) => this.#isDone(result)),
-      onReject: (reject) => this.#refuse(reject),
+      continue: this.#options.continue || ((result) => this.#isLoadedBefore(result)),
+      onReject: (reject) => this.#handleReject(reject),
       onLeftOut: (entry, attribute) => {
-        const source = asSource(entry);
+        const source = toLoadedRecord(entry);
         source.leftOut ??= [];
         source.leftOut.push(attribute);
       },
-      onLoaded: (entry) => this.#countLoaded(asSource(entry)),
-      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries', this.#done),
+      onLoaded: (entry) => this.#countLoaded(toLoadedRecord(entry)),
+      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries', this.#doneOffset),
     });
     this.#outcome.loaded = before + loaded;
   }
 
-  #refuse({ entry, reason, result }: LoadReject): void {
-    const source = asSource(entry);
-    this.#done = Math.max(this.#done, source.offset);
-    if (this.#isDone(result)) this.#outcome.existing++;
+  #handleReject({ entry, reason, result }: LoadReject): void {
+    const source = toLoadedRecord(entry);
+    this.#doneOffset = Math.max(this.#doneOffset, source.offset);
+    if (this.#isLoadedBefore(result)) this.#outcome.existing++;
     else this.#reject(source, reason);
   }
 
-  /** Whether an interrupted import has loaded an entry that is refused so. */
-  #isDone(result: LoadReject['result']): boolean {
+  /** Whether a refusal means that the interrupted import has loaded the entry. */
+  #isLoadedBefore(result: LoadReject['result']): boolean {
     return this.#options.resume !== undefined && result === 'entryAlreadyExists';
   }
 
-  #countLoaded({ line, offset, passwords, state, leftOut }: Source): void {
-    this.#done = Math.max(this.#done, offset);
+  #countLoaded({ line, offset, passwords, state, leftOut }: LoadedRecord): void {
+    this.#doneOffset = Math.max(this.#doneOffset, offset);
     if (passwords) this.#outcome.passwords.add(passwords);
     if (state) this.#outcome.state.add(state);
-    if (leftOut) for (const attribute of leftOut) this.#leaveOut(line, attribute);
+    if (leftOut) for (const attribute of leftOut) this.#countLeftOut(line, attribute);
   }
 
   async #applyChanges(): Promise<void> {
-    while (!this.#outcome.stoppedAt && (await this.#source.more())) {
+    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
       const changes = this.#source.takeWhile(isChange);
       if (changes.length === 0) return;
       for (const change of changes) {
         if (this.#outcome.stoppedAt) return;
-        if (!this.#passedOver(change)) await this.#apply(change as ChangeRecord);
+        if (!this.#isBeforeResume(change)) await this.#apply(change as ChangeRecord);
       }
     }
   }
 
-  #leaveOut(line: number, attribute: string): void {
+  #countLeftOut(line: number, attribute: string): void {
     this.#outcome.leftOut++;
     this.#outcome.firstLeftOut ??= { line, attribute };
   }
 
-  /** The change without the attributes of a new entry that are not stored, which `leftOut` and `state` then have. */
-  #storable(change: ChangeRecord, leftOut: string[], state: StateCounts): ChangeRecord {
+  /** Removes attributes of a new entry that are not stored. `leftOut` and `state` receive the removed ones. */
+  #withoutComputed(change: ChangeRecord, leftOut: string[], state: StateCounts): ChangeRecord {
     if (change.kind !== 'add') return change;
     const { schema } = this.#partition;
-    const attributes = withoutState(schema, change.line, change.attributes, state).filter(({ type }) => {
+    const attributes = stripStateOptions(schema, change.line, change.attributes, state).filter(({ type }) => {
       const computed = isComputed(schema.requireDescription(type).type);
       if (computed) leftOut.push(type);
       return !computed;
@@ -264,30 +261,36 @@ export class Importer {
   }
 
   async #apply(change: ChangeRecord): Promise<void> {
-    this.#note(change.offset);
+    this.#writeJournal(change.offset);
     const counts = new PasswordCounts();
     const leftOut: string[] = [];
     const state = new StateCounts();
     try {
-      await applyChange(this.#partition, this.#storable(change, leftOut, state), this.#actor, this.#passwords, counts);
+      await applyChange(
+        this.#partition,
+        this.#withoutComputed(change, leftOut, state),
+        this.#actor,
+        this.#passwords,
+        counts,
+      );
       this.#outcome.changed++;
       this.#outcome.state.add(state);
       this.#outcome.passwords.add(counts);
-      for (const attribute of leftOut) this.#leaveOut(change.line, attribute);
+      for (const attribute of leftOut) this.#countLeftOut(change.line, attribute);
     } catch (error) {
-      // Of a store that fails the record knows nothing: the import ends, and can be taken up again.
+      // A store failure is not the fault of the record: the import ends and can be resumed.
       if (!(error instanceof LdapError) || storeFailureOf(error)) throw error;
       this.#reject(change, `${error.result}: ${error.message}`);
     }
-    this.#done = change.offset;
-    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes', this.#done);
+    this.#doneOffset = change.offset;
+    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes', this.#doneOffset);
   }
 
-  /** Notes from time to time how far it is: what comes before byte `done` will not be done again. */
-  #note(done: number): void {
+  /** Records progress in the journal, at intervals: a resumed import skips records before byte `done`. */
+  #writeJournal(done: number): void {
     const now = performance.now();
-    if (!this.#journal || now - this.#journalled < JOURNAL_MS) return;
-    this.#journalled = now;
+    if (!this.#journal || now - this.#lastJournalWrite < JOURNAL_INTERVAL_MS) return;
+    this.#lastJournalWrite = now;
     this.#journal.write(done);
   }
 }

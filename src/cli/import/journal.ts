@@ -2,19 +2,19 @@ import { readFileSync, rmSync } from 'node:fs';
 import { removeLeftovers, replaceFile } from '../whole-file.js';
 import type { Fingerprint } from './source.js';
 
-/** How far an import came that has not ended: kept until it has. */
-export interface ImportRecord extends Fingerprint {
-  /** Byte of the file up to which everything is done: entries there or refused, changes applied or refused. */
+/** Progress of an unfinished import. */
+export interface ImportProgress extends Fingerprint {
+  /** Byte offset in the file. Every record before it was loaded, applied or refused. */
   readonly done: number;
 }
 
-function isImportRecord(value: unknown): value is ImportRecord {
+function isImportRecord(value: unknown): value is ImportProgress {
   if (typeof value !== 'object' || value === null) return false;
   const record = value as Record<string, unknown>;
   return Number.isSafeInteger(record.size) && typeof record.head === 'string' && Number.isSafeInteger(record.done);
 }
 
-/** Keeps the record of one import in the file `path`. */
+/** Keeps the progress of one import in the file `path`. */
 export class ImportJournal {
   readonly #path: string;
   readonly #file: Fingerprint;
@@ -25,8 +25,8 @@ export class ImportJournal {
     removeLeftovers(path);
   }
 
-  /** The record of an unfinished import of this file; undefined when there is none, or one of another file. */
-  read(): ImportRecord | undefined {
+  /** Returns the progress of an unfinished import of the same file; undefined when there is none. */
+  read(): ImportProgress | undefined {
     let record: unknown;
     try {
       record = JSON.parse(readFileSync(this.#path, 'utf8'));

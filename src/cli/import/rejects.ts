@@ -2,22 +2,22 @@ import { closeSync, fchmodSync, fstatSync, openSync, readSync, type Stats, statS
 import { formatComment, formatRecord, type LdifApart } from '../../ldif/index.js';
 import { UsageError } from '../exit.js';
 
-/** What every file of rejects begins with. */
-const BEGINNING = /^# line \d+: /;
-const BEGINNING_BYTES = 32;
+/** First line of every rejects file. */
+const FIRST_LINE = /^# line \d+: /;
+const FIRST_LINE_BYTES = 32;
 
-export interface Rejected {
-  /** First line of the record in its file. */
+export interface RejectedRecord {
+  /** First line of the record in the input. */
   readonly line: number;
-  /** The record as it stands there. */
+  /** The unchanged text of the record. */
   readonly text: Buffer;
-  /** What of it is not in `text`. */
+  /** Values that `text` does not contain. */
   readonly apart?: readonly LdifApart[];
 }
 
 /**
- * Throws where writing rejects to `path` would destroy what is not theirs: the input, whatever name it has there, or
- * another file. `input`: `-` is standard input.
+ * Throws when rejects at `path` would overwrite the input, under whatever name, or a file that is no rejects file.
+ * `input`: `-` is standard input.
  */
 export function checkRejectsPath(path: string, input: string): void {
   const found = regularFile(path);
@@ -25,7 +25,7 @@ export function checkRejectsPath(path: string, input: string): void {
   const read = input === '-' ? fstatSync(0) : regularFile(input);
   if (read && read.dev === found.dev && read.ino === found.ino)
     throw new UsageError(`${path} is the file to import; name another one for the refused records, with --rejects`);
-  if (found.size === 0 || BEGINNING.test(beginningOf(path))) return;
+  if (found.size === 0 || FIRST_LINE.test(readBeginning(path))) return;
   throw new UsageError(
     `${path} exists and has no refused records; move it away, or name another file for them, with --rejects`,
   );
@@ -36,10 +36,10 @@ function regularFile(path: string): Stats | undefined {
   return stat?.isFile() ? stat : undefined;
 }
 
-function beginningOf(path: string): string {
+function readBeginning(path: string): string {
   const fd = openSync(path, 'r');
   try {
-    const bytes = Buffer.alloc(BEGINNING_BYTES);
+    const bytes = Buffer.alloc(FIRST_LINE_BYTES);
     return bytes.toString('latin1', 0, readSync(fd, bytes));
   } finally {
     closeSync(fd);
@@ -47,8 +47,8 @@ function beginningOf(path: string): string {
 }
 
 /**
- * The records that were refused, as LDIF that can be corrected and imported: each after a comment with its line and the
- * reason. The file is made at the first of them, for its owner alone, since it may hold passwords.
+ * Writes refused records as LDIF to be corrected and imported again. A comment before each has its line and the reason.
+ * The file is created with the first record, readable by its owner only, since it may contain passwords.
  */
 export class RejectsFile {
   readonly path: string;
@@ -56,13 +56,13 @@ export class RejectsFile {
   #fd: number | undefined;
   count = 0;
 
-  /** `append`: keeps what an interrupted import has written, the last record of which may lack its end. */
+  /** `append`: keeps the records of an interrupted import, the last of which may be truncated. */
   constructor(path: string, append: boolean) {
     this.path = path;
     this.#append = append;
   }
 
-  write(record: Rejected, reason: string): void {
+  write(record: RejectedRecord, reason: string): void {
     if (this.#fd === undefined) {
       this.#fd = openSync(this.path, this.#append ? 'a' : 'w', 0o600);
       fchmodSync(this.#fd, 0o600);

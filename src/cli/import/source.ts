@@ -3,17 +3,17 @@ import { closeSync, createReadStream, fstatSync, openSync, readSync } from 'node
 import { type LdifOptions, LdifParser, type LdifRecord } from '../../ldif/index.js';
 import { CliError } from '../exit.js';
 
-/** What is asked of the system at a time. */
-const READ = 512 * 1024;
-/** Records of a piece are objects all at once: few of them live long enough to be moved by the garbage collector. */
-const PIECE = 64 * 1024;
-/** Bytes of a file's beginning that tell it from others. */
-const HEAD = 1024 * 1024;
+/** Bytes per read call. */
+const READ_BYTES = 512 * 1024;
+/** Bytes parsed at a time. Small pieces keep records short-lived, which spares the garbage collector. */
+const PARSE_BYTES = 64 * 1024;
+/** Bytes at the start of a file that identify it. */
+const HEAD_BYTES = 1024 * 1024;
 
-/** What a file is known by when its import is taken up again. */
+/** Identifies a file when its import is resumed. */
 export interface Fingerprint {
   readonly size: number;
-  /** SHA-256 of its first MiB, in hexadecimal. */
+  /** SHA-256 of the first MiB, in hexadecimal. */
   readonly head: string;
 }
 
@@ -25,7 +25,7 @@ export interface InputFile {
 }
 
 function fingerprintOf(fd: number, size: number): Fingerprint {
-  const head = Buffer.alloc(Math.min(size, HEAD));
+  const head = Buffer.alloc(Math.min(size, HEAD_BYTES));
   let at = 0;
   while (at < head.length) {
     const read = readSync(fd, head, at, head.length - at, at);
@@ -46,19 +46,19 @@ export function openInput(path: string): InputFile {
   }
   const fingerprint = stat.isFile() ? fingerprintOf(fd, stat.size) : undefined;
   const start = stat.isFile() ? { start: 0 } : {};
-  return { name: path, chunks: createReadStream(path, { fd, highWaterMark: READ, ...start }), fingerprint };
+  return { name: path, chunks: createReadStream(path, { fd, highWaterMark: READ_BYTES, ...start }), fingerprint };
 }
 
-/** The records of a file, taken in runs. */
+/** The records of a file. */
 export class RecordSource {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #parser: LdifParser;
   #batch: LdifRecord[] = [];
   #at = 0;
-  /** Read and not parsed yet. */
+  /** Bytes that are read but not parsed. */
   #chunk: Buffer = Buffer.alloc(0);
   #ended = false;
-  /** Read so far. */
+  /** Bytes read so far. */
   bytes = 0;
 
   constructor(chunks: AsyncIterable<Buffer>, options: LdifOptions) {
@@ -66,8 +66,8 @@ export class RecordSource {
     this.#parser = new LdifParser(options);
   }
 
-  /** Whether there is a record; reads on until there is one, or to the end. */
-  async more(): Promise<boolean> {
+  /** Whether another record exists. Reads until the next record or the end of the file. */
+  async hasMore(): Promise<boolean> {
     while (this.#at === this.#batch.length) {
       if (this.#ended) return false;
       await this.#read();
@@ -82,15 +82,15 @@ export class RecordSource {
       if (!done) this.#chunk = value;
       this.bytes += this.#chunk.length;
     }
-    // A record may be long: none is held while the next one comes.
+    // Records may be long: they are released before the next ones are read.
     this.#batch = [];
     this.#at = 0;
-    const piece = this.#chunk.subarray(0, PIECE);
+    const piece = this.#chunk.subarray(0, PARSE_BYTES);
     this.#chunk = this.#chunk.subarray(piece.length);
     this.#batch = this.#ended ? this.#parser.end() : this.#parser.push(piece);
   }
 
-  /** The records at hand up to the first that is not wanted; none when that is the next. */
+  /** Takes the parsed records up to the first that does not match. Empty when the next record does not match. */
   takeWhile(wanted: (record: LdifRecord) => boolean): LdifRecord[] {
     const from = this.#at;
     while (this.#at < this.#batch.length && wanted(this.#batch[this.#at]!)) this.#at++;

@@ -2,27 +2,31 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/index.js';
 import { stateOptionsOf } from '../../schema/state-options.js';
 
-/** What became of values with state options, of a record or of many. */
+/** Counts of values with state options, in one or more records. */
 export class StateCounts {
-  /** Values that are left out: the other server keeps them as deleted, or the attribute's one value stands beside. */
+  /**
+   * Values left out: the other server keeps them as deleted, or the single value of the attribute is present already.
+   */
   deleted = 0;
-  /** Values that are taken without their state options. */
-  freed = 0;
+  /** Values stored without their state options. */
+  stripped = 0;
   first: { readonly line: number; readonly attribute: string } | undefined;
 
   add(other: StateCounts): void {
     this.deleted += other.deleted;
-    this.freed += other.freed;
+    this.stripped += other.stripped;
     this.first ??= other.first;
   }
 }
 
-interface Gathered extends PartialAttribute {
+interface MergedAttribute extends PartialAttribute {
   readonly values: Buffer[];
 }
 
-/** The attributes of a new entry, whose record begins at `line`, without what another server notes of their changes. */
-export function withoutState(
+/**
+ * Returns the attributes of a new entry without the change metadata of another server. `line` is that of the record.
+ */
+export function stripStateOptions(
   schema: Schema,
   line: number,
   attributes: readonly PartialAttribute[],
@@ -30,7 +34,7 @@ export function withoutState(
 ): readonly PartialAttribute[] {
   const states = attributes.map(({ type }) => stateOptionsOf(type));
   if (states.every((state) => state === undefined)) return attributes;
-  const byName = new Map<string, Gathered>();
+  const byName = new Map<string, MergedAttribute>();
   for (const [i, { type, values }] of attributes.entries())
     if (!states[i]) byName.set(type.toLowerCase(), { type, values: [...values] });
   for (const [i, { type, values }] of attributes.entries()) {
@@ -44,7 +48,7 @@ export function withoutState(
       counts.deleted += values.length;
       continue;
     }
-    counts.freed += values.length;
+    counts.stripped += values.length;
     if (!known) byName.set(name, { type: state.text, values: [...values] });
     else known.values.push(...values.filter((value) => !known.values.some((one) => one.equals(value))));
   }

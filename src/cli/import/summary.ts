@@ -2,7 +2,7 @@ import { printable } from '../../server/words/printable.js';
 import { counted, formatCount } from '../exit.js';
 import type { ImportOutcome } from './importer.js';
 
-/** Says on standard output what an import did, after so many seconds. */
+/** Prints the result of an import on standard output. `seconds` is its duration. */
 export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boolean): void {
   const parts = [
     `${isDry ? 'dry run, nothing is written: ' : ''}loaded ${counted(outcome.loaded, 'entry', 'entries')}`,
@@ -27,9 +27,9 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
     );
   }
   if (outcome.state.first) {
-    const { deleted, freed, first } = outcome.state;
+    const { deleted, stripped, first } = outcome.state;
     process.stdout.write(
-      `${counted(deleted, 'value')} left out that another server keeps as deleted, ${formatCount(freed)} taken without their state options, the first is ${first.attribute} of the entry at line ${first.line}\n`,
+      `${counted(deleted, 'value')} left out that another server keeps as deleted, ${formatCount(stripped)} taken without their state options, the first is ${first.attribute} of the entry at line ${first.line}\n`,
     );
   }
   if (foreign > 0) {
@@ -54,5 +54,5 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   }
   const told = [...accountStates].sort().map(([name, accounts]) => `${name} of ${counted(accounts, 'account')}`);
   if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
-  if (!outcome.stoppedAt) for (const line of outcome.refusals.lines()) process.stdout.write(`${line}\n`);
+  if (!outcome.stoppedAt) for (const line of outcome.refusals.format()) process.stdout.write(`${line}\n`);
 }

@@ -3,12 +3,15 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { holdWrites } from '../../store/lmdb/index.js';
 import type { Settings } from '../options.js';
 
-/** As LMDB ends a process that reads damaged pages. SIGABRT is also the end of one that has no memory left. */
-const CRASH = /\bSIG(?:SEGV|BUS)\b/;
+/**
+ * Signals by which LMDB ends a process that reads damaged pages. SIGABRT is excluded: a process out of memory also ends
+ * so.
+ */
+const CRASH_SIGNAL = /\bSIG(?:SEGV|BUS)\b/;
 
-/** Holds writes where the reason for which a worker ended may be damage. */
-export function holdAfterCrash({ store, config }: Settings, worker: number, reason: string, log: Logger): void {
-  if (!CRASH.test(reason) || !config.readOnlyWhenDamaged || isHBaseUrl(store)) return;
+/** Stops all writes when a worker may have crashed because of damaged data. */
+export function holdWritesAfterCrash({ store, config }: Settings, worker: number, reason: string, log: Logger): void {
+  if (!CRASH_SIGNAL.test(reason) || !config.readOnlyWhenDamaged || isHBaseUrl(store)) return;
   holdWrites(store, `a server process ${reason}`);
   log.error(
     { worker, reason },

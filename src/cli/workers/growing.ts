@@ -6,19 +6,19 @@ import type { Counts } from '../../server/processes/statistics.js';
 import { RowanServer } from '../../server/server.js';
 import { renewCertificate } from '../certificate.js';
 import type { Settings } from '../options.js';
-import { holdAfterCrash } from './crash.js';
-import { Growth, type GrowthRules } from './growth.js';
-import { type Arrival, type Member, Members } from './members.js';
+import { holdWritesAfterCrash } from './crash.js';
+import { GrowthPolicy, type GrowthRules } from './growth.js';
+import { ConnectionBalancer, type IncomingSocket, type Member } from './members.js';
 import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
-/** How often it is looked how busy the processes are, at the most, in milliseconds. */
-const LOOK_MS = 1000;
+/** Longest interval between two checks of the load, in milliseconds. */
+const CHECK_MS = 1000;
 
-/** The server of this process, as one of those that are given connections. */
-class OwnServer implements Member {
+/** The server of this process, as a member of the balancer. */
+class LocalServer implements Member {
   readonly server: RowanServer;
-  readonly serves = true;
-  readonly takes = true;
+  readonly isReady = true;
+  readonly acceptsConnections = true;
   connections = 0;
   counts: Counts | undefined;
   readonly #log: Logger;
@@ -28,7 +28,7 @@ class OwnServer implements Member {
     this.#log = log;
   }
 
-  give({ index, socket }: Arrival, elsewhere: number): void {
+  assign({ index, socket }: IncomingSocket, elsewhere: number): void {
     this.connections++;
     socket.once('close', () => {
       this.connections--;
@@ -48,25 +48,25 @@ class OwnServer implements Member {
 }
 
 /**
- * A server that starts worker processes when it has much to do, and ends them when it has little. The first process
- * serves, too, and alone as long as that is enough; then it does what a server of one process does. It accepts all
- * connections; each goes to the process that has fewest, and stays there.
+ * A server that starts worker processes under load and ends them when idle. The first process serves as well, alone as
+ * long as that is enough; it then behaves like a server of one process. It accepts all connections. Each connection
+ * goes to the process with the fewest connections and stays there.
  */
 export class GrowingServer implements WorkerOwner, Siblings {
   readonly worker = 1;
   readonly #settings: Settings;
   readonly #log: Logger;
   readonly #rules: GrowthRules;
-  readonly #growth: Growth;
-  readonly #own: OwnServer;
-  readonly #members: Members<OwnServer | WorkerProcess>;
+  readonly #growth: GrowthPolicy;
+  readonly #local: LocalServer;
+  readonly #balancer: ConnectionBalancer<LocalServer | WorkerProcess>;
   readonly #workers = new Set<WorkerProcess>();
-  /** For how long each was at work when it was last looked. */
+  /** Busy time of each member at the last check, in milliseconds. */
   readonly #busyMs = new Map<Member, number>();
-  #lookedAt = performance.now();
-  #looking: NodeJS.Timeout | undefined;
+  #checkedAt = performance.now();
+  #timer: NodeJS.Timeout | undefined;
   #stopping = false;
-  /** Ends the workers at once: an end without `close` leaves none behind. */
+  /** Kills the workers when this process exits without `close`. */
   readonly #kill = (): void => {
     for (const worker of this.#workers) worker.kill();
   };
@@ -75,10 +75,10 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#settings = settings;
     this.#log = log;
     this.#rules = rules;
-    this.#growth = new Growth(rules);
-    this.#own = new OwnServer(new RowanServer(partition, settings.config, log, { siblings: this, long }), log);
-    this.#members = new Members(settings.config, this.#own.server.services.statistics);
-    this.#members.add(this.#own);
+    this.#growth = new GrowthPolicy(rules);
+    this.#local = new LocalServer(new RowanServer(partition, settings.config, log, { siblings: this, long }), log);
+    this.#balancer = new ConnectionBalancer(settings.config, this.#local.server.services.statistics);
+    this.#balancer.add(this.#local);
     process.once('exit', this.#kill);
   }
 
@@ -87,32 +87,35 @@ export class GrowingServer implements WorkerOwner, Siblings {
   }
 
   ask(question: Question): Promise<Answer[]> {
-    return this.#members.ask(question, this.#own);
+    return this.#balancer.askAll(question, this.#local);
   }
 
   async listen(): Promise<string[]> {
-    await this.#own.server.prepare();
-    const urls = await this.#members.listen(this.#log);
-    const every = Math.min(LOOK_MS, this.#rules.startMs / 4);
-    this.#looking = setInterval(() => void this.#look(), every).unref();
+    await this.#local.server.prepare();
+    const urls = await this.#balancer.listen(this.#log);
+    const interval = Math.min(CHECK_MS, this.#rules.startMs / 4);
+    this.#timer = setInterval(() => void this.#checkLoad(), interval).unref();
     return urls;
   }
 
-  async #look(): Promise<void> {
-    await this.#members.ask({ about: 'counts' });
-    const taking = [...this.#members].filter((member) => member.takes);
-    // One that is just starting will change the picture.
-    if (this.#stopping || [...this.#workers].some((worker) => !worker.serves && !worker.leaving)) return;
+  async #checkLoad(): Promise<void> {
+    await this.#balancer.askAll({ about: 'counts' });
+    const accepting = [...this.#balancer].filter((member) => member.acceptsConnections);
+    // A starting worker will change the load.
+    if (this.#stopping || [...this.#workers].some((worker) => !worker.isReady && !worker.isDraining)) return;
     const now = performance.now();
-    const shares = taking.map((member) => this.#shareOf(member, now - this.#lookedAt));
-    this.#lookedAt = now;
-    const more = this.#growth.next(shares, now);
-    if (more > 0) this.#grow(shares);
-    else if (more < 0) this.#shrink();
+    const shares = accepting.map((member) => this.#busyShare(member, now - this.#checkedAt));
+    this.#checkedAt = now;
+    const change = this.#growth.decide(shares, now);
+    if (change > 0) this.#grow(shares);
+    else if (change < 0) this.#shrink();
   }
 
-  /** By what share of the time it was at work; one that did not answer is at it. */
-  #shareOf(member: Member, ms: number): number {
+  /**
+   * Returns the share of the time since the last check that the event loop was busy. A member that did not answer
+   * counts as fully busy.
+   */
+  #busyShare(member: Member, ms: number): number {
     const before = this.#busyMs.get(member);
     const busyMs = member.counts?.busyMs ?? before;
     if (busyMs !== undefined) this.#busyMs.set(member, busyMs);
@@ -120,74 +123,78 @@ export class GrowingServer implements WorkerOwner, Siblings {
     return busyMs === before ? 1 : Math.min(1, (busyMs - before) / ms);
   }
 
-  /** One that was to end goes on, or another begins. */
+  /** Keeps a worker that was to end, or starts another. */
   #grow(shares: readonly number[]): void {
     const busy = shares.map((share) => Math.round(share * 100));
-    const leaving = [...this.#workers].find((worker) => worker.leaving && worker.connections > 0);
+    const leaving = [...this.#workers].find((worker) => worker.isDraining && worker.connections > 0);
     if (leaving) {
-      leaving.leaving = false;
-      this.#log.info({ worker: leaving.worker, busy }, 'busy: a worker that was to end goes on');
+      leaving.isDraining = false;
+      this.#log.info({ worker: leaving.number, busy }, 'busy: a worker that was to end goes on');
       return;
     }
-    const numbers = new Set([...this.#workers].map(({ worker }) => worker));
+    const numbers = new Set([...this.#workers].map(({ number }) => number));
     let number = this.worker + 1;
     while (numbers.has(number)) number++;
     this.#log.info({ worker: number, busy }, 'busy: another worker is started');
     const worker = new WorkerProcess(number, this.#settings, this);
     this.#workers.add(worker);
-    this.#members.add(worker);
+    this.#balancer.add(worker);
     worker.ready.then(
       () => this.#log.info({ worker: number, pid: worker.pid }, 'the worker serves'),
       () => undefined,
     );
   }
 
-  /** The worker with the fewest connections is given no more, and ends with the last that it has. */
+  /** The worker with the fewest connections gets no new ones, and ends with its last connection. */
   #shrink(): void {
-    const [least] = [...this.#workers].filter((worker) => worker.takes).sort((a, b) => a.connections - b.connections);
-    if (!least) return;
-    least.leaving = true;
+    const [candidate] = [...this.#workers]
+      .filter((worker) => worker.acceptsConnections)
+      .sort((a, b) => a.connections - b.connections);
+    if (!candidate) return;
+    candidate.isDraining = true;
     this.#log.info(
-      { worker: least.worker, connections: least.connections },
+      { worker: candidate.number, connections: candidate.connections },
       'idle: a worker ends with its connections',
     );
-    this.closed(least);
+    this.onConnectionClosed(candidate);
   }
 
-  closed(worker: WorkerProcess): void {
-    if (worker.leaving && worker.connections === 0) worker.stop();
+  onConnectionClosed(worker: WorkerProcess): void {
+    if (worker.isDraining && worker.connections === 0) worker.stop();
   }
 
-  async asked(asker: WorkerProcess, question: Question): Promise<Answer[]> {
-    return this.#members.ask(question, asker);
+  async onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
+    return this.#balancer.askAll(question, asker);
   }
 
-  ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
+  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
     this.#workers.delete(worker);
-    holdAfterCrash(this.#settings, worker.worker, reason, this.#log);
-    this.#members.delete(worker);
+    holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
+    this.#balancer.delete(worker);
     this.#busyMs.delete(worker);
-    if (worker.counts) this.#own.server.services.statistics.inherit(worker.counts);
+    if (worker.counts) this.#local.server.services.statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;
     }
-    // What it has acknowledged is seen from here on, though nothing is renewed any more.
-    if (this.alone) this.#own.server.services.partition.renewReads();
-    for (const arrival of arrivals) this.#members.give(arrival);
-    if (!worker.leaving) this.#log.error({ worker: worker.worker, reason }, 'a worker ended');
+    // Makes the last writes of the worker visible here, since a single process renews no reads.
+    if (this.alone) this.#local.server.services.partition.renewReads();
+    for (const arrival of arrivals) this.#balancer.assign(arrival);
+    if (!worker.isDraining) this.#log.error({ worker: worker.number, reason }, 'a worker ended');
   }
 
   renewCertificate(): void {
-    this.#members.renewCertificate();
+    this.#balancer.renewCertificate();
   }
 
-  /** Accepts nothing more, lets all answer what they have begun, and resolves when the workers have ended. */
+  /**
+   * Stops accepting, lets all processes answer the requests they have begun, and resolves when the workers have ended.
+   */
   async close(): Promise<void> {
     this.#stopping = true;
-    clearInterval(this.#looking);
-    this.#members.close();
-    await Promise.all([this.#own.server.close(), endWorkers(this.#workers, this.#settings)]);
+    clearInterval(this.#timer);
+    this.#balancer.close();
+    await Promise.all([this.#local.server.close(), endWorkers(this.#workers, this.#settings)]);
     process.off('exit', this.#kill);
   }
 }

@@ -1,41 +1,41 @@
 import { availableParallelism } from 'node:os';
 
-/**
- * When the number of processes that serve changes. Shares are those of a processor that event loops were at work, 0 to
- * 1.
- */
+/** Rules for the number of serving processes. */
 export interface GrowthRules {
-  /** Processes at most. */
-  readonly most: number;
-  /** Busy for so long, in milliseconds: one more. */
+  readonly maxProcesses: number;
+  /** Time of high load after which a process is started, in milliseconds. */
   readonly startMs: number;
-  /** Idle for so long, in milliseconds: one fewer. */
+  /** Time of low load after which a process is ended, in milliseconds. */
   readonly endMs: number;
 }
 
-const MOST = 8;
-/** Those that serve are busy when they are at work for this share of the time, on average … */
-const BUSY = 0.8;
+const MAX_PROCESSES = 8;
+/** Load is high when the event loops are busy for this share of the time on average. */
+const BUSY_SHARE = 0.8;
 /**
- * … and idle when one fewer could do the work in this share of its time. Far enough apart that neither brings the other
- * about.
+ * Load is low when one process fewer would be busy for this share of its time. The distance to `BUSY_SHARE` prevents
+ * oscillation.
  */
-const IDLE = 0.4;
+const IDLE_SHARE = 0.4;
 
-/** One core is left to the threads, the system and other programs. */
-function usualRules(): GrowthRules {
-  return { most: Math.max(1, Math.min(MOST, availableParallelism() - 1)), startMs: 5000, endMs: 300_000 };
+/** Leaves one core to threads, the system and other programs. */
+function defaultRules(): GrowthRules {
+  return {
+    maxProcesses: Math.max(1, Math.min(MAX_PROCESSES, availableParallelism() - 1)),
+    startMs: 5000,
+    endMs: 300_000,
+  };
 }
 
-/** The rules of this machine. `ROWAN_AUTO_WORKERS=MOST,STARTMS,ENDMS` has tests grow on any machine, and soon. */
+/** Returns the rules of this machine. `ROWAN_AUTO_WORKERS=MOST,STARTMS,ENDMS` overrides them for tests. */
 export function growthRules(env: string | undefined = process.env.ROWAN_AUTO_WORKERS): GrowthRules {
-  const given = /^(\d{1,3}),(\d{1,9}),(\d{1,9})$/.exec(env ?? '');
-  if (!given) return usualRules();
-  return { most: Number(given[1]), startMs: Number(given[2]), endMs: Number(given[3]) };
+  const match = /^(\d{1,3}),(\d{1,9}),(\d{1,9})$/.exec(env ?? '');
+  if (!match) return defaultRules();
+  return { maxProcesses: Number(match[1]), startMs: Number(match[2]), endMs: Number(match[3]) };
 }
 
-/** Says by what share of the time each process was at work whether there are to be more of them. */
-export class Growth {
+/** Decides from the load of the processes whether their number changes. */
+export class GrowthPolicy {
   readonly #rules: GrowthRules;
   #busySince: number | undefined;
   #idleSince: number | undefined;
@@ -45,27 +45,28 @@ export class Growth {
   }
 
   /**
-   * `shares`: of each process that is given connections, since the last call. How many more there are to be: 1, 0 or
-   * −1.
+   * Returns the change in the number of processes: 1, 0 or −1. `shares` has, for each process that accepts connections,
+   * the busy share since the last call, from 0 to 1.
    */
-  next(shares: readonly number[], now: number): number {
-    const { most, startMs, endMs } = this.#rules;
+  decide(shares: readonly number[], now: number): number {
+    const { maxProcesses, startMs, endMs } = this.#rules;
     const work = shares.reduce((sum, share) => sum + share, 0);
-    this.#busySince = work >= BUSY * shares.length ? (this.#busySince ?? now) : undefined;
-    this.#idleSince = shares.length > 1 && work <= IDLE * (shares.length - 1) ? (this.#idleSince ?? now) : undefined;
-    if (shares.length < most && isOver(this.#busySince, startMs, now)) return this.#change(1);
-    if (isOver(this.#idleSince, endMs, now)) return this.#change(-1);
+    this.#busySince = work >= BUSY_SHARE * shares.length ? (this.#busySince ?? now) : undefined;
+    this.#idleSince =
+      shares.length > 1 && work <= IDLE_SHARE * (shares.length - 1) ? (this.#idleSince ?? now) : undefined;
+    if (shares.length < maxProcesses && hasLasted(this.#busySince, startMs, now)) return this.#restartTimes(1);
+    if (hasLasted(this.#idleSince, endMs, now)) return this.#restartTimes(-1);
     return 0;
   }
 
-  /** Both times begin anew: what the change brings is looked at first. */
-  #change(by: number): number {
+  /** Restarts both times, so that the effect of a change is measured first. */
+  #restartTimes(by: number): number {
     this.#busySince = undefined;
     this.#idleSince = undefined;
     return by;
   }
 }
 
-function isOver(since: number | undefined, ms: number, now: number): boolean {
+function hasLasted(since: number | undefined, ms: number, now: number): boolean {
   return since !== undefined && now - since >= ms;
 }

@@ -6,40 +6,40 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts, Statistics } from '../../server/processes/statistics.js';
 import type { Config } from '../../server/settings/index.js';
 
-/** A socket on its way to one who serves it, accepted at `listen[index]`. */
-export interface Arrival {
+/** A socket accepted at `listen[index]` that is being handed to a member. */
+export interface IncomingSocket {
   readonly index: number;
   readonly socket: Socket;
 }
 
-/** One of those among which connections are shared out: a worker process, or the server of this process. */
+/** A process that can get connections: a worker, or the server of this process. */
 export interface Member {
-  /** Sockets that it was given and that are not closed. */
+  /** Open sockets assigned to the member. */
   readonly connections: number;
-  /** Whether it is there to be asked. */
-  readonly serves: boolean;
-  /** Whether it is to be given connections. */
-  readonly takes: boolean;
-  /** As it told them last. */
+  /** Whether the member can answer questions. */
+  readonly isReady: boolean;
+  /** Whether the member gets new connections. */
+  readonly acceptsConnections: boolean;
+  /** The last known counts. */
   readonly counts: Counts | undefined;
-  /** Hands a socket over; `elsewhere`: connections that the other members have. */
-  give(arrival: Arrival, elsewhere: number): void;
-  /** Undefined when it ends, or is too slow. */
+  /** Hands over a socket. `elsewhere` is the number of connections of the other members. */
+  assign(arrival: IncomingSocket, elsewhere: number): void;
+  /** Resolves with undefined when the member ends or is too slow. */
   ask(question: Question): Promise<Answer | undefined>;
   renewCertificate(): void;
 }
 
-/** Listens, and gives each connection to the member that has fewest. */
-export class Members<M extends Member> {
+/** Listens, and assigns each connection to the member with the fewest connections. */
+export class ConnectionBalancer<M extends Member> {
   readonly #members = new Set<M>();
   readonly #config: Config;
   readonly #statistics: Statistics;
   #listeners: readonly Listener[] = [];
-  /** Accepted while nobody served. */
-  #waiting: Arrival[] = [];
+  /** Sockets accepted while no member was ready. */
+  #waiting: IncomingSocket[] = [];
   #closed = false;
 
-  /** `statistics` counts the connections that are refused here. */
+  /** `statistics` counts the connections refused here. */
   constructor(config: Config, statistics: Statistics) {
     this.#config = config;
     this.#statistics = statistics;
@@ -61,49 +61,49 @@ export class Members<M extends Member> {
     this.#members.delete(member);
   }
 
-  /** Resolves with the URLs as clients use them. */
+  /** Resolves with the URLs for clients. */
   async listen(log: Logger): Promise<string[]> {
     const { listen } = this.#config;
-    // Paused, a socket can be handed to another process with all that it brings.
-    const nets = listen.map((_url, index) =>
+    // A paused socket keeps its received bytes when it is handed to another process.
+    const servers = listen.map((_url, index) =>
       createServer({ pauseOnConnect: true }, (socket) => this.#accept({ index, socket })),
     );
-    this.#listeners = await openListeners(listen.map(parseListenUrl), nets, this.#config, log);
+    this.#listeners = await openListeners(listen.map(parseListenUrl), servers, this.#config, log);
     return this.#listeners.map(({ url }) => url);
   }
 
-  #accept(arrival: Arrival): void {
+  #accept(arrival: IncomingSocket): void {
     arrival.socket.on('error', () => arrival.socket.destroy());
-    const most = this.#config.limits.connections + SPARE_CONNECTIONS;
-    if (!this.#closed && this.#connections() + this.#waiting.length < most) {
-      this.give(arrival);
+    const limit = this.#config.limits.connections + SPARE_CONNECTIONS;
+    if (!this.#closed && this.#countConnections() + this.#waiting.length < limit) {
+      this.assign(arrival);
       return;
     }
     this.#statistics.connectionsRefused++;
     arrival.socket.destroy();
   }
 
-  #connections(): number {
+  #countConnections(): number {
     let connections = 0;
     for (const member of this.#members) connections += member.connections;
     return connections;
   }
 
-  give(arrival: Arrival): void {
+  assign(arrival: IncomingSocket): void {
     let least: M | undefined;
     for (const member of this.#members)
-      if (member.takes && (!least || member.connections < least.connections)) least = member;
-    if (least) least.give(arrival, this.#connections() - least.connections);
+      if (member.acceptsConnections && (!least || member.connections < least.connections)) least = member;
+    if (least) least.assign(arrival, this.#countConnections() - least.connections);
     else this.#waiting.push(arrival);
   }
 
-  /** Gives away what has waited for somebody who serves. */
-  giveWaiting(): void {
-    for (const arrival of this.#waiting.splice(0)) this.give(arrival);
+  /** Assigns the sockets that have waited for a member. */
+  assignWaiting(): void {
+    for (const arrival of this.#waiting.splice(0)) this.assign(arrival);
   }
 
-  async ask(question: Question, except?: M): Promise<Answer[]> {
-    const others = [...this.#members].filter((member) => member !== except && member.serves);
+  async askAll(question: Question, except?: M): Promise<Answer[]> {
+    const others = [...this.#members].filter((member) => member !== except && member.isReady);
     const answers = await Promise.all(others.map((member) => member.ask(question)));
     return answers.filter((answer) => answer !== undefined);
   }
@@ -112,7 +112,7 @@ export class Members<M extends Member> {
     for (const member of this.#members) member.renewCertificate();
   }
 
-  /** Accepts nothing more. */
+  /** Stops accepting connections. */
   close(): void {
     this.#closed = true;
     for (const listener of this.#listeners) listener.close();

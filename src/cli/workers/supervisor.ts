@@ -3,35 +3,35 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import { Statistics } from '../../server/processes/statistics.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
-import { holdAfterCrash } from './crash.js';
-import { type Arrival, Members } from './members.js';
+import { holdWritesAfterCrash } from './crash.js';
+import { ConnectionBalancer, type IncomingSocket } from './members.js';
 import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
-/** A worker that ends is started again after this time, which doubles up to the longest while they go on ending … */
+/** Delay before an ended worker is restarted. The delay doubles up to the maximum with each restart … */
 const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 30_000;
-/** … sooner than this. */
+const MAX_DELAY_MS = 30_000;
+/** … and is reset when a worker has run for this time. */
 const STEADY_MS = 60_000;
-/** How often the counts of the workers are taken, in case one is killed. */
+/** Interval for fetching the counts of the workers, which are lost when a worker is killed. */
 const COUNT_MS = 1000;
 
 /**
- * A given number of processes that serve one directory on the same URLs. This one accepts the connections, gives each
- * to the worker that has fewest, and starts a worker anew that has ended.
+ * Runs a fixed number of worker processes that serve one directory. This process accepts the connections, assigns each
+ * to the worker with the fewest, and restarts workers that end.
  */
 export class Supervisor implements WorkerOwner {
   readonly #settings: Settings;
   readonly #count: number;
   readonly #log: Logger;
-  /** What ended workers have counted. */
+  /** Totals of ended workers. */
   readonly #statistics = new Statistics();
-  readonly #workers: Members<WorkerProcess>;
+  readonly #workers: ConnectionBalancer<WorkerProcess>;
   #delay = FIRST_DELAY_MS;
-  #counting: NodeJS.Timeout | undefined;
+  #countTimer: NodeJS.Timeout | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
   #started = false;
   #stopping = false;
-  /** Ends the workers at once: an end without `close` leaves none behind. */
+  /** Kills the workers when this process exits without `close`. */
   readonly #kill = (): void => {
     for (const worker of this.#workers) worker.kill();
   };
@@ -40,11 +40,11 @@ export class Supervisor implements WorkerOwner {
     this.#count = count;
     this.#settings = settings;
     this.#log = log;
-    this.#workers = new Members(settings.config, this.#statistics);
+    this.#workers = new ConnectionBalancer(settings.config, this.#statistics);
     process.once('exit', this.#kill);
   }
 
-  /** Resolves with the URLs when all workers serve. Rejects when one of them cannot. */
+  /** Resolves with the URLs when all workers serve. Rejects when a worker cannot start. */
   async listen(): Promise<string[]> {
     const urls = await this.#workers.listen(this.#log);
     const workers = Array.from({ length: this.#count }, (_, i) => this.#start(i + 1));
@@ -54,8 +54,9 @@ export class Supervisor implements WorkerOwner {
       throw new CliError((error as Error).message, { cause: error });
     }
     this.#started = true;
-    for (const { serves, worker } of workers) if (!serves) this.#startAgain(worker, 'ended while the others started');
-    this.#counting = setInterval(() => void this.#workers.ask({ about: 'counts' }), COUNT_MS).unref();
+    for (const { isReady, number } of workers)
+      if (!isReady) this.#scheduleRestart(number, 'ended while the others started');
+    this.#countTimer = setInterval(() => void this.#workers.askAll({ about: 'counts' }), COUNT_MS).unref();
     return urls;
   }
 
@@ -63,21 +64,21 @@ export class Supervisor implements WorkerOwner {
     const worker = new WorkerProcess(number, this.#settings, this);
     this.#workers.add(worker);
     worker.ready.then(
-      () => this.#serves(worker),
+      () => this.#onReady(worker),
       () => undefined,
     );
     return worker;
   }
 
-  #serves(worker: WorkerProcess): void {
-    if (this.#started) this.#log.info({ worker: worker.worker, pid: worker.pid }, 'the worker serves');
-    this.#workers.giveWaiting();
-    this.#later(STEADY_MS, () => {
-      if (worker.serves) this.#delay = FIRST_DELAY_MS;
+  #onReady(worker: WorkerProcess): void {
+    if (this.#started) this.#log.info({ worker: worker.number, pid: worker.pid }, 'the worker serves');
+    this.#workers.assignWaiting();
+    this.#schedule(STEADY_MS, () => {
+      if (worker.isReady) this.#delay = FIRST_DELAY_MS;
     });
   }
 
-  #later(ms: number, action: () => void): void {
+  #schedule(ms: number, action: () => void): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       action();
@@ -85,38 +86,38 @@ export class Supervisor implements WorkerOwner {
     this.#timers.add(timer);
   }
 
-  async asked(asker: WorkerProcess, question: Question): Promise<Answer[]> {
-    const answers = await this.#workers.ask(question, asker);
+  async onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
+    const answers = await this.#workers.askAll(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }
 
-  ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void {
+  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
     this.#workers.delete(worker);
-    holdAfterCrash(this.#settings, worker.worker, reason, this.#log);
+    holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
     if (worker.counts) this.#statistics.inherit(worker.counts);
     if (this.#stopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;
     }
-    for (const arrival of arrivals) this.#workers.give(arrival);
-    if (this.#started) this.#startAgain(worker.worker, reason);
+    for (const arrival of arrivals) this.#workers.assign(arrival);
+    if (this.#started) this.#scheduleRestart(worker.number, reason);
   }
 
-  #startAgain(number: number, reason: string): void {
+  #scheduleRestart(number: number, reason: string): void {
     this.#log.error({ worker: number, reason, againAfterMs: this.#delay }, 'a worker ended; it is started again');
-    this.#later(this.#delay, () => void this.#start(number));
-    this.#delay = Math.min(this.#delay * 2, LONGEST_DELAY_MS);
+    this.#schedule(this.#delay, () => void this.#start(number));
+    this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS);
   }
 
   renewCertificate(): void {
     this.#workers.renewCertificate();
   }
 
-  /** Accepts nothing more, lets the workers answer what they have begun, and resolves when they have ended. */
+  /** Stops accepting, lets the workers answer the requests they have begun, and resolves when they have ended. */
   async close(): Promise<void> {
     this.#stopping = true;
     this.#workers.close();
-    for (const timer of [this.#counting, ...this.#timers]) clearTimeout(timer);
+    for (const timer of [this.#countTimer, ...this.#timers]) clearTimeout(timer);
     await endWorkers(this.#workers, this.#settings);
     process.off('exit', this.#kill);
   }

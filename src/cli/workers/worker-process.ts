@@ -4,97 +4,100 @@ import { fileURLToPath } from 'node:url';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
-import type { Arrival, Member } from './members.js';
+import type { IncomingSocket, Member } from './members.js';
 import { sendTo, type WorkerOrder, type WorkerReport } from './worker-messages.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
-/** A worker that does not answer a question in this time is left out. */
+/** Time in which a worker has to answer a question. */
 const ANSWER_MS = 1000;
 
-/** What a worker may take longer than `shutdownSeconds`. */
-const LATE_MS = 5000;
+/** Time beyond `shutdownSeconds` after which a worker is killed. */
+const KILL_DELAY_MS = 5000;
 
-/** What the supervisor hears of a worker. */
+/** Receives the events of a worker. */
 export interface WorkerOwner {
-  /** It has something to ask the others. */
-  asked(asker: WorkerProcess, question: Question): Promise<Answer[]>;
-  /** One of its connections has closed. */
-  closed?(worker: WorkerProcess): void;
-  /** It has ended; `arrivals` are sockets that did not reach it. */
-  ended(worker: WorkerProcess, reason: string, arrivals: Arrival[]): void;
+  /** The worker asks the other processes a question. */
+  onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]>;
+  /** A connection of the worker was closed. */
+  onConnectionClosed?(worker: WorkerProcess): void;
+  /** The worker has ended. `arrivals` are sockets that did not reach it. */
+  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void;
 }
 
-/** A worker process, as the supervisor has it. */
+/** The handle of a worker process. */
 export class WorkerProcess implements Member {
-  readonly worker: number;
-  /** Resolves when it serves, rejects when it ends before. */
+  readonly number: number;
+  /** Resolves when the worker serves, rejects when it ends before. */
   readonly ready: Promise<void>;
-  /** Resolves when it has ended, and its owner knows. */
+  /** Resolves after `onEnded` of the owner. */
   readonly ended: Promise<void>;
-  /** Sockets that it was given and that are not closed. */
+  /** Open sockets assigned to the worker. */
   connections = 0;
-  /** It is to be given no more connections, and to end with those that it has. */
-  leaving = false;
+  /** Whether the worker gets no new connections and ends with its last one. */
+  isDraining = false;
   #ready = false;
   #hasEnded = false;
-  /** As it told them last. */
+  /** The last known counts. */
   counts: Counts | undefined;
-  /** Undefined where none could be started. */
+  /** Undefined when the process could not be started. */
   readonly #process: ChildProcess | undefined;
   readonly #owner: WorkerOwner;
-  readonly #arriving = new Map<number, Arrival>();
-  readonly #asked = new Map<number, (answer: Answer | undefined) => void>();
-  #ids = 0;
+  readonly #unconfirmed = new Map<number, IncomingSocket>();
+  readonly #pendingAnswers = new Map<number, (answer: Answer | undefined) => void>();
+  #lastId = 0;
   #failure: string | undefined;
-  #tellEnd!: () => void;
-  #settle!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
+  #resolveEnded!: () => void;
+  #settleReady!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
 
   constructor(worker: number, settings: Settings, owner: WorkerOwner) {
-    this.worker = worker;
+    this.number = worker;
     this.#owner = owner;
     this.ready = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject };
+      this.#settleReady = { resolve, reject };
     });
     this.ended = new Promise((resolve) => {
-      this.#tellEnd = resolve;
+      this.#resolveEnded = resolve;
     });
-    this.#process = this.#fork();
+    this.#process = this.#forkProcess();
     this.#send({ type: 'start', worker, settings });
   }
 
-  /** Some failures are thrown, others told later; the owner does not know this worker before it is made. */
-  #fork(): ChildProcess | undefined {
+  /**
+   * Some failures are thrown, others emitted. A thrown one is reported later, since the owner lacks this object until
+   * the constructor returns.
+   */
+  #forkProcess(): ChildProcess | undefined {
     try {
       const child = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       this.#listen(child);
       return child;
     } catch (error) {
-      setImmediate(() => this.#end((error as Error).message));
+      setImmediate(() => this.#handleEnd((error as Error).message));
       return undefined;
     }
   }
 
   #listen(child: ChildProcess): void {
-    child.on('message', (report: WorkerReport) => this.#heard(report));
+    child.on('message', (report: WorkerReport) => this.#handleReport(report));
     child.on('error', (error) => {
       this.#failure ??= error.message;
-      // One that was started lives until it exits.
-      if (child.pid === undefined) this.#end(error.message);
+      // A started process lives until its exit event.
+      if (child.pid === undefined) this.#handleEnd(error.message);
     });
     child.once('exit', (code, signal) => {
-      const end = (): void => this.#end(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
-      // What it has said last may still be on its way.
+      const end = (): void => this.#handleEnd(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
+      // The last messages may still arrive before the disconnect.
       if (child.connected) child.once('disconnect', end);
       else end();
     });
   }
 
-  get serves(): boolean {
+  get isReady(): boolean {
     return this.#ready;
   }
 
-  get takes(): boolean {
-    return this.#ready && !this.leaving;
+  get acceptsConnections(): boolean {
+    return this.#ready && !this.isDraining;
   }
 
   get pid(): number | undefined {
@@ -105,25 +108,25 @@ export class WorkerProcess implements Member {
     if (this.#process) sendTo(this.#process, order, socket);
   }
 
-  /** Hands a socket over; `elsewhere`: connections that the other workers have. */
-  give(arrival: Arrival, elsewhere: number): void {
-    const id = this.#ids++;
-    this.#arriving.set(id, arrival);
+  /** Hands over a socket. `elsewhere` is the number of connections of the other workers. */
+  assign(arrival: IncomingSocket, elsewhere: number): void {
+    const id = this.#lastId++;
+    this.#unconfirmed.set(id, arrival);
     this.connections++;
     this.#send({ type: 'socket', id, index: arrival.index, elsewhere }, arrival.socket);
   }
 
-  /** Undefined when it ends, or is too slow. */
+  /** Resolves with undefined when the worker ends or is too slow. */
   async ask(question: Question): Promise<Answer | undefined> {
-    const id = this.#ids++;
+    const id = this.#lastId++;
     this.#send({ type: 'question', id, question });
     let late: NodeJS.Timeout | undefined;
     const answer = await new Promise<Answer | undefined>((resolve) => {
       late = setTimeout(resolve, ANSWER_MS, undefined);
-      this.#asked.set(id, resolve);
+      this.#pendingAnswers.set(id, resolve);
     });
     clearTimeout(late);
-    this.#asked.delete(id);
+    this.#pendingAnswers.delete(id);
     if (answer?.counts) this.counts = answer.counts;
     return answer;
   }
@@ -132,59 +135,59 @@ export class WorkerProcess implements Member {
     this.#send({ type: 'renewCertificate' });
   }
 
-  /** Lets it answer what it has begun; one that does not serve yet ends at once. */
+  /** Lets the worker answer the requests it has begun. A worker that does not serve yet is killed. */
   stop(): void {
     if (this.#ready) this.#send({ type: 'stop' });
     else this.kill();
   }
 
   kill(): void {
-    // Where it has no number, its handle would signal the whole group of this process.
+    // Without a process id, `kill` would signal the whole process group.
     if (this.pid !== undefined) this.#process?.kill('SIGKILL');
   }
 
-  #heard(report: WorkerReport): void {
+  #handleReport(report: WorkerReport): void {
     switch (report.type) {
       case 'ready':
         this.#ready = true;
-        this.#settle.resolve();
+        this.#settleReady.resolve();
         return;
       case 'failed':
         this.#failure = report.message;
         return;
       case 'taken':
-        this.#arriving.get(report.id)?.socket.destroy();
-        this.#arriving.delete(report.id);
+        this.#unconfirmed.get(report.id)?.socket.destroy();
+        this.#unconfirmed.delete(report.id);
         return;
       case 'closed':
         this.connections--;
-        this.#owner.closed?.(this);
+        this.#owner.onConnectionClosed?.(this);
         return;
       case 'answer':
-        this.#asked.get(report.id)?.(report.answer);
+        this.#pendingAnswers.get(report.id)?.(report.answer);
         return;
       case 'question':
         void this.#owner
-          .asked(this, report.question)
+          .onQuestion(this, report.question)
           .then((answers) => this.#send({ type: 'answers', id: report.id, answers }));
     }
   }
 
-  #end(reason: string): void {
+  #handleEnd(reason: string): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#ready = false;
     this.connections = 0;
-    for (const resolve of this.#asked.values()) resolve(undefined);
-    this.#settle.reject(new Error(reason));
-    const arrivals = [...this.#arriving.values()];
-    this.#arriving.clear();
-    this.#owner.ended(this, reason, arrivals);
-    this.#tellEnd();
+    for (const resolve of this.#pendingAnswers.values()) resolve(undefined);
+    this.#settleReady.reject(new Error(reason));
+    const arrivals = [...this.#unconfirmed.values()];
+    this.#unconfirmed.clear();
+    this.#owner.onEnded(this, reason, arrivals);
+    this.#resolveEnded();
   }
 }
 
-/** Lets them answer what they have begun, kills those that take too long, and resolves when all have ended. */
+/** Lets the workers answer the requests they have begun, kills slow ones, and resolves when all have ended. */
 export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: Settings): Promise<void> {
   const all = [...workers];
   for (const worker of all) worker.stop();
@@ -192,7 +195,7 @@ export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: S
     () => {
       for (const worker of all) worker.kill();
     },
-    config.shutdownSeconds * 1000 + LATE_MS,
+    config.shutdownSeconds * 1000 + KILL_DELAY_MS,
   );
   await Promise.all(all.map((worker) => worker.ended));
   clearTimeout(late);

@@ -1,4 +1,4 @@
-/** A worker process: serves the sockets that the supervisor accepts. `WorkerProcess` starts it. */
+/** Program of a worker process: serves the sockets that the supervisor accepts. `WorkerProcess` starts it. */
 import type { Socket } from 'node:net';
 import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import { RowanServer } from '../../server/server.js';
@@ -14,39 +14,39 @@ function report(message: WorkerReport): void {
   sendTo(process, message);
 }
 
-/** Asks the others by way of the supervisor. */
-class Others implements Siblings {
+/** Asks the other processes through the supervisor. */
+class RemoteSiblings implements Siblings {
   readonly worker: number;
   readonly alone = false;
-  readonly #waiting = new Map<number, (answers: Answer[]) => void>();
-  #asked = 0;
+  readonly #pending = new Map<number, (answers: Answer[]) => void>();
+  #questionCount = 0;
 
   constructor(worker: number) {
     this.worker = worker;
     process.once('disconnect', () => {
-      for (const id of this.#waiting.keys()) this.answered(id, []);
+      for (const id of this.#pending.keys()) this.resolveAnswers(id, []);
     });
   }
 
   ask(question: Question): Promise<Answer[]> {
     if (!process.connected) return Promise.resolve([]);
-    const id = this.#asked++;
+    const id = this.#questionCount++;
     report({ type: 'question', id, question });
-    return new Promise((resolve) => this.#waiting.set(id, resolve));
+    return new Promise((resolve) => this.#pending.set(id, resolve));
   }
 
-  answered(id: number, answers: Answer[]): void {
-    this.#waiting.get(id)?.(answers);
-    this.#waiting.delete(id);
+  resolveAnswers(id: number, answers: Answer[]): void {
+    this.#pending.get(id)?.(answers);
+    this.#pending.delete(id);
   }
 }
 
-/** Serves until it is told to stop, or the supervisor is gone. */
-async function work(worker: number, settings: Settings): Promise<void> {
+/** Serves until the supervisor sends `stop` or disconnects. */
+async function serve(worker: number, settings: Settings): Promise<void> {
   const log = createLog(settings.config, worker);
   logUncaught(log);
   const directory = await openDirectory(settings, { worker });
-  const others = new Others(worker);
+  const others = new RemoteSiblings(worker);
   const long = new LongThread(settings, log, worker);
   const server = new RowanServer(directory.partition, settings.config, log, { siblings: others, long });
   try {
@@ -54,10 +54,10 @@ async function work(worker: number, settings: Settings): Promise<void> {
     await new Promise<void>((stop) => {
       process.once('disconnect', stop);
       process.on('message', (order: WorkerOrder, socket: unknown) => {
-        if (order.type === 'socket') take(server, order, socket as Socket | undefined);
+        if (order.type === 'socket') acceptSocket(server, order, socket as Socket | undefined);
         else if (order.type === 'question')
           report({ type: 'answer', id: order.id, answer: server.answer(order.question) });
-        else if (order.type === 'answers') others.answered(order.id, order.answers);
+        else if (order.type === 'answers') others.resolveAnswers(order.id, order.answers);
         else if (order.type === 'renewCertificate') renewCertificate(server, log);
         else if (order.type === 'stop') stop();
       });
@@ -71,8 +71,12 @@ async function work(worker: number, settings: Settings): Promise<void> {
   }
 }
 
-/** The socket is missing when its client has gone on the way. */
-function take(server: RowanServer, order: Extract<WorkerOrder, { type: 'socket' }>, socket: Socket | undefined): void {
+/** The socket is missing when its client has disconnected on the way. */
+function acceptSocket(
+  server: RowanServer,
+  order: Extract<WorkerOrder, { type: 'socket' }>,
+  socket: Socket | undefined,
+): void {
   report({ type: 'taken', id: order.id });
   if (!socket) {
     report({ type: 'closed' });
@@ -82,12 +86,12 @@ function take(server: RowanServer, order: Extract<WorkerOrder, { type: 'socket' 
   server.receive(order.index, socket, order.elsewhere);
 }
 
-// A terminal sends them to every process of the group; the supervisor says what follows from them.
+// A terminal signals the whole process group. Workers wait for the orders of the supervisor instead.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
 process.once('message', (order: WorkerOrder) => {
   if (order.type !== 'start') return;
-  work(order.worker, order.settings)
+  serve(order.worker, order.settings)
     .catch((error: unknown) => {
       report({ type: 'failed', message: describeError(error) });
       process.exitCode = 1;
