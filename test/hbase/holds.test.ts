@@ -3,8 +3,8 @@ import { Cluster, GATES } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
 import { parseLock, randomId } from '../../src/store/hbase/journal/codec.js';
-import { rowId } from '../../src/store/hbase/journal/groups.js';
 import { holdersOf, readLock } from '../../src/store/hbase/journal/locks.js';
+import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
@@ -39,7 +39,7 @@ describe('rows that a front end holds with others', () => {
     const change = async (value: string): Promise<void> => {
       const put = [{ family: 0, qualifier: Buffer.from('id'), value: Buffer.from(value) }];
       const steps = [{ table: ROWS.name, key: Buffer.from('row'), put }];
-      await runPlan(session, { steps, decisive: 0 }, session.turn());
+      await runPlan(session, { steps, decisive: 0 }, session.createContext());
     };
     await change('1');
     const { client } = store;
@@ -50,7 +50,7 @@ describe('rows that a front end holds with others', () => {
       return mutate.call(client, table, mutation);
     };
     try {
-      await session.shared.release(session.shared.held(id)!);
+      await session.shared.release(session.shared.get(id)!);
     } finally {
       client.mutate = mutate;
     }

@@ -64,13 +64,19 @@ export class Mortal {
     const arm = (point: string): void => {
       wanted = point;
     };
-    const sweeper = new Sweeper(cluster, new Tickets(cluster, CLOCK), CLOCK, { lease: LEASE_MS, late: 0 }, () => false);
+    const sweeper = new Sweeper(
+      cluster,
+      new Tickets(cluster, CLOCK),
+      CLOCK,
+      { lease: LEASE_MS, lateArrival: 0 },
+      () => false,
+    );
     return new Mortal(front, points, arm, async () => {
       dead = true;
       // Ends its timers; it cannot say good-bye.
       await store.close().catch(() => undefined);
       for (const id of writers.values()) await sweeper.sweep(id);
-      await sweeper.clear([...writers.values()]);
+      await sweeper.removeDrained([...writers.values()]);
     });
   }
 

@@ -4,7 +4,7 @@ import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
-import { rowId } from '../../src/store/hbase/journal/groups.js';
+import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { HBaseClient } from '../../src/store/hbase/rpc/client.js';

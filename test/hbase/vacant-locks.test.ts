@@ -3,10 +3,10 @@ import { Cluster } from '../../src/store/hbase/cluster.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
+import { EmptyLockCells } from '../../src/store/hbase/journal/empty-lock-cells.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
-import { VacantLocks } from '../../src/store/hbase/journal/vacant-locks.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import type { HBaseStore } from '../../src/store/hbase/store.js';
@@ -85,7 +85,7 @@ describe('the lock cell of a row that is changed again and again', () => {
     const tickets = new Tickets(cluster, CLOCK);
     const session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, newId: randomId }, () => undefined);
     await session.open();
-    for (const value of ['1', '2']) await runPlan(session, plan(value), session.turn());
+    for (const value of ['1', '2']) await runPlan(session, plan(value), session.createContext());
     session.abandon();
     expect(await cell()).to.equal('');
     await store.close();
@@ -97,8 +97,8 @@ describe('the lock cell of a row that is changed again and again', () => {
   it('stays while the row is freed within the time, for as many rows as there may be', async () => {
     const table = await cluster.table(ROWS.name);
     let now = 0;
-    const vacant = new VacantLocks(cluster, { ...CLOCK, now: () => now }, 100);
-    const frees = (key: string): boolean => vacant.stays({ table, key: Buffer.from(key) });
+    const vacant = new EmptyLockCells(cluster, { ...CLOCK, now: () => now }, 100);
+    const frees = (key: string): boolean => vacant.recordUnlock({ table, key: Buffer.from(key) });
     expect([frees('a'), frees('a')]).to.deep.equal([false, true]);
     now = 99;
     expect(frees('a')).to.equal(true);
@@ -111,16 +111,16 @@ describe('the lock cell of a row that is changed again and again', () => {
   it('is taken away when the row was left alone', async () => {
     const table = await cluster.table(ROWS.name);
     let now = 0;
-    const vacant = new VacantLocks(cluster, { ...CLOCK, now: () => now }, 100);
+    const vacant = new EmptyLockCells(cluster, { ...CLOCK, now: () => now }, 100);
     await store.client.mutate(table.handle, { key: KEY, put: [{ ...table.lock, value: Buffer.alloc(0) }] });
-    for (const row of [KEY, KEY]) vacant.stays({ table, key: row });
-    await vacant.tidy();
+    for (const row of [KEY, KEY]) vacant.recordUnlock({ table, key: row });
+    await vacant.removeIdle();
     expect(await cell()).to.equal('');
     now = 100;
-    await vacant.tidy();
+    await vacant.removeIdle();
     expect(await cell()).to.equal(undefined);
     await store.client.mutate(table.handle, { key: KEY, put: [{ ...table.lock, value: Buffer.from('others') }] });
-    for (const row of [KEY, KEY]) vacant.stays({ table, key: row });
+    for (const row of [KEY, KEY]) vacant.recordUnlock({ table, key: row });
     await vacant.close();
     expect(await cell()).to.equal(Buffer.from('others').toString('hex'));
     await store.client.mutate(table.handle, { key: KEY, delete: [table.lock] });

@@ -2,7 +2,7 @@ import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { EMPTY } from '../row.js';
 import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
-import { FOREVER, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
+import { ABOVE_TICKETS, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
 import type { ReadOptions, RowMutation, TableHandle, Timed } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
@@ -49,7 +49,7 @@ export class FamilyReads {
 }
 
 function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number[]): OpenTable {
-  const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: FOREVER };
+  const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: ABOVE_TICKETS };
   return {
     spec,
     handle,

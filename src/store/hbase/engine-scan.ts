@@ -110,7 +110,7 @@ export class EngineScan implements Scan {
     const asked = server
       ? { families: server.families, filter: server.filter, ...(server.columns && { columns: server.columns }) }
       : table.rows;
-    this.#opened = this.#overlay.moment();
+    this.#opened = this.#overlay.now();
     this.#asked = this.#test ? PIECE : Math.min(PIECE, this.#left);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...asked,
@@ -142,9 +142,9 @@ export class EngineScan implements Scan {
   async #rows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
     const { keys } = batch;
     const whole = this.#server?.whole ?? true;
-    const since = whole ? this.#opened : this.#overlay.moment();
+    const since = whole ? this.#opened : this.#overlay.now();
     const rows = whole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rows);
-    return this.#overlay.settledRows(this.#cluster, table, keys, rows, since);
+    return this.#overlay.withPendingRows(this.#cluster, table, keys, rows, since);
   }
 
   close(): void {

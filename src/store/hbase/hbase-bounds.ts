@@ -1,6 +1,6 @@
 import type { KeyRange } from '../contract.js';
 import { afterPrefix } from '../tables.js';
-import { MAX_KEY } from './journal/groups.js';
+import { MAX_KEY } from './journal/plan-rows.js';
 
 /** The range as HBase takes it, which knows no keys beyond `MAX_KEY`; undefined when nothing can be in it. */
 export function boundsOf({ from, to }: KeyRange): KeyRange | undefined {

@@ -9,7 +9,7 @@ import type { Cluster, OpenTable } from './cluster.js';
 import { EngineScan } from './engine-scan.js';
 import { columnPrefixFilter } from './filter/index.js';
 import { boundsOf } from './hbase-bounds.js';
-import { MAX_KEY } from './journal/groups.js';
+import { MAX_KEY } from './journal/plan-rows.js';
 import type { Overlay } from './overlay.js';
 import { KEY_ONLY } from './rpc/requests.js';
 
@@ -36,9 +36,9 @@ export class HBaseReader implements Reader {
     return this.#with(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
       const options = head ? table.heads : table.rows;
-      const since = this.#overlay.moment();
+      const since = this.#overlay.now();
       const row = await this.cluster.client.get(table.handle, key, options);
-      return this.#overlay.settled(this.cluster, table, key, options, row, since);
+      return this.#overlay.withPending(this.cluster, table, key, options, row, since);
     });
   }
 
@@ -57,9 +57,9 @@ export class HBaseReader implements Reader {
   getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
     return this.#with(name, async (table) => {
       if (!keys.every((key) => isKey(key, MAX_KEY))) return Promise.all(keys.map((key) => this.get(name, key)));
-      const since = this.#overlay.moment();
+      const since = this.#overlay.now();
       const rows = await this.cluster.client.getMany(table.handle, keys, table.rows);
-      return this.#overlay.settledRows(this.cluster, table, keys, rows, since);
+      return this.#overlay.withPendingRows(this.cluster, table, keys, rows, since);
     });
   }
 

@@ -5,10 +5,10 @@ import { unpackRow } from '../row.js';
 import { mayBeDone, StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
-import { MAX_KEY } from './journal/groups.js';
-import { runPlan, settled, unlessStoreError, withGates } from './journal/run.js';
+import { MAX_KEY } from './journal/plan-rows.js';
+import { rollBackBatch } from './journal/roll-back.js';
+import { runPlan, throwUnlessStoreError, waitForAll, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
-import { takeBack } from './journal/take-back.js';
 import { STEP } from './journal/tickets.js';
 import { Fenced } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/requests.js';
@@ -46,21 +46,21 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
     await session.withTickets(1 + appended, async (first) => {
       const ticket = await first;
       const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
-      const batch = await session.writer.announce(ticket, tables);
+      const batch = await session.writer.announceBatch(ticket, tables);
       await at(session, 'batch announced');
       const window = new Window();
       let isWritten = false;
       try {
         await writeAll(session, parts, ticket, window);
         isWritten = true;
-        await runPlan(session, plan, session.turn(true), gated, batch);
+        await runPlan(session, plan, session.createContext(true), gated, batch);
       } catch (error) {
         // Rows may still arrive: whoever sweeps this writer looks for them later, too.
         if (window.isUnknown) session.abandon();
-        if (!session.ended) await undo(session, batch, ticket, tables);
+        if (!session.isEnded) await undo(session, batch, ticket, tables);
         // Who gave it up while it stood still may have looked before its last rows were put.
         else if (!isWritten || error instanceof Fenced)
-          await takeBack(session.cluster, ticket, tables).catch(unlessStoreError);
+          await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
         throw error;
       }
     });
@@ -70,8 +70,8 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
 /** Of a session that ended others find out whether the plan was decided: those who sweep it. */
 async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
   try {
-    await takeBack(session.cluster, ticket, tables);
-    await session.writer.retract(batch);
+    await rollBackBatch(session.cluster, ticket, tables);
+    await session.writer.retractBatch(batch);
   } catch {
     session.abandon();
   }
@@ -168,14 +168,14 @@ async function write(session: Session, part: Part, ticket: bigint, first: bigint
   const { table, load, rows } = part;
   const { client } = session.cluster;
   if (isReplaced(part)) {
-    await settled(rows.map((row) => replace(session, table, row)));
+    await waitForAll(rows.map((row) => replace(session, table, row)));
     return;
   }
   for (let at = 0; at < rows.length; at += WRITTEN) {
     const chunk = rows.slice(at, at + WRITTEN);
     const keys = chunk.map(({ key }, i) => (load.append ? numbered(first + STEP * BigInt(at + i)) : key));
     // Rows that came after others have taken the batch back would stay.
-    await session.writer.alive();
+    await session.writer.ensureLease();
     await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
   }
 }
@@ -198,5 +198,5 @@ function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
 /** Writes over what is there. */
 async function replace(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
   const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: cellsOf(row) }];
-  await runPlan(session, { steps, decisive: 0 }, session.turn(true), [table.spec.name]);
+  await runPlan(session, { steps, decisive: 0 }, session.createContext(true), [table.spec.name]);
 }

@@ -1,36 +1,35 @@
 import type { Cluster, OpenTable } from './cluster.js';
-import { rowId } from './journal/groups.js';
-import { moments } from './journal/moments.js';
+import { logicalClock } from './journal/logical-clock.js';
+import { rowId } from './journal/plan-rows.js';
 import type { Session } from './journal/session.js';
 import type { ReadOptions } from './rpc/rpc-types.js';
 
 /**
- * What a front end has added to counters and not folded into their rows yet, for those who read them: a read gives the
- * row as HBase has it, and what is missing in it is added. Where a fold went on during the read nobody can tell whether
- * it is in the row, and the row is read again.
+ * Applies the increments of this front end that are not folded yet to rows that are read. When a fold of the row took
+ * place during the read, the row may or may not contain it, and is read again.
  */
 export class Overlay {
-  /** The last is the one of now; those before have ended and are being swept. */
+  /** The last session is the current one. The others have ended and are being swept. */
   #sessions: readonly Session[] = [];
-  #swept = 0;
+  #removedAt = 0;
 
-  opened(session: Session): void {
+  addSession(session: Session): void {
     this.#sessions = [...this.#sessions, session];
   }
 
-  /** What the session, which has ended, had decided is done, or left to other front ends. */
-  swept(session: Session): void {
+  /** Removes an ended session whose decided plans are applied, or left to other front ends. */
+  removeSession(session: Session): void {
     this.#sessions = this.#sessions.filter((one) => one !== session);
-    this.#swept = moments.next();
+    this.#removedAt = logicalClock.tick();
   }
 
-  /** Taken before a read, for what follows it. */
-  moment(): number {
-    return moments.now();
+  /** The logical time, to be taken before a read. */
+  now(): number {
+    return logicalClock.now();
   }
 
-  /** A row that was read since then as `options` say, with what is pending. */
-  async settled(
+  /** Returns a row that was read since `since` as `options` say, with the pending increments applied. */
+  async withPending(
     { client }: Cluster,
     { spec, handle }: OpenTable,
     key: Buffer,
@@ -38,39 +37,39 @@ export class Overlay {
     row: Buffer | undefined,
     since: number,
   ): Promise<Buffer | undefined> {
-    if (!this.#touches(spec.name, since)) return row;
+    if (!this.#mayLackIncrements(spec.name, since)) return row;
     const id = rowId(spec.name, key);
     let found = row;
-    for (let moment = since; this.#isFolding(id, moment); found = await client.get(handle, key, options)) {
-      await Promise.all(this.#sessions.map((session) => session.folded(id)));
-      moment = moments.now();
+    for (let moment = since; this.#wasFolding(id, moment); found = await client.get(handle, key, options)) {
+      await Promise.all(this.#sessions.map((session) => session.waitForFold(id)));
+      moment = logicalClock.now();
     }
-    return this.#view(id, found);
+    return this.#addPending(id, found);
   }
 
-  /** As `settled`, for whole rows that were read together. */
-  async settledRows(
+  /** As `withPending`, for whole rows that were read together. */
+  async withPendingRows(
     cluster: Cluster,
     table: OpenTable,
     keys: readonly Buffer[],
     rows: (Buffer | undefined)[],
     since: number,
   ): Promise<(Buffer | undefined)[]> {
-    if (!this.#touches(table.spec.name, since)) return rows;
-    return Promise.all(rows.map((row, i) => this.settled(cluster, table, keys[i]!, table.rows, row, since)));
+    if (!this.#mayLackIncrements(table.spec.name, since)) return rows;
+    return Promise.all(rows.map((row, i) => this.withPending(cluster, table, keys[i]!, table.rows, row, since)));
   }
 
-  /** Whether rows of the table that were read since then have to be looked at. */
-  #touches(table: string, since: number): boolean {
-    return this.#swept > since || this.#sessions.some(({ shared }) => shared.touches(table, since));
+  /** Whether rows of the table that were read since then may lack increments. */
+  #mayLackIncrements(table: string, since: number): boolean {
+    return this.#removedAt > since || this.#sessions.some(({ shared }) => shared.mayLackIncrements(table, since));
   }
 
-  #isFolding(id: string, since: number): boolean {
-    return this.#swept > since || this.#sessions.some(({ shared }) => shared.isFolding(id, since));
+  #wasFolding(id: string, since: number): boolean {
+    return this.#removedAt > since || this.#sessions.some(({ shared }) => shared.wasFolding(id, since));
   }
 
-  #view(id: string, row: Buffer | undefined): Buffer | undefined {
-    const held = this.#sessions.at(-1)?.shared.held(id);
-    return held ? held.view(row) : row;
+  #addPending(id: string, row: Buffer | undefined): Buffer | undefined {
+    const held = this.#sessions.at(-1)?.shared.get(id);
+    return held ? held.withPending(row) : row;
   }
 }

@@ -8,8 +8,8 @@ import { CLOCK, PACE } from './journal/clock.js';
 import { randomId } from './journal/codec.js';
 import { Journal } from './journal/journal.js';
 import { INTERNAL_TABLES } from './journal/journal-tables.js';
-import { countDead } from './journal/locks.js';
-import { removeOrphans } from './journal/sweeper.js';
+import { countDeadLocks } from './journal/locks.js';
+import { removeOrphanPieces } from './journal/sweeper.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
@@ -60,12 +60,17 @@ export class HBaseStore extends HBaseReader implements Store {
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
     const cluster = new Cluster(client, registry);
     const lease = options.leaseMs ?? PACE.lease;
-    const late = settings.rpcTimeoutMs;
+    const lateArrival = settings.rpcTimeoutMs;
     const plan = settings.operationTimeoutMs;
     const journal = new Journal(cluster, {
       clock: CLOCK,
-      pace: { ...PACE, lease, late, plan: options.patient ? Math.max(plan, patience(lease, late)) : plan },
-      answers: () => client.statistics.bytesReceived,
+      pace: {
+        ...PACE,
+        lease,
+        lateArrival,
+        planTimeout: options.patient ? Math.max(plan, patience(lease, lateArrival)) : plan,
+      },
+      answerCount: () => client.statistics.bytesReceived,
       newId: randomId,
       failpoint: options.failpoint,
     });
@@ -77,7 +82,7 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async start(): Promise<void> {
     // The counter is made last: where it is, everything is.
-    if (!(await this.#journal.isThere())) {
+    if (!(await this.#journal.exists())) {
       await this.#registry.ensure(INTERNAL_TABLES);
       await this.#journal.ensure();
     }
@@ -119,13 +124,13 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async deadLocks(remove: boolean): Promise<number> {
     this.#checkOpen();
-    if (remove) await removeOrphans(this.cluster);
-    return countDead(this.cluster, remove);
+    if (remove) await removeOrphanPieces(this.cluster);
+    return countDeadLocks(this.cluster, remove);
   }
 
   async quiet(): Promise<void> {
     this.#checkOpen();
-    return this.#journal.quiet();
+    return this.#journal.waitForDecidedPlans();
   }
 
   async settled(): Promise<bigint> {
@@ -150,7 +155,7 @@ export class HBaseStore extends HBaseReader implements Store {
   }
 
   ending(): void {
-    this.#isEnding ??= this.#journal.silence(this.#ended.signal).then(() => this.client.close());
+    this.#isEnding ??= this.#journal.waitForSilence(this.#ended.signal).then(() => this.client.close());
   }
 
   #checkOpen(): void {

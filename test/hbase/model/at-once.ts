@@ -42,7 +42,7 @@ export class HandClock implements Clock {
     return this.#add(ms, work, ms);
   }
 
-  soon(work: () => void): void {
+  defer(work: () => void): void {
     queueMicrotask(work);
   }
 
@@ -113,7 +113,7 @@ export class AtOnce {
 }
 
 export function journalOf({ cluster, options }: Front): Journal {
-  return new Journal(cluster, { ...options, answers: () => 0 });
+  return new Journal(cluster, { ...options, answerCount: () => 0 });
 }
 
 export async function openSession({ cluster, clock, options }: Front): Promise<Session> {

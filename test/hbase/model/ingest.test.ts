@@ -105,7 +105,7 @@ describe('a batch over HBase', () => {
       { table: TABLE.name, key, guards: [guard('a')] },
       { table: LOG.name, append: [cell('seen')] },
     ];
-    const guarded = runPlan(beside, { steps, decisive: 0 }, beside.turn()).catch(told);
+    const guarded = runPlan(beside, { steps, decisive: 0 }, beside.createContext()).catch(told);
     await rest();
     decide();
     await front.clock.pass(1000);
@@ -121,7 +121,7 @@ describe('a batch over HBase', () => {
       told = error;
     });
     expect(told).to.be.instanceOf(StoreError);
-    expect(session.ended).to.equal(true);
+    expect(session.isEnded).to.equal(true);
     const written = await front.client.get(front.cluster.journal, session.writer.id, { families: [JOURNAL.plan] });
     expect(written, 'the batch, in the journal').to.not.equal(undefined);
   });
@@ -138,16 +138,16 @@ describe('a batch over HBase', () => {
       told = error;
     });
     expect(told).to.be.instanceOf(StoreError);
-    expect(session.ended).to.equal(true);
+    expect(session.isEnded).to.equal(true);
     const other = hbase.front();
     await journalOf(other).start();
-    await other.clock.pass(2 * (PACE.late + PACE.lease));
+    await other.clock.pass(2 * (PACE.lateArrival + PACE.lease));
     expect(hbase.journal()).to.not.include(session.writer.id.toString('hex'));
   });
 
   it('whose front end died is taken back with rows that arrive after it was taken back', async () => {
     const ticket = await session.tickets.draw(1);
-    await session.writer.announce(ticket, [TABLE.name]);
+    await session.writer.announceBatch(ticket, [TABLE.name]);
     const other = hbase.front();
     const { handle } = await other.cluster.table(TABLE.name);
     let scans = 0;
@@ -171,7 +171,7 @@ describe('a batch over HBase', () => {
     const name = session.writer.id.toString('hex');
     await other.clock.pass(2 * PACE.lease);
     expect(scans).to.be.greaterThan(0);
-    await other.clock.pass(PACE.late + PACE.lease);
+    await other.clock.pass(PACE.lateArrival + PACE.lease);
     expect(hbase.journal()).to.not.include(name);
     expect(await other.client.get(handle, Buffer.from('late'))).to.equal(undefined);
   });

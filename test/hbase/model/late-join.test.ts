@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
 import { parseLock } from '../../../src/store/hbase/journal/codec.js';
-import { rowId } from '../../../src/store/hbase/journal/groups.js';
 import { readLock } from '../../../src/store/hbase/journal/locks.js';
+import { rowId } from '../../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import { Sweeper } from '../../../src/store/hbase/journal/sweeper.js';
 import { Tickets } from '../../../src/store/hbase/journal/tickets.js';
@@ -33,10 +33,10 @@ describe('a join of a shared row that arrives again when the row was given back'
         return mutation.repeatable ? mutate(table, mutation) : Promise.reject(lost());
       };
       for (let n = 0; n < holds; n++) {
-        const running = runPlan(session, counts, session.turn());
+        const running = runPlan(session, counts, session.createContext());
         await front.clock.pass(100);
         await running;
-        await session.shared.release(session.shared.held(rowId(TABLE.name, KEY))!);
+        await session.shared.release(session.shared.get(rowId(TABLE.name, KEY))!);
       }
       const table = await other.cluster.table(TABLE.name);
       const count = async (): Promise<bigint> =>

@@ -1,8 +1,15 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
-import { rowId } from '../../../src/store/hbase/journal/groups.js';
-import { DRAINED, FOREVER, IS_ALIVE, JOURNAL, STATE, SWEPT } from '../../../src/store/hbase/journal/journal-tables.js';
-import { Turn } from '../../../src/store/hbase/journal/turns.js';
+import {
+  ABOVE_TICKETS,
+  DRAINED,
+  IS_ALIVE,
+  JOURNAL,
+  STATE,
+  SWEPT,
+} from '../../../src/store/hbase/journal/journal-tables.js';
+import { rowId } from '../../../src/store/hbase/journal/plan-rows.js';
+import { PlanContext } from '../../../src/store/hbase/journal/row-queue.js';
 import { StoreError } from '../../../src/store/store-error.js';
 import { AtOnce, journalOf, loseOnce, openSession } from './at-once.js';
 
@@ -47,8 +54,8 @@ describe('the journal, where an answer is lost', () => {
     const [front, other] = [hbase.front(), hbase.front()];
     const [session, holder] = [await openSession(front), await openSession(other)];
     const table = await front.cluster.table(TABLE.name);
-    const turn = new Turn(front.clock, 1000);
-    turn.number = 1n;
+    const turn = new PlanContext(front.clock, 1000);
+    turn.priority = 1n;
     loseOnce(
       front.client,
       ({ put }) => put?.[0]?.family === JOURNAL.ask,
@@ -57,10 +64,10 @@ describe('the journal, where an answer is lost', () => {
           key: holder.writer.id,
           guards: [IS_ALIVE],
           put: [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }],
-          timestamp: FOREVER,
+          timestamp: ABOVE_TICKETS,
         }),
     );
     const row = { table, key: Buffer.from('a'), id: rowId(TABLE.name, Buffer.from('a')), exclusive: true };
-    expect(await session.asks.ask(holder.writer.id, [row], turn)).to.equal(false);
+    expect(await session.requests.send(holder.writer.id, [row], turn)).to.equal(false);
   });
 });

@@ -11,7 +11,7 @@ import {
   NUMBERS_TABLE,
   STATE,
 } from '../../../src/store/hbase/journal/journal-tables.js';
-import { countDead } from '../../../src/store/hbase/journal/locks.js';
+import { countDeadLocks } from '../../../src/store/hbase/journal/locks.js';
 import { cellCounter, cellValue, counterBytes, EMPTY } from '../../../src/store/row.js';
 import { seeded } from '../../partition/fixture.js';
 import { inSoak, rounds } from '../../rounds.js';
@@ -28,20 +28,20 @@ const mark = (front: number) => ({ family: 0, qualifier: Buffer.from(`by${front}
 /** Few ticks between what matters, and in the order that they have outside of the model. */
 const MODEL_PACE: Pace = {
   lease: 100,
-  plan: 1_000_000,
-  look: 20,
-  quiet: 40,
-  ask: 40,
-  heed: 100,
-  pause: 10,
-  longest: 20,
-  fold: 40,
-  tidy: 80,
-  idle: 1_000_000,
-  idleLook: 1_000_000,
-  vacant: 1_000_000,
-  late: 0,
-  silence: 1_000_000,
+  planTimeout: 1_000_000,
+  requestPoll: 20,
+  idleRequestPoll: 40,
+  requestResend: 40,
+  requestExpiry: 100,
+  firstBackoff: 10,
+  maxBackoff: 20,
+  foldInterval: 40,
+  cleanupInterval: 80,
+  sharedIdle: 1_000_000,
+  idleCheck: 1_000_000,
+  emptyCellIdle: 1_000_000,
+  lateArrival: 0,
+  silenceTimeout: 1_000_000,
 };
 /** Most runs of a scenario; `--times` makes more. */
 const QUICK_RUNS = 5000;
@@ -104,7 +104,7 @@ class Fronts implements Run {
         clock: world.clock(front),
         pace: MODEL_PACE,
         newId: () => writerId(front, ++names),
-        answers: () => 0,
+        answerCount: () => 0,
       });
       this.#journals.push(journal);
       this.#clusters.push(cluster);
@@ -184,7 +184,7 @@ class Fronts implements Run {
     // One that died after its caller was told may not have written what it summed up: others do.
     for (const front of fronts) if (this.#world.isStalled(front)) await this.take({ do: 'wake', front });
     const closer = fronts.find((front) => this.#isLiving(front))!;
-    if (this.#world.hasLate) await this.#drive(countDead(this.#clusters[closer]!, true));
+    if (this.#world.hasLate) await this.#drive(countDeadLocks(this.#clusters[closer]!, true));
     for (const front of fronts) if (this.#isLiving(front)) await this.#drive(this.#journals[front]!.close());
     for (const front of fronts) {
       const { changed, counted } = this.#wishes[front]!;

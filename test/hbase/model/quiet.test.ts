@@ -44,7 +44,7 @@ describe('waiting until all that was decided is done', () => {
   /** How the wait has ended, as far as it has. */
   function waiting(): { ended: string } {
     const state = { ended: '' };
-    void other.quiet().then(
+    void other.waitForDecidedPlans().then(
       () => (state.ended = 'quiet'),
       (error: unknown) => (state.ended = String(error)),
     );
@@ -83,10 +83,10 @@ describe('waiting until all that was decided is done', () => {
 
   it('does not wait for what is decided meanwhile', async () => {
     const wait = waiting();
-    await writer.clock.pass(2 * PACE.fold);
+    await writer.clock.pass(2 * PACE.foldInterval);
     await journal.commit(plan('three'));
     await journal.commit(plan('four'));
-    await reader.clock.pass(PACE.fold);
+    await reader.clock.pass(PACE.foldInterval);
     expect([wait.ended, await stored()]).to.deep.equal(['quiet', 3n]);
   });
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
 import { PACE } from '../../../src/store/hbase/journal/clock.js';
-import { rowId } from '../../../src/store/hbase/journal/groups.js';
 import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
+import { rowId } from '../../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
 import { AtOnce, type Front, journalOf, openSession, rest } from './at-once.js';
@@ -52,7 +52,7 @@ describe('a session of the journal', () => {
     const value = Buffer.alloc(3 << 19);
     const cell = { family: 0, qualifier: Buffer.from('long'), value };
     const steps = ['a', 'b'].map((key) => ({ table: TABLE.name, key: Buffer.from(key), put: [cell] }));
-    await runPlan(session, { steps, decisive: 0 }, session.turn());
+    await runPlan(session, { steps, decisive: 0 }, session.createContext());
     expect(hbase.journal()).to.have.length.above(1);
     const { mutate } = front.client;
     let answer: () => void = () => undefined;
@@ -66,9 +66,9 @@ describe('a session of the journal', () => {
       key: Buffer.from(key),
       put: [{ ...cell, value: Buffer.from('x') }],
     }));
-    const writing = runPlan(session, { steps: next, decisive: 0 }, session.turn());
+    const writing = runPlan(session, { steps: next, decisive: 0 }, session.createContext());
     await rest();
-    await session.writer.tidy();
+    await session.writer.removeFinished();
     expect(hbase.journal()).to.deep.equal([name]);
     answer();
     await writing;
@@ -92,26 +92,26 @@ describe('a session of the journal', () => {
       const guards = [{ op: 'absent', family: 0, qualifier: Buffer.from('id') } as const];
       const keys = Array.from({ length: to - from }, (_, i) => Buffer.from(`${from + i}`));
       const steps = keys.map((key) => ({ table: TABLE.name, key, guards }));
-      await runPlan(session, { steps, decisive: 0 }, session.turn());
+      await runPlan(session, { steps, decisive: 0 }, session.createContext());
     }
 
-    const isHeld = (n: number): boolean => session.shared.held(rowId(TABLE.name, Buffer.from(`${n}`))) !== undefined;
+    const isHeld = (n: number): boolean => session.shared.get(rowId(TABLE.name, Buffer.from(`${n}`))) !== undefined;
 
     it('gives back those above a number, the ones first that were left alone longest', async () => {
       await guard(0, MANY);
       await front.clock.pass(1);
       await guard(0, 10);
       expect(session.shared.size).to.equal(MANY + 1);
-      await front.clock.pass(PACE.idleLook);
+      await front.clock.pass(PACE.idleCheck);
       expect(session.shared.size).to.equal(MOST);
       expect([isHeld(9), isHeld(10), isHeld(MANY - 1)]).to.deep.equal([true, false, true]);
     });
 
     it('gives all back that were left alone for a while, at one look', async () => {
       await guard(0, 1000);
-      await front.clock.pass(PACE.idle);
+      await front.clock.pass(PACE.sharedIdle);
       expect(session.shared.size).to.equal(1001);
-      await front.clock.pass(PACE.idleLook);
+      await front.clock.pass(PACE.idleCheck);
       expect(session.shared.size).to.equal(0);
     });
 

@@ -111,7 +111,7 @@ export class World {
       sleep: (ms) => new Promise((resolve) => void add(ms, resolve)),
       after: (ms, work) => add(ms, work),
       every: (ms, work) => add(ms, work, ms),
-      soon: queueMicrotask,
+      defer: queueMicrotask,
     };
   }
 

@@ -2,16 +2,16 @@ import type { Maybe } from '../../contract.js';
 import { MARK, unpackRow } from '../../row.js';
 import { type Cluster, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
-import { exclusiveLock, type Mark, type PlanRecord, type RowChange } from './codec.js';
-import { freeing, readLock } from './locks.js';
-import type { VacantLocks } from './vacant-locks.js';
+import { exclusiveLock, type IndexMark, type PlanRecord, type RowChange } from './codec.js';
+import type { EmptyLockCells } from './empty-lock-cells.js';
+import { readLock, unlockCells } from './locks.js';
 
-/** Called between the parts of a plan; tests stop a front end there. */
+/** Called between the phases of a plan. Tests stop a front end there. */
 export type Failpoint = (name: string) => Maybe<void>;
 
 /**
- * `applyRecord` for a record that was found in the journal. Whatever comes before the locked rows is not done again
- * once one of those was changed: later plans may have taken it back, and HBase forgets in time that they did.
+ * Applies a record that was found in the journal. Once one of its locked rows is changed, the steps that precede locked
+ * rows are skipped: later plans may have reverted them, and HBase forgets the deletion in time.
  */
 export async function applyFound(
   cluster: Cluster,
@@ -19,16 +19,16 @@ export async function applyFound(
   record: PlanRecord,
   failpoint?: Failpoint,
 ): Promise<void> {
-  const begun = await isBegun(cluster, record, exclusiveLock(writer, record.plan));
-  await applyRecord(cluster, writer, begun ? withoutComing(record) : record, failpoint);
+  const isBegun = await isPartlyApplied(cluster, record, exclusiveLock(writer, record.plan));
+  await applyRecord(cluster, writer, isBegun ? withoutEarlyPuts(record) : record, failpoint);
 }
 
-function withoutComing(record: PlanRecord): PlanRecord {
+function withoutEarlyPuts(record: PlanRecord): PlanRecord {
   return { ...record, blind: record.blind.filter(({ put }) => !put), followers: [] };
 }
 
-/** Whether one of the record's rows is not under its lock any more. */
-async function isBegun(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Promise<boolean> {
+/** Whether at least one row of the record is no longer locked by the plan. */
+async function isPartlyApplied(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Promise<boolean> {
   const held = await Promise.all(
     rows.map(async ({ table: name, key }) => {
       let found: Buffer | undefined = lock;
@@ -42,78 +42,80 @@ async function isBegun(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Pr
 }
 
 /**
- * Does what a decided plan says: new index rows and followers, then the locked rows, which are unlocked by the same
- * mutation, and appended ones, then index rows that go. Doing it again, or late, changes nothing: locked rows are
- * changed only under the plan's own lock, and the others carry its ticket. Tables that were dropped are passed over.
- * `vacant`: of who lives on and may change the rows again.
+ * Applies a decided plan: first puts of index rows and changes of followers, then the locked rows (each changed and
+ * unlocked by one mutation) and appended rows, then deletes of index rows. Repeating this, or doing it late, changes
+ * nothing: locked rows are changed only under the plan's own lock, and the other cells carry its ticket. Dropped tables
+ * are skipped. `emptyCells`: given for a live writer, which may change the rows again.
  */
 export async function applyRecord(
   cluster: Cluster,
   writer: Buffer,
   record: PlanRecord,
   failpoint?: Failpoint,
-  vacant?: VacantLocks,
+  emptyCells?: EmptyLockCells,
 ): Promise<void> {
-  const coming = new Batches(cluster);
-  for (const mark of record.blind) if (mark.put) coming.add(mark.table, markMutation(mark, record.ticket));
-  for (const { table, key, gone, come } of record.followers)
-    coming.add(table, { key, delete: unpackRow(gone), put: come, timestamp: record.ticket });
-  await coming.run(failpoint, 'come');
+  const earlyPuts = new MutationBatches(cluster);
+  for (const mark of record.blind) if (mark.put) earlyPuts.add(mark.table, markMutation(mark, record.ticket));
+  for (const { table, key, deletes, puts } of record.followers)
+    earlyPuts.add(table, { key, delete: unpackRow(deletes), put: puts, timestamp: record.ticket });
+  await earlyPuts.run(failpoint, 'come');
   const lock = exclusiveLock(writer, record.plan);
-  const appended = new Batches(cluster);
+  const appended = new MutationBatches(cluster);
   for (const { table, key, row } of record.appends)
     appended.add(table, { key, put: unpackRow(row), timestamp: record.ticket });
-  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket, vacant));
-  await each([...rows, () => appended.run(failpoint, 'append')], failpoint, 'row');
-  const going = new Batches(cluster);
-  for (const mark of record.blind) if (!mark.put) going.add(mark.table, markMutation(mark, record.ticket));
-  await going.run(failpoint, 'go');
+  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket, emptyCells));
+  await runEach([...rows, () => appended.run(failpoint, 'append')], failpoint, 'row');
+  const deletes = new MutationBatches(cluster);
+  for (const mark of record.blind) if (!mark.put) deletes.add(mark.table, markMutation(mark, record.ticket));
+  await deletes.run(failpoint, 'go');
 }
 
-function markMutation({ key, put }: Mark, ticket: bigint): RowMutation {
+function markMutation({ key, put }: IndexMark, ticket: bigint): RowMutation {
   return put ? { key, put: [MARK], timestamp: ticket } : { key, delete: [MARK], timestamp: ticket };
 }
 
-/** One after another where a failpoint wants to look in between. */
-async function each(
+/**
+ * Runs all functions at once. With a failpoint, runs them in sequence and calls the failpoint before and after each.
+ */
+async function runEach(
   work: readonly (() => Promise<unknown>)[],
   failpoint: Failpoint | undefined,
   name: string,
 ): Promise<void> {
   if (!failpoint) {
-    await Promise.all(work.map((one) => one()));
+    await Promise.all(work.map((run) => run()));
     return;
   }
-  for (const [i, one] of work.entries()) {
+  for (const [i, run] of work.entries()) {
     await failpoint(`${name} ${i} before`);
-    await one();
+    await run();
     await failpoint(`${name} ${i} after`);
   }
 }
 
-/** Mutations without conditions, by table. */
-class Batches {
+/** Unconditional mutations, grouped by table. */
+class MutationBatches {
   readonly #cluster: Cluster;
-  readonly #tables = new Map<string, RowMutation[]>();
+  readonly #mutations = new Map<string, RowMutation[]>();
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
   }
 
   add(table: string, mutation: RowMutation): void {
-    const list = this.#tables.get(table);
+    const list = this.#mutations.get(table);
     if (list) list.push(mutation);
-    else this.#tables.set(table, [mutation]);
+    else this.#mutations.set(table, [mutation]);
   }
 
   async run(failpoint: Failpoint | undefined, name: string): Promise<void> {
-    if (this.#tables.size === 0) return;
-    const work = [...this.#tables].map(
+    if (this.#mutations.size === 0) return;
+    const work = [...this.#mutations].map(
       ([table, list]) =>
         () =>
           this.#put(table, list),
     );
-    await each(work, failpoint, name);
+    await runEach(work, failpoint, name);
   }
 
   #put(name: string, mutations: readonly RowMutation[]): Promise<void> {
@@ -121,29 +123,29 @@ class Batches {
   }
 }
 
-/** False when the row was not locked by the plan: it was changed by another try, or by a sweeper. */
+/** Returns false when the row was not locked by the plan, because another try or a sweeper has changed it. */
 export async function changeRow(
   cluster: Cluster,
   change: RowChange,
   lock: Buffer,
   ticket: bigint,
-  vacant?: VacantLocks,
+  emptyCells?: EmptyLockCells,
 ): Promise<boolean> {
-  const { key, wipe } = change;
-  let changed = false;
+  const { key, deleteRow } = change;
+  let isChanged = false;
   await unlessDropped(cluster, change.table, async (table) => {
     const row = { table, key };
-    const free = freeing(row, !wipe && vacant !== undefined && vacant.stays(row));
+    const unlock = unlockCells(row, !deleteRow && emptyCells !== undefined && emptyCells.recordUnlock(row));
     const mutation: RowMutation = {
       key,
       guards: [{ op: 'equals', ...table.lock, value: lock }],
-      ...(wipe && { deleteRow: true }),
-      delete: [...unpackRow(change.gone), ...free.delete],
-      put: [...change.come, ...free.put],
+      ...(deleteRow && { deleteRow: true }),
+      delete: [...unpackRow(change.deletes), ...unlock.delete],
+      put: [...change.puts, ...unlock.put],
       timestamp: ticket,
     };
-    do changed = await cluster.swap(table.handle, mutation);
-    while (!changed && (await readLock(cluster, { table, key }))?.equals(lock));
+    do isChanged = await cluster.swap(table.handle, mutation);
+    while (!isChanged && (await readLock(cluster, { table, key }))?.equals(lock));
   });
-  return changed;
+  return isChanged;
 }

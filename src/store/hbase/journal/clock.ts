@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Ends a timer; no effect where it is over. */
+/** Cancels a timer. Has no effect on a timer that has fired. */
 export type Stop = () => void;
 
-/** Time as the journal has it: ms of a clock that only rises. A model of the journal has a clock of its own. */
+/** The journal's source of time, in ms of a monotonic clock. Tests replace it by a clock that is stepped. */
 export interface Clock {
   now(): number;
   sleep(ms: number): Promise<void>;
-  /** Neither keeps the process alive. */
+  /** Timers of `after` and `every` do not keep the process alive. */
   after(ms: number, work: () => void): Stop;
   every(ms: number, work: () => void): Stop;
-  /** After this turn of the event loop: what its callers want goes together. */
-  soon(work: () => void): void;
+  /** Runs `work` after this turn of the event loop, so that the requests of a turn are sent together. */
+  defer(work: () => void): void;
 }
 
 export const CLOCK: Clock = {
@@ -25,53 +25,55 @@ export const CLOCK: Clock = {
     const timer = setInterval(work, ms).unref();
     return () => clearInterval(timer);
   },
-  soon: (work) => void setImmediate(work),
+  defer: (work) => void setImmediate(work),
 };
 
-/** How often a front end does what it does by the clock, and how long it keeps what it has, ms. */
+/** Intervals and timeouts of a front end, in ms. */
 export interface Pace {
-  /** A writer that did not renew its beat for so long is given up. */
+  /** A writer that has not renewed its beat for this long is given up by the other front ends. */
   readonly lease: number;
-  /** How long a plan may take, its waiting for others included. */
-  readonly plan: number;
-  /** Looks for what others ask: while it holds rows, or waits for some, and otherwise. */
-  readonly look: number;
-  readonly quiet: number;
-  /** What is asked of others is said again so often, and heeded for so long after it was said last. */
-  readonly ask: number;
-  readonly heed: number;
-  /** The first pause of a plan that waits, and the longest. */
-  readonly pause: number;
-  readonly longest: number;
-  /** The counters of a row are folded so often at most. */
-  readonly fold: number;
-  /** Finished records are taken out. */
-  readonly tidy: number;
-  /** Shared rows that were unused for so long are given back, which is looked after so often. */
-  readonly idle: number;
-  readonly idleLook: number;
-  /** A row that is freed again within so long keeps its lock cell; left alone for so long, it loses it. */
-  readonly vacant: number;
-  /** What a front end that died has sent arrives within so long or not at all. */
-  readonly late: number;
-  /** Who closes a store waits no longer for an HBase that answers nothing. */
-  readonly silence: number;
+  /** Time limit of a plan, including the time that it waits for other plans. */
+  readonly planTimeout: number;
+  /** Interval at which a front end reads the requests of other front ends while it holds shared rows or has waiters. */
+  readonly requestPoll: number;
+  /** The same interval of a front end without shared rows and waiters. */
+  readonly idleRequestPoll: number;
+  /** Interval at which a request to another front end is sent again. */
+  readonly requestResend: number;
+  /** A request that was not sent again for this long is ignored and removed. */
+  readonly requestExpiry: number;
+  /** Pause before the first retry of a blocked plan. The pause doubles with each retry, up to `maxBackoff`. */
+  readonly firstBackoff: number;
+  readonly maxBackoff: number;
+  /** Minimum interval between two folds of one row. */
+  readonly foldInterval: number;
+  /** Interval at which finished records are removed from the journal row. */
+  readonly cleanupInterval: number;
+  /** Shared rows unused for this long are released. `idleCheck` is the interval of the check. */
+  readonly sharedIdle: number;
+  readonly idleCheck: number;
+  /** A row that is unlocked twice within this time keeps its lock cell, which is removed after as long without use. */
+  readonly emptyCellIdle: number;
+  /** A mutation sent by a front end that has died arrives within this time or never. */
+  readonly lateArrival: number;
+  /** `close` stops waiting when HBase has answered nothing for this long. */
+  readonly silenceTimeout: number;
 }
 
 export const PACE: Pace = {
   lease: 10_000,
-  plan: 30_000,
-  look: 25,
-  quiet: 250,
-  ask: 200,
-  heed: 2_000,
-  pause: 2,
-  longest: 40,
-  fold: 250,
-  tidy: 200,
-  idle: 10_000,
-  idleLook: 2_000,
-  vacant: 3_600_000,
-  late: 10_000,
-  silence: 1_000,
+  planTimeout: 30_000,
+  requestPoll: 25,
+  idleRequestPoll: 250,
+  requestResend: 200,
+  requestExpiry: 2_000,
+  firstBackoff: 2,
+  maxBackoff: 40,
+  foldInterval: 250,
+  cleanupInterval: 200,
+  sharedIdle: 10_000,
+  idleCheck: 2_000,
+  emptyCellIdle: 3_600_000,
+  lateArrival: 10_000,
+  silenceTimeout: 1_000,
 };

@@ -4,51 +4,52 @@ import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { APART } from '../rpc/cells.js';
 
-/** Bytes of a writer's id. */
+/** Length of a writer's id. */
 export const ID_BYTES = 8;
 
 export function randomId(): Buffer {
   return randomBytes(ID_BYTES);
 }
 
-/** The lock cell of a row. */
+/** The parsed lock cell of a row. */
 export type RowLock = { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint } | SharedLock;
 
 export interface SharedLock {
   readonly kind: 'shared';
   readonly holders: readonly Holder[];
   /**
-   * Ticket of the last change of the row's counters, or a mark of who joined after it. Holders come and go: without it
-   * the cell could be again what it was before, and whoever folds on condition of it would write over what others have
-   * folded, or a release that arrives late would end a hold that was taken after it.
+   * Ticket of the last change of the row's counters, or the mark of a holder that joined later. The field keeps the
+   * cell from ever returning to an earlier value when holders come and go. Otherwise a fold under an old value could
+   * overwrite increments of other front ends. A release that arrives late could also end a hold that was acquired after
+   * it.
    */
-  readonly counted: bigint;
+  readonly mark: bigint;
 }
 
 export interface Holder {
   readonly writer: Buffer;
-  /** Counters of its records up to this sequence are in the row. */
+  /** Increments of the writer's records up to this sequence are in the row. */
   readonly folded: bigint;
 }
 
 const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
-const ENTRY = ID_BYTES + 8;
-/** Of the lock of a shared row: the byte that says so, and `counted`. */
-const SHARED_HEAD = 9;
+const ENTRY_BYTES = ID_BYTES + 8;
+/** Header of a shared lock: the type byte and `mark`. */
+const SHARED_HEADER_BYTES = 9;
 
 export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
-  const out = Buffer.allocUnsafe(1 + ENTRY);
+  const out = Buffer.allocUnsafe(1 + ENTRY_BYTES);
   out[0] = EXCLUSIVE;
   out.set(writer, 1);
   out.writeBigUInt64BE(plan, 1 + ID_BYTES);
   return out;
 }
 
-/** Undefined for no holder: the row is free. */
+/** Encodes a shared lock. Returns undefined without holders: the row is free. */
 export function sharedLock(holders: readonly Holder[], counted: bigint): Buffer | undefined {
   if (holders.length === 0) return undefined;
-  const out = Buffer.allocUnsafe(SHARED_HEAD + ENTRY * holders.length);
+  const out = Buffer.allocUnsafe(SHARED_HEADER_BYTES + ENTRY_BYTES * holders.length);
   out[0] = SHARED;
   let at = out.writeBigUInt64BE(counted, 1);
   for (const { writer, folded } of holders) {
@@ -59,68 +60,68 @@ export function sharedLock(holders: readonly Holder[], counted: bigint): Buffer 
 }
 
 export function parseLock(value: Buffer): RowLock {
-  if (value[0] === EXCLUSIVE && value.length === 1 + ENTRY) {
+  if (value[0] === EXCLUSIVE && value.length === 1 + ENTRY_BYTES) {
     return {
       kind: 'exclusive',
       writer: value.subarray(1, 1 + ID_BYTES),
       plan: value.readBigUInt64BE(1 + ID_BYTES),
     };
   }
-  const entries = (value.length - SHARED_HEAD) / ENTRY;
+  const entries = (value.length - SHARED_HEADER_BYTES) / ENTRY_BYTES;
   if (value[0] !== SHARED || !Number.isInteger(entries) || entries <= 0)
     throw new StoreError('corrupt', `lock cell of ${value.length} bytes`);
   const holders: Holder[] = [];
-  for (let at = SHARED_HEAD; at < value.length; at += ENTRY)
+  for (let at = SHARED_HEADER_BYTES; at < value.length; at += ENTRY_BYTES)
     holders.push({
       writer: value.subarray(at, at + ID_BYTES),
       folded: value.readBigUInt64BE(at + ID_BYTES),
     });
-  return { kind: 'shared', holders, counted: value.readBigUInt64BE(1) };
+  return { kind: 'shared', holders, mark: value.readBigUInt64BE(1) };
 }
 
 /**
- * A decided plan: what each row shall be. Cells are packed rows (`row.ts`) whose family numbers are those of the
- * table; deletes and marks have empty values, additions 8-byte ones.
+ * The redo record of a decided plan: the content that each row shall have. Cells are packed rows (`row.ts`) with the
+ * family numbers of the table. Deletes and index marks have empty values, increments have values of 8 bytes.
  */
 export interface PlanRecord {
-  /** The number in the plan's row locks. */
+  /** Number of the plan in its row locks. */
   readonly plan: bigint;
-  /** Timestamp of its cells. */
+  /** Timestamp of the cells that the plan writes. */
   readonly ticket: bigint;
   readonly rows: readonly RowChange[];
   readonly shared: readonly Addition[];
-  readonly blind: readonly Mark[];
-  readonly appends: readonly Appended[];
-  /** Rows that another of the plan's stands for: changed before it. */
+  readonly blind: readonly IndexMark[];
+  readonly appends: readonly AppendedRow[];
+  /** Rows that are changed under the lock of another row of the plan, and before it. */
   readonly followers: readonly RowChange[];
 }
 
-/** A locked row: everything goes (`wipe`), or some cells; then cells come. */
+/** The change of a locked row: the row (`deleteRow`) or some cells are deleted, then cells are put. */
 export interface RowChange {
   readonly table: string;
   readonly key: Buffer;
-  readonly wipe: boolean;
-  readonly gone: Buffer;
-  /** Sorted. */
-  readonly come: readonly Cell[];
+  readonly deleteRow: boolean;
+  readonly deletes: Buffer;
+  /** In cell order. */
+  readonly puts: readonly Cell[];
 }
 
 export interface Addition {
   readonly table: string;
   readonly key: Buffer;
-  readonly add: Buffer;
-  /** `Holder.folded` as the row was taken for it: a hold that says less is of a join that arrived late. */
-  readonly since: bigint;
+  readonly increments: Buffer;
+  /** `Holder.folded` when the row was acquired. A hold with a lower value was written by a join that arrived late. */
+  readonly joinSequence: bigint;
 }
 
-/** An index row that comes or goes. */
-export interface Mark {
+/** An index row to put or to delete. */
+export interface IndexMark {
   readonly table: string;
   readonly key: Buffer;
   readonly put: boolean;
 }
 
-export interface Appended {
+export interface AppendedRow {
   readonly table: string;
   /** 8 bytes. */
   readonly key: Buffer;
@@ -129,140 +130,147 @@ export interface Appended {
 
 const FORMAT = 3;
 
-/** A record's bytes, one part after another. */
+/** The bytes of a record, as a list of parts. */
 export interface EncodedRecord {
   readonly parts: readonly Buffer[];
   readonly length: number;
 }
 
-/** Long values are referred to instead of copied. */
+/** Encodes the record. Long values become parts of their own instead of being copied. */
 export function encodeRecord(record: PlanRecord): EncodedRecord {
-  const out = new Writer();
-  out.number(FORMAT);
-  out.long(record.plan);
-  out.long(record.ticket);
+  const out = new RecordEncoder();
+  out.uint32(FORMAT);
+  out.uint64(record.plan);
+  out.uint64(record.ticket);
   writeChanges(out, record.rows);
-  out.list(record.shared, ({ table, key, add, since }) => out.text(table).bytes(key).bytes(add).long(since));
+  out.list(record.shared, ({ table, key, increments, joinSequence }) =>
+    out.text(table).bytes(key).bytes(increments).uint64(joinSequence),
+  );
   out.list(record.blind, ({ table, key, put }) =>
     out
       .text(table)
       .bytes(key)
-      .number(put ? 1 : 0),
+      .uint32(put ? 1 : 0),
   );
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
   writeChanges(out, record.followers);
-  return out.end();
+  return out.finish();
 }
 
-function writeChanges(out: Writer, changes: readonly RowChange[]): void {
-  out.list(changes, ({ table, key, wipe, gone, come }) => {
+function writeChanges(out: RecordEncoder, changes: readonly RowChange[]): void {
+  out.list(changes, ({ table, key, deleteRow, deletes, puts }) => {
     out
       .text(table)
       .bytes(key)
-      .number(wipe ? 1 : 0);
-    out.bytes(gone).cells(come);
+      .uint32(deleteRow ? 1 : 0);
+    out.bytes(deletes).cells(puts);
   });
 }
 
-/** `format` for one of another version; `corrupt` when it is cut. */
+/** Throws `format` for a record of another version, and `corrupt` for a truncated one. */
 export function decodeRecord(bytes: Buffer): PlanRecord {
-  const from = new Reader(bytes);
-  const format = from.number();
+  const from = new RecordDecoder(bytes);
+  const format = from.uint32();
   if (format !== FORMAT)
     throw new StoreError('format', `a journal record has format ${format}; this version reads ${FORMAT}`);
   return {
-    plan: from.long(),
-    ticket: from.long(),
+    plan: from.uint64(),
+    ticket: from.uint64(),
     rows: readChanges(from),
-    shared: from.list(() => ({ table: from.text(), key: from.bytes(), add: from.bytes(), since: from.long() })),
-    blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.number() === 1 })),
+    shared: from.list(() => ({
+      table: from.text(),
+      key: from.bytes(),
+      increments: from.bytes(),
+      joinSequence: from.uint64(),
+    })),
+    blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.uint32() === 1 })),
     appends: from.list(() => ({ table: from.text(), key: from.bytes(), row: from.bytes() })),
     followers: readChanges(from),
   };
 }
 
-function readChanges(from: Reader): RowChange[] {
+function readChanges(from: RecordDecoder): RowChange[] {
   return from.list(() => ({
     table: from.text(),
     key: from.bytes(),
-    wipe: from.number() === 1,
-    gone: from.bytes(),
-    come: unpackRow(from.bytes()),
+    deleteRow: from.uint32() === 1,
+    deletes: from.bytes(),
+    puts: unpackRow(from.bytes()),
   }));
 }
 
-/** Numbers are u32, longs u64, all big-endian; bytes, texts and lists follow their length. */
-class Writer {
+/** Writes big-endian numbers. Byte strings, texts and lists are preceded by their length as uint32. */
+class RecordEncoder {
   #out = Buffer.allocUnsafe(1024);
-  #at = 0;
+  #offset = 0;
   readonly #parts: Buffer[] = [];
   #length = 0;
 
-  #room(bytes: number): number {
-    const at = this.#at;
+  #reserve(bytes: number): number {
+    const at = this.#offset;
     if (at + bytes > this.#out.length) {
       const larger = Buffer.allocUnsafe(Math.max(this.#out.length * 2, at + bytes));
       this.#out.copy(larger, 0, 0, at);
       this.#out = larger;
     }
-    this.#at += bytes;
+    this.#offset += bytes;
     return at;
   }
 
-  number(value: number): this {
-    const at = this.#room(4);
+  uint32(value: number): this {
+    const at = this.#reserve(4);
     this.#out.writeUInt32BE(value, at);
     return this;
   }
 
-  long(value: bigint): this {
-    const at = this.#room(8);
+  uint64(value: bigint): this {
+    const at = this.#reserve(8);
     this.#out.writeBigUInt64BE(value, at);
     return this;
   }
 
   bytes(value: Buffer): this {
-    this.number(value.length);
-    this.#raw(value);
+    this.uint32(value.length);
+    this.#copyOrReference(value);
     return this;
   }
 
-  #raw(value: Buffer): void {
+  #copyOrReference(value: Buffer): void {
     if (value.length >= APART) {
-      this.#cut();
-      this.#add(value);
+      this.#closePart();
+      this.#addPart(value);
     } else {
-      const at = this.#room(value.length);
+      const at = this.#reserve(value.length);
       this.#out.set(value, at);
     }
   }
 
-  /** What has been written is a part, and what follows another. */
-  #cut(): void {
-    if (this.#at > 0) this.#add(this.#out.subarray(0, this.#at));
-    this.#out = this.#out.subarray(this.#at);
-    this.#at = 0;
+  /** Ends the current part. The bytes written next belong to another part. */
+  #closePart(): void {
+    if (this.#offset > 0) this.#addPart(this.#out.subarray(0, this.#offset));
+    this.#out = this.#out.subarray(this.#offset);
+    this.#offset = 0;
   }
 
-  #add(part: Buffer): void {
+  #addPart(part: Buffer): void {
     this.#parts.push(part);
     this.#length += part.length;
   }
 
-  /** As `bytes` of the packed row. */
+  /** Writes the cells in the format of `bytes` of a packed row. */
   cells(cells: readonly Cell[]): this {
     let length = 0;
     for (const { qualifier, value } of cells) length += CELL_HEADER + qualifier.length + value.length;
-    this.number(length);
+    this.uint32(length);
     for (const cell of cells) {
       if (cell.value.length < APART) {
-        this.#raw(packSorted([cell]));
+        this.#copyOrReference(packSorted([cell]));
         continue;
       }
       const head = packSorted([{ ...cell, value: EMPTY }]);
       head.writeUInt32BE(cell.value.length, 3);
-      this.#raw(head);
-      this.#raw(cell.value);
+      this.#copyOrReference(head);
+      this.#copyOrReference(cell.value);
     }
     return this;
   }
@@ -272,44 +280,44 @@ class Writer {
   }
 
   list<T>(values: readonly T[], write: (value: T) => unknown): void {
-    this.number(values.length);
+    this.uint32(values.length);
     for (const value of values) write(value);
   }
 
-  end(): EncodedRecord {
-    this.#cut();
+  finish(): EncodedRecord {
+    this.#closePart();
     return { parts: this.#parts, length: this.#length };
   }
 }
 
-class Reader {
-  readonly #from: Buffer;
-  #at = 0;
+class RecordDecoder {
+  readonly #bytes: Buffer;
+  #offset = 0;
 
   constructor(from: Buffer) {
-    this.#from = from;
+    this.#bytes = from;
   }
 
   #take(bytes: number): number {
-    const at = this.#at;
-    if (at + bytes > this.#from.length)
-      throw new StoreError('corrupt', `a journal record of ${this.#from.length} bytes is cut`);
-    this.#at += bytes;
+    const at = this.#offset;
+    if (at + bytes > this.#bytes.length)
+      throw new StoreError('corrupt', `a journal record of ${this.#bytes.length} bytes is cut`);
+    this.#offset += bytes;
     return at;
   }
 
-  number(): number {
-    return this.#from.readUInt32BE(this.#take(4));
+  uint32(): number {
+    return this.#bytes.readUInt32BE(this.#take(4));
   }
 
-  long(): bigint {
-    return this.#from.readBigUInt64BE(this.#take(8));
+  uint64(): bigint {
+    return this.#bytes.readBigUInt64BE(this.#take(8));
   }
 
   bytes(): Buffer {
-    const length = this.number();
+    const length = this.uint32();
     const at = this.#take(length);
-    return length === 0 ? EMPTY : this.#from.subarray(at, at + length);
+    return length === 0 ? EMPTY : this.#bytes.subarray(at, at + length);
   }
 
   text(): string {
@@ -317,6 +325,6 @@ class Reader {
   }
 
   list<T>(read: () => T): T[] {
-    return Array.from({ length: this.number() }, read);
+    return Array.from({ length: this.uint32() }, read);
   }
 }

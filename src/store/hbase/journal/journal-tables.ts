@@ -1,10 +1,10 @@
 import type { InternalTable } from '../schema/index.js';
 
-/** Tables of the engine itself; `Store.tables` does not show them. */
+/** Tables of the engine itself, which `Store.tables` does not return. */
 
 /**
- * One row for each writer (an open store), key = its 8-byte id; and rows of id + sequence + piece for records that
- * are too long for one cell.
+ * One row per writer (an open store), with its id of 8 bytes as key. Records that are too long for one cell are in rows
+ * of their own, with writer id, plan number and piece number as key.
  */
 export const JOURNAL_TABLE: InternalTable = {
   name: 'journal',
@@ -16,29 +16,33 @@ export const JOURNAL_TABLE: InternalTable = {
 };
 export const JOURNAL = { state: 0, plan: 1, ask: 2 } as const;
 
-/** Row `ticket`: the counter that tickets are drawn from. */
+/** The row `ticket` is the counter from which tickets are drawn. */
 export const NUMBERS_TABLE: InternalTable = { name: 'numbers', families: [{ name: 'n' }] };
 
 /**
- * Rows of nothing but locks. Key: a table's name; held by who loads that table, shared by who writes in it otherwise.
+ * Rows with nothing but locks, one per table, with the table's name as key. Held exclusively during a load of the
+ * table, and shared by plans that write in it.
  */
 export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'lock', ordered: true }] };
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
-/** `floor`: the writer's unfinished plans, and those it begins later, have tickets above this one (8 bytes). */
+/** `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
-/** A writer's states: it may decide; it may not; and all that it had decided is done, its locks are dead. */
+/**
+ * The states of a writer. `alive`: it may decide plans. `swept`: it may not. `drained`: its decided plans are applied,
+ * and its locks are dead.
+ */
 export const ALIVE = Buffer.from('alive');
 export const SWEPT = Buffer.from('swept');
 export const DRAINED = Buffer.from('drained');
-/** Of a mutation of a writer's row that must not make it anew, or is for a living writer. */
+/** Guard of mutations that need a living writer, or must not create a writer's row. */
 export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 
 /**
- * Timestamp of what is put and deleted in `ordered` families, which go by the order of arrival: above every ticket and
- * every clock. A delete masks what is there, and nothing that comes later.
+ * Timestamp of all cells and deletes in `ordered` families, above every ticket and every clock. In these families the
+ * order of arrival counts: a delete masks the cells that are there, and none that arrive later.
  */
-export const FOREVER = 1n << 62n;
-/** The same for whole rows: a `deleteRow` masks what is older than its timestamp. */
-export const FOREVER_ROW = FOREVER + 1n;
+export const ABOVE_TICKETS = 1n << 62n;
+/** The timestamp for `deleteRow`, which masks only cells with lower timestamps. */
+export const ABOVE_TICKETS_ROW = ABOVE_TICKETS + 1n;

@@ -2,35 +2,35 @@ import type { Plan } from '../../contract.js';
 import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
-import { untilQuiet } from './quiet.js';
+import { waitForDecidedPlans } from './decided-plans.js';
+import { PlanContext } from './row-queue.js';
 import { runPlan } from './run.js';
 import { Session, type SessionOptions } from './session.js';
 import { Sweeper } from './sweeper.js';
 import { Tickets } from './tickets.js';
-import { Turn } from './turns.js';
-import { leastFloor } from './unfinished.js';
+import { lowestFloor } from './unfinished-plans.js';
 import { Fenced } from './writer.js';
 
 export interface JournalOptions extends SessionOptions {
   /** A number that changes whenever HBase answers. */
-  readonly answers: () => number;
+  readonly answerCount: () => number;
 }
 
-/** A plan whose session ended before it was decided is started again so many times. */
-const SESSIONS = 5;
+/** Maximum number of sessions in which a plan is started, when each ends before the plan is decided. */
+const MAX_SESSIONS = 5;
 
 /**
- * What a front end is in the journal. Everything that waits, and all that another may see half done, is a state of one
- * of these; docs/hbase-journal.md goes through them and says what ends each.
+ * A front end's part in the journal. The classes below hold all states in which a plan waits, or is partly visible to
+ * other front ends. docs/hbase-journal.md describes how each state ends.
  *
- *     the front end   (this class)     one session after another, until it is closed
- *     its session     `Session`        opening ► alive ► ended; its row: alive ► swept ► drained ► gone (`Sweeper`)
- *     a plan          `PlanRun`        waiting ► holding ► reading ► deciding ► applying ► done
- *     who goes first  `Turn`, `Turns`  without a turn ► with one, which is told to others by `Asks`
- *     a shared row    `SharedRow`      taking ► held ► leaving ► gone
- *     a row, here     `LocalLocks`     free, shared by plans, or of one plan
+ *     a front end      (this class)    one session after another, until it is closed
+ *     its session      `Session`       opening ► alive ► ended; its row: alive ► swept ► drained ► removed (`Sweeper`)
+ *     a plan           `PlanRun`       waiting ► holding ► reading ► deciding ► applying ► done
+ *     waiting plans    `PlanContext`, `RowQueue`   without a priority ► with a priority, sent to holders by `RowRequests`
+ *     a shared row     `SharedRow`     acquiring ► held ► releasing ► released
+ *     a row, locally   `LocalLocks`    free, shared by plans, or locked by a plan
  *
- * Time comes from a `Clock`, and HBase is a `Cluster`: a model steps both (test/hbase/model).
+ * Time comes from a `Clock`, and HBase is a `Cluster`: the tests in test/hbase/model step both.
  */
 export class Journal {
   readonly overlay = new Overlay();
@@ -52,14 +52,14 @@ export class Journal {
     this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace, (id) => this.#isOwn(id), failpoint);
   }
 
-  /** A number above all that were drawn before. */
+  /** Draws a ticket: a number above all tickets drawn before. */
   ticket(): Promise<bigint> {
     return this.#tickets.draw(1);
   }
 
-  /** Whether the counter of tickets is there, which is made last; and makes it. */
-  isThere(): Promise<boolean> {
-    return this.#tickets.isThere();
+  /** Whether the ticket counter exists. It is created last, by `ensure`. */
+  exists(): Promise<boolean> {
+    return this.#tickets.exists();
   }
 
   ensure(): Promise<void> {
@@ -67,18 +67,18 @@ export class Journal {
   }
 
   async start(): Promise<void> {
-    await this.#current();
+    await this.#currentSession();
     this.#sweeper.start();
   }
 
   #isOwn(id: Buffer): boolean {
     const session = this.#session;
-    return session !== undefined && !session.ended && session.writer.id.equals(id);
+    return session !== undefined && !session.isEnded && session.writer.id.equals(id);
   }
 
-  /** The session of this moment. */
-  async #current(): Promise<Session> {
-    if (this.#session && !this.#session.ended) return this.#session;
+  /** Returns the living session, and opens one if there is none. */
+  async #currentSession(): Promise<Session> {
+    if (this.#session && !this.#session.isEnded) return this.#session;
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
@@ -86,40 +86,40 @@ export class Journal {
   }
 
   async #open(): Promise<Session> {
-    for (let tries = 1; ; tries++) {
-      const session = new Session(this.#cluster, this.#tickets, this.#options, (ended) => this.#ended(ended));
+    for (let sessions = 1; ; sessions++) {
+      const session = new Session(this.#cluster, this.#tickets, this.#options, (ended) => this.#sweepEnded(ended));
       try {
         await session.open();
       } catch (error) {
-        if (mayBeDone(error) && tries < SESSIONS) continue;
+        if (mayBeDone(error) && sessions < MAX_SESSIONS) continue;
         throw error;
       }
       this.#session = session;
-      this.overlay.opened(session);
+      this.overlay.addSession(session);
       return session;
     }
   }
 
-  /** What an ended session had decided is done at once; where that fails, by whoever looks next. */
-  #ended(session: Session): void {
+  /** Applies what an ended session has decided. */
+  #sweepEnded(session: Session): void {
     if (this.#isClosing) return;
     const { id } = session.writer;
-    const sweeping = this.#sweeper.sweep(id).finally(() => this.overlay.swept(session));
-    session.swept = sweeping.then(() => undefined);
-    // Where that fails the next look at the journal finds it.
-    void sweeping.then((isOver) => this.#sweeper.clear(isOver ? [id] : [])).catch(() => undefined);
+    const sweeping = this.#sweeper.sweep(id).finally(() => this.overlay.removeSession(session));
+    session.sweeping = sweeping.then(() => undefined);
+    // After a failure the next check of the journal continues.
+    void sweeping.then((isDrained) => this.#sweeper.removeDrained(isDrained ? [id] : [])).catch(() => undefined);
   }
 
-  /** Resolves when the plan is durable, or with `unavailable` at its deadline. */
+  /** Resolves when the plan is durable. Rejects with `unavailable` at its deadline. */
   commit(plan: Plan): Promise<void> {
     const { clock, pace } = this.#options;
-    const turn = new Turn(clock, pace.plan);
-    return this.#track(turn.bounded(this.#persist((session) => runPlan(session, plan, turn))));
+    const context = new PlanContext(clock, pace.planTimeout);
+    return this.#track(context.withDeadline(this.#runInSession((session) => runPlan(session, plan, context))));
   }
 
-  /** Work that commits plans of its own; begun again where its session ended before anything was decided. */
+  /** Runs work that commits plans of its own. Starts it again when its session ended before anything was decided. */
   run(work: (session: Session) => Promise<void>): Promise<void> {
-    return this.#track(this.#persist(work));
+    return this.#track(this.#runInSession(work));
   }
 
   async #track(running: Promise<void>): Promise<void> {
@@ -131,15 +131,15 @@ export class Journal {
     }
   }
 
-  async #persist(work: (session: Session) => Promise<void>): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      const session = await this.#current();
+  async #runInSession(work: (session: Session) => Promise<void>): Promise<void> {
+    for (let sessions = 1; ; sessions++) {
+      const session = await this.#currentSession();
       try {
         return await work(session);
       } catch (error) {
         if (!(error instanceof Fenced)) throw error;
         session.abandon();
-        if (tries === SESSIONS)
+        if (sessions === MAX_SESSIONS)
           throw new StoreError('unavailable', 'the other front ends keep giving this one up', { cause: error });
       }
     }
@@ -147,36 +147,36 @@ export class Journal {
 
   /** As `Store.settled`. */
   async settled(): Promise<bigint> {
-    const given = await this.#tickets.read();
-    const least = await leastFloor(this.#cluster, given, (id) => this.#isOwn(id));
+    const ticket = await this.#tickets.read();
+    const lowest = await lowestFloor(this.#cluster, ticket, (id) => this.#isOwn(id));
     const session = this.#session;
-    const settled = session && !session.ended ? session.writer.unfinished.floor(least) : least;
-    // A floor that was sent earlier may arrive later: what was settled once stays so.
+    const settled = session && !session.isEnded ? session.writer.unfinished.floor(lowest) : lowest;
+    // An older floor may arrive later, so the result never falls.
     if (settled > this.#settled) this.#settled = settled;
     return this.#settled;
   }
 
   /** As `Store.quiet`. */
-  async quiet(): Promise<void> {
+  async waitForDecidedPlans(): Promise<void> {
     const { clock, pace } = this.#options;
-    const given = await this.#tickets.read();
-    await untilQuiet(this.#cluster, given, () => this.settled(), clock, pace);
+    const ticket = await this.#tickets.read();
+    await waitForDecidedPlans(this.#cluster, ticket, () => this.settled(), clock, pace);
   }
 
-  /** Ends what is under way, gives back what is held, and waits no longer for an HBase that answers nothing. */
+  /** Waits for running plans and releases all rows, unless HBase stops answering. */
   async close(): Promise<void> {
     this.#isClosing = true;
     await Promise.allSettled(this.#running);
     const ended = new AbortController();
     try {
-      await Promise.race([this.#farewell(), this.silence(ended.signal)]);
+      await Promise.race([this.#release(), this.waitForSilence(ended.signal)]);
     } finally {
       ended.abort();
     }
   }
 
-  /** Where it does not come through others do it, as after a crash. */
-  async #farewell(): Promise<void> {
+  /** A failed release is left to other front ends, as after a crash. */
+  async #release(): Promise<void> {
     try {
       await this.#sweeper.stop();
       await this.#session?.close();
@@ -186,14 +186,16 @@ export class Journal {
     }
   }
 
-  /** Resolves when HBase has answered nothing for a while; never, when `ended` comes first. */
-  silence(ended: AbortSignal): Promise<void> {
-    const { clock, pace, answers } = this.#options;
+  /**
+   * Resolves when HBase has answered nothing for `Pace.silenceTimeout`. Never resolves when `ended` is aborted first.
+   */
+  waitForSilence(ended: AbortSignal): Promise<void> {
+    const { clock, pace, answerCount } = this.#options;
     return new Promise((resolve) => {
-      let before = answers();
-      const stop = clock.every(pace.silence, () => {
-        if (answers() === before) resolve();
-        before = answers();
+      let lastCount = answerCount();
+      const stop = clock.every(pace.silenceTimeout, () => {
+        if (answerCount() === lastCount) resolve();
+        lastCount = answerCount();
       });
       ended.addEventListener('abort', stop);
     });

@@ -1,60 +1,60 @@
 import type { Maybe } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
-import type { Want } from './turns.js';
+import type { LockRequest } from './row-queue.js';
 
-interface Waiting {
+interface Waiter {
   readonly exclusive: boolean;
-  go(): void;
+  resume(): void;
 }
 
-class Gate {
-  readers = 0;
-  writer = false;
-  readonly queue: Waiting[] = [];
+class RowLatch {
+  sharers = 0;
+  isExclusive = false;
+  readonly queue: Waiter[] = [];
 
-  free(exclusive: boolean): boolean {
-    return this.queue.length === 0 && !this.writer && !(exclusive && this.readers > 0);
+  isFree(exclusive: boolean): boolean {
+    return this.queue.length === 0 && !this.isExclusive && !(exclusive && this.sharers > 0);
   }
 
   enter(exclusive: boolean): void {
-    if (exclusive) this.writer = true;
-    else this.readers++;
+    if (exclusive) this.isExclusive = true;
+    else this.sharers++;
   }
 
   leave(exclusive: boolean): void {
-    if (exclusive) this.writer = false;
-    else this.readers--;
+    if (exclusive) this.isExclusive = false;
+    else this.sharers--;
     while (this.queue.length > 0) {
       const first = this.queue[0]!;
-      if (this.writer || (first.exclusive && this.readers > 0)) return;
+      if (this.isExclusive || (first.exclusive && this.sharers > 0)) return;
       this.queue.shift();
       this.enter(first.exclusive);
-      first.go();
+      first.resume();
     }
   }
 }
 
 /**
- * Who of this process uses which rows: many share a row, or one has it alone, in the order of asking. All rows of a
- * plan are taken in the order of their ids, so that plans cannot wait for each other in a circle.
+ * Locks between the plans of this process: a row is shared by many plans or locked by one, first come, first served. A
+ * plan acquires its rows in the order of their ids, which rules out deadlocks.
  */
 export class LocalLocks {
-  readonly #gates = new Map<string, Gate>();
+  readonly #latches = new Map<string, RowLatch>();
 
-  /** Ids must differ. Resolves, or returns at once, with what gives them back. */
-  acquire(wanted: readonly Want[]): Maybe<() => void> {
+  /** Acquires the rows, whose ids must differ. Returns, at once or as a promise, the function that releases them. */
+  acquire(wanted: readonly LockRequest[]): Maybe<() => void> {
     const sorted = [...wanted].sort((a, b) => (a.id < b.id ? -1 : 1));
     const release = (): void => {
       for (const { id, exclusive } of sorted) this.#leave(id, exclusive);
     };
     for (let i = 0; i < sorted.length; i++) {
       const entered = this.#enter(sorted[i]!);
-      if (isPromise(entered)) return this.#rest(sorted, i, entered).then(() => release);
+      if (isPromise(entered)) return this.#enterRest(sorted, i, entered).then(() => release);
     }
     return release;
   }
 
-  async #rest(sorted: readonly Want[], from: number, first: Promise<void>): Promise<void> {
+  async #enterRest(sorted: readonly LockRequest[], from: number, first: Promise<void>): Promise<void> {
     await first;
     for (let i = from + 1; i < sorted.length; i++) {
       const entered = this.#enter(sorted[i]!);
@@ -62,23 +62,23 @@ export class LocalLocks {
     }
   }
 
-  #enter({ id, exclusive }: Want): Maybe<void> {
-    let gate = this.#gates.get(id);
-    if (!gate) {
-      gate = new Gate();
-      this.#gates.set(id, gate);
+  #enter({ id, exclusive }: LockRequest): Maybe<void> {
+    let latch = this.#latches.get(id);
+    if (!latch) {
+      latch = new RowLatch();
+      this.#latches.set(id, latch);
     }
-    if (gate.free(exclusive)) {
-      gate.enter(exclusive);
+    if (latch.isFree(exclusive)) {
+      latch.enter(exclusive);
       return;
     }
-    const { queue } = gate;
-    return new Promise((resolve) => queue.push({ exclusive, go: resolve }));
+    const { queue } = latch;
+    return new Promise((resolve) => queue.push({ exclusive, resume: resolve }));
   }
 
   #leave(id: string, exclusive: boolean): void {
-    const gate = this.#gates.get(id)!;
-    gate.leave(exclusive);
-    if (!gate.writer && gate.readers === 0 && gate.queue.length === 0) this.#gates.delete(id);
+    const latch = this.#latches.get(id)!;
+    latch.leave(exclusive);
+    if (!latch.isExclusive && latch.sharers === 0 && latch.queue.length === 0) this.#latches.delete(id);
   }
 }

@@ -6,171 +6,180 @@ import { cellKey } from '../../tables.js';
 import { GATES } from '../cluster.js';
 import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
-import type { WantedRow } from './asks.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
-import { additions, cellId, evaluate, type Seen } from './evaluate.js';
-import { appendCount, type Group, gate, groupSteps } from './groups.js';
+import { cellId, evaluate, type PlanReads, rowIncrements } from './evaluate.js';
 import { type Conflict, type LockedRow, readLock } from './locks.js';
+import { countAppends, gateRow, type PlanRow, planRows } from './plan-rows.js';
+import type { PlanContext } from './row-queue.js';
+import type { RowLockRequest } from './row-requests.js';
 import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
-import type { Turn } from './turns.js';
 import { Fenced } from './writer.js';
 
 /**
- * Applies a plan; rejects with `Fenced` when the session ended before anything was decided. `open`: tables whose gates
- * the caller holds; `batch`: decided with the plan.
+ * Runs a plan. Rejects with `Fenced` when the session ended before the plan was decided. `heldGates`: tables whose
+ * gates the caller holds. `batch`: the batch that is decided with the plan.
  */
 export async function runPlan(
   session: Session,
   plan: Plan,
-  turn: Turn,
-  open: readonly string[] = [],
+  context: PlanContext,
+  heldGates: readonly string[] = [],
   batch?: Buffer,
 ): Promise<void> {
-  const groups = await groupSteps(session.cluster, plan, open);
-  await persist(session, plan, groups, turn, (run) => run.finish(batch));
+  const rows = await planRows(session.cluster, plan, heldGates);
+  await retryUntilDone(session, plan, rows, context, (run) => run.finish(batch));
 }
 
-/** Does the work while the gates of tables are held: nobody else changes their rows. */
+/** Does the work while the gates of the tables are held exclusively, so that no plan changes their rows. */
 export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
-  const groups = tables.map((name) => gate(session.cluster, name, 'exclusive'));
-  await persist(session, { steps: [], decisive: 0 }, groups, session.turn(), (run) => run.hold(work));
+  const rows = tables.map((name) => gateRow(session.cluster, name, 'exclusive'));
+  await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) => run.hold(work));
 }
 
 /**
- * Tries until nobody stands in the way. Nothing is held while it waits, here or there, and who goes first is told by
- * turns: docs/adr/0015-hbase-journal.md, "Why waiting ends".
+ * Retries until no other plan blocks this one. A waiting plan holds nothing, in this process or in HBase. The row queue
+ * decides which plan goes first: docs/adr/0015-hbase-journal.md, "Why waiting ends".
  */
-async function persist(
+async function retryUntilDone(
   session: Session,
   plan: Plan,
-  groups: readonly Group[],
-  turn: Turn,
+  rows: readonly PlanRow[],
+  context: PlanContext,
   work: (run: PlanRun) => Promise<void>,
 ): Promise<void> {
-  const { turns, asks, pace } = session;
-  const wanted = wantedRows(groups);
-  let waits = false;
+  const { queue, requests, pace } = session;
+  const wanted = wantedRows(rows);
+  let isQueued = false;
   try {
     for (;;) {
-      const obstacle = await new PlanRun(session, plan, groups, turn).attempt(wanted, work);
+      const obstacle = await new PlanRun(session, plan, rows, context).attempt(wanted, work);
       if (!obstacle) return;
-      turn.check();
-      await turn.take(session.tickets);
-      if (!waits) turns.begin(turn, wanted);
-      waits = true;
-      if (obstacle === 'reserved') await asks.again(turn);
-      else await session.clear(obstacle, wanted, turn);
-      await turn.pause(pace.pause, pace.longest);
+      context.checkDeadline();
+      await context.drawPriority(session.tickets);
+      if (!isQueued) queue.enqueue(context, wanted);
+      isQueued = true;
+      if (obstacle === 'reserved') await requests.resend(context);
+      else await session.resolveConflicts(obstacle, wanted, context);
+      await context.backOff(pace.firstBackoff, pace.maxBackoff);
     }
   } finally {
-    if (waits) {
-      turns.end(turn, wanted);
-      asks.withdraw(turn);
+    if (isQueued) {
+      queue.dequeue(context, wanted);
+      requests.withdraw(context);
     }
   }
 }
 
-/** The rows that plans hold, alone or with others. */
-function wantedRows(groups: readonly Group[]): WantedRow[] {
-  const rows: WantedRow[] = [];
-  for (const { table, key, id, kind } of groups)
-    if (kind === 'exclusive' || kind === 'shared') rows.push({ table, key, id, exclusive: kind === 'exclusive' });
-  return rows;
+/** The rows that the plan locks, exclusively or shared. */
+function wantedRows(rows: readonly PlanRow[]): RowLockRequest[] {
+  const wanted: RowLockRequest[] = [];
+  for (const { table, key, id, access } of rows)
+    if (access === 'exclusive' || access === 'shared')
+      wanted.push({ table, key, id, exclusive: access === 'exclusive' });
+  return wanted;
 }
 
-/** What a plan cannot go on for: rows that others hold, or rows that are theirs next. */
+/**
+ * The reason why a try failed: rows that other writers hold, or rows that are reserved for plans with lower priorities.
+ */
 type Obstacle = readonly Conflict[] | 'reserved';
 
 /**
- * One try of a plan. Its states, in order, are the methods of `attempt` and of `finish`:
+ * A try of a plan. The states, in order, are the methods of `attempt` and of `finish`:
  *
- *     holding   its rows, here (`LocalLocks`), then shared rows, then locks; an obstacle gives all of it back
- *     reading   what guards and counters look at, and drawing its ticket; a failed guard gives all of it back
- *     deciding  one mutation: from its arrival on the plan happens, whoever dies
- *     applying  what was decided; the rows are unlocked by it
- *     done      its record waits for the folds of its counters, and goes
+ *     holding   local locks, then shared rows, then row locks; a conflict releases all of them
+ *     reading   the cells that guards and counters look at, and the ticket; a failed guard releases all locks
+ *     deciding  a single mutation: the plan has happened when it arrives, even if the front end dies
+ *     applying  the decided changes, which unlock the rows
+ *     done      the record waits for the folds of its counters, then it is removed
  */
 class PlanRun {
   readonly #session: Session;
   readonly #plan: Plan;
-  readonly #groups: readonly Group[];
-  readonly #exclusive: readonly Group[];
+  readonly #rows: readonly PlanRow[];
+  readonly #exclusive: readonly PlanRow[];
   readonly #shared = new Map<string, SharedRow>();
-  readonly #turn: Turn;
-  readonly #number: bigint;
+  readonly #context: PlanContext;
+  readonly #planNumber: bigint;
   readonly #lock: Buffer;
 
-  constructor(session: Session, plan: Plan, groups: readonly Group[], turn: Turn) {
+  constructor(session: Session, plan: Plan, rows: readonly PlanRow[], context: PlanContext) {
     this.#session = session;
     this.#plan = plan;
-    this.#groups = groups;
-    this.#turn = turn;
-    this.#exclusive = groups.filter((group) => group.kind === 'exclusive');
-    this.#number = session.nextPlan();
-    this.#lock = exclusiveLock(session.writer.id, this.#number);
+    this.#rows = rows;
+    this.#context = context;
+    this.#exclusive = rows.filter((row) => row.access === 'exclusive');
+    this.#planNumber = session.nextPlan();
+    this.#lock = exclusiveLock(session.writer.id, this.#planNumber);
   }
 
-  async attempt(wanted: readonly WantedRow[], work: (run: PlanRun) => Promise<void>): Promise<Obstacle | undefined> {
-    const { locals, active, turns } = this.#session;
-    const release = await locals.acquire(wanted);
+  async attempt(
+    wanted: readonly RowLockRequest[],
+    work: (run: PlanRun) => Promise<void>,
+  ): Promise<Obstacle | undefined> {
+    const { localLocks, activePlans, queue } = this.#session;
+    const release = await localLocks.acquire(wanted);
     try {
-      if (this.#session.ended) throw new Fenced();
-      this.#turn.check();
-      if (wanted.some((want) => !turns.mayTake(want, this.#turn.number))) return 'reserved';
+      if (this.#session.isEnded) throw new Fenced();
+      this.#context.checkDeadline();
+      if (wanted.some((request) => !queue.mayTake(request, this.#context.priority))) return 'reserved';
       let conflicts = await this.#holdShared();
       if (conflicts.length === 0) conflicts = await this.#lockRows();
       if (conflicts.length > 0) return conflicts;
       await work(this);
       return undefined;
     } finally {
-      active.delete(this.#number);
+      activePlans.delete(this.#planNumber);
       release();
     }
   }
 
-  #at(point: string): unknown {
+  #failpoint(point: string): unknown {
     return this.#session.options.failpoint?.(point);
   }
 
-  /** What stands in the way of shared rows. Gates come first: what a batch has put is not looked at before it ended. */
+  /**
+   * Acquires the shared rows. Returns the conflicts. Gates come first, so that the plan does not read rows of a batch
+   * that has not ended.
+   */
   async #holdShared(): Promise<readonly Conflict[]> {
-    const isGate = ({ table }: Group) => table.spec.name === GATES;
-    const conflicts = await this.#hold(this.#groups.filter(isGate));
-    return conflicts.length > 0 ? conflicts : this.#hold(this.#groups.filter((group) => !isGate(group)));
+    const isGate = ({ table }: PlanRow) => table.spec.name === GATES;
+    const conflicts = await this.#hold(this.#rows.filter(isGate));
+    return conflicts.length > 0 ? conflicts : this.#hold(this.#rows.filter((row) => !isGate(row)));
   }
 
-  async #hold(groups: readonly Group[]): Promise<readonly Conflict[]> {
+  async #hold(rows: readonly PlanRow[]): Promise<readonly Conflict[]> {
     const { shared } = this.#session;
     const conflicts: Conflict[] = [];
     const work: Promise<unknown>[] = [];
-    for (const { id, table, key, kind } of groups) {
-      const held = shared.held(id);
-      if (kind === 'shared') {
+    for (const { id, table, key, access } of rows) {
+      const held = shared.get(id);
+      if (access === 'shared') {
         const holding = shared.hold(table, key, id);
         work.push(holding.then((row) => (row instanceof SharedRow ? this.#shared.set(id, row) : conflicts.push(row))));
-      } else if (kind === 'exclusive' && held) work.push(shared.release(held));
+      } else if (access === 'exclusive' && held) work.push(shared.release(held));
     }
-    await settled(work);
+    await waitForAll(work);
     return conflicts;
   }
 
-  /** All of them, or none and what stands in the way. */
+  /** Locks all exclusive rows. After a conflict, unlocks the rows again and returns the conflicts. */
   async #lockRows(): Promise<readonly Conflict[]> {
     if (this.#exclusive.length === 0) return [];
-    await this.#at('lock before');
+    await this.#failpoint('lock before');
     const tries = await Promise.allSettled(this.#exclusive.map((row) => this.#lockRow(row)));
-    const failed = tries.find((one) => one.status === 'rejected');
-    const conflicts = tries.flatMap((one) => (one.status === 'fulfilled' && one.value) || []);
+    const failed = tries.find((result) => result.status === 'rejected');
+    const conflicts = tries.flatMap((result) => (result.status === 'fulfilled' && result.value) || []);
     if (!failed && conflicts.length === 0) {
-      await this.#at('lock after');
+      await this.#failpoint('lock after');
       return conflicts;
     }
     const locked = this.#exclusive.filter((_, i) => {
-      const one = tries[i]!;
-      return one.status === 'fulfilled' && !one.value;
+      const result = tries[i]!;
+      return result.status === 'fulfilled' && !result.value;
     });
-    await this.#unlock(locked).catch(unlessStoreError);
+    await this.#unlock(locked).catch(throwUnlessStoreError);
     if (failed) throw failed.reason;
     return conflicts;
   }
@@ -181,72 +190,71 @@ class PlanRun {
     for (;;) {
       const put = [{ ...table.lock, value: this.#lock }];
       if (await cluster.swap(table.handle, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
-      const found = await readLock(cluster, row);
-      if (found) return found.equals(this.#lock) ? undefined : { row, found };
+      const lock = await readLock(cluster, row);
+      if (lock) return lock.equals(this.#lock) ? undefined : { row, lock };
     }
   }
 
-  async #unlock(rows: readonly Group[]): Promise<void> {
-    await Promise.all(rows.map((row) => this.#session.unlock(row, this.#number)));
+  async #unlock(rows: readonly PlanRow[]): Promise<void> {
+    await Promise.all(rows.map((row) => this.#session.unlock(row, this.#planNumber)));
   }
 
   /**
-   * Does something else while the rows are held, and lets go of them. A session that ended leaves them to who sweeps
-   * it. A lock that could not be taken off does not say how the work ended: `Session` takes it off when the row is
-   * wanted.
+   * Does the work while the rows are locked, then unlocks them. The locks of a session that has ended are left to its
+   * sweeper. A failed unlock does not fail the work: `Session` removes the lock when another plan requests the row.
    */
   async hold(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } finally {
-      if (!this.#session.ended) await this.#unlock(this.#exclusive).catch(unlessStoreError);
+      if (!this.#session.isEnded) await this.#unlock(this.#exclusive).catch(throwUnlessStoreError);
     }
   }
 
-  /** Everything is held. */
+  /** Reads, decides and applies the plan. All locks are held. */
   finish(batch: Buffer | undefined): Promise<void> {
-    const count = 1 + appendCount(this.#plan.steps);
+    const count = 1 + countAppends(this.#plan.steps);
     return this.#session.withTickets(count, (first) => this.#finish(batch, first));
   }
 
   async #finish(batch: Buffer | undefined, first: Promise<bigint>): Promise<void> {
     let record: PlanRecord;
     try {
-      const [seen, ticket] = await Promise.all([this.#read(), first]);
-      await this.#at('read after');
-      record = evaluate(this.#session.cluster, this.#plan, this.#groups, seen, this.#number, ticket);
-      this.#turn.begin();
+      const [reads, ticket] = await Promise.all([this.#read(), first]);
+      await this.#failpoint('read after');
+      record = evaluate(this.#session.cluster, this.#plan, this.#rows, reads, this.#planNumber, ticket);
+      this.#context.beginDecision();
     } catch (error) {
-      await this.#unlock(this.#exclusive).catch(unlessStoreError);
+      await this.#unlock(this.#exclusive).catch(throwUnlessStoreError);
       throw error;
     }
     const { rows, shared, blind, appends, followers } = record;
-    const others = blind.length + appends.length + followers.length;
-    if (!batch && shared.length === 0 && rows.length + others <= 1) await this.#alone(record);
+    const changes = rows.length + blind.length + appends.length + followers.length;
+    if (!batch && shared.length === 0 && changes <= 1) await this.#applySingleRow(record);
     else await this.#decide(record, batch);
   }
 
-  async #read(): Promise<Seen> {
+  async #read(): Promise<PlanReads> {
     const rows = new Map<string, Buffer | undefined>();
     const cells = new Map<string, Buffer | undefined>();
-    const since = new Map<string, bigint>();
+    const joinSequences = new Map<string, bigint>();
     for (const [id, row] of this.#shared) {
-      rows.set(id, row.view(row.row));
-      since.set(id, row.since);
+      rows.set(id, row.withPending(row.content));
+      joinSequences.set(id, row.joinSequence);
     }
     const work: Promise<void>[] = [];
-    for (const group of this.#exclusive) {
-      const options = group.table.familyReads.of(lookedAt(group));
-      if (options) work.push(this.#readRow(group, options, rows));
-      const names = guardedCells(group);
-      if (names.length > 0) work.push(this.#readCells(group, names, cells));
+    for (const row of this.#exclusive) {
+      const options = row.table.familyReads.of(familiesToRead(row));
+      if (options) work.push(this.#readRow(row, options, rows));
+      const names = guardedSeparateCells(row);
+      if (names.length > 0) work.push(this.#readCells(row, names, cells));
     }
-    await settled(work);
-    return { rows, cells, since };
+    await waitForAll(work);
+    return { rows, cells, joinSequences };
   }
 
   async #readRow(
-    { table, key, id }: Group,
+    { table, key, id }: PlanRow,
     options: ReadOptions,
     rows: Map<string, Buffer | undefined>,
   ): Promise<void> {
@@ -254,7 +262,7 @@ class PlanRun {
   }
 
   async #readCells(
-    { table, key }: Group,
+    { table, key }: PlanRow,
     names: readonly CellName[],
     cells: Map<string, Buffer | undefined>,
   ): Promise<void> {
@@ -265,20 +273,20 @@ class PlanRun {
     }
   }
 
-  /** One row, which is changed and unlocked at once, or one key that is written: that decides it. */
-  async #alone(record: PlanRecord): Promise<void> {
-    const { cluster, writer, options, vacant } = this.#session;
-    const only = record.rows[0];
-    if (!only) return applyRecord(cluster, writer.id, record, options.failpoint, vacant);
-    await this.#at('row 0 before');
+  /** Applies a plan with a single mutation. The mutation decides the plan, so no journal record is needed. */
+  async #applySingleRow(record: PlanRecord): Promise<void> {
+    const { cluster, writer, options, emptyCells } = this.#session;
+    const change = record.rows[0];
+    if (!change) return applyRecord(cluster, writer.id, record, options.failpoint, emptyCells);
+    await this.#failpoint('row 0 before');
     try {
-      // Not under this lock any more: done by an earlier try, unless others gave this writer up.
-      if (!(await changeRow(cluster, only, this.#lock, record.ticket, vacant))) await writer.alive();
+      // A row no longer locked by the plan was changed by an earlier try, unless this writer was given up.
+      if (!(await changeRow(cluster, change, this.#lock, record.ticket, emptyCells))) await writer.ensureLease();
     } catch (error) {
       this.#session.abandon();
       throw unknownOutcome(error);
     }
-    await this.#at('row 0 after');
+    await this.#failpoint('row 0 after');
   }
 
   async #decide(record: PlanRecord, batch: Buffer | undefined): Promise<void> {
@@ -287,15 +295,15 @@ class PlanRun {
     const rows: SharedRow[] = [];
     const folds: Promise<void>[] = [];
     let sequence = 0n;
-    await this.#at('decide before');
-    const decided = session.writer.decide(bytes, this.#number, batch, (given) => {
-      sequence = given;
-      for (const group of this.#groups) {
-        const row = this.#shared.get(group.id);
-        const adds = row && additions(group);
-        if (!row || !adds || adds.length === 0) continue;
+    await this.#failpoint('decide before');
+    const decided = session.writer.decide(bytes, this.#planNumber, batch, (recordSequence) => {
+      sequence = recordSequence;
+      for (const planRow of this.#rows) {
+        const row = this.#shared.get(planRow.id);
+        const increments = row && rowIncrements(planRow);
+        if (!row || !increments || increments.length === 0) continue;
         rows.push(row);
-        const fold = session.shared.add(row, adds, given);
+        const fold = session.shared.add(row, increments, sequence);
         if (fold) folds.push(awaitedLater(fold));
       }
     });
@@ -305,23 +313,23 @@ class PlanRun {
       session.abandon();
       throw error;
     }
-    await this.#at('decide after');
+    await this.#failpoint('decide after');
     try {
-      await session.writer.alive();
-      const { cluster, writer, options, vacant } = session;
-      await settled([applyRecord(cluster, writer.id, record, options.failpoint, vacant), ...folds]);
-      session.applied(sequence, this.#number, bytes.length, rows);
+      await session.writer.ensureLease();
+      const { cluster, writer, options, emptyCells } = session;
+      await waitForAll([applyRecord(cluster, writer.id, record, options.failpoint, emptyCells), ...folds]);
+      session.finishRecordWhenFolded(sequence, this.#planNumber, bytes.length, rows);
     } catch (error) {
-      // Decided: the sweeper finishes it.
+      // The plan is decided, and the sweeper applies it.
       session.abandon();
-      if (!(await isSwept(session))) throw unknownOutcome(error);
+      if (!(await isSweptAfterwards(session))) throw unknownOutcome(error);
     }
-    await this.#at('done');
+    await this.#failpoint('done');
   }
 }
 
-/** Families of the row that the steps look at: the others are written as the steps say, whatever is there. */
-function lookedAt({ table, steps }: Group): Set<number> {
+/** Returns the families of the row that guards and counters look at. The others are written without being read. */
+function familiesToRead({ table, steps }: PlanRow): Set<number> {
   const families = new Set<number>();
   for (const { guards = [], add = [] } of steps) {
     for (const { family } of guards) if (!table.spec.families[family]?.separate) families.add(family);
@@ -330,15 +338,15 @@ function lookedAt({ table, steps }: Group): Set<number> {
   return families;
 }
 
-/** Guarded cells of separate families, which do not come with the row. */
-function guardedCells({ table, steps }: Group): CellName[] {
+/** Returns the guarded cells of separate families, which are not read with the row. */
+function guardedSeparateCells({ table, steps }: PlanRow): CellName[] {
   const guards = steps.flatMap((step) => step.guards ?? []);
   return guards.filter(({ family }) => table.spec.families[family]?.separate);
 }
 
-async function isSwept(session: Session): Promise<boolean> {
-  const results = await Promise.allSettled([session.swept]);
-  return session.swept !== undefined && results[0].status === 'fulfilled';
+async function isSweptAfterwards(session: Session): Promise<boolean> {
+  const [result] = await Promise.allSettled([session.sweeping]);
+  return session.sweeping !== undefined && result.status === 'fulfilled';
 }
 
 function unknownOutcome(error: unknown): StoreError {
@@ -348,13 +356,13 @@ function unknownOutcome(error: unknown): StoreError {
   });
 }
 
-/** Throws on what is no failure of the store's. */
-export function unlessStoreError(error: unknown): void {
+/** Throws errors that are not failures of the store. */
+export function throwUnlessStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error;
 }
 
-/** Waits for all before the first failure is passed on: nothing goes on behind the caller's back. */
-export async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+/** Throws the first failure after all promises have settled, so that no work continues after the call. */
+export async function waitForAll(work: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

@@ -1,69 +1,69 @@
 import { awaitedLater } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
-import { Asks, askedRow, type WantedRow } from './asks.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { exclusiveLock, parseLock } from './codec.js';
-import { rowId } from './groups.js';
+import { EmptyLockCells } from './empty-lock-cells.js';
 import { LocalLocks } from './local-locks.js';
 import {
   type Conflict,
-  freeing,
   holdersOf,
+  LOCK_BATCH,
   type LockedRow,
   readLock,
-  removeDead,
+  removeDeadHolders,
   removeHolders,
-  TOGETHER,
+  unlockCells,
 } from './locks.js';
+import { rowId } from './plan-rows.js';
+import { PlanContext, RowQueue } from './row-queue.js';
+import { type RowLockRequest, RowRequests, rowOfRequest } from './row-requests.js';
 import { type SharedRow, SharedRows } from './shared-rows.js';
 import type { Tickets } from './tickets.js';
-import { Turn, Turns } from './turns.js';
-import { VacantLocks } from './vacant-locks.js';
 import { Fenced, Writer } from './writer.js';
 
 export interface SessionOptions {
   readonly clock: Clock;
   readonly pace: Pace;
-  /** Of a writer: 8 bytes that nobody had or will have. */
+  /** Returns a writer id: 8 bytes that are never used twice. */
   readonly newId: () => Buffer;
   readonly failpoint?: Failpoint | undefined;
 }
 
-/** Shared rows that are held at the most, about: each is in memory, with its lock in HBase. */
-const MOST_SHARED = 10_000;
+/** Approximate maximum number of shared rows. Each takes memory here and a lock in HBase. */
+const MAX_SHARED_ROWS = 10_000;
 
-/** A decided plan whose counters are not all folded yet. */
-interface Unfolded {
+/** The record of a decided plan whose counters are not all folded yet. */
+interface UnfoldedRecord {
   readonly sequence: bigint;
   readonly plan: bigint;
   readonly bytes: number;
   readonly rows: readonly SharedRow[];
 }
 
-/** A writer and all that hangs on its being alive: the rows it holds and the plans it is about. */
+/** A writer with everything that depends on its lease: the rows that it holds and its running plans. */
 export class Session {
   readonly cluster: Cluster;
   readonly tickets: Tickets;
   readonly options: SessionOptions;
   readonly writer: Writer;
   readonly shared: SharedRows;
-  readonly vacant: VacantLocks;
-  readonly locals = new LocalLocks();
-  readonly turns: Turns;
-  readonly asks: Asks;
+  readonly emptyCells: EmptyLockCells;
+  readonly localLocks = new LocalLocks();
+  readonly queue: RowQueue;
+  readonly requests: RowRequests;
   /** Numbers of the plans that may have locked rows. */
-  readonly active = new Set<bigint>();
-  /** When it has ended: resolves when everything that it had decided is done. */
-  swept: Promise<void> | undefined;
+  readonly activePlans = new Set<bigint>();
+  /** Set when the session has ended. Resolves when everything that the session had decided is applied. */
+  sweeping: Promise<void> | undefined;
   #plans = 0n;
-  #unfolded: Unfolded[] = [];
-  /** Rows that are being given back. */
-  readonly #giving = new Set<string>();
+  #unfolded: UnfoldedRecord[] = [];
+  /** Ids of the rows that are being released. */
+  readonly #releasing = new Set<string>();
   readonly #onEnd: (session: Session) => void;
   #timers: Stop[] = [];
-  #lastLook = Number.NEGATIVE_INFINITY;
-  #over = false;
+  #lastPoll = Number.NEGATIVE_INFINITY;
+  #hasEnded = false;
 
   constructor(cluster: Cluster, tickets: Tickets, options: SessionOptions, onEnd: (session: Session) => void) {
     this.cluster = cluster;
@@ -72,19 +72,19 @@ export class Session {
     this.#onEnd = onEnd;
     const { clock, pace } = options;
     this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
-    this.vacant = new VacantLocks(cluster, clock, pace.vacant);
+    this.emptyCells = new EmptyLockCells(cluster, clock, pace.emptyCellIdle);
     this.shared = new SharedRows(
       cluster,
       this.writer,
-      this.vacant,
+      this.emptyCells,
       tickets,
       clock,
       pace,
       () => this.abandon(),
-      () => this.#settle(),
+      () => this.#finishFoldedRecords(),
     );
-    this.turns = new Turns(clock, pace.heed);
-    this.asks = new Asks(cluster, clock, pace.ask, this.writer.id);
+    this.queue = new RowQueue(clock, pace.requestExpiry);
+    this.requests = new RowRequests(cluster, clock, pace.requestResend, this.writer.id);
   }
 
   get pace(): Pace {
@@ -95,212 +95,223 @@ export class Session {
     return this.options.clock;
   }
 
-  /** Of a plan that begins now. `gated`: this front end holds gates of tables for it. */
-  turn(gated = false): Turn {
-    return new Turn(this.#clock, this.pace.plan, gated);
+  /** Creates the context of a new plan. `holdsGates`: this front end holds gates of tables for the plan. */
+  createContext(holdsGates = false): PlanContext {
+    return new PlanContext(this.#clock, this.pace.planTimeout, holdsGates);
   }
 
   async open(): Promise<void> {
     await this.writer.open();
-    const { look, tidy, idleLook } = this.pace;
-    this.#every(look, () => this.#look());
-    this.#every(tidy, () => this.writer.tidy());
-    this.#every(idleLook, () => this.#releaseIdle());
-    this.#every(idleLook, () => this.vacant.tidy());
+    const { requestPoll, cleanupInterval, idleCheck } = this.pace;
+    this.#repeat(requestPoll, () => this.#pollRequests());
+    this.#repeat(cleanupInterval, () => this.writer.removeFinished());
+    this.#repeat(idleCheck, () => this.#releaseIdle());
+    this.#repeat(idleCheck, () => this.emptyCells.removeIdle());
   }
 
-  #every(ms: number, work: () => Promise<void>): void {
-    let busy = false;
+  #repeat(ms: number, work: () => Promise<void>): void {
+    let isRunning = false;
     const stop = this.#clock.every(ms, () => {
-      // A beat may have heard that others gave the writer up, and nobody else.
-      if (this.ended) return this.abandon();
-      if (busy) return;
-      busy = true;
-      // What does not come through is tried again next time; the lease tells when it went on too long.
+      // The renewal of the beat may have found that the writer was given up.
+      if (this.isEnded) return this.abandon();
+      if (isRunning) return;
+      isRunning = true;
+      // A failed run is repeated at the next interval. The lease ends the session when failures go on too long.
       work()
-        .catch((error: unknown) => this.#failed(error))
+        .catch((error: unknown) => this.#abandonIfFenced(error))
         .finally(() => {
-          busy = false;
+          isRunning = false;
         });
     });
     this.#timers.push(stop);
   }
 
-  #failed(error: unknown): void {
+  #abandonIfFenced(error: unknown): void {
     if (error instanceof Fenced) this.abandon();
   }
 
-  /** Resolves when what is being folded into the row is: by a sweeper where the session has ended. */
-  async folded(id: string): Promise<void> {
-    const work = this.ended ? this.swept : this.shared.held(id)?.work;
-    // A fold that fails ends the session.
+  /** Resolves when the fold under way for this row has ended. After the end of the session, the sweeper folds. */
+  async waitForFold(id: string): Promise<void> {
+    const work = this.isEnded ? this.sweeping : this.shared.get(id)?.foldWork;
+    // A failed fold ends the session.
     await work?.catch(() => undefined);
   }
 
-  get ended(): boolean {
-    return this.writer.fenced;
+  get isEnded(): boolean {
+    return this.writer.isFenced;
   }
 
-  /** Ends it: what was decided is finished by a sweeper, the rest did not happen. */
+  /** Ends the session. A sweeper applies the decided plans. The other plans have not happened. */
   abandon(): void {
     this.writer.abandon();
-    this.vacant.end();
+    this.emptyCells.abandon();
     this.#stop();
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#onEnd(this);
-    this.swept?.catch(() => undefined);
+    this.sweeping?.catch(() => undefined);
   }
 
   #stop(): void {
     for (const stop of this.#timers.splice(0)) stop();
   }
 
-  /** Draws tickets for the work, whose appended rows count as unfinished until it has ended. */
+  /** Draws tickets for the work. Appended rows count as unfinished until the work has ended. */
   async withTickets<T>(count: number, work: (first: Promise<bigint>) => Promise<T>): Promise<T> {
     const { unfinished } = this.writer;
-    const plan = unfinished.begin(this.tickets.given);
+    const plan = unfinished.begin(this.tickets.greatest);
     const first = awaitedLater(this.tickets.draw(count));
     void first.then(
-      (ticket) => unfinished.drawn(plan, ticket),
+      (ticket) => unfinished.setTicket(plan, ticket),
       () => undefined,
     );
     try {
       return await work(first);
     } finally {
-      // Of a session that has ended the journal row bounds it, until everything that was decided is done.
-      if (!this.ended) unfinished.end(plan);
+      // For an ended session, the journal row limits `Store.settled` until the decided plans are applied.
+      if (!this.isEnded) unfinished.end(plan);
     }
   }
 
   nextPlan(): bigint {
     this.#plans++;
-    this.active.add(this.#plans);
+    this.activePlans.add(this.#plans);
     return this.#plans;
   }
 
-  /** The rows of a decided plan are as they shall be; its record goes when its counters are folded. */
-  applied(sequence: bigint, plan: bigint, bytes: number, rows: readonly SharedRow[]): void {
-    if (rows.every((row) => row.folded >= sequence)) this.writer.finished(sequence, plan, bytes);
+  /** Removes the record of an applied plan when its counters are folded. */
+  finishRecordWhenFolded(sequence: bigint, plan: bigint, bytes: number, rows: readonly SharedRow[]): void {
+    if (rows.every((row) => row.folded >= sequence)) this.writer.finishRecord(sequence, plan, bytes);
     else this.#unfolded.push({ sequence, plan, bytes, rows });
   }
 
-  #settle(): void {
-    const left: Unfolded[] = [];
-    for (const one of this.#unfolded) {
-      if (one.rows.every((row) => row.folded >= one.sequence)) this.writer.finished(one.sequence, one.plan, one.bytes);
-      else left.push(one);
+  #finishFoldedRecords(): void {
+    const left: UnfoldedRecord[] = [];
+    for (const record of this.#unfolded) {
+      const { sequence, plan, bytes, rows } = record;
+      if (rows.every((row) => row.folded >= sequence)) this.writer.finishRecord(sequence, plan, bytes);
+      else left.push(record);
     }
     this.#unfolded = left;
   }
 
-  /** Hears what others ask for, and gives it. */
-  async #look(): Promise<void> {
+  /** Reads the requests of other front ends, and releases the requested rows. */
+  async #pollRequests(): Promise<void> {
     const now = this.#clock.now();
-    const mayRest = this.shared.size === 0 && !this.turns.busy;
-    if (mayRest && now - this.#lastLook < this.pace.quiet) return;
-    this.#lastLook = now;
-    const { fresh, old } = this.turns.heard(await this.writer.asked());
-    if (old.length > 0) await this.writer.forget(old);
-    for (const id of this.turns.owed()) {
-      const held = this.shared.held(id);
-      if (held) this.#once(id, () => this.#giveBack(held));
+    const isIdle = this.shared.size === 0 && !this.queue.hasWaiters;
+    if (isIdle && now - this.#lastPoll < this.pace.idleRequestPoll) return;
+    this.#lastPoll = now;
+    const { fresh, expired } = this.queue.updateRequests(await this.writer.readRequests());
+    if (expired.length > 0) await this.writer.removeRequests(expired);
+    for (const id of this.queue.rowsToRelease()) {
+      const held = this.shared.get(id);
+      if (held) this.#startRelease(id, () => this.#releaseShared(held));
     }
-    for (const { id, name } of fresh) if (!this.shared.held(id)) this.#once(id, () => this.#freeForgotten(name));
+    for (const { id, name } of fresh)
+      if (!this.shared.get(id)) this.#startRelease(id, () => this.#removeRequestedLock(name));
   }
 
-  /** Not while it is done already. */
-  #once(id: string, work: () => Promise<void>): void {
-    if (this.#giving.has(id)) return;
-    this.#giving.add(id);
+  /** Starts a release, unless one is running for this row. */
+  #startRelease(id: string, work: () => Promise<void>): void {
+    if (this.#releasing.has(id)) return;
+    this.#releasing.add(id);
     work()
-      .catch((error: unknown) => this.#failed(error))
-      .finally(() => this.#giving.delete(id));
+      .catch((error: unknown) => this.#abandonIfFenced(error))
+      .finally(() => this.#releasing.delete(id));
   }
 
-  async #freeForgotten(name: Buffer): Promise<void> {
-    const { table: tableName, key } = askedRow(name);
+  /** Removes the lock of a requested row that this front end does not hold. */
+  async #removeRequestedLock(name: Buffer): Promise<void> {
+    const { table: tableName, key } = rowOfRequest(name);
     const table = await this.cluster.find(tableName);
-    if (table) await this.#forgotten({ table, key });
+    if (table) await this.#removeUnknownLock({ table, key });
   }
 
-  async #giveBack(row: SharedRow): Promise<void> {
-    if (this.shared.held(row.id) !== row) return;
-    const release = await this.locals.acquire([{ id: row.id, exclusive: true }]);
+  async #releaseShared(row: SharedRow): Promise<void> {
+    if (this.shared.get(row.id) !== row) return;
+    const release = await this.localLocks.acquire([{ id: row.id, exclusive: true }]);
     try {
-      if (this.shared.held(row.id) === row) await this.shared.release(row);
+      if (this.shared.get(row.id) === row) await this.shared.release(row);
     } finally {
       release();
     }
   }
 
-  /** A lock of this writer that it does not know goes: put by a mutation whose answer was lost. */
-  async #forgotten(row: LockedRow): Promise<void> {
+  /** Removes a lock of this writer that no plan holds: the answer to the mutation that put it was lost. */
+  async #removeUnknownLock(row: LockedRow): Promise<void> {
     const id = rowId(row.table.spec.name, row.key);
-    const release = await this.locals.acquire([{ id, exclusive: true }]);
+    const release = await this.localLocks.acquire([{ id, exclusive: true }]);
     try {
-      const found = await readLock(this.cluster, row);
-      if (found && this.#isForgotten(id, found))
-        await removeHolders(this.cluster, row, found, (writer) => writer.equals(this.writer.id));
+      const lock = await readLock(this.cluster, row);
+      if (lock && this.#isUnknownLock(id, lock))
+        await removeHolders(this.cluster, row, lock, (writer) => writer.equals(this.writer.id));
     } finally {
       release();
     }
   }
 
-  #isForgotten(id: string, found: Buffer): boolean {
-    const lock = parseLock(found);
+  #isUnknownLock(id: string, value: Buffer): boolean {
+    const lock = parseLock(value);
     if (!holdersOf(lock).some((writer) => writer.equals(this.writer.id))) return false;
-    return lock.kind === 'exclusive' ? !this.active.has(lock.plan) : !this.shared.held(id);
+    return lock.kind === 'exclusive' ? !this.activePlans.has(lock.plan) : !this.shared.get(id);
   }
 
-  /**
-   * Does what can be done about what stands in the way of a plan: takes away what the dead hold, and asks the living,
-   * for all rows that the plan wants.
-   */
-  async clear(conflicts: readonly Conflict[], wanted: readonly WantedRow[], turn: Turn): Promise<void> {
-    await Promise.all(conflicts.map((conflict) => this.#clear(conflict, wanted, turn)));
+  /** Removes locks of dead writers, and requests all rows that the plan wants from the living holders. */
+  async resolveConflicts(
+    conflicts: readonly Conflict[],
+    wanted: readonly RowLockRequest[],
+    context: PlanContext,
+  ): Promise<void> {
+    await Promise.all(conflicts.map((conflict) => this.#resolveConflict(conflict, wanted, context)));
   }
 
-  async #clear({ row, found }: Conflict, wanted: readonly WantedRow[], turn: Turn): Promise<void> {
-    const others = holdersOf(parseLock(found)).filter((writer) => !writer.equals(this.writer.id));
-    if (others.length === 0) return this.#forgotten(row);
-    const alive = await Promise.all(others.map((writer) => this.asks.ask(writer, wanted, turn)));
-    if (alive.includes(false)) await removeDead(this.cluster, row, found);
+  async #resolveConflict(
+    { row, lock }: Conflict,
+    wanted: readonly RowLockRequest[],
+    context: PlanContext,
+  ): Promise<void> {
+    const others = holdersOf(parseLock(lock)).filter((writer) => !writer.equals(this.writer.id));
+    if (others.length === 0) return this.#removeUnknownLock(row);
+    const areAlive = await Promise.all(others.map((writer) => this.requests.send(writer, wanted, context)));
+    if (areAlive.includes(false)) await removeDeadHolders(this.cluster, row, lock);
   }
 
-  /** Takes a plan's lock off a row that it does not change. */
+  /** Removes a plan's lock from a row that the plan does not change. */
   async unlock(row: LockedRow, plan: bigint): Promise<void> {
     const { table, key } = row;
     await this.cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, plan) }],
-      ...freeing(row, this.vacant.stays(row)),
+      ...unlockCells(row, this.emptyCells.recordUnlock(row)),
     });
   }
 
-  /** Rows that nobody here has used for a while, and of too many those that were left alone longest. */
+  /**
+   * Releases shared rows that were not used for `Pace.sharedIdle` and, above the maximum number, the least recently
+   * used.
+   */
   async #releaseIdle(): Promise<void> {
-    const before = this.#clock.now() - this.pace.idle;
-    let excess = this.shared.size - MOST_SHARED;
-    const left: SharedRow[] = [];
+    const before = this.#clock.now() - this.pace.sharedIdle;
+    let excess = this.shared.size - MAX_SHARED_ROWS;
+    const idle: SharedRow[] = [];
     for (const row of this.shared.rows()) {
       if (excess-- <= 0 && row.usedAt >= before) break;
-      if (row.clean && row.state === 'held') left.push(row);
+      if (row.isFolded && row.state === 'held') idle.push(row);
     }
-    await this.#giveBackAll(left);
+    await this.#releaseAll(idle);
   }
 
-  async #giveBackAll(rows: readonly SharedRow[]): Promise<void> {
-    for (let at = 0; at < rows.length; at += TOGETHER)
-      await Promise.all(rows.slice(at, at + TOGETHER).map((row) => this.#giveBack(row)));
+  async #releaseAll(rows: readonly SharedRow[]): Promise<void> {
+    for (let at = 0; at < rows.length; at += LOCK_BATCH)
+      await Promise.all(rows.slice(at, at + LOCK_BATCH).map((row) => this.#releaseShared(row)));
   }
 
-  /** Gives everything back. No plan is running. */
+  /** Releases everything. No plan is running. */
   async close(): Promise<void> {
     this.#stop();
-    if (this.ended) return;
-    await this.#giveBackAll([...this.shared.rows()]);
-    await this.vacant.close();
+    if (this.isEnded) return;
+    await this.#releaseAll([...this.shared.rows()]);
+    await this.emptyCells.close();
     await this.writer.close();
   }
 }

@@ -5,44 +5,48 @@ import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
-import { type Conflict, freeing, type LockedRow, lockIn } from './locks.js';
-import { moments } from './moments.js';
+import type { EmptyLockCells } from './empty-lock-cells.js';
+import { type Conflict, type LockedRow, lockOf, unlockCells } from './locks.js';
+import { logicalClock } from './logical-clock.js';
 import type { Tickets } from './tickets.js';
-import type { VacantLocks } from './vacant-locks.js';
 import { Fenced, type Writer } from './writer.js';
 
-const MOST_FOLDED = 1000;
+const MAX_FOLD_TIMES = 1000;
 
 /**
- * A row that this front end holds shared: nobody changes it but for counters.
+ * A row that this front end holds shared. While the row is held, other front ends change only its counters.
  *
- *     taking ──► held ──► leaving ──► gone      (an exclusive lock in the way: taking ──► gone)
+ *     acquiring ──► held ──► releasing ──► released      (an exclusive lock in the way: acquiring ──► released)
  *
- * While it is held, plans add to `pending`; a fold moves that to `folding`, writes it, and has then `folded` up to its
- * sequence. Who takes the row or lets go of it has the local lock of it; folds need none, and go one after another.
+ * While the row is held, plans add increments to `pending`. A fold moves the increments to `folding` and writes them;
+ * then `folded` is the sequence of the last record among them. Acquiring and releasing need the local lock of the row.
+ * Folds need no lock, and run in sequence.
  */
 export class SharedRow implements LockedRow {
   readonly table: OpenTable;
   readonly key: Buffer;
   readonly id: string;
-  /** Value of the lock cell when it was last seen. */
+  /** Value of the lock cell when it was last read. */
   lock: Buffer = Buffer.alloc(0);
-  /** The row when it was last seen. */
-  row: Buffer | undefined;
-  state: 'taking' | 'held' | 'leaving' | 'gone' = 'taking';
-  /** The taking of it; resolves with the lock that stands in the way. */
-  taken: Promise<Buffer | undefined> | undefined;
-  /** Added and not yet folded, and the last record of those; `folding` is being written. */
+  /** The row's cells when the row was last read. */
+  content: Buffer | undefined;
+  state: 'acquiring' | 'held' | 'releasing' | 'released' = 'acquiring';
+  /** The acquisition. Resolves with the conflicting lock, if there is one. */
+  acquiring: Promise<Buffer | undefined> | undefined;
+  /** Increments that no fold has started to write. */
   pending: Increment[] = [];
+  /** Increments that a fold is writing. */
   folding: Increment[] = [];
+  /** Sequence of the last record with increments of this row. */
   sequence = 0n;
-  /** Additions of records up to this one are in the row; `since`: when it was taken. */
+  /** Increments of records up to this sequence are in the stored row. */
   folded = 0n;
-  since = 0n;
+  /** Value of `folded` when the row was acquired. */
+  joinSequence = 0n;
   foldedAt = Number.NEGATIVE_INFINITY;
   usedAt = 0;
-  work: Promise<void> = Promise.resolve();
-  /** Of the next fold, where something is pending. */
+  foldWork: Promise<void> = Promise.resolve();
+  /** Cancels the timer of the next fold. */
   stopFold: Stop | undefined;
 
   constructor(table: OpenTable, key: Buffer, id: string) {
@@ -51,66 +55,69 @@ export class SharedRow implements LockedRow {
     this.id = id;
   }
 
-  get clean(): boolean {
+  get isFolded(): boolean {
     return this.pending.length === 0 && this.folding.length === 0;
   }
 
-  /** `row`, this one as it is stored, with what is pending. */
-  view(row: Buffer | undefined): Buffer | undefined {
-    return this.clean ? row : added(row, [...this.folding, ...this.pending]);
+  /** Returns the stored `row` with the pending increments applied. */
+  withPending(row: Buffer | undefined): Buffer | undefined {
+    return this.isFolded ? row : withIncrements(row, [...this.folding, ...this.pending]);
   }
 }
 
-/** Sums by name, in order. */
-export function sums(adds: readonly Increment[]): Increment[] {
+/** Adds up the increments of each cell. Returns them in cell order. */
+export function sumByCell(adds: readonly Increment[]): Increment[] {
   const list: { family: number; qualifier: Buffer; by: bigint }[] = [];
   for (const add of adds) {
-    const known = list.find((one) => compareCells(one, add) === 0);
+    const known = list.find((sum) => compareCells(sum, add) === 0);
     if (known) known.by += add.by;
     else list.push({ ...add });
   }
   return list.sort(compareCells);
 }
 
-/** The counter cells with the additions in them. */
-export function counted(
+/** Returns the counter cells of the row with the increments applied. */
+export function incrementedCells(
   row: Buffer | undefined,
   adds: readonly Increment[],
 ): { family: number; qualifier: Buffer; value: Buffer }[] {
-  return sums(adds).map(({ family, qualifier, by }) => {
+  return sumByCell(adds).map(({ family, qualifier, by }) => {
     const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
     return { family, qualifier, value };
   });
 }
 
-function added(row: Buffer | undefined, adds: readonly Increment[]): Buffer | undefined {
-  return editRow(row, counted(row, adds));
+function withIncrements(row: Buffer | undefined, adds: readonly Increment[]): Buffer | undefined {
+  return editRow(row, incrementedCells(row, adds));
 }
 
-/** The rows that a writer holds shared, and what it has still to add to their counters. */
+/** The rows that a writer holds shared, and the increments of their counters that are not folded yet. */
 export class SharedRows {
   readonly #cluster: Cluster;
   readonly #writer: Writer;
-  readonly #vacant: VacantLocks;
+  readonly #emptyCells: EmptyLockCells;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
   readonly #pace: Pace;
   readonly #rows = new Map<string, SharedRow>();
-  /** By table: the number of rows with something pending, and when the last fold ended. */
-  readonly #pending = new Map<string, { rows: number; folded: number }>();
-  /** When the last fold of a row ended, the oldest first; which ended up to `#foldedUnknown` is forgotten. */
-  readonly #folded = new Map<string, number>();
-  #foldedUnknown = moments.now();
+  /** By table: the number of rows with pending increments, and the time of the last fold (`logicalClock`). */
+  readonly #tableStates = new Map<string, { pendingRows: number; lastFold: number }>();
+  /**
+   * Time of the last fold by row, oldest first (`logicalClock`). Folds up to `#foldTimesStart` have been dropped from
+   * the map.
+   */
+  readonly #foldTimes = new Map<string, number>();
+  #foldTimesStart = logicalClock.now();
   #joins = 0;
-  /** Called when folding failed for good. */
+  /** Called when a fold failed for good. */
   readonly #onFailure: (error: unknown) => void;
-  /** Called when more of the additions are folded. */
+  /** Called after each fold. */
   readonly #onFold: () => void;
 
   constructor(
     cluster: Cluster,
     writer: Writer,
-    vacant: VacantLocks,
+    emptyCells: EmptyLockCells,
     tickets: Tickets,
     clock: Clock,
     pace: Pace,
@@ -119,7 +126,7 @@ export class SharedRows {
   ) {
     this.#cluster = cluster;
     this.#writer = writer;
-    this.#vacant = vacant;
+    this.#emptyCells = emptyCells;
     this.#tickets = tickets;
     this.#clock = clock;
     this.#pace = pace;
@@ -131,173 +138,181 @@ export class SharedRows {
     return this.#rows.size;
   }
 
-  held(id: string): SharedRow | undefined {
+  get(id: string): SharedRow | undefined {
     return this.#rows.get(id);
   }
 
-  /** Whether rows of the table that were read since then may lack something, or are not known to. */
-  touches(table: string, since: number): boolean {
-    const pending = this.#pending.get(table);
-    return pending !== undefined && (pending.rows > 0 || pending.folded > since);
+  /** Whether rows of the table that were read at `since` or later may lack increments of this front end. */
+  mayLackIncrements(table: string, since: number): boolean {
+    const state = this.#tableStates.get(table);
+    return state !== undefined && (state.pendingRows > 0 || state.lastFold > since);
   }
 
-  /** Whether additions to the row were being written at any time since then. */
-  isFolding(id: string, since: number): boolean {
+  /** Whether increments of the row were being written at `since` or later. */
+  wasFolding(id: string, since: number): boolean {
     const row = this.#rows.get(id);
-    // What an ended front end had pending is folded by its sweeper.
-    if (this.#writer.fenced) return row !== undefined && !row.clean;
-    return (row !== undefined && row.folding.length > 0) || (this.#folded.get(id) ?? this.#foldedUnknown) > since;
+    // Increments that an ended session had pending are folded by the sweeper.
+    if (this.#writer.isFenced) return row !== undefined && !row.isFolded;
+    return (row !== undefined && row.folding.length > 0) || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
   }
 
-  /** The one that was left alone longest in front. */
+  /** Returns the rows, the lowest recently used first. */
   rows(): Iterable<SharedRow> {
     return this.#rows.values();
   }
 
-  /** The row, held, or what stands in the way. The caller has its local lock. */
+  /** Returns the row when this front end holds it, otherwise the conflict. The caller has the local lock of the row. */
   async hold(table: OpenTable, key: Buffer, id: string): Promise<SharedRow | Conflict> {
     const row = this.#rows.get(id) ?? new SharedRow(table, key, id);
     this.#rows.delete(id);
     this.#rows.set(id, row);
     row.usedAt = this.#clock.now();
-    row.taken ??= this.#take(row);
-    const found = await row.taken;
-    return found ? { row: { table, key }, found } : row;
+    row.acquiring ??= this.#acquire(row);
+    const lock = await row.acquiring;
+    return lock ? { row: { table, key }, lock } : row;
   }
 
-  /** Resolves with the lock that stands in the way. */
-  async #take(row: SharedRow): Promise<Buffer | undefined> {
+  /** Resolves with the conflicting lock, if there is one. */
+  async #acquire(row: SharedRow): Promise<Buffer | undefined> {
     try {
-      const found = await this.#join(row);
-      if (found) this.#gone(row);
+      const lock = await this.#join(row);
+      if (lock) this.#remove(row);
       else row.state = 'held';
-      return found;
+      return lock;
     } catch (error) {
-      this.#gone(row);
+      this.#remove(row);
       throw error;
     }
   }
 
-  #gone(row: SharedRow): void {
-    row.state = 'gone';
+  #remove(row: SharedRow): void {
+    row.state = 'released';
     if (this.#rows.get(row.id) === row) this.#rows.delete(row.id);
   }
 
   /**
-   * Puts this writer among the row's holders. Every try is sent once, and each after a lost answer has a sequence of
-   * its own: one that arrives when the row was given back is a hold that no record was decided under.
+   * Adds this writer to the row's holders. Each try is sent once. After a lost answer the next try has a new sequence.
+   * A try that arrives after the row was released therefore creates a hold under which no record was decided.
    */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
-    const end = this.#clock.now() + this.#pace.plan;
-    let me: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
-    let found: Buffer | undefined;
+    const end = this.#clock.now() + this.#pace.planTimeout;
+    let ownHold: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
+    let lock: Buffer | undefined;
     for (;;) {
-      const value = withHolder(found, me, joinMark(me.writer, ++this.#joins));
-      const joined = await this.#try(row, found, value, end);
-      if (joined) break;
-      if (joined === undefined) me = { ...me, folded: this.#writer.skip() };
-      found = (await this.#read(row)).lock;
-      if (found && parseLock(found).kind === 'exclusive') return found;
-      if (found?.equals(value)) break;
+      const value = withHolder(lock, ownHold, joinMark(ownHold.writer, ++this.#joins));
+      const isJoined = await this.#tryJoin(row, lock, value, end);
+      if (isJoined) break;
+      if (isJoined === undefined) ownHold = { ...ownHold, folded: this.#writer.skipSequence() };
+      lock = (await this.#read(row)).lock;
+      if (lock && parseLock(lock).kind === 'exclusive') return lock;
+      if (lock?.equals(value)) break;
     }
-    // Only now it stands still.
-    const seen = await this.#read(row);
-    const mine = seen.lock && holderIn(seen.lock, me.writer);
-    if (!seen.lock || !mine) throw new Fenced();
-    row.lock = seen.lock;
-    row.row = seen.row;
-    row.sequence = mine.folded;
-    row.folded = mine.folded;
-    row.since = mine.folded;
+    // Only this read, made after joining, returns cells that other front ends do not change any more.
+    const current = await this.#read(row);
+    const currentHold = current.lock && findHolder(current.lock, ownHold.writer);
+    if (!current.lock || !currentHold) throw new Fenced();
+    row.lock = current.lock;
+    row.content = current.row;
+    row.sequence = currentHold.folded;
+    row.folded = currentHold.folded;
+    row.joinSequence = currentHold.folded;
     return undefined;
   }
 
-  /** One try, which is not repeated; undefined where its answer was lost and there is time for others. */
-  async #try(row: SharedRow, found: Buffer | undefined, value: Buffer, end: number): Promise<boolean | undefined> {
+  /** Sends a try without repeating it. Returns undefined when the answer was lost and there is time for another try. */
+  async #tryJoin(row: SharedRow, lock: Buffer | undefined, value: Buffer, end: number): Promise<boolean | undefined> {
     const { table, key } = row;
-    const guard = found
-      ? ({ op: 'equals', ...table.lock, value: found } as const)
+    const guard = lock
+      ? ({ op: 'equals', ...table.lock, value: lock } as const)
       : ({ op: 'absent', ...table.lock } as const);
     try {
       return await this.#cluster.client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
       if (!mayBeDone(error) || this.#clock.now() >= end) throw error;
-      await this.#clock.sleep(this.#pace.look);
+      await this.#clock.sleep(this.#pace.requestPoll);
       return undefined;
     }
   }
 
-  /** Lock cell and row in one read. */
+  /** Reads the lock cell and the row at once. */
   async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
-    const both = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
-    if (!both) return { lock: undefined, row: undefined };
-    const lock = lockIn(table, both);
-    const cell = cellValue(both, table.lock.family, table.lock.qualifier);
-    const bytes = cell ? 7 + table.lock.qualifier.length + cell.length : 0;
-    // The lock's family is the last.
-    const row = both.length > bytes ? both.subarray(0, both.length - bytes) : undefined;
+    const cells = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
+    if (!cells) return { lock: undefined, row: undefined };
+    const lock = lockOf(table, cells);
+    const cell = cellValue(cells, table.lock.family, table.lock.qualifier);
+    const lockBytes = cell ? 7 + table.lock.qualifier.length + cell.length : 0;
+    // The lock's family is the last one.
+    const row = cells.length > lockBytes ? cells.subarray(0, cells.length - lockBytes) : undefined;
     return { lock: lock && Buffer.from(lock), row: row && Buffer.from(row) };
   }
 
   /**
-   * A decided plan, record `sequence`, adds to the row. Resolves when the caller may be answered: at once, or folded
-   * when nothing was for a while or a counter is new.
+   * Adds increments of the decided plan with record `sequence`. Returns undefined when the caller may be answered at
+   * once. Returns the fold when the last one is longer ago than the fold interval or when a counter cell is new.
    */
   add(row: SharedRow, adds: readonly Increment[], sequence: bigint): Promise<void> | undefined {
-    if (row.clean) this.#pendingIn(row).rows++;
+    if (row.isFolded) this.#tableState(row).pendingRows++;
     row.pending.push(...adds);
     row.sequence = sequence;
     const since = this.#clock.now() - row.foldedAt;
-    const known = adds.every((add) => row.row && cellValue(row.row, add.family, add.qualifier));
-    if (since >= this.#pace.fold || !known) return this.fold(row);
-    row.stopFold ??= this.#clock.after(this.#pace.fold - since, () => void this.fold(row).catch(this.#onFailure));
+    const haveCells = adds.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
+    if (since >= this.#pace.foldInterval || !haveCells) return this.fold(row);
+    row.stopFold ??= this.#clock.after(
+      this.#pace.foldInterval - since,
+      () => void this.fold(row).catch(this.#onFailure),
+    );
     return undefined;
   }
 
-  /** Writes what is pending; one after another. */
+  /** Writes the pending increments after the folds that are already under way. */
   fold(row: SharedRow): Promise<void> {
     row.stopFold?.();
     row.stopFold = undefined;
     row.foldedAt = this.#clock.now();
-    row.work = row.work.then(() => this.#write(row, false));
-    return row.work;
+    row.foldWork = row.foldWork.then(() => this.#foldPending(row, false));
+    return row.foldWork;
   }
 
-  /** Folds and lets go of the row; the caller has it locally alone. */
+  /**
+   * Folds the pending increments and removes this writer from the lock. The caller has the exclusive local lock of the
+   * row.
+   */
   async release(row: SharedRow): Promise<void> {
     row.stopFold?.();
-    row.state = 'leaving';
+    row.state = 'releasing';
     try {
-      await row.work;
-      await this.#write(row, true);
+      await row.foldWork;
+      await this.#foldPending(row, true);
     } catch (error) {
-      // What was to be folded is in the journal alone.
+      // The pending increments are now in the journal only.
       this.#onFailure(error);
       throw error;
     }
-    this.#gone(row);
+    this.#remove(row);
   }
 
-  async #write(row: SharedRow, leave: boolean): Promise<void> {
-    if (row.pending.length === 0 && !leave) return;
-    if (this.#writer.fenced) throw new Fenced();
+  async #foldPending(row: SharedRow, isRelease: boolean): Promise<void> {
+    if (row.pending.length === 0 && !isRelease) return;
+    if (this.#writer.isFenced) throw new Fenced();
     const { sequence } = row;
-    row.folding = sums(row.pending);
+    row.folding = sumByCell(row.pending);
     row.pending = [];
-    const me = { writer: this.#writer.id, folded: sequence };
-    while (!(await this.#writeOnce(row, me, leave)) && !(await this.#look(row, me, leave)));
+    const ownHold = { writer: this.#writer.id, folded: sequence };
+    while (!(await this.#tryFold(row, ownHold, isRelease)) && !(await this.#reread(row, ownHold, isRelease)));
     row.folded = sequence;
     this.#onFold();
   }
 
-  /** False where the lock cell is not what it was. */
-  async #writeOnce(row: SharedRow, me: Holder, leave: boolean): Promise<boolean> {
+  /** Returns false when the lock cell has changed since it was read. */
+  async #tryFold(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
     const { table, key } = row;
-    const counters = counted(row.row, row.folding);
-    // Drawn after the row was last seen, so it is greater than what is there.
+    const counters = incrementedCells(row.content, row.folding);
+    // Drawn after the row was last read, and therefore greater than the timestamps in it.
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
-    const value = leave ? withoutHolder(row.lock, me.writer, ticket) : withHolder(row.lock, me, ticket);
-    const change = value ? { put: [{ ...table.lock, value }], delete: [] } : freeing(row, this.#vacant.stays(row));
+    const value = isRelease ? withoutHolder(row.lock, ownHold.writer, ticket) : withHolder(row.lock, ownHold, ticket);
+    const change = value
+      ? { put: [{ ...table.lock, value }], delete: [] }
+      : unlockCells(row, this.#emptyCells.recordUnlock(row));
     const done = await this.#cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
@@ -306,89 +321,92 @@ export class SharedRows {
       ...(ticket !== undefined && { timestamp: ticket }),
     });
     if (!done) return false;
-    row.row = editRow(row.row, counters);
-    this.#written(row);
+    row.content = editRow(row.content, counters);
+    this.#markFolded(row);
     if (value) row.lock = value;
     return true;
   }
 
-  /** The additions are in the row. */
-  #written(row: SharedRow): void {
+  /** Marks the increments in `folding` as written. */
+  #markFolded(row: SharedRow): void {
     if (row.folding.length === 0) return;
     row.folding = [];
-    const moment = moments.next();
-    const pending = this.#pendingIn(row);
-    pending.folded = moment;
-    if (row.clean) pending.rows--;
-    this.#folded.delete(row.id);
-    this.#folded.set(row.id, moment);
-    if (this.#folded.size <= MOST_FOLDED) return;
-    const [oldest] = this.#folded;
-    this.#folded.delete(oldest![0]);
-    this.#foldedUnknown = oldest![1];
+    const now = logicalClock.tick();
+    const state = this.#tableState(row);
+    state.lastFold = now;
+    if (row.isFolded) state.pendingRows--;
+    this.#foldTimes.delete(row.id);
+    this.#foldTimes.set(row.id, now);
+    if (this.#foldTimes.size <= MAX_FOLD_TIMES) return;
+    const [oldest] = this.#foldTimes;
+    this.#foldTimes.delete(oldest![0]);
+    this.#foldTimesStart = oldest![1];
   }
 
-  #pendingIn({ table: { spec } }: SharedRow): { rows: number; folded: number } {
-    let pending = this.#pending.get(spec.name);
-    if (!pending) {
-      pending = { rows: 0, folded: 0 };
-      this.#pending.set(spec.name, pending);
+  #tableState({ table: { spec } }: SharedRow): { pendingRows: number; lastFold: number } {
+    let state = this.#tableStates.get(spec.name);
+    if (!state) {
+      state = { pendingRows: 0, lastFold: 0 };
+      this.#tableStates.set(spec.name, state);
     }
-    return pending;
+    return state;
   }
 
-  /** The lock cell was not as expected: it was written after all (true), or another front end has folded. */
-  async #look(row: SharedRow, me: Holder, leave: boolean): Promise<boolean> {
-    const seen = await this.#read(row);
-    const mine = seen.lock && holderIn(seen.lock, me.writer);
-    if (!mine) {
-      // Gone as it should, or swept: then the sweeper has folded what was pending.
-      if (!leave) throw new Fenced();
-      this.#written(row);
+  /**
+   * Reads the row again after a failed condition. Returns true when the fold had been written after all, false when
+   * another front end has changed the lock cell.
+   */
+  async #reread(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
+    const current = await this.#read(row);
+    const currentHold = current.lock && findHolder(current.lock, ownHold.writer);
+    if (!currentHold) {
+      // The hold is removed as intended, or the writer was swept and the sweeper has folded the increments.
+      if (!isRelease) throw new Fenced();
+      this.#markFolded(row);
       return true;
     }
-    row.lock = seen.lock!;
-    row.row = seen.row;
-    if (leave || row.folding.length === 0 || mine.folded !== me.folded) return false;
-    this.#written(row);
+    row.lock = current.lock!;
+    row.content = current.row;
+    if (isRelease || row.folding.length === 0 || currentHold.folded !== ownHold.folded) return false;
+    this.#markFolded(row);
     return true;
   }
 }
 
-function holderIn(lock: Buffer, writer: Buffer): Holder | undefined {
+function findHolder(lock: Buffer, writer: Buffer): Holder | undefined {
   const parsed = parseLock(lock);
   return parsed.kind === 'shared' ? parsed.holders.find((holder) => holder.writer.equals(writer)) : undefined;
 }
 
-const NOBODY: SharedLock = { kind: 'shared', holders: [], counted: 0n };
+const UNHELD: SharedLock = { kind: 'shared', holders: [], mark: 0n };
 
-function shared(lock: Buffer | undefined): SharedLock {
-  if (!lock) return NOBODY;
+function parseShared(lock: Buffer | undefined): SharedLock {
+  if (!lock) return UNHELD;
   const parsed = parseLock(lock);
   if (parsed.kind === 'exclusive') throw new StoreError('corrupt', 'a shared row has an exclusive lock');
   return parsed;
 }
 
 /**
- * What nobody has put into a lock before, and no ticket: a release of an earlier hold that arrives late finds another
- * lock, although no counter has changed since.
+ * Returns a value for the lock that is no ticket and was never in a lock before. A release of an earlier hold that
+ * arrives late therefore fails its condition, even when no counter has changed since.
  */
 function joinMark(writer: Buffer, joins: number): bigint {
   const name = (writer.readUInt32BE(0) ^ writer.readUInt32BE(4)) >>> 0;
   return (1n << 63n) | (BigInt(name & 0x7fffffff) << 32n) | BigInt(joins >>> 0);
 }
 
-/** `ticket`: the counters change with it, or the mark of who joins. */
-function withHolder(lock: Buffer | undefined, me: Holder, ticket?: bigint): Buffer {
-  const { holders, counted } = shared(lock);
-  const others = holders.filter((holder) => !holder.writer.equals(me.writer));
-  return sharedLock([...others, me], ticket ?? counted)!;
+/** `mark`: the ticket of the counter change, or a join mark. Default: the mark of `lock`. */
+function withHolder(lock: Buffer | undefined, ownHold: Holder, mark?: bigint): Buffer {
+  const before = parseShared(lock);
+  const others = before.holders.filter((holder) => !holder.writer.equals(ownHold.writer));
+  return sharedLock([...others, ownHold], mark ?? before.mark)!;
 }
 
-function withoutHolder(lock: Buffer, writer: Buffer, ticket: bigint | undefined): Buffer | undefined {
-  const { holders, counted } = shared(lock);
+function withoutHolder(lock: Buffer, writer: Buffer, mark: bigint | undefined): Buffer | undefined {
+  const before = parseShared(lock);
   return sharedLock(
-    holders.filter((holder) => !holder.writer.equals(writer)),
-    ticket ?? counted,
+    before.holders.filter((holder) => !holder.writer.equals(writer)),
+    mark ?? before.mark,
   );
 }

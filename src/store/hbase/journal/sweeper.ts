@@ -7,62 +7,62 @@ import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
-import { rowId } from './groups.js';
-import { DRAINED, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
-import { lockIn, removeEverywhere } from './locks.js';
-import { counted } from './shared-rows.js';
-import { takeBack } from './take-back.js';
+import { ABOVE_TICKETS, ABOVE_TICKETS_ROW, DRAINED, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
+import { lockOf, removeFromAllLocks } from './locks.js';
+import { rowId } from './plan-rows.js';
+import { rollBackBatch } from './roll-back.js';
+import { incrementedCells } from './shared-rows.js';
 import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
 
-/** What record `sequence` adds to a row. */
-interface Added extends Pick<Addition, 'add' | 'since'> {
+/** The increments of a row in record `sequence`. */
+interface LoggedAddition extends Pick<Addition, 'increments' | 'joinSequence'> {
   readonly sequence: bigint;
 }
 
 /**
- * Who is to clear a writer after its plans were finished: who did it, the `others` who were faster, or nobody yet,
- * because rows of a batch may still arrive and are looked for once more then.
+ * Result of draining a writer. `drained`: this sweeper has drained it and removes its locks. `byOther`: another sweeper
+ * was faster. `later`: rows of a batch may still arrive, so the batch is rolled back once more later.
  */
-type Drained = 'now' | 'others' | 'later';
+type DrainResult = 'drained' | 'byOther' | 'later';
 
-interface Watched {
-  /** Beat and state. */
-  readonly shown: Buffer;
-  /** When they were first seen so, monotonic ms. */
+interface WatchedWriter {
+  /** Values of the cells `beat` and `state`. */
+  readonly beatAndState: Buffer;
+  /** Time at which these values were first read, monotonic ms. */
   readonly since: number;
-  /** When its batches were taken back for the first time. */
-  takenBack: number | undefined;
+  /** Time at which the writer's batches were rolled back for the first time. */
+  rolledBackAt: number | undefined;
 }
 
 /**
- * Looks after the other writers, whose journal rows say how far they are:
+ * Watches the writers of other front ends. The state of a writer is in its journal row:
  *
  *     alive ──► swept ──► drained ──► no row
  *
- * `swept`: its beat stood still for a lease, and it decides nothing more. `drained`: what it had decided is done and
- * its batches are taken back, so its locks are dead. Then its locks are taken away, and its row. Whoever sees a writer
- * that is swept goes on with it. Batches are taken back twice, `Pace.late` apart: a server that stood still writes rows
- * that it was sent before within that time, or never. The locks, for which all tables are looked at, are left to the
- * one who drained it, and to the others when that has not ended after a lease.
+ * `swept`: the beat stood still for a lease, and the writer can decide nothing more. `drained`: the decided plans are
+ * applied and the batches rolled back, so the locks are dead. Then the locks and the row are removed. A sweeper that
+ * meets a swept writer continues the work. Batches are rolled back twice, `Pace.lateArrival` apart, because a region
+ * server that stood still writes earlier rows within that time or never. Removing the locks scans all tables. The
+ * sweeper that drained the writer does so, and other sweepers only when the row is still there after a lease.
  */
 export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
-  readonly #pace: Pick<Pace, 'lease' | 'late'>;
+  readonly #pace: Pick<Pace, 'lease' | 'lateArrival'>;
   readonly #failpoint: Failpoint | undefined;
   readonly #isOwn: (id: Buffer) => boolean;
-  #watched = new Map<string, Watched>();
-  #stopLooks: Stop | undefined;
-  #looking: Promise<void> | undefined;
+  #watched = new Map<string, WatchedWriter>();
+  #stopTimer: Stop | undefined;
+  #checking: Promise<void> | undefined;
 
-  /** `isOwn`: living writers of this process, which are not looked after. */
+  /** `isOwn`: whether the id is that of this process's living writer, which is not watched. */
   constructor(
     cluster: Cluster,
     tickets: Tickets,
     clock: Clock,
-    pace: Pick<Pace, 'lease' | 'late'>,
+    pace: Pick<Pace, 'lease' | 'lateArrival'>,
     isOwn: (id: Buffer) => boolean,
     failpoint?: Failpoint,
   ) {
@@ -75,82 +75,87 @@ export class Sweeper {
   }
 
   start(): void {
-    this.#stopLooks = this.#clock.every(this.#pace.lease / 4, () => {
-      // A look that failed says nothing about the writers: their time begins anew.
-      this.look().catch(() => this.#watched.clear());
+    this.#stopTimer = this.#clock.every(this.#pace.lease / 4, () => {
+      // A failed check says nothing about the writers, so their leases start anew.
+      this.checkWriters().catch(() => this.#watched.clear());
     });
   }
 
   async stop(): Promise<void> {
-    this.#stopLooks?.();
-    await this.#looking?.catch(() => undefined);
+    this.#stopTimer?.();
+    await this.#checking?.catch(() => undefined);
   }
 
-  /** Reads all writers' beats, and sweeps those that stopped. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
+  /** Reads the beats of all writers, and sweeps the writers whose beats stopped. */
+  checkWriters(): Promise<void> {
+    this.#checking ??= this.#checkWriters().finally(() => {
+      this.#checking = undefined;
     });
-    return this.#looking;
+    return this.#checking;
   }
 
-  async #look(): Promise<void> {
+  async #checkWriters(): Promise<void> {
     const { client, journal } = this.#cluster;
-    const seen = new Map<string, Watched>();
+    const watchedNow = new Map<string, WatchedWriter>();
     const drained: Buffer[] = [];
     const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
     for await (const batch of batchesOf(scan))
       for (const [i, id] of batch.keys.entries())
-        if (await this.#see(id, batch.rows[i]!, seen)) drained.push(Buffer.from(id));
-    this.#watched = seen;
-    await unlessFailed(() => this.clear(drained));
+        if (await this.#checkWriter(id, batch.rows[i]!, watchedNow)) drained.push(Buffer.from(id));
+    this.#watched = watchedNow;
+    await falseOnStoreError(() => this.removeDrained(drained));
   }
 
-  /** Whether its locks are to be taken away now. */
-  async #see(id: Buffer, row: Buffer, seen: Map<string, Watched>): Promise<boolean> {
+  /** Sweeps the writer if its lease is over. Returns whether its locks are to be removed now. */
+  async #checkWriter(id: Buffer, row: Buffer, watchedNow: Map<string, WatchedWriter>): Promise<boolean> {
     if (this.#isOwn(id)) return false;
     const name = id.toString('latin1');
     const beat = cellValue(row, JOURNAL.state, STATE.beat);
     const state = cellValue(row, JOURNAL.state, STATE.state);
     if (!beat || !state) return false;
     const now = this.#clock.now();
-    const before = this.#watched.get(name);
-    const shown = Buffer.concat([beat, state]);
-    const same = before?.shown.equals(shown) ? before : { shown, since: now, takenBack: before?.takenBack };
-    seen.set(name, same);
-    if (same.takenBack !== undefined && now - same.takenBack < this.#pace.late) return false;
-    const isStill = now - same.since >= this.#pace.lease;
-    if (state.equals(DRAINED)) return isStill;
-    if (!state.equals(SWEPT) && !isStill) return false;
-    return unlessFailed(async () => {
+    const last = this.#watched.get(name);
+    const beatAndState = Buffer.concat([beat, state]);
+    const watched = last?.beatAndState.equals(beatAndState)
+      ? last
+      : { beatAndState, since: now, rolledBackAt: last?.rolledBackAt };
+    watchedNow.set(name, watched);
+    if (watched.rolledBackAt !== undefined && now - watched.rolledBackAt < this.#pace.lateArrival) return false;
+    const hasStopped = now - watched.since >= this.#pace.lease;
+    if (state.equals(DRAINED)) return hasStopped;
+    if (!state.equals(SWEPT) && !hasStopped) return false;
+    return falseOnStoreError(async () => {
       if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
-      return (await this.#drain(Buffer.from(id), same)) === 'now';
+      return (await this.#drain(Buffer.from(id), watched)) === 'drained';
     });
   }
 
-  /** From here on the writer decides nothing more; false when it has shown that it is alive. */
+  /** Keeps the writer from deciding anything more. Returns false when the writer has renewed its beat. */
   #fence(id: Buffer, beat: Buffer): Promise<boolean> {
-    return this.#note(id, { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }, SWEPT);
+    return this.#setState(id, { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }, SWEPT);
   }
 
-  /** Writes the state of a writer; false where the guard did not hold when it was tried last. */
-  #note(id: Buffer, guard: Guard, state: Buffer): Promise<boolean> {
+  /** Sets the state of a writer. Returns false when the guard did not hold at the last try. */
+  #setState(id: Buffer, guard: Guard, state: Buffer): Promise<boolean> {
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: state }];
-    return this.#cluster.swap(this.#cluster.journal, { key: id, guards: [guard], put, timestamp: FOREVER });
+    return this.#cluster.swap(this.#cluster.journal, { key: id, guards: [guard], put, timestamp: ABOVE_TICKETS });
   }
 
   /**
-   * Does all that a writer of this process that has ended had decided. True: it is to be cleared now, also where others
-   * have done so, as a request of its own may have taken a lock since; false where a look goes on with it.
+   * Applies everything that an ended writer of this process has decided. Returns true when the locks are to be removed
+   * now. This holds even if another sweeper has drained the writer, because a late request may have taken a lock since.
+   * Returns false when a later check continues the work.
    */
   async sweep(id: Buffer): Promise<boolean> {
-    // False: it was swept already, by others or by an attempt whose answer was lost.
-    await this.#note(id, IS_ALIVE, SWEPT);
+    // False means that the writer was swept already, by another front end or by a try whose answer was lost.
+    await this.#setState(id, IS_ALIVE, SWEPT);
     return (await this.#drain(id)) !== 'later';
   }
 
-  /** Finishes the plans of a fenced writer and takes back its undecided batches. Several may do it at once. */
-  async #drain(id: Buffer, watched?: Watched): Promise<Drained> {
+  /**
+   * Applies the plans of a fenced writer and rolls back its undecided batches. Several sweepers may do this at once.
+   */
+  async #drain(id: Buffer, watched?: WatchedWriter): Promise<DrainResult> {
     const { client, journal } = this.#cluster;
     const began = this.#clock.now();
     let hasBatch = false;
@@ -160,7 +165,7 @@ export class Sweeper {
       const ticket = batchTicket(qualifier);
       if (ticket !== undefined) {
         hasBatch = true;
-        await takeBack(this.#cluster, ticket, JSON.parse(value.toString()) as string[]);
+        await rollBackBatch(this.#cluster, ticket, JSON.parse(value.toString()) as string[]);
         await this.#failpoint?.('sweep taken back');
         continue;
       }
@@ -171,64 +176,67 @@ export class Sweeper {
       await applyFound(this.#cluster, id, record, this.#failpoint);
       await this.#failpoint?.('sweep applied');
     }
-    await this.#fold(id, records);
+    await this.#foldRecords(id, records);
     await this.#failpoint?.('sweep folded');
-    if (hasBatch && !this.#isOver(began, watched)) return 'later';
+    if (hasBatch && !this.#isLateTimeOver(began, watched)) return 'later';
     const isSwept = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const;
-    // Where an answer was lost a look clears the writer after a lease.
-    return (await this.#note(id, isSwept, DRAINED)) ? 'now' : 'others';
+    // When the answer was lost, a check removes the writer after a lease.
+    return (await this.#setState(id, isSwept, DRAINED)) ? 'drained' : 'byOther';
   }
 
-  /** Whether no row of a batch can arrive that a scan which began at `began` has not seen. */
-  #isOver(began: number, watched: Watched | undefined): boolean {
+  /** Whether all rows of the batch had arrived before the scan that started at `began`. */
+  #isLateTimeOver(began: number, watched: WatchedWriter | undefined): boolean {
     if (!watched) return false;
-    watched.takenBack ??= this.#clock.now();
-    return began - watched.takenBack >= this.#pace.late;
+    watched.rolledBackAt ??= this.#clock.now();
+    return began - watched.rolledBackAt >= this.#pace.lateArrival;
   }
 
-  /** Takes the locks of drained writers away, wherever they are, and their journal rows. True when there were any. */
-  async clear(ids: readonly Buffer[]): Promise<boolean> {
+  /**
+   * Removes the locks of drained writers from all tables, then their journal rows. Returns whether there were any
+   * writers.
+   */
+  async removeDrained(ids: readonly Buffer[]): Promise<boolean> {
     if (ids.length === 0) return false;
-    await removeEverywhere(this.#cluster, ids);
+    await removeFromAllLocks(this.#cluster, ids);
     await this.#failpoint?.('sweep cleared');
     for (const id of ids) await this.#remove(id);
     return true;
   }
 
-  /** Adds what the records add to shared rows and the rows do not have yet, and takes the writer's hold off them. */
-  async #fold(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
-    const adds = new Map<string, { table: string; key: Buffer; list: Added[] }>();
+  /** Folds the increments of the records that the shared rows lack, and removes the writer's hold from these rows. */
+  async #foldRecords(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
+    const additions = new Map<string, { table: string; key: Buffer; list: LoggedAddition[] }>();
     for (const [sequence, record] of records) {
-      for (const { table, key, add, since } of record.shared) {
+      for (const { table, key, increments, joinSequence } of record.shared) {
         const name = rowId(table, key);
-        const known = adds.get(name) ?? { table, key, list: [] };
-        known.list.push({ sequence, add, since });
-        adds.set(name, known);
+        const row = additions.get(name) ?? { table, key, list: [] };
+        row.list.push({ sequence, increments, joinSequence });
+        additions.set(name, row);
       }
     }
-    for (const { table: name, key, list } of adds.values()) {
+    for (const { table: name, key, list } of additions.values()) {
       await unlessDropped(this.#cluster, name, async (table) => {
         while (!(await this.#foldRow(table, key, id, list)));
       });
     }
   }
 
-  /** False when another changed the row meanwhile. */
-  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly Added[]): Promise<boolean> {
+  /** Returns false when another front end has changed the row meanwhile. */
+  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly LoggedAddition[]): Promise<boolean> {
     const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
-    const found = row && lockIn(table, row);
+    const found = row && lockOf(table, row);
     const lock = found && parseLock(found);
-    const mine = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
-    // Folded by another sweeper, which took the hold off.
-    if (!row || !found || !mine || lock?.kind !== 'shared') return true;
-    const missing = list.filter(({ sequence, since }) => sequence > mine.folded && since <= mine.folded);
+    const hold = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
+    // Another sweeper has folded the row and removed the hold.
+    if (!row || !found || !hold || lock?.kind !== 'shared') return true;
+    const missing = list.filter(({ sequence, joinSequence }) => sequence > hold.folded && joinSequence <= hold.folded);
     const adds = missing
-      .flatMap(({ add }) => unpackRow(add))
+      .flatMap(({ increments }) => unpackRow(increments))
       .map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
-    const counters = counted(row, adds);
+    const counters = incrementedCells(row, adds);
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
-    const others = lock.holders.filter((holder) => holder !== mine);
-    const rest = sharedLock(others, ticket ?? lock.counted);
+    const otherHolds = lock.holders.filter((holder) => holder !== hold);
+    const rest = sharedLock(otherHolds, ticket ?? lock.mark);
     return this.#cluster.swap(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: found }],
@@ -244,17 +252,17 @@ export class Sweeper {
     const pieces = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
     await client.putMany(
       journal,
-      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
     );
   }
 }
 
-/** Takes away pieces of records that arrived when their writer's row was gone. */
-export async function removeOrphans({ client, journal }: Cluster): Promise<void> {
+/** Deletes pieces of records that arrived after the row of their writer was deleted. */
+export async function removeOrphanPieces({ client, journal }: Cluster): Promise<void> {
   const scan = client.scan(journal, {}, { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
-    // Looked for after its pieces were seen: a writer that is not there then will never be.
+    // The writers are read after their pieces: a writer that does not exist by then will never exist.
     const writers = await client.getMany(
       journal,
       pieces.map((key) => key.subarray(0, ID_BYTES)),
@@ -263,13 +271,16 @@ export async function removeOrphans({ client, journal }: Cluster): Promise<void>
     const orphans = pieces.filter((_, i) => !writers[i]);
     await client.putMany(
       journal,
-      orphans.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+      orphans.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
     );
   }
 }
 
-/** One writer that cannot be swept is tried again at the next look, and keeps nobody from the others: false. */
-async function unlessFailed(work: () => Promise<boolean>): Promise<boolean> {
+/**
+ * Returns false when the work failed with a `StoreError`. The writer is then tried again at the next check, and the
+ * other writers are not held up.
+ */
+async function falseOnStoreError(work: () => Promise<boolean>): Promise<boolean> {
   try {
     return await work();
   } catch (error) {

@@ -5,66 +5,70 @@ import type { Clock } from './clock.js';
 
 const KEY = Buffer.from('ticket');
 const CELL = { family: 0, qualifier: EMPTY } as const;
-/** By its name: whoever asks for the row passes, at the region server, all that it was. */
-const NUMBER = { columns: [CELL] };
+/** Reads name the column, because a region server passes all earlier cells of a row that is read as a whole. */
+const TICKET_CELL = { columns: [CELL] };
 
-/** Tickets are this far apart: the one between is the time up to which `deleteRow` deletes. */
+/** Distance between two tickets. The number between them is the timestamp up to which `deleteRow` deletes. */
 export const STEP = 2n;
 
-interface Waiting {
+interface Draw {
   readonly count: number;
   resolve(first: bigint): void;
   reject(error: unknown): void;
 }
 
 /**
- * Rising numbers, the same for all front ends: one that is asked for after another was given is greater. Those asked
- * for in one turn of the event loop, or while an answer is under way, are drawn together.
+ * Rising numbers that all front ends draw from a counter in HBase: a draw that begins after the end of another draw
+ * gets a greater ticket. Draws of the same turn of the event loop share a request, as do draws made while an answer is
+ * outstanding.
  */
 export class Tickets {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
-  #waiting: Waiting[] = [];
+  #draws: Draw[] = [];
   #drawing = false;
-  #given = 0n;
+  #greatest = 0n;
 
   constructor(cluster: Cluster, clock: Clock) {
     this.#cluster = cluster;
     this.#clock = clock;
   }
 
-  /** A ticket that was given, the greatest that is known here: those that are drawn from now on are greater. */
-  get given(): bigint {
-    return this.#given;
+  /** The greatest ticket known here. Tickets drawn from now on are greater. */
+  get greatest(): bigint {
+    return this.#greatest;
   }
 
-  /** The last ticket that anybody was given. */
+  /** Reads the ticket that was drawn last by any front end. */
   async read(): Promise<bigint> {
     const { client, numbers } = this.#cluster;
-    const row = await client.get(numbers, KEY, NUMBER);
-    return this.#know(cellCounter(row, CELL.family, CELL.qualifier));
+    const row = await client.get(numbers, KEY, TICKET_CELL);
+    return this.#remember(cellCounter(row, CELL.family, CELL.qualifier));
   }
 
-  #know(ticket: bigint): bigint {
-    if (ticket > this.#given) this.#given = ticket;
+  #remember(ticket: bigint): bigint {
+    if (ticket > this.#greatest) this.#greatest = ticket;
     return ticket;
   }
 
-  /** Whether the counter is there, and its table. */
-  async isThere(): Promise<boolean> {
+  /** Whether the counter and its table exist. */
+  async exists(): Promise<boolean> {
     try {
       const { client, numbers } = this.#cluster;
-      return (await client.get(numbers, KEY, NUMBER)) !== undefined;
+      return (await client.get(numbers, KEY, TICKET_CELL)) !== undefined;
     } catch (error) {
       if (error instanceof StoreError && error.code === 'noTable') return false;
       throw error;
     }
   }
 
-  /** Makes the counter where there is none. Microseconds since 1970: above those of a counter that was lost. */
+  /**
+   * Creates the counter if it does not exist. It starts at the time in microseconds since 1970, which is above the
+   * tickets of a counter that was lost.
+   */
   async ensure(): Promise<void> {
     const { client, numbers } = this.#cluster;
-    if (await client.get(numbers, KEY, NUMBER)) return;
+    if (await client.get(numbers, KEY, TICKET_CELL)) return;
     const value = counterBytes(BigInt(Date.now()) * 1000n);
     await client.mutate(numbers, {
       key: KEY,
@@ -74,36 +78,36 @@ export class Tickets {
     });
   }
 
-  /** The first of `count` tickets; the others follow in steps of `STEP`. */
+  /** Returns the first of `count` tickets. The others follow in steps of `STEP`. */
   draw(count: number): Promise<bigint> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ count, resolve, reject });
+      this.#draws.push({ count, resolve, reject });
       if (this.#drawing) return;
       this.#drawing = true;
-      this.#clock.soon(() => void this.#drawAll());
+      this.#clock.defer(() => void this.#drawAll());
     });
   }
 
   async #drawAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const waiting = this.#waiting;
-      this.#waiting = [];
+    while (this.#draws.length > 0) {
+      const draws = this.#draws;
+      this.#draws = [];
       let total = 0;
-      for (const { count } of waiting) total += count;
+      for (const { count } of draws) total += count;
       try {
-        let next = this.#know(await this.#increment(BigInt(total) * STEP)) - BigInt(total - 1) * STEP;
-        for (const { count, resolve } of waiting) {
+        let next = this.#remember(await this.#increment(BigInt(total) * STEP)) - BigInt(total - 1) * STEP;
+        for (const { count, resolve } of draws) {
           resolve(next);
           next += BigInt(count) * STEP;
         }
       } catch (error) {
-        for (const { reject } of waiting) reject(error);
+        for (const { reject } of draws) reject(error);
       }
     }
     this.#drawing = false;
   }
 
-  /** A draw whose answer was lost leaves a gap. */
+  /** Increments the counter. A try whose answer was lost leaves a gap. */
   async #increment(by: bigint): Promise<bigint> {
     const { client, numbers } = this.#cluster;
     try {
@@ -112,9 +116,9 @@ export class Tickets {
       if (!mayBeDone(error)) throw error;
       try {
         return (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
-      } catch (again) {
-        // Nothing depends on a ticket that nobody got.
-        throw new StoreError('unavailable', 'no ticket could be drawn', { cause: again });
+      } catch (secondError) {
+        // No plan depends on a ticket that was not handed out.
+        throw new StoreError('unavailable', 'no ticket could be drawn', { cause: secondError });
       }
     }
   }

@@ -2,41 +2,44 @@ import type { Cell, CellName } from '../../contract.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
-import { parsePage } from './asks.js';
 import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
-import { ALIVE, FOREVER, FOREVER_ROW, IS_ALIVE, JOURNAL, STATE } from './journal-tables.js';
+import { ABOVE_TICKETS, ABOVE_TICKETS_ROW, ALIVE, IS_ALIVE, JOURNAL, STATE } from './journal-tables.js';
+import type { RemoteRequest } from './row-queue.js';
+import { parseRequestCell } from './row-requests.js';
 import type { Tickets } from './tickets.js';
-import type { Ask } from './turns.js';
-import { Unfinished } from './unfinished.js';
+import { UnfinishedPlans } from './unfinished-plans.js';
 
-/** The writer was given up by others, or gave itself up: what it had not decided did not happen. */
+/** The writer was given up, by other front ends or by itself. Its undecided plans have not happened. */
 export class Fenced extends Error {
   constructor() {
     super('this front end was given up by the others and takes a new name');
   }
 }
 
-interface Deciding {
+interface QueuedDecision {
   readonly record: Buffer;
-  /** The batch that the plan belongs to. */
+  /** The batch to which the plan belongs. */
   readonly batch: Buffer | undefined;
-  decided(sequence: bigint): void;
+  onDecided(sequence: bigint): void;
   resolve(): void;
   reject(error: unknown): void;
 }
 
-/** Bytes of records that go into one mutation; a longer one is put in pieces beforehand. */
+/** Maximum size of the records in one mutation. A record above `PIECE_BYTES` is written in pieces beforehand. */
 const GROUP_BYTES = 2 * 1024 * 1024;
 const PIECE_BYTES = 1024 * 1024;
-/** Sequences of finished records that one mutation takes out. */
-const GROUP_DONE = 2000;
-/** Pages of asks with nothing in them that stay in the row. */
-const MOST_EMPTY = 32;
+/** Number of finished records that one mutation removes. */
+const GROUP_REMOVALS = 2000;
+/** Number of empty request cells that stay in the row. */
+const MAX_EMPTY_CELLS = 32;
 
-/** A qualifier of family `plan` is a record's sequence, or that of a batch: this byte and its ticket. */
-const BATCH = 0x62;
-const BATCH_BYTES = 9;
+/**
+ * First byte of the qualifier of a batch in family `plan`, followed by its ticket. Other qualifiers are sequences of
+ * records.
+ */
+const BATCH_PREFIX = 0x62;
+const BATCH_NAME_BYTES = 9;
 
 /** First byte of a record in family `plan`. */
 const WHOLE = 0;
@@ -48,27 +51,29 @@ export function sequenceBytes(sequence: bigint): Buffer {
   return out;
 }
 
-/** One writer's row in the journal: its lease, and the plans that it has decided and not finished. */
+/** A writer's row in the journal: its lease, and the plans that it has decided and not finished. */
 export class Writer {
   readonly id: Buffer;
   readonly #cluster: Cluster;
   readonly #leaseMs: number;
-  #fenced = false;
-  #queue: Deciding[] = [];
-  #deciding = false;
-  #done: bigint[] = [];
-  #pieces: Buffer[] = [];
+  #isFenced = false;
+  #queue: QueuedDecision[] = [];
+  #isDeciding = false;
+  #finished: bigint[] = [];
+  #finishedPieces: Buffer[] = [];
   #sequence = 0n;
   #beat = 0n;
-  /** When the last beat that came through was sent, monotonic ms. */
-  #renewed = 0;
+  /** Time at which the last successful beat was sent, monotonic ms. */
+  #renewedAt = 0;
   #renewing: Promise<void> | undefined;
   #stopBeat: Stop | undefined;
 
   readonly #clock: Clock;
   readonly #tickets: Tickets;
-  /** What is said of it in the journal is what bounds `Store.settled` of others. */
-  readonly unfinished = new Unfinished();
+  /**
+   * The lowest ticket of these plans is in the journal as `floor`, which limits `Store.settled` of other front ends.
+   */
+  readonly unfinished = new UnfinishedPlans();
 
   constructor(cluster: Cluster, tickets: Tickets, clock: Clock, leaseMs: number, id: Buffer) {
     this.id = id;
@@ -78,102 +83,109 @@ export class Writer {
     this.#leaseMs = leaseMs;
   }
 
-  #floor(): Cell {
-    const value = counterBytes(this.unfinished.floor(this.#tickets.given));
+  #floorCell(): Cell {
+    const value = counterBytes(this.unfinished.floor(this.#tickets.greatest));
     return { family: JOURNAL.state, qualifier: STATE.floor, value };
   }
 
-  get fenced(): boolean {
-    return this.#fenced;
+  get isFenced(): boolean {
+    return this.#isFenced;
   }
 
-  /** Sequence of the last record that was sent to the journal, or the last that was skipped. */
+  /** The last sequence that was used for a record or skipped. */
   get sequence(): bigint {
     return this.#sequence;
   }
 
-  /** A sequence that no record has: greater than those of all records before, less than those of all after. */
-  skip(): bigint {
+  /** Returns a sequence that no record has. All earlier records have lower sequences, all later ones higher. */
+  skipSequence(): bigint {
     return ++this.#sequence;
   }
 
   /**
-   * Makes the row, once: a try that arrives after the writer was given up would make it alive again. Where nobody knows
-   * whether it was made it is nobody's, and is swept.
+   * Creates the row. The mutation is sent once, because a repetition that arrives after the writer was given up would
+   * bring it back to life. When the outcome is unknown, the row belongs to nobody and is swept.
    */
   async open(): Promise<void> {
     const { client, journal } = this.#cluster;
     await this.#tickets.read();
-    const began = this.#clock.now();
+    const sentAt = this.#clock.now();
     await client.mutate(journal, {
       key: this.id,
       put: [
         { family: JOURNAL.state, qualifier: STATE.state, value: ALIVE },
         { family: JOURNAL.state, qualifier: STATE.beat, value: counterBytes(0n) },
-        this.#floor(),
+        this.#floorCell(),
       ],
-      timestamp: FOREVER,
+      timestamp: ABOVE_TICKETS,
     });
-    this.#renewed = began;
-    this.#stopBeat = this.#clock.every(this.#leaseMs / 5, () => void this.#beatAndFloor().catch(() => undefined));
+    this.#renewedAt = sentAt;
+    this.#stopBeat = this.#clock.every(this.#leaseMs / 5, () => void this.#renewFloor().catch(() => undefined));
   }
 
-  /** Nothing more is decided or renewed. */
+  /** Stops deciding and renewing. Queued decisions are rejected with `Fenced`. */
   abandon(): void {
-    this.#fenced = true;
+    this.#isFenced = true;
     this.#stopBeat?.();
     for (const { reject } of this.#queue.splice(0)) reject(new Fenced());
   }
 
   /**
-   * Resolves when others cannot have given the writer up yet; rejects with `Fenced`, or `unavailable` when the lease
-   * cannot be renewed.
+   * Resolves when other front ends cannot have given up this writer yet. Rejects with `Fenced`, or with `unavailable`
+   * when the lease cannot be renewed.
    */
-  async alive(): Promise<void> {
-    if (this.#clock.now() - this.#renewed < this.#leaseMs / 2) return;
+  async ensureLease(): Promise<void> {
+    if (this.#clock.now() - this.#renewedAt < this.#leaseMs / 2) return;
     await this.#renew();
   }
 
-  /** The floor of a writer that does nothing rises with the tickets of the others. */
-  async #beatAndFloor(): Promise<void> {
+  /** Also reads the ticket counter, so that the floor of an idle writer rises with the tickets of other front ends. */
+  async #renewFloor(): Promise<void> {
     const [beat, read] = await Promise.allSettled([this.#renew(), this.#tickets.read()]);
     if (beat.status === 'rejected') throw beat.reason;
     if (read.status === 'rejected') throw read.reason;
   }
 
   #renew(): Promise<void> {
-    this.#renewing ??= this.#beatOnce().finally(() => {
+    this.#renewing ??= this.#writeBeat().finally(() => {
       this.#renewing = undefined;
     });
     return this.#renewing;
   }
 
-  async #beatOnce(): Promise<void> {
-    if (this.#fenced) throw new Fenced();
+  async #writeBeat(): Promise<void> {
+    if (this.#isFenced) throw new Fenced();
     const { client, journal } = this.#cluster;
-    const began = this.#clock.now();
+    const sentAt = this.#clock.now();
     const value = counterBytes(++this.#beat);
-    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floor()];
+    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floorCell()];
     if (
-      !(await client.mutate(journal, { key: this.id, guards: [IS_ALIVE], put, timestamp: FOREVER, repeatable: true }))
+      !(await client.mutate(journal, {
+        key: this.id,
+        guards: [IS_ALIVE],
+        put,
+        timestamp: ABOVE_TICKETS,
+        repeatable: true,
+      }))
     ) {
       this.abandon();
       throw new Fenced();
     }
-    this.#renewed = began;
+    this.#renewedAt = sentAt;
   }
 
   /**
-   * Says that rows of a batch are about to be written into the tables, all with this ticket. Unless a plan of the batch
-   * is decided, whoever sweeps this writer takes them away. Gives the batch's name; rejects with `Fenced`, or with
-   * `unavailable`: where it may have been written, the writer is abandoned, and goes with the batch.
+   * Records in the journal that rows of a batch are about to be written, all with this ticket. Unless a plan of the
+   * batch is decided, the sweeper of this writer deletes these rows. Returns the batch's name. Rejects with `Fenced` or
+   * `unavailable`. When the announcement may have been written all the same, the writer is abandoned, and the sweeper
+   * rolls back the batch.
    */
-  async announce(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
-    await this.alive();
+  async announceBatch(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
+    await this.ensureLease();
     const batch = batchName(ticket);
     const value = Buffer.from(JSON.stringify(tables));
     try {
-      if (await this.#write([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
+      if (await this.#mutatePlans([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
     } catch (error) {
       if (mayBeDone(error)) this.abandon();
       throw error;
@@ -182,33 +194,35 @@ export class Writer {
     throw new Fenced();
   }
 
-  /** The batch was taken back. */
-  async retract(batch: Buffer): Promise<void> {
-    const gone = [{ family: JOURNAL.plan, qualifier: batch }];
-    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
+  /** Removes the announcement after the batch was rolled back. */
+  async retractBatch(batch: Buffer): Promise<void> {
+    const deletes = [{ family: JOURNAL.plan, qualifier: batch }];
+    await this.#cluster.client.putMany(this.#cluster.journal, [
+      { key: this.id, delete: deletes, timestamp: ABOVE_TICKETS },
+    ]);
   }
 
   /**
-   * Decides a plan, and with it the batch it belongs to: from the moment `decided` is called, with the record's
-   * sequence and in the order of sequences, it happens. Rejects with `Fenced` (it did not), or with `unavailable`,
-   * `applied` unknown; the writer is abandoned then, and whoever sweeps it finds out.
+   * Decides a plan together with the batch to which it belongs. The plan has happened when `onDecided` is called with
+   * the sequence of its record. The calls come in the order of sequences. Rejects with `Fenced` when the plan has not
+   * happened, or with `unavailable` and `applied: unknown`. The writer is abandoned then, and its sweeper finds out.
    */
   async decide(
     record: EncodedRecord,
     plan: bigint,
     batch: Buffer | undefined,
-    decided: (sequence: bigint) => void,
+    onDecided: (sequence: bigint) => void,
   ): Promise<void> {
     const value =
       record.length <= PIECE_BYTES
         ? Buffer.concat([Buffer.from([WHOLE]), ...record.parts])
         : await this.#putPieces(record, plan);
-    if (this.#fenced) throw new Fenced();
+    if (this.#isFenced) throw new Fenced();
     return new Promise((resolve, reject) => {
-      this.#queue.push({ record: value, batch, decided, resolve, reject });
-      if (this.#deciding) return;
-      this.#deciding = true;
-      this.#clock.soon(() => void this.#decideAll());
+      this.#queue.push({ record: value, batch, onDecided, resolve, reject });
+      if (this.#isDeciding) return;
+      this.#isDeciding = true;
+      this.#clock.defer(() => void this.#decideAll());
     });
   }
 
@@ -218,7 +232,7 @@ export class Writer {
     for (const value of pieces(parts)) {
       const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value }];
       const key = pieceKey(this.id, plan, i++);
-      await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: FOREVER }]);
+      await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: ABOVE_TICKETS }]);
     }
     const value = Buffer.alloc(13, PIECES);
     value.writeBigUInt64BE(plan, 1);
@@ -226,22 +240,25 @@ export class Writer {
     return value;
   }
 
-  /** The records of all plans that wait go into one mutation; the next one when that is known to be there. */
+  /**
+   * Writes the records of all queued plans by one mutation. The next mutation is sent when this one is known to be
+   * there.
+   */
   async #decideAll(): Promise<void> {
-    while (this.#queue.length > 0 && !this.#fenced) {
+    while (this.#queue.length > 0 && !this.#isFenced) {
       const group = this.#takeGroup();
       const put = group.map(({ record }) => ({
         family: JOURNAL.plan,
         qualifier: sequenceBytes(++this.#sequence),
         value: record,
       }));
-      const done = this.#done.splice(0, GROUP_DONE).map(sequenceBytes);
+      const done = this.#finished.splice(0, GROUP_REMOVALS).map(sequenceBytes);
       const batches = group.flatMap(({ batch }) => batch ?? []);
       let sequence = this.#sequence - BigInt(group.length);
       try {
-        if (await this.#write([...put, this.#floor()], [...done, ...batches])) {
-          for (const { decided, resolve } of group) {
-            decided(++sequence);
+        if (await this.#mutatePlans([...put, this.#floorCell()], [...done, ...batches])) {
+          for (const { onDecided, resolve } of group) {
+            onDecided(++sequence);
             resolve();
           }
         } else {
@@ -257,10 +274,10 @@ export class Writer {
         for (const { reject } of group) reject(unknown);
       }
     }
-    this.#deciding = false;
+    this.#isDeciding = false;
   }
 
-  #takeGroup(): Deciding[] {
+  #takeGroup(): QueuedDecision[] {
     let bytes = 0;
     let count = 0;
     while (count < this.#queue.length && (count === 0 || bytes < GROUP_BYTES))
@@ -268,88 +285,97 @@ export class Writer {
     return this.#queue.splice(0, count);
   }
 
-  /** Puts cells of family `plan` and takes others out; false when the writer was given up. */
-  #write(put: { family: number; qualifier: Buffer; value: Buffer }[], names: readonly Buffer[]): Promise<boolean> {
+  /** Puts and deletes cells of family `plan`. Returns false when the writer was given up. */
+  #mutatePlans(
+    put: { family: number; qualifier: Buffer; value: Buffer }[],
+    names: readonly Buffer[],
+  ): Promise<boolean> {
     const { client, journal } = this.#cluster;
-    const gone = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
+    const deletes = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     return client.mutate(journal, {
       key: this.id,
       guards: [IS_ALIVE],
       put,
-      delete: gone,
-      timestamp: FOREVER,
+      delete: deletes,
+      timestamp: ABOVE_TICKETS,
       repeatable: true,
     });
   }
 
-  /** The record is finished and may go, with its pieces. */
-  finished(sequence: bigint, plan: bigint, bytes: number): void {
-    this.#done.push(sequence);
+  /** Marks the record and its pieces for removal. */
+  finishRecord(sequence: bigint, plan: bigint, bytes: number): void {
+    this.#finished.push(sequence);
     for (let i = 0; bytes > PIECE_BYTES && i < Math.ceil(bytes / PIECE_BYTES); i++)
-      this.#pieces.push(pieceKey(this.id, plan, i));
+      this.#finishedPieces.push(pieceKey(this.id, plan, i));
   }
 
-  /** Takes finished records out; those that stay in cost nothing but the sweeper's time. */
-  async tidy(): Promise<void> {
-    if (this.#fenced) return;
+  /** Removes finished records. Records that stay cost nothing but time of a sweeper. */
+  async removeFinished(): Promise<void> {
+    if (this.#isFenced) return;
     const { client, journal } = this.#cluster;
-    // The next decisions take those out.
-    const done = this.#deciding ? [] : this.#done.splice(0, GROUP_DONE);
-    const pieces = this.#pieces.splice(0);
+    // The next decision removes the other ones.
+    const done = this.#isDeciding ? [] : this.#finished.splice(0, GROUP_REMOVALS);
+    const splitPieces = this.#finishedPieces.splice(0);
     try {
-      if (done.length > 0 && !(await this.#write([], done.map(sequenceBytes)))) this.abandon();
-      if (pieces.length > 0)
+      if (done.length > 0 && !(await this.#mutatePlans([], done.map(sequenceBytes)))) this.abandon();
+      if (splitPieces.length > 0)
         await client.putMany(
           journal,
-          pieces.map((key) => ({ key, deleteRow: true, timestamp: FOREVER_ROW })),
+          splitPieces.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
         );
     } catch (error) {
-      this.#done.unshift(...done);
-      this.#pieces.unshift(...pieces);
+      this.#finished.unshift(...done);
+      this.#finishedPieces.unshift(...splitPieces);
       throw error;
     }
   }
 
-  /** What others ask for. */
-  async asked(): Promise<Ask[]> {
+  /** Reads the requests of other front ends for rows. */
+  async readRequests(): Promise<RemoteRequest[]> {
     const { client, journal } = this.#cluster;
     const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
-    const pages = row ? unpackRow(row) : [];
-    const empty = pages.filter(({ value }) => value.length === 0);
-    // Of front ends that are gone, most of them. A page that is written meanwhile is written again.
-    if (empty.length > MOST_EMPTY) await this.#takeOut(empty);
-    return pages.flatMap(({ qualifier, value }) => parsePage(qualifier, value));
+    const cells = row ? unpackRow(row) : [];
+    const empty = cells.filter(({ value }) => value.length === 0);
+    // Most of them belong to front ends that are gone. A cell that was filled meanwhile is sent again by its front end.
+    if (empty.length > MAX_EMPTY_CELLS) await this.#deleteCells(empty);
+    return cells.flatMap(({ qualifier, value }) => parseRequestCell(qualifier, value));
   }
 
-  /** Takes asks out that nobody stands by any more, and all that was asked with them. */
-  async forget(asks: readonly Ask[]): Promise<void> {
-    const pages = new Map(asks.map(({ page }) => [page.toString('latin1'), page]));
-    await this.#takeOut([...pages.values()].map((qualifier) => ({ family: JOURNAL.ask, qualifier })));
+  /** Removes expired requests, with all other requests in their cells. */
+  async removeRequests(requests: readonly RemoteRequest[]): Promise<void> {
+    const cells = new Map(requests.map(({ cell }) => [cell.toString('latin1'), cell]));
+    await this.#deleteCells([...cells.values()].map((qualifier) => ({ family: JOURNAL.ask, qualifier })));
   }
 
-  #takeOut(cells: readonly CellName[]): Promise<void> {
-    const gone = cells.map(({ family, qualifier }) => ({ family, qualifier }));
-    return this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: gone, timestamp: FOREVER }]);
+  #deleteCells(cells: readonly CellName[]): Promise<void> {
+    const deletes = cells.map(({ family, qualifier }) => ({ family, qualifier }));
+    return this.#cluster.client.putMany(this.#cluster.journal, [
+      { key: this.id, delete: deletes, timestamp: ABOVE_TICKETS },
+    ]);
   }
 
-  /** Takes the row out: every plan is finished. Locks of this writer are dead from now on. */
+  /** Deletes the journal row when every plan is finished. Locks of this writer are dead from then on. */
   async close(): Promise<void> {
-    if (this.#fenced) return;
+    if (this.#isFenced) return;
     this.#stopBeat?.();
-    await this.tidy();
+    await this.removeFinished();
     this.abandon();
     const { client, journal } = this.#cluster;
-    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: FOREVER_ROW }]);
+    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: ABOVE_TICKETS_ROW }]);
   }
 }
 
 function batchName(ticket: bigint): Buffer {
-  return Buffer.concat([Buffer.from([BATCH]), sequenceBytes(ticket)]);
+  return Buffer.concat([Buffer.from([BATCH_PREFIX]), sequenceBytes(ticket)]);
 }
 
-/** The ticket of the batch that a qualifier of family `plan` names; undefined for a record's. */
+/**
+ * Returns the ticket of the batch that a qualifier of family `plan` names, or undefined for the qualifier of a record.
+ */
 export function batchTicket(qualifier: Buffer): bigint | undefined {
-  return qualifier.length === BATCH_BYTES && qualifier[0] === BATCH ? qualifier.readBigUInt64BE(1) : undefined;
+  return qualifier.length === BATCH_NAME_BYTES && qualifier[0] === BATCH_PREFIX
+    ? qualifier.readBigUInt64BE(1)
+    : undefined;
 }
 
 export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
@@ -361,8 +387,8 @@ export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
 }
 
 /**
- * The record in a cell of family `plan` of `id`'s row; undefined when its pieces are gone, which means that it was
- * finished.
+ * Reads the record in a cell of family `plan` of writer `id`. Returns undefined when its pieces are gone, which means
+ * that the record was finished.
  */
 export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): Promise<Buffer | undefined> {
   if (value[0] === WHOLE) return value.subarray(1);
@@ -377,21 +403,21 @@ export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): P
   return Buffer.concat(parts);
 }
 
-/** The bytes of the parts, cut anew. */
+/** Splits the concatenated parts into pieces of `PIECE_BYTES`. */
 function* pieces(parts: readonly Buffer[]): Generator<Buffer> {
-  let held: Buffer[] = [];
+  let chunk: Buffer[] = [];
   let bytes = 0;
   for (const part of parts) {
     for (let at = 0; at < part.length; ) {
       const next = part.subarray(at, at + PIECE_BYTES - bytes);
-      held.push(next);
+      chunk.push(next);
       bytes += next.length;
       at += next.length;
       if (bytes < PIECE_BYTES) continue;
-      yield Buffer.concat(held, bytes);
-      held = [];
+      yield Buffer.concat(chunk, bytes);
+      chunk = [];
       bytes = 0;
     }
   }
-  if (bytes > 0) yield Buffer.concat(held, bytes);
+  if (bytes > 0) yield Buffer.concat(chunk, bytes);
 }

@@ -5,11 +5,11 @@ import { KEY_ONLY } from '../rpc/requests.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 
 /**
- * Takes away what a batch has written into the tables: its cells are those of its ticket, which no other plan has.
- * HBase passes over files that are older than the ticket, so the scan reads little of large tables. The gates of the
- * tables are held by the batch's writer: nobody else has changed its rows.
+ * Deletes the rows that a batch has written into the tables. The cells of the batch carry its ticket as timestamp,
+ * which no other plan has. HBase skips files that are older than the ticket, so the scan reads little of large tables.
+ * The batch's writer holds the gates of the tables, so no other plan has changed the rows.
  */
-export async function takeBack(cluster: Cluster, ticket: bigint, tables: readonly string[]): Promise<void> {
+export async function rollBackBatch(cluster: Cluster, ticket: bigint, tables: readonly string[]): Promise<void> {
   for (const name of tables) {
     await unlessDropped(cluster, name, async ({ handle, lock }) => {
       const families = handle.families.map((_, number) => number).filter((number) => number !== lock.family);
