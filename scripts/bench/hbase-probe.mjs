@@ -39,7 +39,7 @@ async function flush(table) {
 
 async function masterKeys(table) {
   const keys = [];
-  const scan = client.scan(table.handle, {}, { ...table.rows, keysOnly: true, limit: MOST_KEYS });
+  const scan = client.scan(table.handle, {}, { ...table.rowReads, keysOnly: true, limit: MOST_KEYS });
   for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
   return keys;
 }
@@ -67,12 +67,12 @@ async function rates() {
   const uid = await cluster.table('index_0.9.2342.19200300.100.1.1');
   const keys = await masterKeys(master);
   const any = () => keys[Math.floor(Math.random() * keys.length)];
-  const get = () => client.get(master.handle, any(), master.rows);
-  const many = () => client.getMany(master.handle, Array.from({ length: MULTI }, any), master.rows);
+  const get = () => client.get(master.handle, any(), master.rowReads);
+  const many = () => client.getMany(master.handle, Array.from({ length: MULTI }, any), master.rowReads);
   const lookup = () => {
     const user = Math.floor(Math.random() * (keys.length - 2));
     const from = Buffer.from(`=user.${user}\0`);
-    return client.lookup(uid.handle, { from, to: Buffer.from(`=user.${user}\x01`) }, 2, uid.rows);
+    return client.lookup(uid.handle, { from, to: Buffer.from(`=user.${user}\x01`) }, 2, uid.rowReads);
   };
   await measure('warm up', 128, 1, get);
   return [

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '../../src/store/hbase/rpc/connection.js';
 import { Failure } from '../../src/store/hbase/rpc/failure.js';
-import { Writer } from '../../src/store/hbase/rpc/protobuf.js';
+import { MessageWriter } from '../../src/store/hbase/rpc/protobuf.js';
 import type { RpcSettings } from '../../src/store/hbase/rpc/rpc-types.js';
 import { noStatistics } from '../store/hbase/rpc/settings.js';
 import type { HBaseServer } from './server.js';
@@ -105,17 +105,17 @@ export class ClusterRegions {
    * before it has files of its own.
    */
   async split({ table, id, encoded, start, end }: Place, at: Buffer): Promise<void> {
-    const name = new Writer().string(1, 'default').string(2, table);
-    const region = new Writer().uint(1, id).message(2, name).bytes(3, start).bytes(4, end);
-    const request = new Writer().message(1, region).bytes(2, at);
+    const name = new MessageWriter().string(1, 'default').string(2, table);
+    const region = new MessageWriter().uint(1, id).message(2, name).bytes(3, start).bytes(4, end);
+    const request = new MessageWriter().message(1, region).bytes(2, at);
     return this.#change('SplitRegion', request.finish(), table, [encoded]);
   }
 
   /** Merges two neighbours; resolves as `split`. */
   async merge(one: Place, other: Place): Promise<void> {
-    const request = new Writer();
+    const request = new MessageWriter();
     for (const { encoded } of [one, other])
-      request.message(1, new Writer().uint(1, ENCODED_REGION_NAME).string(2, encoded));
+      request.message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, encoded));
     return this.#change('MergeTableRegions', request.finish(), one.table, [one.encoded, other.encoded]);
   }
 
@@ -149,9 +149,9 @@ export class ClusterRegions {
 
   /** Whether the region is open there. */
   #get(address: string, { name, start }: Place): Promise<boolean> {
-    const region = new Writer().uint(1, REGION_NAME).bytes(2, name);
-    const get = new Writer().bytes(1, start.length > 0 ? start : FIRST).bool(10, true);
-    return this.#call(address, 'ClientService', 'Get', new Writer().message(1, region).message(2, get).finish());
+    const region = new MessageWriter().uint(1, REGION_NAME).bytes(2, name);
+    const get = new MessageWriter().bytes(1, start.length > 0 ? start : FIRST).bool(10, true);
+    return this.#call(address, 'ClientService', 'Get', new MessageWriter().message(1, region).message(2, get).finish());
   }
 
   /** False when the server refuses, or cannot be reached. */

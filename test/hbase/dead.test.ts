@@ -71,7 +71,7 @@ describe('front ends that died', function () {
   async function hotLocks(): Promise<(Buffer | undefined)[]> {
     const rows = [
       { table: await cluster.table(ROWS.name), key: PARENT },
-      { table: cluster.known('/gates'), key: Buffer.from(ROWS.name) },
+      { table: cluster.cachedTable('/gates'), key: Buffer.from(ROWS.name) },
     ];
     return Promise.all(rows.map((row) => readLock(cluster, row)));
   }

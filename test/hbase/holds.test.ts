@@ -34,7 +34,7 @@ describe('rows that a front end holds with others', () => {
 
   it('stay held when a release that was given up arrives after they were taken again', async () => {
     const key = Buffer.from(ROWS.name);
-    const gate = { table: cluster.known(GATES), key };
+    const gate = { table: cluster.cachedTable(GATES), key };
     const id = rowId(GATES, key);
     const change = async (value: string): Promise<void> => {
       const put = [{ family: 0, qualifier: Buffer.from('id'), value: Buffer.from(value) }];

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HBaseClient } from '../../src/store/hbase/rpc/client.js';
-import { Reader, Writer } from '../../src/store/hbase/rpc/protobuf.js';
+import { MessageReader, MessageWriter } from '../../src/store/hbase/rpc/protobuf.js';
 import type { TableHandle } from '../../src/store/hbase/rpc/rpc-types.js';
 import { cellValue, EMPTY, unpackRow } from '../../src/store/row.js';
 
@@ -62,9 +62,9 @@ export class TableRegions {
       const region = await this.#of(key);
       await this.#clean([region]);
       const { id, start, end } = region;
-      const table = new Writer().string(1, 'default').string(2, this.#table);
-      return new Writer()
-        .message(1, new Writer().uint(1, id).message(2, table).bytes(3, start).bytes(4, end))
+      const table = new MessageWriter().string(1, 'default').string(2, this.#table);
+      return new MessageWriter()
+        .message(1, new MessageWriter().uint(1, id).message(2, table).bytes(3, start).bytes(4, end))
         .bytes(2, key);
     });
   }
@@ -77,7 +77,7 @@ export class TableRegions {
       now = (await this.#of(key)).server;
       return now !== before;
     };
-    await this.#ask(moved, 'MoveRegion', async () => new Writer().message(1, byName(await this.#of(key))));
+    await this.#ask(moved, 'MoveRegion', async () => new MessageWriter().message(1, byName(await this.#of(key))));
     return now!;
   }
 
@@ -89,7 +89,7 @@ export class TableRegions {
     await this.#ask(merged, 'MergeTableRegions', async () => {
       const both = [await this.#of(key), await this.#of(end)];
       await this.#clean(both);
-      const request = new Writer();
+      const request = new MessageWriter();
       for (const region of both) request.message(1, byName(region));
       return request.bool(3, true);
     });
@@ -97,14 +97,14 @@ export class TableRegions {
 
   /** Has HBase's normalizer look at the table until it has made so many regions of those there are. */
   async normalize(count: number): Promise<void> {
-    await this.#client.callMaster('SetNormalizerRunning', new Writer().bool(1, true).finish());
-    const table = new Writer().string(1, 'default').string(2, this.#table);
+    await this.#client.callMaster('SetNormalizerRunning', new MessageWriter().bool(1, true).finish());
+    const table = new MessageWriter().string(1, 'default').string(2, this.#table);
     // While it merges some are not open, so all count.
     const left = async (): Promise<number> => (await this.rows()).filter(({ isParent }) => !isParent).length;
     await this.#ask(
       async () => (await left()) === count,
       'Normalize',
-      async () => new Writer().message(1, table),
+      async () => new MessageWriter().message(1, table),
     );
   }
 
@@ -129,7 +129,7 @@ export class TableRegions {
    * Asks the master until it is done: a daughter is neither split nor merged before it was compacted, and regions are
    * on their way.
    */
-  async #ask(isDone: () => Promise<boolean>, method: string, request: () => Promise<Writer>): Promise<void> {
+  async #ask(isDone: () => Promise<boolean>, method: string, request: () => Promise<MessageWriter>): Promise<void> {
     let last: unknown;
     for (const end = Date.now() + WAIT_MS; Date.now() < end; ) {
       try {
@@ -148,7 +148,7 @@ export class TableRegions {
 
 function metaRow(name: Buffer, row: Buffer): MetaRow {
   const value = (qualifier: string): Buffer | undefined => cellValue(row, 0, Buffer.from(qualifier));
-  const reader = new Reader(value('regioninfo')!, 4);
+  const reader = new MessageReader(value('regioninfo')!, 4);
   let [id, isParent] = [0, false];
   let start: Buffer = EMPTY;
   let end: Buffer = EMPTY;
@@ -166,6 +166,6 @@ function metaRow(name: Buffer, row: Buffer): MetaRow {
 }
 
 /** RegionSpecifier by the encoded name, which ends the region's name: `table,start,id.ENCODED.` */
-function byName({ name }: MetaRow): Writer {
-  return new Writer().uint(1, ENCODED_REGION_NAME).bytes(2, name.subarray(-33, -1));
+function byName({ name }: MetaRow): MessageWriter {
+  return new MessageWriter().uint(1, ENCODED_REGION_NAME).bytes(2, name.subarray(-33, -1));
 }

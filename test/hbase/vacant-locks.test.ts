@@ -45,8 +45,8 @@ describe('the lock cell of a row that is changed again and again', () => {
 
   /** What is in the cell; undefined where there is none. */
   async function cell(): Promise<string | undefined> {
-    const { handle, lock, locks } = await cluster.table(ROWS.name);
-    const row = await store.client.get(handle, KEY, locks);
+    const { handle, lock, lockReads } = await cluster.table(ROWS.name);
+    const row = await store.client.get(handle, KEY, lockReads);
     return row && cellValue(row, lock.family, lock.qualifier)?.toString('hex');
   }
 

@@ -4,38 +4,38 @@ import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
 import { ABOVE_TICKETS, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
-import type { ReadOptions, RowMutation, TableHandle, Timed } from './rpc/rpc-types.js';
+import type { ReadOptions, RowMutation, TableHandle, Timestamped } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
-/** A table as the engine uses it. */
+/** A table with everything that the engine needs to access it. */
 export interface OpenTable {
   readonly spec: TableSpec;
   readonly handle: TableHandle;
-  /** Numbers of the families that rows are made of: not separate, not `lock`. */
-  readonly stored: readonly number[];
+  /** Numbers of the families that make up a row: without separate families and `lock`. */
+  readonly rowFamilies: readonly number[];
   /**
-   * The lock cell. Of changes that have the same timestamp the last one counts, whatever the clocks say. And whoever
-   * reads it does not pass what it was before: HBase goes on behind all puts of one timestamp in a step, in families
-   * with NEW_VERSION_BEHAVIOR where the qualifier is empty.
+   * The lock cell. All its changes have the same timestamp, so the order of arrival counts, whatever the clocks say. A
+   * read of the cell does not pass earlier puts: in a family with NEW_VERSION_BEHAVIOR and for an empty qualifier,
+   * HBase skips all puts of a timestamp in a single step.
    */
-  readonly lock: CellName & Required<Timed>;
+  readonly lock: CellName & Required<Timestamped>;
   /**
-   * What reads ask for: rows, their first family, rows with their locks, locks. Always the same objects: the client
-   * remembers how they are sent.
+   * Options of reads: of rows, their first family, rows with locks, and locks. The objects are reused, because the
+   * client caches their encoding.
    */
-  readonly rows: ReadOptions;
-  readonly heads: ReadOptions;
-  readonly rowsAndLocks: ReadOptions;
-  readonly locks: ReadOptions;
+  readonly rowReads: ReadOptions;
+  readonly headReads: ReadOptions;
+  readonly rowAndLockReads: ReadOptions;
+  readonly lockReads: ReadOptions;
   readonly familyReads: FamilyReads;
 }
 
-/** What reads of some families ask for, the same object for the same families. */
+/** Caches the read options of sets of families, because the client caches their encoding by object. */
 export class FamilyReads {
   readonly #known = new Map<string, ReadOptions>();
 
-  /** Undefined for none. */
-  of(families: ReadonlySet<number>): ReadOptions | undefined {
+  /** Returns undefined for an empty set. */
+  get(families: ReadonlySet<number>): ReadOptions | undefined {
     if (families.size === 0) return undefined;
     const sorted = [...families].sort((a, b) => a - b);
     const name = sorted.join();
@@ -48,40 +48,40 @@ export class FamilyReads {
   }
 }
 
-function openTable(spec: TableSpec, handle: TableHandle, stored: readonly number[]): OpenTable {
+function openTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly number[]): OpenTable {
   const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: ABOVE_TICKETS };
   return {
     spec,
     handle,
-    stored,
+    rowFamilies,
     lock,
-    rows: { families: stored },
-    heads: { families: stored.slice(0, 1) },
-    rowsAndLocks: { families: [...stored, lock.family] },
-    locks: { columns: [lock] },
+    rowReads: { families: rowFamilies },
+    headReads: { families: rowFamilies.slice(0, 1) },
+    rowAndLockReads: { families: [...rowFamilies, lock.family] },
+    lockReads: { columns: [lock] },
     familyReads: new FamilyReads(),
   };
 }
 
-/** What reads and plans ask of HBase: rows, each of which changes by itself. */
-export type Rows = Pick<
+/** The operations on rows that reads and plans use. Each changes a single row atomically. */
+export type RowClient = Pick<
   HBaseClient,
   'get' | 'getMany' | 'scan' | 'lookup' | 'mutate' | 'putMany' | 'putRows' | 'increment'
 >;
 
-/** What they ask about tables. */
-export type Tables = Pick<TableRegistry, 'internal' | 'find' | 'handle' | 'list'>;
+/** The operations on tables that reads and plans use. */
+export type TableLookup = Pick<TableRegistry, 'internal' | 'find' | 'handle' | 'list'>;
 
-/** The rows, and the tables that are known. */
+/** The row operations of the client, with a cache of the known tables. */
 export class Cluster {
-  readonly client: Rows;
-  readonly #registry: Tables;
+  readonly client: RowClient;
+  readonly #registry: TableLookup;
   readonly journal: TableHandle;
   readonly numbers: TableHandle;
   readonly #tables = new Map<string, OpenTable>();
-  readonly #finding = new Map<string, Promise<OpenTable>>();
+  readonly #loading = new Map<string, Promise<OpenTable>>();
 
-  constructor(client: Rows, registry: Tables) {
+  constructor(client: RowClient, registry: TableLookup) {
     this.client = client;
     this.#registry = registry;
     this.journal = registry.internal(JOURNAL_TABLE);
@@ -91,34 +91,34 @@ export class Cluster {
     this.#tables.set(GATES, openTable(spec, gates, []));
   }
 
-  /** Looks it up where it is not known yet; rejects with `noTable`. */
+  /** Returns the table, and looks it up if it is not cached. Rejects with `noTable`. */
   table(name: string): Maybe<OpenTable> {
-    return this.#tables.get(name) ?? this.#find(name);
+    return this.#tables.get(name) ?? this.#loadOnce(name);
   }
 
-  /** The same for a table that may not be there; at once where it is known. */
-  find(name: string): Maybe<OpenTable | undefined> {
-    return this.#tables.get(name) ?? this.#find(name).catch(ifGone);
+  /** Returns the table, or undefined if it does not exist. */
+  findTable(name: string): Maybe<OpenTable | undefined> {
+    return this.#tables.get(name) ?? this.#loadOnce(name).catch(undefinedIfNoTable);
   }
 
-  /** One that was looked up; throws `noTable`. */
-  known(name: string): OpenTable {
+  /** Returns a table that has been looked up. Throws `noTable` otherwise. */
+  cachedTable(name: string): OpenTable {
     const table = this.#tables.get(name);
     if (!table) throw noTable(name);
     return table;
   }
 
-  /** Of all tables whose rows are locked. */
-  async names(): Promise<string[]> {
+  /** Returns the names of all tables whose rows are locked. */
+  async lockedTables(): Promise<string[]> {
     const specs = await this.#registry.list();
     return [GATES, ...specs.map(({ name }) => name)];
   }
 
-  #find(name: string): Promise<OpenTable> {
-    let finding = this.#finding.get(name);
+  #loadOnce(name: string): Promise<OpenTable> {
+    let finding = this.#loading.get(name);
     if (!finding) {
-      finding = this.#load(name).finally(() => this.#finding.delete(name));
-      this.#finding.set(name, finding);
+      finding = this.#load(name).finally(() => this.#loading.delete(name));
+      this.#loading.set(name, finding);
     }
     return finding;
   }
@@ -127,36 +127,39 @@ export class Cluster {
     const spec = await this.#registry.find(name);
     if (!spec) throw noTable(name);
     const handle = this.#registry.handle(spec);
-    const stored = spec.families.flatMap((family, number) => (family.separate ? [] : [number]));
-    const table = openTable(spec, handle, stored);
+    const rowFamilies = spec.families.flatMap((family, number) => (family.separate ? [] : [number]));
+    const table = openTable(spec, handle, rowFamilies);
     this.#tables.set(name, table);
     return table;
   }
 
-  /** It was dropped, here or elsewhere; the next use looks it up. */
-  forget(name: string): void {
+  /** Removes a dropped table from the cache. The next use looks it up again. */
+  forgetTable(name: string): void {
     if (name !== GATES) this.#tables.delete(name);
   }
 
   /**
-   * A conditional mutation that is repeated until its outcome is known, or its time is over. False: its guard did not
-   * hold when it was tried last; it may have been done before, which the caller reads.
+   * Executes a conditional mutation, and repeats it until its outcome is known or its time is over. False means that
+   * the guard did not hold at the last try. An earlier try may have succeeded, so the caller has to read the row.
    */
-  swap(table: TableHandle, mutation: RowMutation): Promise<boolean> {
-    return this.client.mutate(table, { ...mutation, repeatable: true, doubtIsFalse: true });
+  mutateGuarded(table: TableHandle, mutation: RowMutation): Promise<boolean> {
+    return this.client.mutate(table, { ...mutation, repeatable: true, unknownIsFalse: true });
   }
 
-  /** Passes an error on; of a table that is gone nothing is remembered, and it gets the store's own name. */
-  failed(name: string, error: unknown): never {
+  /**
+   * Throws the error. For a missing table, removes the table from the cache and replaces the error by one with the
+   * store's own table name.
+   */
+  rethrow(name: string, error: unknown): never {
     if (error instanceof StoreError && error.code === 'noTable') {
-      this.forget(name);
+      this.forgetTable(name);
       throw noTable(name);
     }
     throw error;
   }
 }
 
-/** Does the work; nothing where the table is gone. */
+/** Does the work. Does nothing if the table does not exist. */
 export async function unlessDropped(
   cluster: Cluster,
   name: string,
@@ -166,14 +169,14 @@ export async function unlessDropped(
     await work(await cluster.table(name));
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
-    cluster.forget(name);
+    cluster.forgetTable(name);
   }
 }
 
-function ifGone(error: unknown): undefined {
+function undefinedIfNoTable(error: unknown): undefined {
   if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
   return undefined;
 }
 
-/** Name under which plans lock the rows of the gates table; no table of a store can have it. */
+/** Name of the gates table in lock requests. Tables of a store cannot have this name. */
 export const GATES = '/gates';

@@ -5,19 +5,19 @@ import { compileFilter, type RowTest } from '../row-filter.js';
 import { keyAfter, noTable } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { type ServerFilter, translate } from './filter/index.js';
-import { boundsOf } from './hbase-bounds.js';
+import { hbaseRange } from './hbase-bounds.js';
 import type { Overlay } from './overlay.js';
 import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
 
 /**
- * Rows of one scanner at a region server, which sees its region as it was when it was opened; then another goes on, so
- * that what others changed meanwhile is seen.
+ * Number of rows read by a scanner. A scanner reads its region as of its opening, so the next scanner sees later
+ * changes.
  */
 const PIECE = 1000;
 
 /**
- * A scan whose filter the region servers evaluate. Where they give back only the cells that made a row match, the rows
- * are fetched by their keys; what they cannot express is evaluated here.
+ * A scan with a filter that the region servers evaluate. If they return only the matching cells, the rows are read by
+ * key. Conditions that HBase cannot express are evaluated here.
  */
 export class EngineScan implements Scan {
   readonly #cluster: Cluster;
@@ -31,13 +31,13 @@ export class EngineScan implements Scan {
   #server: ServerFilter | undefined;
   #test: RowTest | undefined;
   #left: number;
-  /** Rows that came from the scanner. */
+  /** Number of rows received from the current scanner. */
   #came = 0;
-  /** Rows that the running scan of the servers may give. */
+  /** Maximum number of rows of the current scanner. */
   #asked = 0;
-  /** When the scanner was opened: it gives rows as they were then or later. */
+  /** Logical time before the scanner was opened. The rows may be as old. */
   #opened = 0;
-  /** Where the scan goes on: behind the key that came last. */
+  /** The last key received, after which the scan continues. */
   #last: Buffer | undefined;
   #done = false;
 
@@ -50,7 +50,7 @@ export class EngineScan implements Scan {
     this.#last = options.after;
     this.#left = options.limit ?? Number.POSITIVE_INFINITY;
     const table = cluster.table(name);
-    // A scan belongs to the table that was there when it was begun.
+    // A table that is dropped and created again during the scan is another table.
     if (isPromise(table)) table.catch(() => undefined);
     else this.#known = table;
   }
@@ -63,7 +63,7 @@ export class EngineScan implements Scan {
       return batch;
     } catch (error) {
       this.close();
-      return this.#cluster.failed(this.#name, error);
+      return this.#cluster.rethrow(this.#name, error);
     }
   }
 
@@ -89,7 +89,7 @@ export class EngineScan implements Scan {
     }
   }
 
-  /** What is left of the range. */
+  /** Returns the remaining range. */
   #rest(): KeyRange {
     const last = this.#last;
     if (!last) return this.#range;
@@ -99,17 +99,16 @@ export class EngineScan implements Scan {
 
   #open(table: OpenTable): HBaseScan | undefined {
     const { filter, reverse, keysOnly } = this.#options;
-    const bounds = boundsOf(this.#rest());
+    const bounds = hbaseRange(this.#rest());
     if (!bounds) return undefined;
-    const server = filter && translate(filter, { names: table.handle.families, data: table.stored });
+    const server = filter && translate(filter, { names: table.handle.families, data: table.rowFamilies });
     if (server?.none) return undefined;
-    // Counters that are not folded yet can make a row match or not only by their presence, and new ones are folded at
-    // once.
+    // Counters that are not folded yet influence a filter only by their presence, and new counters are folded at once.
     if (filter && !server?.exact) this.#test = compileFilter(filter);
     this.#server = server;
     const asked = server
       ? { families: server.families, filter: server.filter, ...(server.columns && { columns: server.columns }) }
-      : table.rows;
+      : table.rowReads;
     this.#opened = this.#overlay.now();
     this.#asked = this.#test ? PIECE : Math.min(PIECE, this.#left);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
@@ -134,7 +133,7 @@ export class EngineScan implements Scan {
       rows.push(keysOnly ? undefined : row);
       this.#left--;
     }
-    // Of a batch that was cut nobody needs to know how far the servers came.
+    // After a batch was cut at the limit, the progress of the servers is of no use.
     const { scanned, until } = batch;
     return { keys, rows, scanned, ...(until && this.#left > 0 && { until }) };
   }
@@ -143,7 +142,7 @@ export class EngineScan implements Scan {
     const { keys } = batch;
     const whole = this.#server?.whole ?? true;
     const since = whole ? this.#opened : this.#overlay.now();
-    const rows = whole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rows);
+    const rows = whole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rowReads);
     return this.#overlay.withPendingRows(this.#cluster, table, keys, rows, since);
   }
 

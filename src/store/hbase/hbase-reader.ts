@@ -8,17 +8,20 @@ import { afterPrefix, keyAfter } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { EngineScan } from './engine-scan.js';
 import { columnPrefixFilter } from './filter/index.js';
-import { boundsOf } from './hbase-bounds.js';
+import { hbaseRange } from './hbase-bounds.js';
 import { MAX_KEY } from './journal/plan-rows.js';
 import type { Overlay } from './overlay.js';
 import { KEY_ONLY } from './rpc/requests.js';
 
-/** Up to so many keys are looked up together with other callers' ranges; more are scanned. */
+/** Up to this number of keys are read by a look-up combined with those of other callers. More are read by a scan. */
 const LOOKUP = 1000;
-/** Keys given at once where all are asked for. */
+/** Number of keys read at once when all keys are requested. */
 const PAGE = 5000;
 
-/** Reads rows as they are, each by itself; `getMany`, `get` and look-ups of all callers of one turn travel together. */
+/**
+ * Reads rows without a snapshot. The `get`, `getMany` and look-up calls of a turn of the event loop are combined into
+ * common requests.
+ */
 export class HBaseReader implements Reader {
   protected readonly cluster: Cluster;
   readonly #overlay: Overlay;
@@ -35,7 +38,7 @@ export class HBaseReader implements Reader {
   #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
     return this.#with(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
-      const options = head ? table.heads : table.rows;
+      const options = head ? table.headReads : table.rowReads;
       const since = this.#overlay.now();
       const row = await this.cluster.client.get(table.handle, key, options);
       return this.#overlay.withPending(this.cluster, table, key, options, row, since);
@@ -58,7 +61,7 @@ export class HBaseReader implements Reader {
     return this.#with(name, async (table) => {
       if (!keys.every((key) => isKey(key, MAX_KEY))) return Promise.all(keys.map((key) => this.get(name, key)));
       const since = this.#overlay.now();
-      const rows = await this.cluster.client.getMany(table.handle, keys, table.rows);
+      const rows = await this.cluster.client.getMany(table.handle, keys, table.rowReads);
       return this.#overlay.withPendingRows(this.cluster, table, keys, rows, since);
     });
   }
@@ -116,7 +119,8 @@ export class HBaseReader implements Reader {
   }
 
   /**
-   * Gives the keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them.
+   * Passes on the keys that consist of `prefix` and a suffix. The range may also contain rows of longer prefixes, which
+   * are skipped by their length.
    */
   async #postingKeys(
     table: OpenTable,
@@ -162,7 +166,7 @@ export class HBaseReader implements Reader {
     });
   }
 
-  /** Gives the keys of a range, at most `limit`, some at a time. */
+  /** Passes on up to `limit` keys of the range in several calls. */
   async #eachPage(table: OpenTable, range: KeyRange, limit: number, give: (keys: Buffer[]) => void): Promise<void> {
     let { from } = range;
     for (let left = limit; left > 0; ) {
@@ -175,14 +179,14 @@ export class HBaseReader implements Reader {
     }
   }
 
-  /** The first `limit` keys of a range. */
+  /** Returns the first `limit` keys of the range. */
   async #keys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
-    const bounds = boundsOf(range);
+    const bounds = hbaseRange(range);
     if (!bounds || limit <= 0) return [];
     const { client } = this.cluster;
     if (limit <= LOOKUP && table.spec.suffixBytes !== undefined)
-      return client.lookup(table.handle, bounds, limit, table.rows);
-    return keysOf(client.scan(table.handle, bounds, { ...table.rows, keysOnly: true, limit }));
+      return client.lookup(table.handle, bounds, limit, table.rowReads);
+    return keysOf(client.scan(table.handle, bounds, { ...table.rowReads, keysOnly: true, limit }));
   }
 
   async #with<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {
@@ -190,7 +194,7 @@ export class HBaseReader implements Reader {
       const table = this.cluster.table(name);
       return await work(isPromise(table) ? await table : table);
     } catch (error) {
-      return this.cluster.failed(name, error);
+      return this.cluster.rethrow(name, error);
     }
   }
 }

@@ -14,23 +14,24 @@ import { Fenced } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/requests.js';
 import type { RowMutation } from './rpc/rpc-types.js';
 
-/** Rows read, and rows written, at once; so many chunks are on their way together. */
+/** Number of rows read at once, number of rows written at once, and number of concurrent writes. */
 const CHUNK = 2000;
 const WRITTEN = 500;
 const WINDOW = 4;
 
-/** A table's part of a batch. */
+/** The rows of a batch for a table. */
 interface Part {
   readonly table: OpenTable;
   readonly load: LoadTable;
-  /** Keys and rows as they are to be in HBase. */
+  /** Keys and rows in the form in which they are stored. */
   readonly rows: readonly LoadRow[];
 }
 
 /**
- * One batch of a bulk load: rows first, then the plan, which decides. The gates of the tables are held meanwhile, so
- * nobody else changes their rows. When it comes to nothing, rows of `absent` tables, index rows and appended ones are
- * taken away again: here, or by who sweeps this writer. Rows that are written over are plans of their own, and stay.
+ * Loads a batch: writes the rows, then runs the plan, which decides the batch. The gates of the tables are held
+ * meanwhile, so that no plan changes their rows. If the batch fails, the rows of `absent` tables, index rows and
+ * appended rows are deleted again, either here or by the sweeper of this writer. Replaced rows are plans of their own,
+ * and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
   const parts: Part[] = [];
@@ -55,10 +56,10 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
         isWritten = true;
         await runPlan(session, plan, session.createContext(true), gated, batch);
       } catch (error) {
-        // Rows may still arrive: whoever sweeps this writer looks for them later, too.
+        // Rows may still arrive. The sweeper of this writer deletes them later.
         if (window.isUnknown) session.abandon();
         if (!session.isEnded) await undo(session, batch, ticket, tables);
-        // Who gave it up while it stood still may have looked before its last rows were put.
+        // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
         else if (!isWritten || error instanceof Fenced)
           await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
         throw error;
@@ -67,7 +68,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
   });
 }
 
-/** Of a session that ended others find out whether the plan was decided: those who sweep it. */
+/** Rolls back the batch. For a session that has ended, only its sweeper finds out whether the plan was decided. */
 async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
   try {
     await rollBackBatch(session.cluster, ticket, tables);
@@ -81,7 +82,7 @@ function at(session: Session, point: string): unknown {
   return session.options.failpoint?.(point);
 }
 
-/** Written over row by row. */
+/** Whether the rows are replaced by single plans. */
 function isReplaced(part: Part): boolean {
   return isGated(part) && !part.load.absent;
 }
@@ -99,19 +100,19 @@ async function writeAll(session: Session, parts: readonly Part[], ticket: bigint
     }
     await window.empty();
   } catch (error) {
-    // Nothing goes on behind the caller's back.
+    // No writes may continue after the call.
     await window.settle();
     throw error;
   }
 }
 
-/** Chunks under way: while some travel, the next is made. */
+/** Limits concurrent writes. The next write is prepared while others are under way. */
 class Window {
   readonly #running: Promise<void>[] = [];
-  /** Whether one failed of which nobody knows if it was done. */
+  /** Whether a write has failed that may have been applied. */
   isUnknown = false;
 
-  /** Returns when there is room for another; rejects when an earlier one failed. */
+  /** Resolves when another write may start. Rejects when an earlier write has failed. */
   async add(work: Promise<void>): Promise<void> {
     work.catch((error: unknown) => {
       if (mayBeDone(error)) this.isUnknown = true;
@@ -129,7 +130,7 @@ class Window {
   }
 }
 
-/** Index rows are written without looking, appended ones are new. */
+/** Whether the gate of the table is needed: index rows are written without being read, and appended rows are new. */
 function isGated({ table, load }: Part): boolean {
   return table.spec.suffixBytes === undefined && !load.append;
 }
@@ -151,11 +152,11 @@ function checked(table: OpenTable, rows: readonly LoadRow[]): LoadRow[] {
   return whole;
 }
 
-/** Stands for the mark: index rows are not unpacked. */
+/** Stands for the index mark, because index rows have no content. */
 const MARKED = Buffer.alloc(0);
 
 async function requireAbsent(session: Session, { table, rows }: Part): Promise<void> {
-  const options = { families: table.stored, filter: FIRST_KEY_ONLY };
+  const options = { families: table.rowFamilies, filter: FIRST_KEY_ONLY };
   for (let at = 0; at < rows.length; at += CHUNK) {
     const keys = rows.slice(at, at + CHUNK).map((row) => row.key);
     const found = await session.cluster.client.getMany(table.handle, keys, options);
@@ -174,7 +175,7 @@ async function write(session: Session, part: Part, ticket: bigint, first: bigint
   for (let at = 0; at < rows.length; at += WRITTEN) {
     const chunk = rows.slice(at, at + WRITTEN);
     const keys = chunk.map(({ key }, i) => (load.append ? numbered(first + STEP * BigInt(at + i)) : key));
-    // Rows that came after others have taken the batch back would stay.
+    // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
     await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
   }
@@ -195,7 +196,7 @@ function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
   return separate ? [...unpackRow(row), ...unpackRow(separate)] : unpackRow(row);
 }
 
-/** Writes over what is there. */
+/** Replaces the row. */
 async function replace(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
   const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: cellsOf(row) }];
   await runPlan(session, { steps, decisive: 0 }, session.createContext(true), [table.spec.name]);

@@ -56,7 +56,7 @@ export class Overlay {
     since: number,
   ): Promise<(Buffer | undefined)[]> {
     if (!this.#mayLackIncrements(table.spec.name, since)) return rows;
-    return Promise.all(rows.map((row, i) => this.withPending(cluster, table, keys[i]!, table.rows, row, since)));
+    return Promise.all(rows.map((row, i) => this.withPending(cluster, table, keys[i]!, table.rowReads, row, since)));
   }
 
   /** Whether rows of the table that were read since then may lack increments. */

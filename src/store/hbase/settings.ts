@@ -3,20 +3,20 @@ import { StoreError } from '../store-error.js';
 import type { RpcSettings } from './rpc/rpc-types.js';
 import type { SiteSettings } from './site-file.js';
 
-/** Everything that the HBase engine is told from outside. */
+/** All settings of the HBase engine. */
 export interface HBaseSettings extends RpcSettings {
-  /** REST gateway, for making and dropping tables; undefined where none is allowed. */
+  /** URL of the REST gateway, which creates and drops tables; undefined if none may be used. */
   readonly rest: string | undefined;
-  /** Nobody gave the gateway's host: it is sought on that of the first master. */
+  /** Whether the address of the gateway is derived from the first master's. */
   readonly isRestGuessed: boolean;
   readonly namespace: string;
-  /** Stands before every table's name, `_` included. */
+  /** Prefix of all table names, including the `_`. */
   readonly prefix: string;
-  /** `fsync`: an acknowledged write is on the disks of the region server's data nodes, not only in their memory. */
+  /** `fsync`: acknowledged writes are on the disks of the data nodes, not only in their memory. */
   readonly durability: Durability;
-  /** Regions that a large table begins with; 0: as many as there are region servers. */
+  /** Initial number of regions of a large table; 0: the number of region servers. */
   readonly regions: number;
-  /** Keys at which a new table is split into about `regions`; who knows the tables' keys gives it. */
+  /** Returns the keys at which a new table is split into about `regions` regions. */
   readonly splitKeys?: ((spec: TableSpec, regions: number) => readonly Buffer[]) | undefined;
 }
 
@@ -24,11 +24,11 @@ export type Durability = 'default' | 'fsync';
 
 export interface HBaseOptions {
   /**
-   * `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`; without hosts the site file names the
-   * masters.
+   * `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`. Without hosts, the masters of the site
+   * file are used.
    */
   readonly url: string;
-  /** From an hbase-site.xml. */
+  /** Settings from an hbase-site.xml. */
   readonly site?: SiteSettings | undefined;
   /** `http://HOST:PORT`, `https://HOST:PORT` or `none`. */
   readonly rest?: string | undefined;
@@ -39,7 +39,7 @@ export interface HBaseOptions {
   readonly splitKeys?: HBaseSettings['splitKeys'];
 }
 
-/** HBase's own ports; where a master listens elsewhere, its gateway is sought as far from 8080. */
+/** Default ports of HBase. The gateway's port is assumed to differ from 8080 by as much as the master's from 16000. */
 const MASTER_PORT = 16_000;
 const REST_PORT = 8080;
 
@@ -59,7 +59,7 @@ const DEFAULTS = {
 
 const EXAMPLE = 'hbase://HOST:PORT[,HOST:PORT…][/PREFIX]';
 const HOST_PORT = /^(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):\d{1,5}$/;
-/** What HBase allows in names of namespaces, and of tables but for their first character. */
+/** The characters that HBase allows in names of namespaces, and in names of tables (where the first is restricted). */
 const NAMESPACE = /^[A-Za-z0-9_]{1,100}$/;
 const PREFIX = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/;
 
@@ -78,7 +78,7 @@ export function isHBaseUrl(text: string): boolean {
   return text.startsWith('hbase://');
 }
 
-/** The parts of an `hbase://` URL. */
+/** Parses an `hbase://` URL. */
 function parseAddress(url: string): Address {
   const match = /^hbase:\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?rest=([^&#]+))?$/.exec(url);
   if (!match) throw fault(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);
@@ -89,7 +89,7 @@ function parseAddress(url: string): Address {
   const name = path.slice(colon + 1);
   if (!NAMESPACE.test(namespace)) throw fault(`"${namespace}" is no name of an HBase namespace`);
   if (name !== '' && !PREFIX.test(name)) throw fault(`"${name}" cannot begin the names of HBase tables`);
-  // A namespace of our own needs nothing before the tables' names.
+  // In a namespace of its own, a directory needs no prefix.
   const prefix = name !== '' ? `${name}_` : colon < 0 ? DEFAULTS.prefix : '';
   return { masters, namespace, prefix, rest: rest === undefined ? undefined : `http://${decodeURIComponent(rest)}` };
 }
@@ -103,7 +103,7 @@ function masterAddress(text: string): string {
   return address;
 }
 
-/** Checks the address of a gateway; `none` is undefined. */
+/** Checks the URL of a gateway. Returns undefined for `none`. */
 function gateway(text: string): string | undefined {
   if (text === 'none') return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -119,7 +119,7 @@ function usualGateway(master: string): string | undefined {
   return port >= 1 && port <= 65_535 ? `http://${master.slice(0, colon)}:${port}` : undefined;
 }
 
-/** The settings in force. Throws `StoreError` `format` for what cannot be understood. */
+/** Returns the effective settings. Throws `StoreError` `format` for invalid ones. */
 export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const address = parseAddress(options.url);
   const { site } = options;

@@ -1,7 +1,7 @@
 import { SaxesParser } from 'saxes';
 import { StoreError } from '../store-error.js';
 
-/** What Rowan takes from an hbase-site.xml. */
+/** The settings that Rowan uses from an hbase-site.xml. */
 export interface SiteSettings {
   /** `host` or `host:port`. */
   readonly masters: readonly string[];
@@ -11,7 +11,7 @@ export interface SiteSettings {
 
 const MAX_CHARACTERS = 1024 * 1024;
 const MAX_PROPERTIES = 10_000;
-/** References within references, as Hadoop follows them. */
+/** Maximum depth of references within references, as in Hadoop. */
 const MAX_REFERENCES = 20;
 
 const TIMEOUTS = {
@@ -24,7 +24,10 @@ function fault(message: string): StoreError {
   return new StoreError('format', `hbase-site.xml: ${message}`);
 }
 
-/** Reads the text of an hbase-site.xml. Throws `StoreError` `format`, also for what Rowan cannot do: Kerberos, TLS. */
+/**
+ * Parses an hbase-site.xml. Throws `StoreError` `format` for invalid files, and for Kerberos and TLS, which Rowan does
+ * not support.
+ */
 export function siteSettings(text: string): SiteSettings {
   const properties = siteProperties(text);
   const value = (name: string): string | undefined => resolveReferences(properties, name);
@@ -59,7 +62,9 @@ function wholeNumber(name: string, text: string | undefined, max: number): numbe
   return number;
 }
 
-/** `${other}` stands for another property; what is not in the file stays as it is, as Hadoop leaves it. */
+/**
+ * Replaces `${other}` by the value of that property. As in Hadoop, references to missing properties stay as they are.
+ */
 function resolveReferences(properties: ReadonlyMap<string, string>, name: string): string | undefined {
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
@@ -73,8 +78,8 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
 }
 
 /**
- * The flat form that Hadoop's files have: `<configuration>` of `<property>` with `<name>` and `<value>`. A DOCTYPE and
- * included files are refused.
+ * Parses the flat format of Hadoop's files: `<configuration>` of `<property>` with `<name>` and `<value>`. Rejects a
+ * DOCTYPE and included files.
  */
 export function siteProperties(source: string): Map<string, string> {
   if (source.length > MAX_CHARACTERS) throw fault(`${source.length} characters are no configuration`);
@@ -83,7 +88,7 @@ export function siteProperties(source: string): Map<string, string> {
   return reader.found;
 }
 
-/** The elements that one may stand in, from the outermost. */
+/** The allowed elements by depth, from the outermost. */
 const FORM = [['configuration'], ['property'], ['name', 'value', 'description', 'final', 'source']];
 
 class SiteReader {

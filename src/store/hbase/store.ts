@@ -15,17 +15,17 @@ import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
 
 export interface HBaseStoreOptions {
-  /** `false`: a store that is not there is `noTable`. */
+  /** `false`: reject with `noTable` when the store does not exist. */
   readonly create?: boolean;
-  /** A front end that does not show itself for so long is given up by the others, ms. */
+  /** A front end without a beat for this time is given up by the others, ms. */
   readonly leaseMs?: number;
-  /** A plan waits until the others have given up a writer that died, however little an operation may take. */
+  /** Whether plans wait until a dead writer has been given up, even if `operationTimeoutMs` is shorter. */
   readonly patient?: boolean;
-  /** Called between the parts of plans, by name; for tests. */
+  /** Called with a name between the phases of plans. For tests. */
   readonly failpoint?: Failpoint;
 }
 
-/** Opens a directory's tables in HBase; makes those that the engine needs for itself. */
+/** Opens the tables of a directory in HBase. Creates the internal tables of the engine if they do not exist. */
 export async function openHBaseStore(settings: HBaseSettings, options: HBaseStoreOptions = {}): Promise<HBaseStore> {
   const client = new HBaseClient(settings);
   try {
@@ -41,7 +41,10 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
   }
 }
 
-/** Twice what passes until others free what a writer held that died within a batch, ms: its lease, and looks at it. */
+/**
+ * Returns twice the time after which the locks of a writer that died within a batch are free, ms: its lease, the
+ * interval of the checks, and `late`.
+ */
 function patience(lease: number, late: number): number {
   return 2 * (2 * lease + late);
 }
@@ -49,7 +52,7 @@ function patience(lease: number, late: number): number {
 /** The store over HBase: docs/adr/0015-hbase-journal.md. */
 export class HBaseStore extends HBaseReader implements Store {
   readonly supports = { atomicPlan: false, snapshot: false, processes: true, durable: true, spread: true } as const;
-  /** For its statistics. */
+  /** Gives access to its statistics. */
   readonly client: HBaseClient;
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
@@ -81,7 +84,7 @@ export class HBaseStore extends HBaseReader implements Store {
   }
 
   async start(): Promise<void> {
-    // The counter is made last: where it is, everything is.
+    // The counter is created last: when it exists, all tables do.
     if (!(await this.#journal.exists())) {
       await this.#registry.ensure(INTERNAL_TABLES);
       await this.#journal.ensure();
@@ -97,9 +100,9 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async dropTable(name: string): Promise<void> {
     this.#checkOpen();
-    this.cluster.forget(name);
+    this.cluster.forgetTable(name);
     await this.#registry.drop(name, () => this.#journal.ticket());
-    this.cluster.forget(name);
+    this.cluster.forgetTable(name);
   }
 
   async tables(): Promise<TableSpec[]> {
@@ -143,7 +146,7 @@ export class HBaseStore extends HBaseReader implements Store {
     return this.#closing;
   }
 
-  /** What it holds is given back while HBase is there; the others take what is left when the lease is over. */
+  /** Releases all rows as long as HBase answers. Other front ends remove the rest when the lease ends. */
   async #close(): Promise<void> {
     this.ending();
     try {
@@ -163,7 +166,7 @@ export class HBaseStore extends HBaseReader implements Store {
   }
 }
 
-/** Reads rows as they are, like the store: HBase keeps no state of the whole. */
+/** Reads like the store, because HBase has no snapshots. */
 class HBaseSnapshot extends HBaseReader implements Snapshot {
   close(): void {}
 }

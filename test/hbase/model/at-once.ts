@@ -1,5 +1,5 @@
 import type { TableSpec } from '../../../src/store/contract.js';
-import { Cluster, type Rows } from '../../../src/store/hbase/cluster.js';
+import { Cluster, type RowClient } from '../../../src/store/hbase/cluster.js';
 import { type Clock, PACE, type Stop } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
 import { JOURNAL_TABLE, NUMBERS_TABLE } from '../../../src/store/hbase/journal/journal-tables.js';
@@ -74,7 +74,7 @@ export function rest(): Promise<void> {
 
 /** A front end: what it asks of HBase a test may replace. */
 export interface Front {
-  readonly client: Rows;
+  readonly client: RowClient;
   readonly cluster: Cluster;
   readonly clock: HandClock;
   readonly options: SessionOptions;
@@ -126,7 +126,11 @@ export async function openSession({ cluster, clock, options }: Front): Promise<S
  * The client loses the answer to the first mutation that is meant, does `between`, and tries it once more, as the real
  * one does with what may be repeated.
  */
-export function loseOnce(client: Rows, isMeant: (mutation: RowMutation) => boolean, between?: () => unknown): void {
+export function loseOnce(
+  client: RowClient,
+  isMeant: (mutation: RowMutation) => boolean,
+  between?: () => unknown,
+): void {
   const { mutate } = client;
   let isLost = false;
   client.mutate = async (table: TableHandle, mutation) => {
@@ -136,7 +140,7 @@ export function loseOnce(client: Rows, isMeant: (mutation: RowMutation) => boole
     await between?.();
     if (!mutation.repeatable) throw lost();
     if (await mutate(table, mutation)) return true;
-    if (!mutation.doubtIsFalse) throw lost();
+    if (!mutation.unknownIsFalse) throw lost();
     return false;
   };
 }

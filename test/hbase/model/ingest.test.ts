@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { LoadRow, Plan, TableSpec } from '../../../src/store/contract.js';
-import { GATES, type Rows } from '../../../src/store/hbase/cluster.js';
+import { GATES, type RowClient } from '../../../src/store/hbase/cluster.js';
 import { ingest } from '../../../src/store/hbase/ingest.js';
 import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
@@ -41,7 +41,7 @@ describe('a batch over HBase', () => {
   });
 
   const gate = () =>
-    readLock(front.cluster, { table: front.cluster.known(GATES), key: Buffer.from(TABLE.name, 'latin1') });
+    readLock(front.cluster, { table: front.cluster.cachedTable(GATES), key: Buffer.from(TABLE.name, 'latin1') });
 
   /** The lock of the gate is taken off by this. */
   const opensGate = ({ guards, delete: gone }: RowMutation): boolean =>
@@ -51,7 +51,7 @@ describe('a batch over HBase', () => {
     const { mutate } = front.client;
     let failed = 0;
     front.client.mutate = async (table, mutation) => {
-      if (failed > 0 || table !== front.cluster.known(GATES).handle || !opensGate(mutation))
+      if (failed > 0 || table !== front.cluster.cachedTable(GATES).handle || !opensGate(mutation))
         return mutate(table, mutation);
       failed++;
       throw new StoreError('unavailable', 'no answer');
@@ -156,7 +156,7 @@ describe('a batch over HBase', () => {
       if (table === handle && options?.timestamp === ticket) return arriving(scan(table, range, options));
       return scan(table, range, options);
     };
-    const arriving = (given: ReturnType<Rows['scan']>): ReturnType<Rows['scan']> => ({
+    const arriving = (given: ReturnType<RowClient['scan']>): ReturnType<RowClient['scan']> => ({
       ...given,
       next: async () => {
         const batch = await given.next();

@@ -40,7 +40,7 @@ describe('a join of a shared row that arrives again when the row was given back'
       }
       const table = await other.cluster.table(TABLE.name);
       const count = async (): Promise<bigint> =>
-        cellCounter(await other.client.get(table.handle, KEY, table.rows), COUNT.family, COUNT.qualifier);
+        cellCounter(await other.client.get(table.handle, KEY, table.rowReads), COUNT.family, COUNT.qualifier);
       expect(await count()).to.equal(BigInt(holds));
       expect(await other.client.mutate(table.handle, late!)).to.equal(true);
       expect(parseLock((await readLock(other.cluster, { table, key: KEY }))!).kind).to.equal('shared');

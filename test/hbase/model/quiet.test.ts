@@ -36,7 +36,7 @@ describe('waiting until all that was decided is done', () => {
   });
 
   async function stored(): Promise<bigint> {
-    const table = (await reader.cluster.find(TABLE.name))!;
+    const table = (await reader.cluster.findTable(TABLE.name))!;
     const row = await reader.client.get(table.handle, PARENT, {});
     return cellCounter(row, COUNT.family, COUNT.qualifier);
   }
@@ -53,11 +53,11 @@ describe('waiting until all that was decided is done', () => {
 
   it('lasts while a front end that lives has not folded its counters, however long that takes', async () => {
     expect(await stored()).to.equal(1n);
-    const { swap } = writer.cluster;
+    const { mutateGuarded } = writer.cluster;
     const held: (() => void)[] = [];
-    writer.cluster.swap = async (table, mutation) => {
+    writer.cluster.mutateGuarded = async (table, mutation) => {
       await new Promise<void>((resolve) => held.push(resolve));
-      return swap.call(writer.cluster, table, mutation);
+      return mutateGuarded.call(writer.cluster, table, mutation);
     };
     const wait = waiting();
     for (let passed = 0; passed < 20 * PACE.lease; passed += PACE.lease / 5) {
@@ -65,7 +65,7 @@ describe('waiting until all that was decided is done', () => {
       await reader.clock.pass(PACE.lease / 5);
     }
     expect([wait.ended, await stored()]).to.deep.equal(['', 1n]);
-    writer.cluster.swap = swap;
+    writer.cluster.mutateGuarded = mutateGuarded;
     for (const go of held) go();
     await rest();
     await writer.clock.pass(PACE.lease / 5);

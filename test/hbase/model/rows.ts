@@ -1,5 +1,5 @@
 import type { CellName, Guard, KeyRange, TableSpec } from '../../../src/store/contract.js';
-import type { Rows, Tables } from '../../../src/store/hbase/cluster.js';
+import type { RowClient, TableLookup } from '../../../src/store/hbase/cluster.js';
 import { ABOVE_TICKETS, INTERNAL_TABLES } from '../../../src/store/hbase/journal/journal-tables.js';
 import type { ReadOptions, RowMutation, TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { internalHandle, tableHandle } from '../../../src/store/hbase/schema/index.js';
@@ -127,7 +127,7 @@ function cellText({ family, qualifier, value, put, gone }: Kept): string {
  */
 export class ModelRows {
   readonly #tables = new Map<string, Table>();
-  readonly tables: Tables;
+  readonly tables: TableLookup;
 
   constructor(specs: readonly TableSpec[]) {
     this.tables = {
@@ -154,7 +154,7 @@ export class ModelRows {
   }
 
   /** For one front end. */
-  for(world: Pick<World, 'request'>, front: number): Rows {
+  for(world: Pick<World, 'request'>, front: number): RowClient {
     const read = <T>(what: string, work: () => T, show: (answer: T) => string): Promise<T> =>
       world.request(front, `read ${what}`, work, show);
     const change = (table: TableHandle, mutation: RowMutation): Promise<boolean> => {
@@ -164,12 +164,12 @@ export class ModelRows {
         const isAgain = tries++ > 0;
         if (isAgain && !mutation.repeatable) throw lost();
         const done = this.table(table).mutate(mutation);
-        if (isAgain && !done && !mutation.doubtIsFalse) throw lost();
+        if (isAgain && !done && !mutation.unknownIsFalse) throw lost();
         return done;
       };
       return world.request(front, mutationText(table, mutation), work, String);
     };
-    const get: Rows['get'] = (table, key, options) =>
+    const get: RowClient['get'] = (table, key, options) =>
       read(`${table.name} ${key.toString('latin1')}`, () => this.table(table).visible(key, options), hex);
     const refused = (): never => {
       throw new TypeError('the model has no such request');

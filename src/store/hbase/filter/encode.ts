@@ -1,4 +1,4 @@
-import { Writer } from '../rpc/protobuf.js';
+import { MessageWriter } from '../rpc/protobuf.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 
 /** HBase's filters and comparators as hbase.pb.Filter and hbase.pb.Comparator messages. */
@@ -10,11 +10,11 @@ export const Compare = { less: 0, lessOrEqual: 1, equal: 2, notEqual: 3, greater
 export type CompareType = (typeof Compare)[keyof typeof Compare];
 
 export interface Comparator {
-  readonly message: Writer;
+  readonly message: MessageWriter;
 }
 
-function filter(name: string, fields: Writer): EncodedFilter {
-  return new Writer()
+function filter(name: string, fields: MessageWriter): EncodedFilter {
+  return new MessageWriter()
     .string(1, PACKAGE + name)
     .message(2, fields)
     .finish();
@@ -22,9 +22,9 @@ function filter(name: string, fields: Writer): EncodedFilter {
 
 /** ByteArrayComparable in the one field that comparators of bytes have. */
 function comparator(name: string, bytes: Buffer): Comparator {
-  const fields = new Writer().message(1, new Writer().bytes(1, bytes));
+  const fields = new MessageWriter().message(1, new MessageWriter().bytes(1, bytes));
   return {
-    message: new Writer().string(1, PACKAGE + name).message(2, fields),
+    message: new MessageWriter().string(1, PACKAGE + name).message(2, fields),
   };
 }
 
@@ -41,14 +41,14 @@ const DOTALL = 32;
 
 /** Equal where the pattern is found; its characters are bytes. */
 export function matches(pattern: string): Comparator {
-  const fields = new Writer().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
+  const fields = new MessageWriter().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
   return {
-    message: new Writer().string(1, `${PACKAGE}RegexStringComparator`).message(2, fields),
+    message: new MessageWriter().string(1, `${PACKAGE}RegexStringComparator`).message(2, fields),
   };
 }
 
 function comparing(name: string, compare: CompareType, to: Comparator): EncodedFilter {
-  return filter(name, new Writer().message(1, new Writer().uint(1, compare).message(2, to.message)));
+  return filter(name, new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to.message)));
 }
 
 /** Cells by qualifier. */
@@ -77,7 +77,7 @@ export interface ColumnTest {
 
 /** Whole rows by the value of one column. */
 export function columnFilter({ family, qualifier, compare, value, orMissing }: ColumnTest): EncodedFilter {
-  const fields = new Writer()
+  const fields = new MessageWriter()
     .string(1, family)
     .bytes(2, qualifier)
     .uint(3, compare)
@@ -89,17 +89,17 @@ export function columnFilter({ family, qualifier, compare, value, orMissing }: C
 
 /** Whole rows all of whose cells pass. */
 export function skipFilter(of: EncodedFilter): EncodedFilter {
-  return filter('SkipFilter', new Writer().bytes(1, of));
+  return filter('SkipFilter', new MessageWriter().bytes(1, of));
 }
 
 /** Cells whose qualifier has the prefix; others are not looked at. */
 export function columnPrefixFilter(prefix: Buffer): EncodedFilter {
-  return filter('ColumnPrefixFilter', new Writer().bytes(1, prefix));
+  return filter('ColumnPrefixFilter', new MessageWriter().bytes(1, prefix));
 }
 
 /** Cells with `from` ≤ qualifier < `to`; others are not looked at. */
 export function columnRangeFilter(from: Buffer, to: Buffer): EncodedFilter {
-  return filter('ColumnRangeFilter', new Writer().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false));
+  return filter('ColumnRangeFilter', new MessageWriter().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false));
 }
 
 const LIST = { all: 1, one: 2 } as const;
@@ -107,7 +107,7 @@ const LIST = { all: 1, one: 2 } as const;
 /** One filter is itself. */
 export function filterList(operator: keyof typeof LIST, of: readonly EncodedFilter[]): EncodedFilter {
   if (of.length === 1) return of[0]!;
-  const fields = new Writer().uint(1, LIST[operator]);
+  const fields = new MessageWriter().uint(1, LIST[operator]);
   for (const one of of) fields.bytes(2, one);
   return filter('FilterList', fields);
 }

@@ -144,7 +144,7 @@ export async function changeRow(
       put: [...change.puts, ...unlock.put],
       timestamp: ticket,
     };
-    do isChanged = await cluster.swap(table.handle, mutation);
+    do isChanged = await cluster.mutateGuarded(table.handle, mutation);
     while (!isChanged && (await readLock(cluster, { table, key }))?.equals(lock));
   });
   return isChanged;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Cell } from '../../contract.js';
 import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { APART } from '../rpc/cells.js';
+import { REFERENCE_FROM } from '../rpc/cells.js';
 
 /** Length of a writer's id. */
 export const ID_BYTES = 8;
@@ -236,7 +236,7 @@ class RecordEncoder {
   }
 
   #copyOrReference(value: Buffer): void {
-    if (value.length >= APART) {
+    if (value.length >= REFERENCE_FROM) {
       this.#closePart();
       this.#addPart(value);
     } else {
@@ -263,7 +263,7 @@ class RecordEncoder {
     for (const { qualifier, value } of cells) length += CELL_HEADER + qualifier.length + value.length;
     this.uint32(length);
     for (const cell of cells) {
-      if (cell.value.length < APART) {
+      if (cell.value.length < REFERENCE_FROM) {
         this.#copyOrReference(packSorted([cell]));
         continue;
       }

@@ -40,7 +40,7 @@ export function evaluate(
   const changes = new Changes();
   const stage = new Stage<OpenTable>({
     maxKey: MAX_KEY,
-    table: (name) => cluster.known(name),
+    table: (name) => cluster.cachedTable(name),
     row: ({ spec }, key) => reads.rows.get(rowId(spec.name, key)),
     cell: ({ spec }, family, key) => reads.cells.get(cellId(spec.name, family, key)),
     cellKeys: ({ spec }, family, prefix) => readCellKeys(reads, spec.name, family, prefix),

@@ -26,7 +26,7 @@ const MAX_SESSIONS = 5;
  *     a front end      (this class)    one session after another, until it is closed
  *     its session      `Session`       opening ► alive ► ended; its row: alive ► swept ► drained ► removed (`Sweeper`)
  *     a plan           `PlanRun`       waiting ► holding ► reading ► deciding ► applying ► done
- *     waiting plans    `PlanContext`, `RowQueue`   without a priority ► with a priority, sent to holders by `RowRequests`
+ *     waiting plans    `RowQueue`      without a priority ► with a priority, sent to holders by `RowRequests`
  *     a shared row     `SharedRow`     acquiring ► held ► releasing ► released
  *     a row, locally   `LocalLocks`    free, shared by plans, or locked by a plan
  *

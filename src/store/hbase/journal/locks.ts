@@ -26,7 +26,7 @@ const EMPTY_LOCK = EMPTY;
 
 /** Returns the value of the row's lock cell, or undefined when the row is free. */
 export async function readLock(cluster: Cluster, { table, key }: LockedRow): Promise<Buffer | undefined> {
-  const row = await cluster.client.get(table.handle, key, table.locks);
+  const row = await cluster.client.get(table.handle, key, table.lockReads);
   return row && lockOf(table, row);
 }
 
@@ -49,7 +49,11 @@ export async function removeHolders(
   const left = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGone(writer)) : [];
   const rest = lock.kind === 'shared' ? sharedLock(left, lock.mark) : undefined;
   const change: Omit<RowMutation, 'key'> = rest ? { put: [{ ...table.lock, value: rest }] } : { delete: [table.lock] };
-  return cluster.swap(table.handle, { key, guards: [{ op: 'equals', ...table.lock, value: found }], ...change });
+  return cluster.mutateGuarded(table.handle, {
+    key,
+    guards: [{ op: 'equals', ...table.lock, value: found }],
+    ...change,
+  });
 }
 
 /** Returns the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
@@ -82,7 +86,7 @@ async function forEachLock(
   work: (locks: readonly Conflict[], emptyCells: readonly LockedRow[]) => Promise<void>,
 ): Promise<void> {
   await unlessDropped(cluster, name, async (table) => {
-    const scan = cluster.client.scan(table.handle, {}, table.locks);
+    const scan = cluster.client.scan(table.handle, {}, table.lockReads);
     for await (const batch of batchesOf(scan)) {
       const locks: Conflict[] = [];
       const emptyCells: LockedRow[] = [];
@@ -114,7 +118,7 @@ export function unlockCells({ table }: LockedRow, keepsCell: boolean): Required<
 export async function removeEmptyCell(cluster: Cluster, { table, key }: LockedRow): Promise<void> {
   const guards = [{ op: 'equals', ...table.lock, value: EMPTY_LOCK }] as const;
   await unlessDropped(cluster, table.spec.name, async () => {
-    await cluster.swap(table.handle, { key, guards, delete: [table.lock] });
+    await cluster.mutateGuarded(table.handle, { key, guards, delete: [table.lock] });
   });
 }
 
@@ -122,7 +126,7 @@ export async function removeEmptyCell(cluster: Cluster, { table, key }: LockedRo
 export async function removeFromAllLocks(cluster: Cluster, writers: readonly Buffer[]): Promise<void> {
   const dead = new Set(writers.map((writer) => writer.toString('latin1')));
   const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
-  for (const name of await cluster.names())
+  for (const name of await cluster.lockedTables())
     await forEachLock(cluster, name, async (locks, emptyCells) => {
       await Promise.all(locks.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
       // Empty cells of living front ends go as well. They come back where the row is changed often.
@@ -150,7 +154,7 @@ async function removeDeadFromRow(
  */
 export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise<number> {
   let count = 0;
-  for (const name of await cluster.names())
+  for (const name of await cluster.lockedTables())
     await forEachLock(cluster, name, async (locks, emptyCells) => {
       if (remove) await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
       // The journal is read after the locks: a writer that held a lock then and has no journal row now is dead.

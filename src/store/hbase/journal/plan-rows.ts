@@ -33,7 +33,7 @@ export function rowId(table: string, key: Buffer): string {
 export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly string[] = []): Promise<PlanRow[]> {
   const rows = new Map<string, PlanRow>();
   for (const step of plan.steps) {
-    const found = cluster.find(step.table);
+    const found = cluster.findTable(step.table);
     const table = isPromise(found) ? await found : found;
     if (!table || 'append' in step) continue;
     checkKey(step.key, table.spec, MAX_KEY);
@@ -78,7 +78,7 @@ function gateRows(cluster: Cluster, rows: Iterable<PlanRow>, heldGates: readonly
 
 export function gateRow(cluster: Cluster, name: string, access: RowAccess): PlanRow {
   const key = Buffer.from(name, 'latin1');
-  return { table: cluster.known(GATES), key, id: rowId(GATES, key), steps: [], access };
+  return { table: cluster.cachedTable(GATES), key, id: rowId(GATES, key), steps: [], access };
 }
 
 export function countAppends(steps: readonly PlanStep[]): number {

@@ -248,6 +248,11 @@ export class RowRequests {
       value,
     }));
     // False always means that the holder is not alive, even when an earlier try whose answer was lost has succeeded.
-    return this.#cluster.swap(this.#cluster.journal, { key, guards: [IS_ALIVE], put, timestamp: ABOVE_TICKETS });
+    return this.#cluster.mutateGuarded(this.#cluster.journal, {
+      key,
+      guards: [IS_ALIVE],
+      put,
+      timestamp: ABOVE_TICKETS,
+    });
   }
 }

@@ -189,7 +189,7 @@ class PlanRun {
     const { table, key } = row;
     for (;;) {
       const put = [{ ...table.lock, value: this.#lock }];
-      if (await cluster.swap(table.handle, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
+      if (await cluster.mutateGuarded(table.handle, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
       const lock = await readLock(cluster, row);
       if (lock) return lock.equals(this.#lock) ? undefined : { row, lock };
     }
@@ -244,7 +244,7 @@ class PlanRun {
     }
     const work: Promise<void>[] = [];
     for (const row of this.#exclusive) {
-      const options = row.table.familyReads.of(familiesToRead(row));
+      const options = row.table.familyReads.get(familiesToRead(row));
       if (options) work.push(this.#readRow(row, options, rows));
       const names = guardedSeparateCells(row);
       if (names.length > 0) work.push(this.#readCells(row, names, cells));

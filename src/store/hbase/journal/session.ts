@@ -223,7 +223,7 @@ export class Session {
   /** Removes the lock of a requested row that this front end does not hold. */
   async #removeRequestedLock(name: Buffer): Promise<void> {
     const { table: tableName, key } = rowOfRequest(name);
-    const table = await this.cluster.find(tableName);
+    const table = await this.cluster.findTable(tableName);
     if (table) await this.#removeUnknownLock({ table, key });
   }
 
@@ -279,7 +279,7 @@ export class Session {
   /** Removes a plan's lock from a row that the plan does not change. */
   async unlock(row: LockedRow, plan: bigint): Promise<void> {
     const { table, key } = row;
-    await this.cluster.swap(table.handle, {
+    await this.cluster.mutateGuarded(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, plan) }],
       ...unlockCells(row, this.emptyCells.recordUnlock(row)),

@@ -236,7 +236,7 @@ export class SharedRows {
 
   /** Reads the lock cell and the row at once. */
   async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
-    const cells = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
+    const cells = await this.#cluster.client.get(table.handle, key, table.rowAndLockReads);
     if (!cells) return { lock: undefined, row: undefined };
     const lock = lockOf(table, cells);
     const cell = cellValue(cells, table.lock.family, table.lock.qualifier);
@@ -313,7 +313,7 @@ export class SharedRows {
     const change = value
       ? { put: [{ ...table.lock, value }], delete: [] }
       : unlockCells(row, this.#emptyCells.recordUnlock(row));
-    const done = await this.#cluster.swap(table.handle, {
+    const done = await this.#cluster.mutateGuarded(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
       put: [...counters, ...change.put],

@@ -138,7 +138,12 @@ export class Sweeper {
   /** Sets the state of a writer. Returns false when the guard did not hold at the last try. */
   #setState(id: Buffer, guard: Guard, state: Buffer): Promise<boolean> {
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: state }];
-    return this.#cluster.swap(this.#cluster.journal, { key: id, guards: [guard], put, timestamp: ABOVE_TICKETS });
+    return this.#cluster.mutateGuarded(this.#cluster.journal, {
+      key: id,
+      guards: [guard],
+      put,
+      timestamp: ABOVE_TICKETS,
+    });
   }
 
   /**
@@ -223,7 +228,7 @@ export class Sweeper {
 
   /** Returns false when another front end has changed the row meanwhile. */
   async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly LoggedAddition[]): Promise<boolean> {
-    const row = await this.#cluster.client.get(table.handle, key, table.rowsAndLocks);
+    const row = await this.#cluster.client.get(table.handle, key, table.rowAndLockReads);
     const found = row && lockOf(table, row);
     const lock = found && parseLock(found);
     const hold = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
@@ -237,7 +242,7 @@ export class Sweeper {
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const otherHolds = lock.holders.filter((holder) => holder !== hold);
     const rest = sharedLock(otherHolds, ticket ?? lock.mark);
-    return this.#cluster.swap(table.handle, {
+    return this.#cluster.mutateGuarded(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: found }],
       put: rest ? [...counters, { ...table.lock, value: rest }] : counters,

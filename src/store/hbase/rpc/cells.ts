@@ -4,31 +4,31 @@ import { StoreError } from '../../store-error.js';
 import type { TableHandle } from './rpc-types.js';
 
 /**
- * Cell blocks of the KeyValueCodec, all numbers big-endian:
+ * Cell blocks of the KeyValueCodec. All numbers are big-endian:
  *
- *   length u32 │ key length u32 │ value length u32 │ key │ value
- *   key = row length u16 │ row │ family length u8 │ family │ qualifier │ timestamp u64 │ type u8
+ *     length u32 │ key length u32 │ value length u32 │ key │ value
+ *     key = row length u16 │ row │ family length u8 │ family │ qualifier │ timestamp u64 │ type u8
  *
- * They are read where they lie, straight into packed rows.
+ * Cells are copied directly from the received block into packed rows.
  */
 
-/** Bytes of a cell beside row, family, qualifier and value: three lengths and the key's fixed part. */
+/** Size of a cell without row, family, qualifier and value: three lengths and the fixed part of the key, bytes. */
 const CELL_FIXED = 24;
-/** Bytes of a key beside row, family and qualifier. */
+/** Size of a key without row, family and qualifier, bytes. */
 const KEY_FIXED = 12;
 
 export const PUT = 4;
 export const DELETE_COLUMN = 12;
 const DELETE_FAMILY = 14;
-/** Timestamp that the server replaces by its own time. */
+/** Timestamp that the server replaces by its clock. */
 export const LATEST = 0x7fff_ffff_ffff_ffffn;
 
-/** A table's families as the wire has them. */
+/** The families of a table as encoded on the wire. */
 export class TableCodec {
   readonly name: string;
   readonly families: readonly Buffer[];
   readonly #encodings = new Map<unknown, WeakMap<object, Buffer>>();
-  /** Whether family numbers are in the order in which the servers send families: by name. */
+  /** Whether the families are numbered in the order in which servers send them, which is by name. */
   readonly #inNameOrder: boolean;
 
   constructor(table: TableHandle) {
@@ -37,8 +37,8 @@ export class TableCodec {
     this.#inNameOrder = this.families.every((f, i) => i === 0 || Buffer.compare(this.families[i - 1]!, f) < 0);
   }
 
-  /** What `encode` makes of the options for this table; made once for each object. */
-  encoded<T extends object>(options: T, encode: (table: TableCodec, options: T) => Buffer): Buffer {
+  /** Returns the encoded options for this table. Cached by object. */
+  encodeOnce<T extends object>(options: T, encode: (table: TableCodec, options: T) => Buffer): Buffer {
     let known = this.#encodings.get(encode);
     if (!known) {
       known = new WeakMap();
@@ -58,37 +58,37 @@ export class TableCodec {
     return family;
   }
 
-  /** Packs the `count` cells of one row from where `cells` stands, and moves it past them; undefined for no cells. */
+  /** Packs the next `count` cells, which belong to a row, and advances past them. Returns undefined for no cells. */
   pack(cells: CellCursor, count: number): Buffer | undefined {
     if (count === 0) return undefined;
-    const from = cells.at;
+    const from = cells.offset;
     let bytes = 0;
     for (let i = 0; i < count; i++) {
       cells.skip();
       bytes += CELL_HEADER + cells.qualifierLength + cells.valueLength;
     }
-    const end = cells.at;
+    const end = cells.offset;
     const row = Buffer.allocUnsafe(bytes);
     if (this.#inNameOrder) {
-      cells.at = from;
-      this.#fill(cells, count, row, 0, -1);
+      cells.offset = from;
+      this.#copyCells(cells, count, row, 0, -1);
     } else {
       let to = 0;
       for (let family = 0; family < this.families.length; family++) {
-        cells.at = from;
-        to = this.#fill(cells, count, row, to, family);
+        cells.offset = from;
+        to = this.#copyCells(cells, count, row, to, family);
       }
     }
-    cells.at = end;
+    cells.offset = end;
     return row;
   }
 
-  /** Copies cells of the family `only` (-1: of any) into `row` from `to` on; gives the offset after the last one. */
-  #fill(cells: CellCursor, count: number, row: Buffer, to: number, only: number): number {
+  /** Copies the cells of family `only` (-1: all) to offset `to` of `row`. Returns the offset after the last one. */
+  #copyCells(cells: CellCursor, count: number, row: Buffer, to: number, only: number): number {
     const block = cells.block;
     let family = 0;
     for (let i = 0; i < count; i++) {
-      cells.enter();
+      cells.parse();
       family = this.familyOf(cells, family);
       if (only < 0 || family === only) {
         const q = cells.qualifierLength;
@@ -100,16 +100,16 @@ export class TableCodec {
         row[to + 4] = v >>> 16;
         row[to + 5] = v >>> 8;
         row[to + 6] = v;
-        copy(block, cells.qualifierStart, row, to + CELL_HEADER, q);
-        copy(block, cells.valueStart, row, to + CELL_HEADER + q, v);
+        copyBytes(block, cells.qualifierStart, row, to + CELL_HEADER, q);
+        copyBytes(block, cells.valueStart, row, to + CELL_HEADER + q, v);
         to += CELL_HEADER + q + v;
       }
-      cells.leave();
+      cells.advance();
     }
     return to;
   }
 
-  /** The number of the family of the cell that `cells` is in; `guess` is tried first. */
+  /** Returns the family number of the current cell. `guess` is tried first. */
   familyOf(cells: CellCursor, guess = 0): number {
     if (isFamily(cells, this.families[guess]!)) return guess;
     for (let i = 0; i < this.families.length; i++) if (isFamily(cells, this.families[i]!)) return i;
@@ -124,21 +124,21 @@ function isFamily(cells: CellCursor, family: Buffer): boolean {
   return true;
 }
 
-/** Runs shorter than this are copied by a loop: cheaper than a call into the runtime. */
-const LOOP = 48;
+/** Shorter byte sequences are copied by a loop, which is cheaper than a call into the runtime. */
+const LOOP_COPY_BELOW = 48;
 
-function copy(from: Buffer, at: number, to: Buffer, start: number, length: number): void {
-  if (length < LOOP) for (let i = 0; i < length; i++) to[start + i] = from[at + i]!;
+function copyBytes(from: Buffer, at: number, to: Buffer, start: number, length: number): void {
+  if (length < LOOP_COPY_BELOW) for (let i = 0; i < length; i++) to[start + i] = from[at + i]!;
   else from.copy(to, start, at, at + length);
 }
 
 /**
- * Stands in a cell block, before a cell (`at`) or, between `enter` and `leave`, in one. Lengths are checked on
- * entering.
+ * A position in a cell block. `parse` reads the lengths of the cell at this position and checks them; `advance` moves
+ * to the next cell.
  */
 export class CellCursor {
   readonly block: Buffer;
-  at = 0;
+  offset = 0;
   rowStart = 0;
   rowLength = 0;
   familyStart = 0;
@@ -153,17 +153,17 @@ export class CellCursor {
     this.block = block;
   }
 
-  get done(): boolean {
-    return this.at >= this.block.length;
+  get isAtEnd(): boolean {
+    return this.offset >= this.block.length;
   }
 
-  enter(): void {
+  parse(): void {
     const b = this.block;
-    const at = this.at;
+    const at = this.offset;
     if (b.length - at < CELL_FIXED) throw this.#corrupt('is cut');
-    const length = u32(b, at);
-    const key = u32(b, at + 4);
-    this.valueLength = u32(b, at + 8);
+    const length = readUint32(b, at);
+    const key = readUint32(b, at + 4);
+    this.valueLength = readUint32(b, at + 8);
     if (length > b.length - at - 4 || key < KEY_FIXED || key + this.valueLength + 8 > length) {
       throw this.#corrupt(`has lengths ${length}, ${key}, ${this.valueLength}`);
     }
@@ -180,16 +180,16 @@ export class CellCursor {
     this.#next = at + 4 + length;
   }
 
-  leave(): void {
-    this.at = this.#next;
+  advance(): void {
+    this.offset = this.#next;
   }
 
   skip(): void {
-    this.enter();
-    this.leave();
+    this.parse();
+    this.advance();
   }
 
-  /** Of the cell it is in: a copy. */
+  /** Returns a copy of the row key. */
   row(): Buffer {
     return Buffer.from(this.block.subarray(this.rowStart, this.rowStart + this.rowLength));
   }
@@ -202,78 +202,83 @@ export class CellCursor {
     return this.block.subarray(this.valueStart, this.valueStart + this.valueLength);
   }
 
-  /** Milliseconds; a whole number below 2^53. */
+  /** Returns the timestamp in milliseconds, an integer below 2^53. */
   timestamp(): number {
     const at = this.qualifierStart + this.qualifierLength;
-    return u32(this.block, at) * 0x1_0000_0000 + u32(this.block, at + 4);
+    return readUint32(this.block, at) * 0x1_0000_0000 + readUint32(this.block, at + 4);
   }
 
   #corrupt(what: string): StoreError {
-    return new StoreError('corrupt', `cell at offset ${this.at} of a block of ${this.block.length} bytes ${what}`);
+    return new StoreError('corrupt', `cell at offset ${this.offset} of a block of ${this.block.length} bytes ${what}`);
   }
 }
 
-function u32(b: Buffer, at: number): number {
+function readUint32(b: Buffer, at: number): number {
   return ((b[at]! << 24) | (b[at + 1]! << 16) | (b[at + 2]! << 8) | b[at + 3]!) >>> 0;
 }
 
-/** Longer values are referred to instead of copied. */
-export const APART = 32 * 1024;
+/** Values of this size or more are referenced instead of copied, bytes. */
+export const REFERENCE_FROM = 32 * 1024;
 
-/** Builds a cell block. Long values must not change until it is sent. */
+/** Builds a cell block. Long values must not change until the block is sent. */
 export class CellBlock {
   readonly #table: TableCodec;
   #out: Buffer;
   #length = 0;
-  /** What is complete: long values, and what is between them; `#out` goes on from `#from`. */
+  /**
+   * The completed parts: long values and the bytes between them. The part under construction starts at `#partStart` of
+   * `#out`.
+   */
   readonly #parts: Buffer[] = [];
-  #from = 0;
+  #partStart = 0;
   count = 0;
 
-  /** `bytes`: how long it will probably be. */
+  /** `bytes`: expected size of the block. */
   constructor(table: TableCodec, bytes = 0) {
     this.#table = table;
     this.#out = bytes === 0 ? EMPTY : Buffer.allocUnsafe(bytes);
   }
 
   get parts(): readonly Buffer[] {
-    return this.#length === this.#from ? this.#parts : [...this.#parts, this.#out.subarray(this.#from, this.#length)];
+    return this.#length === this.#partStart
+      ? this.#parts
+      : [...this.#parts, this.#out.subarray(this.#partStart, this.#length)];
   }
 
-  /** `stamp`: milliseconds, or LATEST for the server's time. */
+  /** `stamp`: milliseconds, or `LATEST` for the server's clock. */
   add(key: Buffer, name: CellName, value: Buffer, type = PUT, stamp = LATEST): void {
     const family = this.#table.family(name.family);
     const { qualifier } = name;
     const keyLength = KEY_FIXED + key.length + family.length + qualifier.length;
-    const apart = value.length >= APART;
-    let at = this.#room(12 + keyLength + (apart ? 0 : value.length));
+    const apart = value.length >= REFERENCE_FROM;
+    let at = this.#reserve(12 + keyLength + (apart ? 0 : value.length));
     const out = this.#out;
     at = out.writeUInt32BE(8 + keyLength + value.length, at);
     at = out.writeUInt32BE(keyLength, at);
     at = out.writeUInt32BE(value.length, at);
     at = out.writeUInt16BE(key.length, at);
-    copy(key, 0, out, at, key.length);
+    copyBytes(key, 0, out, at, key.length);
     at += key.length;
     out[at++] = family.length;
-    copy(family, 0, out, at, family.length);
+    copyBytes(family, 0, out, at, family.length);
     at += family.length;
-    copy(qualifier, 0, out, at, qualifier.length);
+    copyBytes(qualifier, 0, out, at, qualifier.length);
     at = out.writeBigUInt64BE(stamp, at + qualifier.length);
     out[at++] = type;
     if (apart) {
-      this.#parts.push(out.subarray(this.#from, this.#length), value);
-      this.#from = this.#length;
-    } else copy(value, 0, out, at, value.length);
+      this.#parts.push(out.subarray(this.#partStart, this.#length), value);
+      this.#partStart = this.#length;
+    } else copyBytes(value, 0, out, at, value.length);
     this.count++;
   }
 
-  /** A marker that hides what the family of the row has up to `stamp`. */
+  /** Adds a marker that deletes the cells of the family up to `stamp`. */
   deleteFamily(key: Buffer, family: number, stamp: bigint): void {
     this.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY, stamp);
   }
 
-  /** Where so many bytes may be written. */
-  #room(bytes: number): number {
+  /** Returns the offset at which `bytes` bytes may be written. */
+  #reserve(bytes: number): number {
     const at = this.#length;
     this.#length += bytes;
     if (this.#length > this.#out.length) {
@@ -285,16 +290,16 @@ export class CellBlock {
   }
 }
 
-/** The end of the key of a cell that is put: timestamp and type. */
-export function putEnd(stamp: bigint): Buffer {
+/** Returns the end of the key of a put cell: timestamp and type. */
+export function putKeyEnd(stamp: bigint): Buffer {
   const end = Buffer.allocUnsafe(9);
   end.writeBigUInt64BE(stamp);
   end[8] = PUT;
   return end;
 }
 
-/** The cells of a packed row, in any order, as the block that puts them; `end` is what `putEnd` gave. */
-export function blockOfRow(table: TableCodec, key: Buffer, row: Buffer, end: Buffer): { cells: Buffer; count: number } {
+/** Encodes the cells of a packed row, in any order, as puts. `end`: the result of `putKeyEnd`. */
+export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, end: Buffer): { cells: Buffer; count: number } {
   let bytes = 0;
   let count = 0;
   for (let at = 0; at < row.length; count++) {
@@ -309,27 +314,27 @@ export function blockOfRow(table: TableCodec, key: Buffer, row: Buffer, end: Buf
     const q = qualifierLength(row, at);
     const v = valueLength(row, at);
     const keyLength = KEY_FIXED + key.length + family.length + q;
-    to = put32(out, to, 8 + keyLength + v);
-    to = put32(out, to, keyLength);
-    to = put32(out, to, v);
+    to = writeUint32(out, to, 8 + keyLength + v);
+    to = writeUint32(out, to, keyLength);
+    to = writeUint32(out, to, v);
     out[to++] = key.length >>> 8;
     out[to++] = key.length;
-    to = append(key, 0, out, to, key.length);
+    to = appendBytes(key, 0, out, to, key.length);
     out[to++] = family.length;
-    to = append(family, 0, out, to, family.length);
-    to = append(row, at + CELL_HEADER, out, to, q);
-    to = append(end, 0, out, to, end.length);
-    to = append(row, at + CELL_HEADER + q, out, to, v);
+    to = appendBytes(family, 0, out, to, family.length);
+    to = appendBytes(row, at + CELL_HEADER, out, to, q);
+    to = appendBytes(end, 0, out, to, end.length);
+    to = appendBytes(row, at + CELL_HEADER + q, out, to, v);
   }
   return { cells: out, count };
 }
 
-function append(from: Buffer, at: number, to: Buffer, start: number, length: number): number {
-  copy(from, at, to, start, length);
+function appendBytes(from: Buffer, at: number, to: Buffer, start: number, length: number): number {
+  copyBytes(from, at, to, start, length);
   return start + length;
 }
 
-function put32(out: Buffer, at: number, value: number): number {
+function writeUint32(out: Buffer, at: number, value: number): number {
   out[at] = value >>> 24;
   out[at + 1] = value >>> 16;
   out[at + 2] = value >>> 8;
@@ -337,10 +342,10 @@ function put32(out: Buffer, at: number, value: number): number {
   return at + 4;
 }
 
-/** Bytes of the cells of one row in a block; family names have one byte, as a rule. */
-export function blockBytes(key: Buffer, cells: readonly { qualifier: Buffer; value: Buffer }[]): number {
+/** Estimates the size of a row's cells in a block, on the assumption that family names have a single byte. */
+export function estimateBytes(key: Buffer, cells: readonly { qualifier: Buffer; value: Buffer }[]): number {
   let bytes = 0;
   for (const { qualifier, value } of cells)
-    bytes += CELL_FIXED + 1 + key.length + qualifier.length + (value.length < APART ? value.length : 0);
+    bytes += CELL_FIXED + 1 + key.length + qualifier.length + (value.length < REFERENCE_FROM ? value.length : 0);
   return bytes;
 }

@@ -2,17 +2,17 @@ import type { Increment, KeyRange } from '../../contract.js';
 import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
 import { mayBeDone, StoreError } from '../../store-error.js';
-import { CellCursor, putEnd, TableCodec } from './cells.js';
-import { type Bounded, Deadlines } from './deadlines.js';
+import { CellCursor, putKeyEnd, TableCodec } from './cells.js';
+import { Deadlines, type Expirable } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';
-import { Lookups, lookupColumns } from './lookup.js';
+import { encodeColumns, Lookups } from './lookup.js';
 import { Masters } from './masters.js';
-import { conditionsOf, encodeMutation, encodePut } from './mutations.js';
-import { GetOperation, MutateOperation, type MutateParts, type RowSink } from './operations.js';
-import { varintLength, Writer, writeVarint } from './protobuf.js';
+import { encodeConditions, encodeMutation, encodePut } from './mutations.js';
+import { GetOperation, MutateOperation, type MutationParts, type RowSink } from './operations.js';
+import { MessageWriter, varintLength, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
-import { checkKey, columnsOf } from './requests.js';
-import { Attempts, asFailure, Pauses, storeError } from './retry.js';
+import { checkKey, encodeColumnList } from './requests.js';
+import { Attempts, failureOrThrow, Pauses, storeError } from './retry.js';
 import type {
   HBaseScan,
   HBaseScanOptions,
@@ -29,10 +29,10 @@ import { Servers } from './server.js';
 const ALL: ReadOptions = {};
 
 /**
- * A client of one HBase cluster, by its own RPC. Rejects with `StoreError`: `unavailable` after `operationTimeoutMs` or
- * when what was asked may not be repeated (then `applied` is 'unknown'), `noTable`, `conflict` for a family that is not
- * there, `permission`, `limit`, `closed`. Handles and options should be kept and given again: what they encode to is
- * remembered by object.
+ * A client of an HBase cluster that uses HBase's own RPC protocol. Methods reject with `StoreError`: `unavailable`
+ * after `operationTimeoutMs`, or when a request of unknown outcome must not be repeated (then `applied` is 'unknown'),
+ * `noTable`, `conflict` for a missing family, `permission`, `limit`, `closed`. Callers should reuse handles and
+ * options, because their encoded forms are cached by object.
  */
 export class HBaseClient {
   readonly settings: RpcSettings;
@@ -47,69 +47,75 @@ export class HBaseClient {
   };
   readonly #servers: Servers;
   readonly #regions: Regions;
-  readonly #scans: ScanContext;
+  readonly #context: ScanContext;
   readonly #masters: Masters;
   readonly #rows: RowDispatcher;
   readonly #codecs = new WeakMap<TableHandle, TableCodec>();
   readonly #lookups: Lookups;
   readonly #deadlines = new Deadlines();
   readonly #pauses = new Pauses();
-  #closed = false;
+  #isClosed = false;
 
   constructor(settings: RpcSettings) {
     this.settings = settings;
     this.#servers = new Servers(settings, this.statistics);
     this.#masters = new Masters(settings, this.#servers, this.#pauses);
     this.#regions = new Regions(this.#servers, this.#masters);
-    this.#scans = {
+    this.#context = {
       settings,
       servers: this.#servers,
       regions: this.#regions,
       statistics: this.statistics,
       pauses: this.#pauses,
-      learn: (failure, region) => this.#rows.learn(failure, region),
+      noteFailure: (failure, region) => this.#rows.noteFailure(failure, region),
     };
     this.#rows = new RowDispatcher(this.#servers, this.#regions, this.statistics);
-    this.#lookups = new Lookups(this.#scans, this.#deadlines);
+    this.#lookups = new Lookups(this.#context, this.#deadlines);
   }
 
-  /** The row, packed; undefined when it has no cell that was asked for. */
+  /** Returns the packed row, or undefined when the row has none of the requested cells. */
   get(table: TableHandle, key: Buffer, options: ReadOptions = ALL): Promise<Buffer | undefined> {
     return new Promise((resolve, reject) => {
-      const codec = this.#open(table);
-      const fields = codec.encoded(options, getFields);
+      const codec = this.#codecOf(table);
+      const fields = codec.encodeOnce(options, encodeGetOptions);
       checkKey(key);
-      const sink = new Rows(
+      const sink = new RowCollector(
         this.#deadlines,
         new Attempts(this.settings, this.#pauses),
         1,
         ([row]) => resolve(row),
         reject,
       );
-      this.#get(codec, key, fields, sink, 0);
+      this.#dispatchGet(codec, key, fields, sink, 0);
     });
   }
 
-  /** In the order of `keys`. */
+  /** Returns the rows in the order of `keys`. */
   getMany(table: TableHandle, keys: readonly Buffer[], options: ReadOptions = ALL): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
-      const codec = this.#open(table);
-      const fields = codec.encoded(options, getFields);
+      const codec = this.#codecOf(table);
+      const fields = codec.encodeOnce(options, encodeGetOptions);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
-      const sink = new Rows(this.#deadlines, new Attempts(this.settings, this.#pauses), keys.length, resolve, reject);
-      for (let i = 0; i < keys.length; i++) this.#get(codec, keys[i]!, fields, sink, i);
+      const sink = new RowCollector(
+        this.#deadlines,
+        new Attempts(this.settings, this.#pauses),
+        keys.length,
+        resolve,
+        reject,
+      );
+      for (let i = 0; i < keys.length; i++) this.#dispatchGet(codec, keys[i]!, fields, sink, i);
     });
   }
 
   scan(table: TableHandle, range: KeyRange, options: HBaseScanOptions = ALL): HBaseScan {
-    return new RegionScan(this.#scans, this.#open(table), range, options);
+    return new RegionScan(this.#context, this.#codecOf(table), range, options);
   }
 
   /**
-   * The first `limit` keys of the range, in order. Look-ups of many callers go out as one scan: for rows of one small
-   * cell, as those of indexes, whose cells travel with the keys. `options`: what makes a row count; a filter is not
-   * taken.
+   * Returns the first `limit` keys of the range, in order. Look-ups of many callers are combined into a scan. Meant for
+   * rows with a single small cell, as in index tables, because cells are sent along with the keys. `options` select the
+   * cells that a row must have. Filters are not supported.
    */
   lookup(
     table: TableHandle,
@@ -117,37 +123,38 @@ export class HBaseClient {
     limit: number,
     options: Omit<ReadOptions, 'filter'> = ALL,
   ): Promise<Buffer[]> {
-    const codec = this.#open(table);
-    return this.#lookups.find(codec, codec.encoded(options, lookupColumns), range, limit);
+    const codec = this.#codecOf(table);
+    return this.#lookups.find(codec, codec.encodeOnce(options, encodeColumns), range, limit);
   }
 
-  /** False when a guard does not hold: nothing was done. */
+  /** Returns false when a guard does not hold. Nothing was changed then. */
   async mutate(table: TableHandle, mutation: RowMutation): Promise<boolean> {
-    const codec = this.#open(table);
+    const codec = this.#codecOf(table);
     const { messages, cells } = encodeMutation(codec, mutation);
     const guards = mutation.guards ?? [];
     if (messages.length === 0) return guards.length === 0 || this.#guardsHold(table, mutation);
-    const conditions = guards.length === 0 ? [] : conditionsOf(codec, mutation.key, guards);
+    const conditions = guards.length === 0 ? [] : encodeConditions(codec, mutation.key, guards);
     return this.#mutate(codec, mutation.key, {
-      bodies: messages.map(mutationField),
+      bodies: messages.map(encodeMutationField),
       cells,
-      conditions: conditions.map((condition) => new Writer().bytes(4, condition).finish()),
+      conditions: conditions.map((condition) => new MessageWriter().bytes(4, condition).finish()),
       repeatable: mutation.repeatable === true,
-      doubtIsFalse: mutation.doubtIsFalse === true,
+      unknownIsFalse: mutation.unknownIsFalse === true,
     });
   }
 
   /**
-   * Puts and deletions, each row atomic, in any order; repeated until they are known to be done. Ends when all have;
-   * then rejects if one failed. No guards and no `add`; each key once; at most `maxQueuedBytes` in all.
+   * Executes puts and deletes in any order, each row atomically, and repeats them until their outcome is known. Settles
+   * when all of them have ended, and rejects if any failed. Guards and `add` are not allowed. Each key may occur once,
+   * and the total size is at most `maxQueuedBytes`.
    */
   async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
-    const codec = this.#open(table);
-    // All are checked before the first is sent.
+    const codec = this.#codecOf(table);
+    // All mutations are checked before the first is sent.
     const parts = rows.map((mutation) => {
       if (mutation.guards?.length || mutation.add?.length) throw new TypeError('putMany takes no guards and no add');
       const { messages, cells } = encodeMutation(codec, mutation);
-      return { bodies: messages.map(mutationField), cells, conditions: [], repeatable: true };
+      return { bodies: messages.map(encodeMutationField), cells, conditions: [], repeatable: true };
     });
     await this.#putAll(
       codec,
@@ -156,25 +163,28 @@ export class HBaseClient {
     );
   }
 
-  /** As `putMany`, of packed rows: row `i` under `keys[i]`, no cell twice, families in any order. */
+  /**
+   * As `putMany`, with packed rows: row `i` is put under `keys[i]`. No cell may occur twice. Families may be in any
+   * order.
+   */
   async putRows(
     table: TableHandle,
     keys: readonly Buffer[],
     rows: readonly Buffer[],
     timestamp: bigint,
   ): Promise<void> {
-    const codec = this.#open(table);
-    const end = putEnd(timestamp);
+    const codec = this.#codecOf(table);
+    const end = putKeyEnd(timestamp);
     const parts = rows.map((row, i) => {
       const { message, cells } = encodePut(codec, keys[i]!, row, end);
-      const bodies = cells.length > 0 ? [mutationField(message)] : [];
+      const bodies = cells.length > 0 ? [encodeMutationField(message)] : [];
       return { bodies, cells: [cells], conditions: [], repeatable: true };
     });
     await this.#putAll(codec, keys, parts);
   }
 
-  /** Ends when all have; then rejects if one failed. */
-  #putAll(codec: TableCodec, keys: readonly Buffer[], parts: readonly MutateParts[]): Promise<void> {
+  /** Settles when all mutations have ended, and rejects if any failed. */
+  #putAll(codec: TableCodec, keys: readonly Buffer[], parts: readonly MutationParts[]): Promise<void> {
     return new Promise((resolve, reject) => {
       let left = 1;
       let failed: { readonly error: unknown } | undefined;
@@ -184,25 +194,25 @@ export class HBaseClient {
         else resolve();
       };
       const fail = (error: unknown): void => {
-        // What may have been done is the more to be known.
+        // An error of a mutation that may have been applied takes precedence.
         if (!failed || mayBeDone(error)) failed = { error };
         done();
       };
       for (const [i, part] of parts.entries()) {
         if (part.bodies.length === 0) continue;
         left++;
-        this.#change(codec, keys[i]!, part, done, fail);
+        this.#dispatchMutation(codec, keys[i]!, part, done, fail);
       }
       done();
     });
   }
 
   /**
-   * Adds to counters of one row, all or none; gives their new values in order. Never repeated when it may have been
-   * done.
+   * Increments counters of a row, all or none. Returns their new values in order. Never repeated when the increment may
+   * have been applied.
    */
   async increment(table: TableHandle, key: Buffer, add: readonly Increment[]): Promise<bigint[]> {
-    const codec = this.#open(table);
+    const codec = this.#codecOf(table);
     const { messages, cells } = encodeMutation(codec, { key, add });
     if (messages.length === 0) return [];
     const attempts = new Attempts(this.settings, this.#pauses);
@@ -210,46 +220,46 @@ export class HBaseClient {
       let region: Region | undefined;
       try {
         region = await this.#regions.locate(codec.name, key, attempts);
-        const request = new Writer().bytes(1, region.specifier).bytes(2, messages[0]).finish();
+        const request = new MessageWriter().bytes(1, region.specifier).bytes(2, messages[0]).finish();
         const answer = await this.#servers.get(region.server).call('Mutate', request, cells, attempts.expires);
-        return counterValues(codec, new CellCursor(answer.cells), add);
+        return readCounters(codec, new CellCursor(answer.cells), add);
       } catch (e) {
-        const failure = asFailure(e);
-        if (region) this.#rows.learn(failure, region);
-        if (!failure.traits.undone) throw storeError(failure, 'unknown');
+        const failure = failureOrThrow(e);
+        if (region) this.#rows.noteFailure(failure, region);
+        if (!failure.traits.notApplied) throw storeError(failure, 'unknown');
         await attempts.pause(failure, 'no');
       }
     }
   }
 
-  /** In key order, as hbase:meta has them now. `noTable` when there are none. */
+  /** Reads the regions from hbase:meta, in key order. Rejects with `noTable` when there are none. */
   async regions(table: TableHandle): Promise<RegionInfo[]> {
-    const codec = this.#open(table);
+    const codec = this.#codecOf(table);
     const attempts = new Attempts(this.settings, this.#pauses);
     for (;;) {
       try {
-        const regions = await this.#regions.all(codec.name, attempts);
+        const regions = await this.#regions.readAll(codec.name, attempts);
         return regions.map(({ start, end, server }) => ({ start, end, server }));
       } catch (e) {
-        await attempts.pause(asFailure(e), 'no');
+        await attempts.pause(failureOrThrow(e), 'no');
       }
     }
   }
 
-  /** Asks the active master (service MasterService) and gives the answer's message. It may be repeated. */
+  /** Calls a method of the active master's MasterService and returns the response message. The call may be repeated. */
   callMaster(method: string, request: Buffer): Promise<Buffer> {
     return this.#masters.call(method, request);
   }
 
-  /** Operations under way reject. */
+  /** Rejects all running operations. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#servers.close();
-    this.#pauses.end();
+    this.#pauses.wakeAll();
   }
 
-  #open(table: TableHandle): TableCodec {
-    if (this.#closed) throw new StoreError('closed', 'the HBase client was closed');
+  #codecOf(table: TableHandle): TableCodec {
+    if (this.#isClosed) throw new StoreError('closed', 'the HBase client was closed');
     let codec = this.#codecs.get(table);
     if (!codec) {
       codec = new TableCodec(table);
@@ -258,19 +268,19 @@ export class HBaseClient {
     return codec;
   }
 
-  #get(codec: TableCodec, key: Buffer, fields: Buffer, sink: Rows, index: number): void {
-    const body = getField(key, fields);
+  #dispatchGet(codec: TableCodec, key: Buffer, fields: Buffer, sink: RowCollector, index: number): void {
+    const body = encodeGetField(key, fields);
     this.#rows.dispatch(new GetOperation(this.#rows, codec, key, sink.attempts, body, sink, index));
   }
 
-  #mutate(codec: TableCodec, key: Buffer, parts: MutateParts): Promise<boolean> {
-    return new Promise((resolve, reject) => this.#change(codec, key, parts, resolve, reject));
+  #mutate(codec: TableCodec, key: Buffer, parts: MutationParts): Promise<boolean> {
+    return new Promise((resolve, reject) => this.#dispatchMutation(codec, key, parts, resolve, reject));
   }
 
-  #change(
+  #dispatchMutation(
     codec: TableCodec,
     key: Buffer,
-    parts: MutateParts,
+    parts: MutationParts,
     resolve: (done: boolean) => void,
     reject: (error: unknown) => void,
   ): void {
@@ -297,8 +307,8 @@ export class HBaseClient {
   }
 }
 
-/** The rows that one caller asked for, until all are there. */
-class Rows implements RowSink, Bounded {
+/** Collects the rows requested by a caller until the last one has arrived. */
+class RowCollector implements RowSink, Expirable {
   readonly attempts: Attempts;
   readonly #deadlines: Deadlines;
   readonly #rows: (Buffer | undefined)[];
@@ -326,7 +336,7 @@ class Rows implements RowSink, Bounded {
     return this.attempts.expires;
   }
 
-  row(index: number, row: Buffer | undefined): void {
+  setRow(index: number, row: Buffer | undefined): void {
     this.#rows[index] = row;
     if (--this.#missing > 0) return;
     this.#deadlines.delete(this);
@@ -334,10 +344,10 @@ class Rows implements RowSink, Bounded {
   }
 
   reject(error: unknown): void {
-    if (this.attempts.over) return;
+    if (this.attempts.isAbandoned) return;
     this.#deadlines.delete(this);
-    // The others are not sent any more.
-    this.attempts.over = true;
+    // The remaining requests are not sent any more.
+    this.attempts.isAbandoned = true;
     this.#reject(error);
   }
 
@@ -346,15 +356,15 @@ class Rows implements RowSink, Bounded {
   }
 }
 
-/** What a Get has beside its row (1): column 2, filter 4. */
-function getFields(codec: TableCodec, options: ReadOptions): Buffer {
-  const out = new Writer();
-  for (const column of columnsOf(codec, options)) out.bytes(2, column);
+/** Encodes the fields of a Get other than row (1): column 2, filter 4. */
+function encodeGetOptions(codec: TableCodec, options: ReadOptions): Buffer {
+  const out = new MessageWriter();
+  for (const column of encodeColumnList(codec, options)) out.bytes(2, column);
   return out.bytes(4, options.filter).finish();
 }
 
-/** Action: get 3 { row 1, … } */
-function getField(key: Buffer, fields: Buffer): Buffer {
+/** Encodes the field of an Action: get 3 { row 1, … } */
+function encodeGetField(key: Buffer, fields: Buffer): Buffer {
   const length = 1 + varintLength(key.length) + key.length + fields.length;
   const out = Buffer.allocUnsafe(1 + varintLength(length) + length);
   out[0] = 0x1a;
@@ -366,15 +376,15 @@ function getField(key: Buffer, fields: Buffer): Buffer {
   return out;
 }
 
-/** Action: mutation 2 */
-function mutationField(message: Buffer): Buffer {
-  return new Writer().bytes(2, message).finish();
+/** Encodes the field of an Action: mutation 2. */
+function encodeMutationField(message: Buffer): Buffer {
+  return new MessageWriter().bytes(2, message).finish();
 }
 
-function counterValues(codec: TableCodec, cells: CellCursor, add: readonly Increment[]): bigint[] {
+function readCounters(codec: TableCodec, cells: CellCursor, add: readonly Increment[]): bigint[] {
   const found: { family: number; qualifier: Buffer; value: bigint }[] = [];
-  for (; !cells.done; cells.leave()) {
-    cells.enter();
+  for (; !cells.isAtEnd; cells.advance()) {
+    cells.parse();
     if (cells.valueLength !== 8) throw new StoreError('corrupt', `counter of ${cells.valueLength} bytes`);
     found.push({ family: codec.familyOf(cells), qualifier: cells.qualifier(), value: cells.value().readBigInt64BE() });
   }

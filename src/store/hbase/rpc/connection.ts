@@ -1,34 +1,34 @@
 import { connect, isIP, type Socket } from 'node:net';
-import { Failure, UNREACHED } from './failure.js';
+import { Failure, UNREACHABLE } from './failure.js';
 import { FrameSplitter } from './frames.js';
-import { Reader } from './protobuf.js';
+import { MessageReader } from './protobuf.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
-import { type Answer, preamble, readHeader, requestFrame, splitAnswer } from './wire.js';
+import { type Answer, encodePreamble, encodeRequest, readAnswer, readResponseHeader } from './wire.js';
 
 interface Call {
   readonly resolve: (answer: Answer) => void;
   readonly reject: (failure: Failure) => void;
   readonly method: string;
-  readonly sent: number;
+  readonly sentAt: number;
   readonly expires: number;
 }
 
-/** A server that does not take a connection within this time, ms, is not waited for: its regions go elsewhere. */
+/** Time limit of connecting, ms. After it the server counts as gone, and its regions are looked up again. */
 const CONNECT_MS = 2_000;
-/** How often the deadlines of the calls under way are looked at, ms. */
-const SWEEP_MS = 50;
-/** Frames up to so many bytes are copied together into one write. */
+/** Interval at which the deadlines of calls are checked, ms. */
+const DEADLINE_CHECK_MS = 50;
+/** Below this size, all queued frames are copied into a single write, bytes. */
 const COPY_BELOW = 65_536;
 
 /**
- * One TCP connection to one service of one server, for any number of calls at once.
+ * A TCP connection to a service of a server, for any number of concurrent calls.
  *
- *   preamble    'HBas' │ version 0 │ auth 80 (SIMPLE) │ length u32 │ ConnectionHeader
- *   request     length u32 │ varint, RequestHeader │ varint, message │ cell block
- *   response    length u32 │ varint, ResponseHeader │ varint, message │ cell block
+ *     preamble    'HBas' │ version 0 │ auth 80 (SIMPLE) │ length u32 │ ConnectionHeader
+ *     request     length u32 │ varint, RequestHeader │ varint, message │ cell block
+ *     response    length u32 │ varint, ResponseHeader │ varint, message │ cell block
  *
- * It is opened by `open` and never again once it is closed. Every failure rejects with `Failure`: `undone` only when
- * the request was not handed to the network.
+ * A closed connection is never reopened. All failures reject with `Failure`, which has `notApplied` only when the
+ * request was not handed to the network.
  */
 export class Connection {
   readonly server: string;
@@ -38,17 +38,17 @@ export class Connection {
   readonly #frames: FrameSplitter;
   readonly #onClose: () => void;
   #lastId = 0;
-  #out: Buffer[] = [];
-  #outBytes = 0;
-  #flushing = false;
-  /** Monotonic ms of the last bytes that came; 0: none did. */
-  #heard = 0;
+  #queued: Buffer[] = [];
+  #queuedBytes = 0;
+  #isFlushScheduled = false;
+  /** Time at which bytes were last received, monotonic ms; 0 before the first. */
+  #lastReceived = 0;
   #timer: NodeJS.Timeout | undefined;
-  #closed: Failure | undefined;
+  #closeReason: Failure | undefined;
 
   /**
-   * Resolves with an open connection; `Failure` `undone` when the name is not resolved within `rpcTimeoutMs`, or no
-   * connection comes about within `CONNECT_MS` after, or `signal` aborts before.
+   * Resolves with an open connection. Rejects with `Failure` `notApplied` when the name is not resolved within
+   * `rpcTimeoutMs`, when connecting then takes longer than `CONNECT_MS`, or when `signal` aborts.
    */
   static open(
     server: string,
@@ -65,7 +65,7 @@ export class Connection {
     const port = Number(address.slice(colon + 1));
     if (!host || !(port > 0 && port < 65_536)) {
       const message = `${server}: '${address.slice(0, 300)}' is no host:port`;
-      return Promise.reject(new Failure(message, UNREACHED));
+      return Promise.reject(new Failure(message, UNREACHABLE));
     }
     return new Promise((resolve, reject) => {
       const socket = connect({ host, port, noDelay: true, keepAlive: true });
@@ -82,7 +82,7 @@ export class Connection {
       const fail = (cause: Error) => {
         leave();
         socket.destroy();
-        reject(new Failure(`${server}: ${cause.message}`, UNREACHED, { cause }));
+        reject(new Failure(`${server}: ${cause.message}`, UNREACHABLE, { cause }));
       };
       const connectMs = Math.min(CONNECT_MS, rpcTimeoutMs);
       endAfter(isIP(host) ? connectMs : rpcTimeoutMs);
@@ -91,7 +91,7 @@ export class Connection {
       socket.once('error', fail);
       socket.once('connect', () => {
         leave();
-        // Where nobody listens on a port that the system may choose for outgoing connections, one may meet itself.
+        // If no process listens on a port of the range for outgoing connections, a socket may connect to itself.
         if (socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress) {
           socket.resetAndDestroy();
           fail(new Error('nobody listens'));
@@ -99,7 +99,7 @@ export class Connection {
         }
         socket.removeListener('error', fail);
         statistics.connects++;
-        socket.write(preamble(service, user));
+        socket.write(encodePreamble(service, user));
         resolve(new Connection(server, socket, statistics, onClose));
       });
     });
@@ -112,30 +112,31 @@ export class Connection {
     this.#onClose = onClose;
     this.#frames = new FrameSplitter((frame) => this.#receive(frame));
     socket.on('data', (bytes: Buffer) => this.#data(bytes));
-    socket.on('error', (cause) => this.#fail(this.#ended(cause.message, cause)));
-    socket.on('close', () => this.#fail(this.#ended('connection closed')));
+    socket.on('error', (cause) => this.#fail(this.#lostFailure(cause.message, cause)));
+    socket.on('close', () => this.#fail(this.#lostFailure('connection closed')));
   }
 
-  get closed(): boolean {
-    return this.#closed !== undefined;
+  get isClosed(): boolean {
+    return this.#closeReason !== undefined;
   }
 
   /**
-   * Sends one request. `message` and `cells` must not change afterwards. Rejects with a `Failure` that lacks `undone`
-   * when no answer came in `timeoutMs`, or the connection was lost after sending: it may have been done.
+   * Sends a request. `message` and `cells` must not change afterwards. Rejects with a `Failure` without `notApplied`
+   * when no answer came within `timeoutMs`, or the connection was lost after sending: the request may have been
+   * applied.
    */
   call(method: string, message: Buffer, cells: readonly Buffer[], timeoutMs: number): Promise<Answer> {
-    if (this.#closed) {
-      const { message, traits } = this.#closed;
-      return Promise.reject(new Failure(message, { ...UNREACHED, mute: traits.mute === true }));
+    if (this.#closeReason) {
+      const { message, traits } = this.#closeReason;
+      return Promise.reject(new Failure(message, { ...UNREACHABLE, neverAnswered: traits.neverAnswered === true }));
     }
     return new Promise((resolve, reject) => {
       this.#lastId = (this.#lastId + 1) & 0x7fff_ffff;
       const now = performance.now();
-      this.#calls.set(this.#lastId, { resolve, reject, method, sent: now, expires: now + timeoutMs });
+      this.#calls.set(this.#lastId, { resolve, reject, method, sentAt: now, expires: now + timeoutMs });
       this.#statistics.calls[method] = (this.#statistics.calls[method] ?? 0) + 1;
-      this.#send(requestFrame(this.#lastId, method, message, cells, timeoutMs), cells);
-      this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS);
+      this.#send(encodeRequest(this.#lastId, method, message, cells, timeoutMs), cells);
+      this.#timer ??= setInterval(() => this.#expireCalls(), DEADLINE_CHECK_MS);
     });
   }
 
@@ -144,22 +145,22 @@ export class Connection {
   }
 
   #send(head: Buffer, cells: readonly Buffer[]): void {
-    this.#out.push(head, ...cells);
-    this.#outBytes += head.length;
-    for (const part of cells) this.#outBytes += part.length;
-    if (this.#flushing) return;
-    this.#flushing = true;
-    // After what the event loop is at now, with all that it sends.
+    this.#queued.push(head, ...cells);
+    this.#queuedBytes += head.length;
+    for (const part of cells) this.#queuedBytes += part.length;
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    // Runs after the current callback, with all requests that the callback sends.
     process.nextTick(() => this.#flush());
   }
 
   #flush(): void {
-    const parts = this.#out;
-    const bytes = this.#outBytes;
-    this.#out = [];
-    this.#outBytes = 0;
-    this.#flushing = false;
-    if (this.#closed) return;
+    const parts = this.#queued;
+    const bytes = this.#queuedBytes;
+    this.#queued = [];
+    this.#queuedBytes = 0;
+    this.#isFlushScheduled = false;
+    if (this.#closeReason) return;
     this.#statistics.bytesSent += bytes;
     if (parts.length === 1) this.#socket.write(parts[0]!);
     else if (bytes < COPY_BELOW) this.#socket.write(Buffer.concat(parts, bytes));
@@ -171,7 +172,7 @@ export class Connection {
   }
 
   #data(bytes: Buffer): void {
-    this.#heard = performance.now();
+    this.#lastReceived = performance.now();
     this.#statistics.bytesReceived += bytes.length;
     try {
       this.#frames.push(bytes);
@@ -181,11 +182,11 @@ export class Connection {
   }
 
   #receive(frame: Buffer): void {
-    const reader = new Reader(frame);
-    const header = readHeader(reader.delimited(), this.server);
+    const reader = new MessageReader(frame);
+    const header = readResponseHeader(reader.delimited(), this.server);
     const call = this.#calls.get(header.id);
     if (!call) {
-      // An id that was never given stands for the connection itself.
+      // An answer with an id that was never sent reports a failure of the whole connection.
       if (header.failure && header.id > 0x7fff_ffff) this.#fail(header.failure);
       return;
     }
@@ -193,7 +194,7 @@ export class Connection {
     if (header.failure) call.reject(header.failure);
     else {
       try {
-        call.resolve(splitAnswer(reader, header.cells));
+        call.resolve(readAnswer(reader, header.cellBytes));
       } catch (cause) {
         call.reject(new Failure(`${this.server}: ${(cause as Error).message}`, {}, { cause }));
         throw cause;
@@ -201,23 +202,23 @@ export class Connection {
     }
   }
 
-  /** Ends calls whose time is over; a connection that was silent all that time is given up. */
-  #sweep(): void {
+  /** Rejects calls past their deadline, and closes a connection that received nothing since such a call was sent. */
+  #expireCalls(): void {
     const now = performance.now();
     let silent = false;
     for (const [id, call] of this.#calls) {
       if (call.expires > now) continue;
       this.#calls.delete(id);
-      silent ||= this.#heard < call.sent;
-      call.reject(new Failure(`${this.server}: no answer to ${call.method} in ${Math.round(now - call.sent)} ms`));
+      silent ||= this.#lastReceived < call.sentAt;
+      call.reject(new Failure(`${this.server}: no answer to ${call.method} in ${Math.round(now - call.sentAt)} ms`));
     }
     if (silent) this.#fail(new Failure(`${this.server}: connection is silent`, LOST));
     else if (this.#calls.size === 0) this.#stopTimer();
   }
 
-  /** The network or the server has ended it. */
-  #ended(why: string, cause?: Error): Failure {
-    return new Failure(`${this.server}: ${why}`, { ...LOST, mute: this.#heard === 0 }, { cause });
+  /** Returns the failure of a connection that the network or the server has ended. */
+  #lostFailure(why: string, cause?: Error): Failure {
+    return new Failure(`${this.server}: ${why}`, { ...LOST, neverAnswered: this.#lastReceived === 0 }, { cause });
   }
 
   #stopTimer(): void {
@@ -226,11 +227,11 @@ export class Connection {
   }
 
   #fail(failure: Failure): void {
-    if (this.#closed) return;
-    this.#closed = failure;
+    if (this.#closeReason) return;
+    this.#closeReason = failure;
     this.#stopTimer();
     this.#socket.destroy();
-    this.#out = [];
+    this.#queued = [];
     this.#onClose();
     for (const call of this.#calls.values()) call.reject(failure);
     this.#calls.clear();

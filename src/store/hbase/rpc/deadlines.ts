@@ -1,52 +1,52 @@
 import { Failure } from './failure.js';
 
-/** How often it is looked who has run out of time, ms. */
-const EVERY_MS = 50;
+/** Interval at which deadlines are checked, ms. */
+const CHECK_MS = 50;
 
-/** Something that must have ended by a time. */
-export interface Bounded {
-  /** Monotonic ms. */
+/** An operation with a deadline. */
+export interface Expirable {
+  /** Deadline, monotonic ms. */
   readonly expires: number;
-  /** Its time is over: it ends, wherever it waits. */
+  /** Ends the operation at its deadline, wherever it waits. */
   expire(): void;
 }
 
 /**
- * Those who wait for an answer, in the order of their deadlines. What is asked of HBase waits in several places, one
- * after another: here each is ended in time, whichever it is in.
+ * The pending operations in the order of their deadlines. An operation waits in several places in succession. This
+ * class ends the operation in time, whichever place that is.
  */
 export class Deadlines {
-  readonly #waiting = new Set<Bounded>();
+  readonly #pending = new Set<Expirable>();
   #timer: NodeJS.Timeout | undefined;
 
-  add(one: Bounded): void {
-    this.#waiting.add(one);
-    this.#timer ??= setInterval(() => this.#look(), EVERY_MS);
+  add(operation: Expirable): void {
+    this.#pending.add(operation);
+    this.#timer ??= setInterval(() => this.#expireDue(), CHECK_MS);
   }
 
-  delete(one: Bounded): void {
-    this.#waiting.delete(one);
+  delete(operation: Expirable): void {
+    this.#pending.delete(operation);
   }
 
-  #look(): void {
+  #expireDue(): void {
     const now = performance.now();
-    for (const one of this.#waiting) {
-      // All have as much time, so those behind it began later.
-      if (one.expires > now) return;
-      this.#waiting.delete(one);
-      one.expire();
+    for (const operation of this.#pending) {
+      // All operations have the same time limit, so the following ones expire later.
+      if (operation.expires > now) return;
+      this.#pending.delete(operation);
+      operation.expire();
     }
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 }
 
-export function outOfTime(): Failure {
-  return new Failure('no answer from HBase in time', { undone: true });
+export function timeoutFailure(): Failure {
+  return new Failure('no answer from HBase in time', { notApplied: true });
 }
 
-/** Rejects with the failure when the time is over; the promise goes on for others. */
-export function withinTime<T>(promise: Promise<T>, expires: number, failure = outOfTime): Promise<T> {
+/** Rejects with the failure at the deadline. The promise itself continues for its other callers. */
+export function withDeadline<T>(promise: Promise<T>, expires: number, failure = timeoutFailure): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(failure()), Math.max(expires - performance.now(), 0));
     promise.then(resolve, reject).finally(() => clearTimeout(timer));

@@ -1,34 +1,34 @@
 import { Failure } from './failure.js';
-import { Lane, type LaneLimits } from './gather.js';
+import { type MultiLimits, MultiQueue } from './multi-queue.js';
 import { type Dispatcher, GetOperation, type RowOperation } from './operations.js';
 import type { Region, Regions } from './regions.js';
 import type { RpcStatistics } from './rpc-types.js';
 import type { Server, Servers } from './server.js';
 
-/** The lanes of one server: what is gathered apart from what, and how far. */
-interface Lanes {
-  readonly gets: Lane;
-  readonly puts: Lane;
-  readonly changes: Lane;
+/** The queues of a server. Gets, puts and atomic changes are sent in separate requests, with different limits. */
+interface ServerQueues {
+  readonly gets: MultiQueue;
+  readonly puts: MultiQueue;
+  readonly changes: MultiQueue;
 }
 
-/** Bytes of cells in one Multi. */
-const BYTES = 1024 * 1024;
-const GETS: LaneLimits = { inFlight: 2, actions: 256, together: 16, bytes: BYTES };
-const PUTS: LaneLimits = { inFlight: 4, actions: 512, together: 64, bytes: BYTES };
+/** Maximum number of bytes in a Multi. */
+const MAX_MULTI_BYTES = 1024 * 1024;
+const GET_LIMITS: MultiLimits = { maxInFlight: 2, maxActions: 256, spreadAbove: 16, maxBytes: MAX_MULTI_BYTES };
+const PUT_LIMITS: MultiLimits = { maxInFlight: 4, maxActions: 512, spreadAbove: 64, maxBytes: MAX_MULTI_BYTES };
 /**
- * A server does the atomic changes of one Multi one after another, each with its own sync of the log; those of several
- * requests share syncs. So they gather only when there are more than requests allowed.
+ * A server executes the atomic changes of a Multi in sequence, each with a sync of the log. Changes of several requests
+ * share syncs. Changes are therefore batched only when there are more than `maxInFlight`.
  */
-const CHANGES: LaneLimits = { inFlight: 24, actions: 32, together: 1, bytes: BYTES };
+const CHANGE_LIMITS: MultiLimits = { maxInFlight: 24, maxActions: 32, spreadAbove: 1, maxBytes: MAX_MULTI_BYTES };
 
-/** Gives operations on rows to the lanes of the servers that have their regions. */
+/** Passes operations on rows to the queues of the servers that hold their regions. */
 export class RowDispatcher implements Dispatcher {
   readonly #servers: Servers;
   readonly #regions: Regions;
   readonly #statistics: RpcStatistics;
-  /** They go with their server when it is forgotten. */
-  readonly #lanes = new WeakMap<Server, Lanes>();
+  /** Entries are dropped together with their server. */
+  readonly #queues = new WeakMap<Server, ServerQueues>();
 
   constructor(servers: Servers, regions: Regions, statistics: RpcStatistics) {
     this.#servers = servers;
@@ -36,7 +36,7 @@ export class RowDispatcher implements Dispatcher {
     this.#statistics = statistics;
   }
 
-  received(cells: number): void {
+  countCells(cells: number): void {
     this.#statistics.cellsReceived += cells;
   }
 
@@ -46,42 +46,42 @@ export class RowDispatcher implements Dispatcher {
     else void this.#locate(operation);
   }
 
-  learn(failure: Failure, region: Region): void {
+  noteFailure(failure: Failure, region: Region): void {
     const { serverGone, moved, overloaded } = failure.traits;
     this.#statistics.retries++;
     if (serverGone) this.#regions.dropServer(region.server);
-    // What was not sent says nothing of where the region is.
-    else if (moved || (failure.exception === undefined && !failure.traits.undone)) this.#regions.drop(region);
-    if (overloaded) this.#servers.get(region.server).overloaded();
+    // A failure to send says nothing about the region's location.
+    else if (moved || (failure.exception === undefined && !failure.traits.notApplied)) this.#regions.drop(region);
+    if (overloaded) this.#servers.get(region.server).reduceLimit();
   }
 
   async #locate(operation: RowOperation): Promise<void> {
     try {
       this.#enqueue(operation, await this.#regions.locate(operation.table.name, operation.key, operation.attempts));
     } catch (e) {
-      if (e instanceof Failure) operation.failed(e);
+      if (e instanceof Failure) operation.fail(e);
       else operation.reject(e);
     }
   }
 
   #enqueue(operation: RowOperation, region: Region): void {
     operation.sendTo(region);
-    const lanes = this.#lanesOf(region.server);
+    const lanes = this.#queuesOf(region.server);
     if (operation instanceof GetOperation) lanes.gets.add(operation);
     else if (operation.atomic) lanes.changes.add(operation);
     else lanes.puts.add(operation);
   }
 
-  #lanesOf(name: string): Lanes {
+  #queuesOf(name: string): ServerQueues {
     const server = this.#servers.get(name);
-    let lanes = this.#lanes.get(server);
+    let lanes = this.#queues.get(server);
     if (!lanes) {
       lanes = {
-        gets: new Lane(server, GETS, this.#statistics),
-        puts: new Lane(server, PUTS, this.#statistics),
-        changes: new Lane(server, CHANGES, this.#statistics),
+        gets: new MultiQueue(server, GET_LIMITS, this.#statistics),
+        puts: new MultiQueue(server, PUT_LIMITS, this.#statistics),
+        changes: new MultiQueue(server, CHANGE_LIMITS, this.#statistics),
       };
-      this.#lanes.set(server, lanes);
+      this.#queues.set(server, lanes);
     }
     return lanes;
   }

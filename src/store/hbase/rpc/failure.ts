@@ -1,30 +1,30 @@
 /**
- * Why a call failed, and what may be done about it. A class of its own because most failures are mended here: only what
- * cannot be becomes a `StoreError`.
+ * The reason why a call failed, and the appropriate reaction. Most failures are handled by retries. Only the rest
+ * become a `StoreError`.
  */
 export interface FailureTraits {
-  /** The server is known not to have done anything. */
-  readonly undone?: boolean;
-  /** The region is not where it was thought to be. */
+  /** The server has not applied anything. */
+  readonly notApplied?: boolean;
+  /** The region is no longer at this server. */
   readonly moved?: boolean;
-  /** The server (or the way to it) is gone: everything thought to be there must be looked up. */
+  /** The server is gone or unreachable: all regions there must be looked up again. */
   readonly serverGone?: boolean;
-  /** The connection was closed before the server had said anything on it. */
-  readonly mute?: boolean;
-  /** Too much for the server: it wants a longer pause and fewer calls at once. */
+  /** The connection was closed before the server had sent any bytes. */
+  readonly neverAnswered?: boolean;
+  /** The server is overloaded and needs a longer pause and fewer concurrent calls. */
   readonly overloaded?: boolean;
-  /** The scanner is lost; the scan goes on with a new one. */
+  /** The scanner is lost. The scan continues with a new one. */
   readonly scannerLost?: boolean;
-  /** More would not have fitted into the answer: the rest may be asked for without a pause. */
-  readonly atOnce?: boolean;
-  /** Trying again gives the same answer. */
+  /** The answer had no space left: the rest may be requested without a pause. */
+  readonly retryAtOnce?: boolean;
+  /** A retry would give the same result. */
   readonly final?: boolean;
 }
 
 export class Failure extends Error {
   override readonly name = 'Failure';
   readonly traits: FailureTraits;
-  /** Java class of the exception, where a server sent one. */
+  /** Simple name of the Java exception class, if a server sent one. */
   readonly exception: string | undefined;
 
   constructor(message: string, traits: FailureTraits = {}, options: { exception?: string; cause?: unknown } = {}) {
@@ -34,47 +34,47 @@ export class Failure extends Error {
   }
 
   /**
-   * The same failure of a question that had to be asked before: nothing of what was wanted was done. `advice` follows
-   * its message.
+   * Returns the failure of a look-up that must precede the operation: the operation itself was not sent. `advice` is
+   * appended to the message.
    */
-  static before(what: string, cause: Failure, advice = ''): Failure {
+  static ofLookup(what: string, cause: Failure, advice = ''): Failure {
     const traits = { undone: true, final: cause.traits.final === true };
     const options = cause.exception === undefined ? { cause } : { cause, exception: cause.exception };
     return new Failure(`${what}: ${cause.message}${advice}`, traits, options);
   }
 }
 
-/** Nobody can be reached at the server's address. */
-export const UNREACHED: FailureTraits = { undone: true, serverGone: true, moved: true };
+/** The server's address cannot be reached. */
+export const UNREACHABLE: FailureTraits = { notApplied: true, serverGone: true, moved: true };
 
-const ELSEWHERE: FailureTraits = { undone: true, moved: true };
-const BUSY: FailureTraits = { undone: true, overloaded: true };
-const NOT_YET: FailureTraits = { undone: true };
-const REFUSED: FailureTraits = { undone: true, final: true };
-const SCANNER: FailureTraits = { scannerLost: true };
+const REGION_MOVED: FailureTraits = { notApplied: true, moved: true };
+const BUSY: FailureTraits = { notApplied: true, overloaded: true };
+const NOT_READY: FailureTraits = { notApplied: true };
+const REFUSED: FailureTraits = { notApplied: true, final: true };
+const SCANNER_LOST: FailureTraits = { scannerLost: true };
 
-/** By the exception's simple name: a nested class or another package does not change what it means. */
+/** By the simple name of the exception class, whatever its package or enclosing class. */
 const TRAITS: Readonly<Record<string, FailureTraits>> = {
-  NotServingRegionException: ELSEWHERE,
-  RegionMovedException: ELSEWHERE,
-  RegionOfflineException: ELSEWHERE,
-  WrongRegionException: ELSEWHERE,
-  RegionServerStoppedException: { undone: true, moved: true, serverGone: true },
+  NotServingRegionException: REGION_MOVED,
+  RegionMovedException: REGION_MOVED,
+  RegionOfflineException: REGION_MOVED,
+  WrongRegionException: REGION_MOVED,
+  RegionServerStoppedException: { notApplied: true, moved: true, serverGone: true },
   RegionServerAbortedException: { moved: true, serverGone: true },
-  RegionOpeningException: NOT_YET,
-  ServerNotRunningYetException: NOT_YET,
-  PleaseHoldException: NOT_YET,
-  MasterNotRunningException: NOT_YET,
-  NotAllMetaRegionsOnlineException: NOT_YET,
-  MultiActionResultTooLarge: { undone: true, atOnce: true },
+  RegionOpeningException: NOT_READY,
+  ServerNotRunningYetException: NOT_READY,
+  PleaseHoldException: NOT_READY,
+  MasterNotRunningException: NOT_READY,
+  NotAllMetaRegionsOnlineException: NOT_READY,
+  MultiActionResultTooLarge: { notApplied: true, retryAtOnce: true },
   RegionTooBusyException: BUSY,
   CallQueueTooBigException: BUSY,
   CallDroppedException: BUSY,
   RpcThrottlingException: BUSY,
-  UnknownScannerException: SCANNER,
-  OutOfOrderScannerNextException: SCANNER,
-  ScannerResetException: SCANNER,
-  LeaseException: SCANNER,
+  UnknownScannerException: SCANNER_LOST,
+  OutOfOrderScannerNextException: SCANNER_LOST,
+  ScannerResetException: SCANNER_LOST,
+  LeaseException: SCANNER_LOST,
   TableNotFoundException: REFUSED,
   TableNotEnabledException: REFUSED,
   NoSuchColumnFamilyException: REFUSED,
@@ -89,10 +89,10 @@ const TRAITS: Readonly<Record<string, FailureTraits>> = {
   RowTooBigException: REFUSED,
 };
 
-/** What HBase says to an Increment of a cell that is not 8 bytes; the exception's class is that of many others. */
+/** Message of HBase for an increment of a cell without 8 bytes. Its exception class has other meanings as well. */
 const NOT_A_COUNTER = /Field is not a long/;
 
-/** The failure that an exception sent by `server` stands for. */
+/** Returns the failure that an exception sent by `server` stands for. */
 export function failureOf(
   server: string,
   exception: string,
@@ -104,7 +104,7 @@ export function failureOf(
   const line = trace.split('\n', 1)[0]!.slice(0, 300);
   const message = line.startsWith(exception) ? line.slice(exception.length).replace(/^:? */, '') : line;
   if (NOT_A_COUNTER.test(message)) return new Failure(`${server}: ${message}`, REFUSED, { exception: 'NotACounter' });
-  // A server's "do not retry" is believed only of what the table does not know.
+  // The server's "do not retry" flag is used only for exceptions that the table does not contain.
   const final = traits ? traits.final === true : flags.final === true;
   const overloaded = traits?.overloaded === true || flags.overloaded === true;
   const text = `${server}: ${simple}${message && `: ${message}`}`;

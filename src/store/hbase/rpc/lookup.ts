@@ -1,27 +1,28 @@
 import { sameBytes } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
+import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
-import type { Bounded, Deadlines } from './deadlines.js';
+import type { Deadlines, Expirable } from './deadlines.js';
 import { Failure } from './failure.js';
-import { Writer } from './protobuf.js';
+import { MessageWriter } from './protobuf.js';
 import type { Region } from './regions.js';
-import { columnsOf, filterMessage } from './requests.js';
-import { Attempts, asFailure } from './retry.js';
+import { encodeColumnList, filterMessage } from './requests.js';
+import { Attempts, failureOrThrow } from './retry.js';
 import type { ReadOptions } from './rpc-types.js';
 import { readScanResponse } from './scan-response.js';
 import type { ScanContext } from './scanner.js';
 
-/** Gathered scans under way at one server; while so many are, look-ups gather. */
-const IN_FLIGHT = 2;
-/** Ranges in one scan. */
-const RANGES = 64;
-/** Keys asked for with one scan. Ranges that it does not get to are asked for again, each alone. */
-const KEYS = 4_000;
-/** Bytes after which a server ends an answer. */
-const ANSWER_BYTES = 2 * 1024 * 1024;
+/** Maximum number of concurrent scans per server. At the maximum, look-ups accumulate. */
+const MAX_IN_FLIGHT = 2;
+/** Maximum number of ranges in a scan. */
+const MAX_RANGES = 64;
+/** Maximum number of keys requested by a scan. Ranges not reached by then are requested again, one by one. */
+const MAX_KEYS = 4_000;
+/** Size at which a server ends an answer, bytes. */
+const MAX_ANSWER_BYTES = 2 * 1024 * 1024;
 
-/** A caller's range and what was found of it. */
-class Lookup implements Bounded {
+/** The range of a caller, and the keys found so far. */
+class Lookup implements Expirable {
   readonly table: TableCodec;
   readonly columns: Buffer;
   readonly to: Buffer | undefined;
@@ -30,10 +31,10 @@ class Lookup implements Bounded {
   readonly keys: Buffer[] = [];
   readonly resolve: (keys: Buffer[]) => void;
   readonly reject: (error: unknown) => void;
-  /** Where it goes on. */
+  /** Key at which the look-up continues. */
   from: Buffer;
-  /** A gathered scan ran out of keys before it: it is not to wait for others again. */
-  alone = false;
+  /** Whether a combined scan ended before this range, which is then scanned alone and does not wait again. */
+  isAlone = false;
 
   constructor(
     table: TableCodec,
@@ -61,11 +62,11 @@ class Lookup implements Bounded {
     this.reject(this.attempts.expire('no'));
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return this.keys.length >= this.limit;
   }
 
-  /** Whether nothing of it lies at or after `key`. */
+  /** Whether the range has no keys at or after `key`. */
   endsBefore(key: Buffer): boolean {
     return this.to !== undefined && Buffer.compare(this.to, key) <= 0;
   }
@@ -74,16 +75,16 @@ class Lookup implements Bounded {
 const NO_KEY = Buffer.alloc(0);
 
 /**
- * Finds the first keys of many ranges: those that callers ask for in one turn of the event loop, or while as many scans
- * as allowed are under way, and that lie in one region, are read with one scan through a MultiRowRangeFilter, in a
- * single request.
+ * Finds the first keys of many ranges. Ranges in a region are combined into a scan with a MultiRowRangeFilter and read
+ * by a single request, if callers request them in the same turn of the event loop, or while the maximum number of scans
+ * is under way.
  */
 export class Lookups {
   readonly #context: ScanContext;
   readonly #waiting = new Map<Region, Lookup[]>();
   readonly #inFlight = new Map<string, number>();
   readonly #deadlines: Deadlines;
-  #scheduled = false;
+  #isScheduled = false;
 
   constructor(context: ScanContext, deadlines: Deadlines) {
     this.#context = context;
@@ -108,7 +109,7 @@ export class Lookups {
   }
 
   #dispatch(lookup: Lookup): void {
-    if (lookup.attempts.over) return;
+    if (lookup.attempts.isAbandoned) return;
     const region = this.#context.regions.cached(lookup.table.name, lookup.from);
     if (region) this.#enqueue(lookup, region);
     else void this.#locate(lookup);
@@ -119,13 +120,13 @@ export class Lookups {
       const { regions } = this.#context;
       this.#enqueue(lookup, await regions.locate(lookup.table.name, lookup.from, lookup.attempts));
     } catch (e) {
-      void this.#again(lookup, e);
+      void this.#retry(lookup, e);
     }
   }
 
-  async #again(lookup: Lookup, e: unknown): Promise<void> {
+  async #retry(lookup: Lookup, e: unknown): Promise<void> {
     try {
-      await lookup.attempts.pause(asFailure(e), 'no');
+      await lookup.attempts.pause(failureOrThrow(e), 'no');
       this.#dispatch(lookup);
     } catch (error) {
       lookup.reject(error);
@@ -136,20 +137,20 @@ export class Lookups {
     const list = this.#waiting.get(region);
     if (list) list.push(lookup);
     else this.#waiting.set(region, [lookup]);
-    if (this.#scheduled) return;
-    this.#scheduled = true;
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
     setImmediate(() => {
-      this.#scheduled = false;
+      this.#isScheduled = false;
       this.#flush();
     });
   }
 
   #flush(): void {
     for (const [region, lookups] of this.#waiting) {
-      const list = lookups.some(({ attempts }) => attempts.over) ? lookups.filter(wanted) : lookups;
+      const list = lookups.some(({ attempts }) => attempts.isAbandoned) ? lookups.filter(isWanted) : lookups;
       if (list !== lookups) this.#waiting.set(region, list);
-      while (list.length > 0 && (this.#inFlight.get(region.server) ?? 0) < IN_FLIGHT) {
-        void this.#send(region, takeTogether(list));
+      while (list.length > 0 && (this.#inFlight.get(region.server) ?? 0) < MAX_IN_FLIGHT) {
+        void this.#send(region, takeGroup(list));
       }
       if (list.length === 0) this.#waiting.delete(region);
     }
@@ -163,22 +164,22 @@ export class Lookups {
       const sorted = [...lookups].sort((a, b) => Buffer.compare(a.from, b.from));
       const expires = Math.max(...sorted.map((lookup) => lookup.attempts.expires));
       const limit = sorted.reduce((n, lookup) => n + lookup.limit - lookup.keys.length, 0);
-      const request = scanRequest(region, sorted, Math.min(limit, KEYS));
+      const request = scanRequest(region, sorted, Math.min(limit, MAX_KEYS));
       const answer = await servers.get(server).call('Scan', request, [], expires);
-      const head = readScanResponse(answer.message);
-      const count = head.counts.reduce((n, cells) => n + cells, 0);
+      const response = readScanResponse(answer.message);
+      const count = response.cellCounts.reduce((n, cells) => n + cells, 0);
       statistics.cellsReceived += count;
       const cells = new CellCursor(answer.cells);
-      const last = distribute(sorted, cells);
-      // A server that passed many deleted cells may stop with nothing: the cursor is the row that it would look at
-      // next.
-      const next = last ? after(last) : head.cursor;
-      const whole = !head.moreInRegion;
-      if (head.more && !whole && head.scanner !== undefined) this.#close(region, head.scanner);
-      for (const lookup of sorted) this.#settle(region, lookup, whole, next);
+      const last = distributeKeys(sorted, cells);
+      // A server that passed many deleted cells may return no row. The cursor is then the next row that it would read.
+      const next = last ? keyAfter(last) : response.cursor;
+      const whole = !response.hasMoreInRegion;
+      if (response.hasMore && !whole && response.scannerId !== undefined)
+        this.#closeScanner(region, response.scannerId);
+      for (const lookup of sorted) this.#finishOrContinue(region, lookup, whole, next);
     } catch (e) {
-      if (e instanceof Failure) this.#context.learn(e, region);
-      for (const lookup of lookups) void this.#again(lookup, e);
+      if (e instanceof Failure) this.#context.noteFailure(e, region);
+      for (const lookup of lookups) void this.#retry(lookup, e);
     } finally {
       const left = this.#inFlight.get(server)! - 1;
       if (left > 0) this.#inFlight.set(server, left);
@@ -187,21 +188,24 @@ export class Lookups {
     }
   }
 
-  /** Answers, or goes on where the answer ended: at the region's end when it was read `whole`, else at `next`. */
-  #settle(region: Region, lookup: Lookup, whole: boolean, next: Buffer | undefined): void {
+  /**
+   * Resolves the look-up or continues it where the answer ended: at the end of the region when the region was read
+   * completely (`whole`), otherwise at `next`.
+   */
+  #finishOrContinue(region: Region, lookup: Lookup, whole: boolean, next: Buffer | undefined): void {
     const reached = whole ? region.end : next;
     const open = whole && region.end.length === 0;
-    if (lookup.full || open || (reached && lookup.endsBefore(reached))) {
+    if (lookup.isFull || open || (reached && lookup.endsBefore(reached))) {
       lookup.resolve(lookup.keys);
       return;
     }
     if (reached && Buffer.compare(reached, lookup.from) > 0) lookup.from = reached;
-    if (!whole) lookup.alone = true;
+    if (!whole) lookup.isAlone = true;
     this.#dispatch(lookup);
   }
 
-  #close(region: Region, scanner: bigint): void {
-    const request = new Writer().uint(3, scanner).uint(4, 0).bool(5, true).finish();
+  #closeScanner(region: Region, scanner: bigint): void {
+    const request = new MessageWriter().uint(3, scanner).uint(4, 0).bool(5, true).finish();
     const expires = performance.now() + this.#context.settings.rpcTimeoutMs;
     this.#context.servers
       .get(region.server)
@@ -210,33 +214,28 @@ export class Lookups {
   }
 }
 
-function wanted({ attempts }: Lookup): boolean {
-  return !attempts.over;
+function isWanted({ attempts }: Lookup): boolean {
+  return !attempts.isAbandoned;
 }
 
-/** Takes from the list what may go in one scan: equal columns, and none that is to be alone. */
-function takeTogether(list: Lookup[]): Lookup[] {
+/** Removes and returns the look-ups for the next scan: with the same columns, and not marked `isAlone`. */
+function takeGroup(list: Lookup[]): Lookup[] {
   const first = list[0]!;
-  if (first.alone || list.length === 1) return list.splice(0, 1);
-  const taken: Lookup[] = [];
+  if (first.isAlone || list.length === 1) return list.splice(0, 1);
+  const group: Lookup[] = [];
   const rest: Lookup[] = [];
   for (const lookup of list) {
-    const fits = !lookup.alone && lookup.columns === first.columns && taken.length < RANGES;
-    (fits ? taken : rest).push(lookup);
+    const fits = !lookup.isAlone && lookup.columns === first.columns && group.length < MAX_RANGES;
+    (fits ? group : rest).push(lookup);
   }
   list.length = 0;
   list.push(...rest);
-  return taken;
-}
-
-/** The key right after. */
-function after(key: Buffer): Buffer {
-  return Buffer.concat([key, Buffer.from([0])]);
+  return group;
 }
 
 /**
- * Scan: start_row 3, stop_row 4, filter 5, max_result_size 10, store_limit 11 (one cell of each family of a row will
- * do), caching 17; `lookups` in the order of their starts.
+ * Scan: start_row 3, stop_row 4, filter 5, max_result_size 10, store_limit 11 (a cell per family and row is enough),
+ * caching 17. `lookups` are sorted by start.
  */
 function scanRequest(region: Region, lookups: readonly Lookup[], limit: number): Buffer {
   const first = lookups[0]!;
@@ -245,17 +244,17 @@ function scanRequest(region: Region, lookups: readonly Lookup[], limit: number):
     if (to === undefined || (stop && Buffer.compare(stop, to) < 0)) stop = to;
     if (stop === undefined) break;
   }
-  const scan = new Writer()
+  const scan = new MessageWriter()
     .raw(first.columns)
     .bytes(3, first.from)
     .bytes(4, stop)
     .bytes(5, lookups.length > 1 ? rangesFilter(lookups) : undefined)
     .uint(7, 1)
-    .uint(10, ANSWER_BYTES)
+    .uint(10, MAX_ANSWER_BYTES)
     .uint(11, 1)
     .uint(17, limit)
     .bool(24, true);
-  return new Writer()
+  return new MessageWriter()
     .bytes(1, region.specifier)
     .message(2, scan)
     .uint(4, limit)
@@ -267,11 +266,11 @@ function scanRequest(region: Region, lookups: readonly Lookup[], limit: number):
 
 /** MultiRowRangeFilter: row_range_list 1 { start_row 1, start_row_inclusive 2, stop_row 3, stop_row_inclusive 4 }. */
 function rangesFilter(lookups: readonly Lookup[]): Buffer {
-  const filter = new Writer();
+  const filter = new MessageWriter();
   for (const { from, to } of lookups) {
     filter.message(
       1,
-      new Writer()
+      new MessageWriter()
         .bytes(1, from)
         .bool(2, true)
         .bytes(3, to ?? NO_KEY)
@@ -281,21 +280,19 @@ function rangesFilter(lookups: readonly Lookup[]): Buffer {
   return filterMessage('MultiRowRangeFilter', filter);
 }
 
-/**
- * Gives each key to the look-ups whose range it is in, and tells the last one. `lookups` in the order of their starts.
- */
-function distribute(lookups: readonly Lookup[], cells: CellCursor): Buffer | undefined {
+/** Adds each key to all look-ups whose ranges contain it. Returns the last key. `lookups` are sorted by start. */
+function distributeKeys(lookups: readonly Lookup[], cells: CellCursor): Buffer | undefined {
   let last: Buffer | undefined;
   let next = 0;
   let active: Lookup[] = [];
-  for (; !cells.done; cells.leave()) {
-    cells.enter();
+  for (; !cells.isAtEnd; cells.advance()) {
+    cells.parse();
     if (last && sameRow(cells, last)) continue;
     last = cells.row();
     const key = last;
     while (next < lookups.length && Buffer.compare(lookups[next]!.from, key) <= 0) active.push(lookups[next++]!);
-    if (active.some((lookup) => lookup.full || lookup.endsBefore(key))) {
-      active = active.filter((lookup) => !lookup.full && !lookup.endsBefore(key));
+    if (active.some((lookup) => lookup.isFull || lookup.endsBefore(key))) {
+      active = active.filter((lookup) => !lookup.isFull && !lookup.endsBefore(key));
     }
     for (const lookup of active) lookup.keys.push(key);
   }
@@ -306,9 +303,9 @@ function sameRow(cells: CellCursor, key: Buffer): boolean {
   return sameBytes(key, cells.block, cells.rowStart, cells.rowStart + cells.rowLength);
 }
 
-/** The fields of a Scan that say what is read of a row. */
-export function lookupColumns(table: TableCodec, options: ReadOptions): Buffer {
-  const out = new Writer();
-  for (const column of columnsOf(table, options)) out.bytes(1, column);
+/** Encodes the fields of a Scan that select the columns. */
+export function encodeColumns(table: TableCodec, options: ReadOptions): Buffer {
+  const out = new MessageWriter();
+  for (const column of encodeColumnList(table, options)) out.bytes(1, column);
   return out.finish();
 }

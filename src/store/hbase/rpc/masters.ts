@@ -1,14 +1,14 @@
 import { Failure } from './failure.js';
-import type { Reader } from './protobuf.js';
-import { Attempts, asFailure, type Pauses } from './retry.js';
+import type { MessageReader } from './protobuf.js';
+import { Attempts, failureOrThrow, type Pauses } from './retry.js';
 import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY_MESSAGE = Buffer.alloc(0);
 
 /**
- * The masters' registry: where hbase:meta is and who is the active master, asked of any of the masters named in the
- * settings, the last one that answered first. Region servers answer too (`ClientMetaService` runs on both).
+ * Finds the server of hbase:meta and the active master. Any master in the settings is asked, beginning with the one
+ * that answered last. Region servers answer as well, because `ClientMetaService` runs on both.
  */
 export class Masters {
   readonly #settings: RpcSettings;
@@ -23,17 +23,17 @@ export class Masters {
     this.#pauses = pauses;
   }
 
-  /** `host:port` of the server of hbase:meta. */
+  /** Returns `host:port` of the server of hbase:meta. */
   metaServer(attempts: Attempts): Promise<string> {
-    return this.#ask('GetMetaRegionLocations', attempts, (message) => {
-      // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2; replicas
-      // follow.
+    return this.#query('GetMetaRegionLocations', attempts, (message) => {
+      // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2. The first
+      // location is the primary; replicas follow.
       while (message.next()) {
         if (message.field !== 1) message.skip();
         else {
           const location = message.message();
           while (location.next()) {
-            if (location.field === 2) return serverName(location.message());
+            if (location.field === 2) return readServerName(location.message());
             location.skip();
           }
         }
@@ -42,14 +42,17 @@ export class Masters {
     });
   }
 
-  /** Asks the active master; repeated while there is none or it is starting. For requests that may be repeated. */
+  /**
+   * Calls the active master, and repeats the call while there is none or it is starting. For requests that may be
+   * repeated.
+   */
   async call(method: string, request: Buffer): Promise<Buffer> {
     const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {
       try {
-        const master = await this.#ask('GetActiveMaster', attempts, (message) => {
+        const master = await this.#query('GetActiveMaster', attempts, (message) => {
           while (message.next()) {
-            if (message.field === 1) return serverName(message.message());
+            if (message.field === 1) return readServerName(message.message());
             message.skip();
           }
           return undefined;
@@ -57,46 +60,50 @@ export class Masters {
         const { message } = await this.#servers
           .get(master, 'MasterService')
           .call(method, request, [], attempts.expires);
-        return Buffer.from(message.buffer.subarray(message.at, message.end));
+        return Buffer.from(message.buffer.subarray(message.offset, message.end));
       } catch (e) {
-        await attempts.pause(asFailure(e), 'unknown');
+        await attempts.pause(failureOrThrow(e), 'unknown');
       }
     }
   }
 
-  async #ask(method: string, attempts: Attempts, read: (message: Reader) => string | undefined): Promise<string> {
+  async #query(
+    method: string,
+    attempts: Attempts,
+    read: (message: MessageReader) => string | undefined,
+  ): Promise<string> {
     let failure: Failure | undefined;
     const { masters } = this.#settings;
     for (let i = 0; i < masters.length; i++) {
       const at = (this.#preferred + i) % masters.length;
-      // Each gets its share of the time, lest one that does not answer use it all.
+      // Each master gets an equal share of the time left, so that a silent master does not use up all of it.
       const share = (attempts.expires - performance.now()) / (masters.length - i);
       try {
         const server = this.#servers.get(masters[at]!, 'ClientMetaService');
-        const answer = await server.call(method, NOTHING, [], performance.now() + share);
+        const answer = await server.call(method, EMPTY_MESSAGE, [], performance.now() + share);
         const found = read(answer.message);
         if (found) {
           this.#preferred = at;
           return found;
         }
-        failure = new Failure(`${server.name}: ${method} gave nothing`, { undone: true });
+        failure = new Failure(`${server.name}: ${method} gave nothing`, { notApplied: true });
       } catch (e) {
-        failure = asFailure(e);
+        failure = failureOrThrow(e);
       }
     }
-    throw Failure.before('masters', failure!, adviceOn(failure!));
+    throw Failure.ofLookup('masters', failure!, hintFor(failure!));
   }
 }
 
-/** What may be wrong with the address of a master that cannot be asked. */
-function adviceOn({ cause, traits }: Failure): string {
+/** Returns a hint at what may be wrong with the address of a master that does not answer. */
+function hintFor({ cause, traits }: Failure): string {
   if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED')
     return "; is HBase's master running there?";
-  return traits.mute ? "; is this the port of an HBase master? ZooKeeper's is another" : '';
+  return traits.neverAnswered ? "; is this the port of an HBase master? ZooKeeper's is another" : '';
 }
 
-/** ServerName: host_name 1, port 2, start_code 3. */
-function serverName(reader: Reader): string | undefined {
+/** Reads a ServerName: host_name 1, port 2, start_code 3. */
+function readServerName(reader: MessageReader): string | undefined {
   let host = '';
   let port = 0;
   while (reader.next()) {

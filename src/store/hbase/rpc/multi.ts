@@ -1,24 +1,26 @@
 import { CellCursor } from './cells.js';
 import { type Failure, failureOf } from './failure.js';
-import { type Reader, varintLength, writeVarint } from './protobuf.js';
+import { type MessageReader, varintLength, writeVarint } from './protobuf.js';
 import type { Region } from './regions.js';
 import type { Answer } from './wire.js';
 
-/** One row's part of a Multi. */
+/** The part of a Multi request that concerns a row. */
 export interface Action {
-  /** Fields of the message Action beside its index: `get` 3, or `mutation` 2; several of them for one atomic change. */
+  /**
+   * Fields of the message Action other than its index: `get` 3 or `mutation` 2. Several fields make an atomic change.
+   */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
-  /**
-   * For a change of its own: the bodies apply all or none, under the condition (a field of RegionAction) where there is
-   * one.
-   */
+  /** The bodies are applied all or none, under `condition` (a field of RegionAction) if given. */
   readonly atomic: boolean;
   readonly condition: Buffer | undefined;
   readonly region: Region;
-  /** The answer: `count` cells at the cursor, which it must pass. `processed`: false when the condition failed. */
-  answer(cells: CellCursor, count: number, processed: boolean): void;
-  failed(failure: Failure): void;
+  /**
+   * Receives the answer: `count` cells at the cursor, which the callee must read past. `processed`: false when the
+   * condition did not hold.
+   */
+  complete(cells: CellCursor, count: number, processed: boolean): void;
+  fail(failure: Failure): void;
 }
 
 /**
@@ -31,30 +33,30 @@ const ATOMIC = 0x10;
 const ACTION = 0x1a;
 const INDEX = 0x08;
 
-/** The actions of one RegionAction, in order. */
-export type Group = readonly Action[];
+/** The actions of a RegionAction, in order. */
+export type ActionGroup = readonly Action[];
 
-/** What goes together: plain actions of one region; each atomic one alone. */
-export function groupActions(actions: readonly Action[]): Group[] {
-  const groups: Group[] = [];
-  const plain = new Map<Region, Action[]>();
+/** Groups the plain actions by region. Each atomic action is a group of its own. */
+export function groupActions(actions: readonly Action[]): ActionGroup[] {
+  const groups: ActionGroup[] = [];
+  const plainGroups = new Map<Region, Action[]>();
   for (const action of actions) {
     if (action.atomic) {
       groups.push([action]);
       continue;
     }
-    const group = plain.get(action.region);
+    const group = plainGroups.get(action.region);
     if (group) group.push(action);
     else {
-      const started = [action];
-      plain.set(action.region, started);
-      groups.push(started);
+      const newGroup = [action];
+      plainGroups.set(action.region, newGroup);
+      groups.push(newGroup);
     }
   }
   return groups;
 }
 
-export function encodeMulti(groups: readonly Group[]): Buffer {
+export function encodeMulti(groups: readonly ActionGroup[]): Buffer {
   const lengths = groups.map(groupLength);
   let total = 0;
   for (const length of lengths) total += fieldLength(length);
@@ -72,7 +74,7 @@ function fieldLength(length: number): number {
   return 1 + varintLength(length) + length;
 }
 
-function groupLength(group: Group): number {
+function groupLength(group: ActionGroup): number {
   const first = group[0]!;
   let length = fieldLength(first.region.specifier.length) + (first.atomic ? 2 : 0) + (first.condition?.length ?? 0);
   let index = 0;
@@ -82,7 +84,7 @@ function groupLength(group: Group): number {
   return length;
 }
 
-function writeGroup(out: Buffer, start: number, group: Group): number {
+function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
   const { region, atomic, condition } = group[0]!;
   let at = start;
   out[at++] = REGION;
@@ -112,52 +114,52 @@ function writeGroup(out: Buffer, start: number, group: Group): number {
 }
 
 /**
- * Hands every action its answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception 2, processed
- * 3 }, in the order asked; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
+ * Passes each action its part of the answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception
+ * 2, processed 3 }, in request order; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
  */
-export function settleMulti(server: string, groups: readonly Group[], { message, cells }: Answer): void {
+export function completeMulti(server: string, groups: readonly ActionGroup[], { message, cells }: Answer): void {
   const cursor = new CellCursor(cells);
   let at = 0;
   while (message.next()) {
     if (message.field !== 1 || at >= groups.length) message.skip();
-    else settleGroup(server, groups[at++]!, message.message(), cursor);
+    else completeGroup(server, groups[at++]!, message.message(), cursor);
   }
 }
 
-function settleGroup(server: string, group: Group, result: Reader, cursor: CellCursor): void {
+function completeGroup(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
   const first = group[0]!;
   let processed = true;
   let failure: Failure | undefined;
   while (result.next()) {
     if (result.field === 1) {
       const inner = result.message();
-      if (!first.atomic) settleAction(server, group, inner, cursor);
-    } else if (result.field === 2) failure = nameBytes(server, result.message());
+      if (!first.atomic) completeAction(server, group, inner, cursor);
+    } else if (result.field === 2) failure = readException(server, result.message());
     else if (result.field === 3) processed = result.bool();
     else result.skip();
   }
-  if (failure) for (const action of group) action.failed(failure);
-  else if (first.atomic) first.answer(cursor, 0, processed);
+  if (failure) for (const action of group) action.fail(failure);
+  else if (first.atomic) first.complete(cursor, 0, processed);
 }
 
-function settleAction(server: string, group: Group, result: Reader, cursor: CellCursor): void {
+function completeAction(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
   let index = 0;
   let count = 0;
   let failure: Failure | undefined;
   while (result.next()) {
     if (result.field === 1) index = result.uint();
-    else if (result.field === 2) count = cellCount(result.message());
-    else if (result.field === 3) failure = nameBytes(server, result.message());
+    else if (result.field === 2) count = readCellCount(result.message());
+    else if (result.field === 3) failure = readException(server, result.message());
     else result.skip();
   }
   const action = group[index];
   if (!action) return;
-  if (failure) action.failed(failure);
-  else action.answer(cursor, count, true);
+  if (failure) action.fail(failure);
+  else action.complete(cursor, count, true);
 }
 
-/** Result: associated_cell_count 2. */
-function cellCount(result: Reader): number {
+/** Reads a Result: associated_cell_count 2. */
+function readCellCount(result: MessageReader): number {
   let count = 0;
   while (result.next()) {
     if (result.field === 2) count = result.uint();
@@ -166,8 +168,8 @@ function cellCount(result: Reader): number {
   return count;
 }
 
-/** NameBytesPair { name 1, value 2 } as a server reports an exception: its class, and its trace. */
-function nameBytes(server: string, pair: Reader): Failure {
+/** Reads a NameBytesPair { name 1, value 2 } with an exception: class name and stack trace. */
+function readException(server: string, pair: MessageReader): Failure {
   let name = '';
   let trace = '';
   while (pair.next()) {

@@ -1,7 +1,7 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
-import { blockBytes, blockOfRow, CellBlock, DELETE_COLUMN, LATEST, type TableCodec } from './cells.js';
-import { Writer } from './protobuf.js';
+import { CellBlock, DELETE_COLUMN, encodeRow, estimateBytes, LATEST, type TableCodec } from './cells.js';
+import { MessageWriter } from './protobuf.js';
 import { checkKey, filterList, filterMessage } from './requests.js';
 import type { RowMutation } from './rpc-types.js';
 
@@ -13,21 +13,18 @@ const DELETE = 3;
 const LESS = 0;
 const EQUAL = 2;
 
-/**
- * A mutation as it goes out: the messages MutationProto (row 1, mutate_type 2, associated_cell_count 8) and their
- * cells.
- */
+/** An encoded mutation: MutationProto messages (row 1, mutate_type 2, associated_cell_count 8) and their cells. */
 export interface EncodedMutation {
   readonly messages: readonly Buffer[];
   readonly cells: readonly Buffer[];
 }
 
-/** Checks and encodes what the mutation does; no messages when it does nothing. */
+/** Checks and encodes the mutation. Returns no messages for a mutation without changes. */
 export function encodeMutation(table: TableCodec, mutation: RowMutation): EncodedMutation {
   checkKey(mutation.key);
   checkNames(mutation);
-  const deletions = deletionCells(table, mutation);
-  const puts = new CellBlock(table, blockBytes(mutation.key, mutation.put ?? []));
+  const deletions = encodeDeletes(table, mutation);
+  const puts = new CellBlock(table, estimateBytes(mutation.key, mutation.put ?? []));
   for (const cell of mutation.put ?? []) {
     puts.add(mutation.key, cell, cell.value, undefined, cell.timestamp ?? mutation.timestamp);
   }
@@ -48,10 +45,10 @@ export function encodeMutation(table: TableCodec, mutation: RowMutation): Encode
 }
 
 function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
-  return new Writer().bytes(1, key).uint(2, type).uint(8, cells).finish();
+  return new MessageWriter().bytes(1, key).uint(2, type).uint(8, cells).finish();
 }
 
-/** The put of a packed row as its MutationProto and its cells; `end` as `putEnd` gives it. */
+/** Encodes the put of a packed row as MutationProto and cells. `end`: the result of `putKeyEnd`. */
 export function encodePut(
   table: TableCodec,
   key: Buffer,
@@ -59,7 +56,7 @@ export function encodePut(
   end: Buffer,
 ): { message: Buffer; cells: Buffer } {
   checkKey(key);
-  const { cells, count } = blockOfRow(table, key, row, end);
+  const { cells, count } = encodeRow(table, key, row, end);
   return { message: mutationMessage(key, PUT, count), cells };
 }
 
@@ -69,15 +66,16 @@ function checkNames(mutation: RowMutation): void {
     throw new TypeError('deleteRow beside add, or beside put without a timestamp');
   }
   for (const name of add) {
-    if (has(put, name) || has(gone, name)) throw new TypeError('one cell is both added to and put or deleted');
+    if (includesCell(put, name) || includesCell(gone, name))
+      throw new TypeError('one cell is both added to and put or deleted');
   }
 }
 
-function has(names: readonly CellName[], name: CellName): boolean {
+function includesCell(names: readonly CellName[], name: CellName): boolean {
   return names.some((other) => compareCells(other, name) === 0);
 }
 
-function deletionCells(table: TableCodec, mutation: RowMutation): CellBlock {
+function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {
   const block = new CellBlock(table);
   const { key, timestamp } = mutation;
   if (mutation.deleteRow) {
@@ -85,16 +83,17 @@ function deletionCells(table: TableCodec, mutation: RowMutation): CellBlock {
     for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, stamp);
   }
   for (const name of mutation.delete ?? []) {
-    if (!has(mutation.put ?? [], name)) block.add(key, name, EMPTY, DELETE_COLUMN, name.timestamp ?? timestamp);
+    if (!includesCell(mutation.put ?? [], name))
+      block.add(key, name, EMPTY, DELETE_COLUMN, name.timestamp ?? timestamp);
   }
   return block;
 }
 
 /**
- * The messages Condition that stand for the guards, to be tried in order until one holds. There is a second one only
- * for a counter that may be 0 or absent.
+ * Encodes the guards as Condition messages, to be tried in order until one holds. There are two only for a counter that
+ * may be 0 or absent.
  */
-export function conditionsOf(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer[] {
+export function encodeConditions(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer[] {
   const [guard] = guards;
   if (!guard) throw new TypeError('no guard');
   if (guards.length > 1) return [filterCondition(table, key, guards)];
@@ -102,7 +101,7 @@ export function conditionsOf(table: TableCodec, key: Buffer, guards: readonly Gu
     case 'absent':
       return [columnCondition(table, key, guard, EMPTY)];
     case 'equals':
-      // An empty value would stand for absence.
+      // In a column condition an empty value means absence.
       if (guard.value.length === 0) return [filterCondition(table, key, guards)];
       return [columnCondition(table, key, guard, guard.value)];
     case 'counterEquals': {
@@ -114,7 +113,7 @@ export function conditionsOf(table: TableCodec, key: Buffer, guards: readonly Gu
 
 /** Condition: row 1, family 2, qualifier 3, compare_type 4, comparator 5. */
 function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: Buffer): Buffer {
-  return new Writer()
+  return new MessageWriter()
     .bytes(1, key)
     .bytes(2, table.family(name.family))
     .bytes(3, name.qualifier)
@@ -124,24 +123,27 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
 }
 
 /**
- * Condition: row 1, filter 7. The server reads the whole row through the filter; of families without a guard it reads
- * no more than the first cell.
+ * Condition: row 1, filter 7. The server reads the whole row through the filter, but only the first cell of families
+ * without a guard.
  */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
   const families = [...new Set(guards.map((guard) => guard.family))].map((family) =>
     filterMessage(
       'FamilyFilter',
-      new Writer().message(1, new Writer().uint(1, EQUAL).message(2, binaryComparator(table.family(family)))),
+      new MessageWriter().message(
+        1,
+        new MessageWriter().uint(1, EQUAL).message(2, binaryComparator(table.family(family))),
+      ),
     ),
   );
   const filter = filterList(true, [filterList(false, families), ...guards.map((guard) => guardFilter(table, guard))]);
-  return new Writer().bytes(1, key).bytes(7, filter).finish();
+  return new MessageWriter().bytes(1, key).bytes(7, filter).finish();
 }
 
 function guardFilter(table: TableCodec, guard: Guard): Buffer {
   switch (guard.op) {
     case 'absent':
-      // No value is below the empty one: only a row without the cell passes.
+      // No value is less than the empty one, so only a row without the cell passes.
       return columnFilter(table, guard, LESS, EMPTY, false);
     case 'equals':
       return columnFilter(table, guard, EQUAL, guard.value, true);
@@ -154,19 +156,19 @@ function guardFilter(table: TableCodec, guard: Guard): Buffer {
  * SingleColumnValueFilter: column_family 1, column_qualifier 2, compare_op 3, comparator 4, filter_if_missing 5,
  * latest_version_only 6.
  */
-function columnFilter(table: TableCodec, name: CellName, op: number, value: Buffer, ifMissing: boolean): Buffer {
-  const fields = new Writer()
+function columnFilter(table: TableCodec, name: CellName, op: number, value: Buffer, requireColumn: boolean): Buffer {
+  const fields = new MessageWriter()
     .bytes(1, table.family(name.family))
     .bytes(2, name.qualifier)
     .uint(3, op)
     .message(4, binaryComparator(value))
-    .bool(5, ifMissing)
+    .bool(5, requireColumn)
     .bool(6, true);
   return filterMessage('SingleColumnValueFilter', fields);
 }
 
 /** Comparator: name 1, serialized_comparator 2 of BinaryComparator { comparable 1 { value 1 } }. */
-function binaryComparator(value: Buffer): Writer {
-  const comparator = new Writer().message(1, new Writer().bytes(1, value));
-  return new Writer().string(1, 'org.apache.hadoop.hbase.filter.BinaryComparator').message(2, comparator);
+function binaryComparator(value: Buffer): MessageWriter {
+  const comparator = new MessageWriter().message(1, new MessageWriter().bytes(1, value));
+  return new MessageWriter().string(1, 'org.apache.hadoop.hbase.filter.BinaryComparator').message(2, comparator);
 }

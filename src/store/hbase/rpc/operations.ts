@@ -1,25 +1,25 @@
 import { StoreError } from '../../store-error.js';
 import type { CellCursor, TableCodec } from './cells.js';
-import type { Bounded } from './deadlines.js';
+import type { Expirable } from './deadlines.js';
 import type { Failure } from './failure.js';
-import type { Operation } from './gather.js';
+import type { QueuedAction } from './multi-queue.js';
 import type { Region } from './regions.js';
 import { type Attempts, storeError } from './retry.js';
 
 const NO_CELLS: readonly Buffer[] = [];
 
-/** What an operation needs of the client: to be sent, and sent again. */
+/** The part of the client that sends operations and repeats them. */
 export interface Dispatcher {
-  /** Finds the region, sets it, and gives the operation to that server's lane. */
+  /** Finds the region of the operation and adds the operation to the queue of its server. */
   dispatch(operation: RowOperation): void;
-  /** Notes what the failure says of regions and servers. */
-  learn(failure: Failure, region: Region): void;
-  /** Counts cells that came. */
-  received(cells: number): void;
+  /** Updates regions and servers after a failure. */
+  noteFailure(failure: Failure, region: Region): void;
+  /** Counts received cells. */
+  countCells(cells: number): void;
 }
 
-/** One row's request through its attempts, until its caller has an answer. */
-export abstract class RowOperation implements Operation {
+/** A request for a row, through all attempts until its caller has an answer. */
+export abstract class RowOperation implements QueuedAction {
   readonly table: TableCodec;
   readonly key: Buffer;
   readonly attempts: Attempts;
@@ -28,10 +28,10 @@ export abstract class RowOperation implements Operation {
   abstract readonly cells: readonly Buffer[];
   abstract readonly bytes: number;
   condition: Buffer | undefined = undefined;
-  settled = false;
+  isAnswered = false;
   inFlight = false;
-  /** Whether an attempt may have been done without our knowing. */
-  uncertain = false;
+  /** Whether an earlier attempt may have been applied without an answer. */
+  mayBeApplied = false;
   #region: Region | undefined;
   protected readonly dispatcher: Dispatcher;
 
@@ -50,52 +50,55 @@ export abstract class RowOperation implements Operation {
     return this.attempts.expires;
   }
 
-  get isOver(): boolean {
-    return this.attempts.over;
+  get isAbandoned(): boolean {
+    return this.attempts.isAbandoned;
   }
 
   sendTo(region: Region): void {
     this.#region = region;
-    this.settled = false;
+    this.isAnswered = false;
   }
 
-  answer(cells: CellCursor, count: number, processed: boolean): void {
-    this.settled = true;
+  complete(cells: CellCursor, count: number, processed: boolean): void {
+    this.isAnswered = true;
     this.inFlight = false;
     try {
       this.succeed(cells, count, processed);
     } catch (e) {
       this.reject(e);
-      // The cursor is not where the next answer begins.
+      // The cursor is not at the start of the next answer.
       throw e;
     }
   }
 
-  failed(failure: Failure): void {
-    this.settled = true;
+  fail(failure: Failure): void {
+    this.isAnswered = true;
     this.inFlight = false;
-    void this.#again(failure);
+    void this.#retry(failure);
   }
 
-  /** No attempt is left, or none would help. */
+  /** Ends the operation: no attempt is left, or none would succeed. */
   abstract reject(error: unknown): void;
   protected abstract succeed(cells: CellCursor, count: number, processed: boolean): void;
-  /** Whether it may be sent again after a failure that does not say that nothing was done. */
-  protected abstract readonly repeatable: boolean;
-  /** Whether being done twice makes no difference to what is stored, as of reads. */
-  protected abstract readonly reads: boolean;
+  /** Whether the operation may be sent again after a failure without `notApplied`. */
+  protected abstract readonly isRepeatable: boolean;
+  /** Whether executing the operation twice leaves the stored data unchanged, as for reads. */
+  protected abstract readonly isRead: boolean;
 
-  /** Once the answers that came with this one are given: until then it counts as settled. */
+  /**
+   * Sends the operation again, after the other answers of this response were processed. Until then the operation counts
+   * as answered.
+   */
   protected dispatchAgain(): void {
-    if (!this.isOver) queueMicrotask(() => this.dispatcher.dispatch(this));
+    if (!this.isAbandoned) queueMicrotask(() => this.dispatcher.dispatch(this));
   }
 
-  async #again(failure: Failure): Promise<void> {
+  async #retry(failure: Failure): Promise<void> {
     try {
-      if (this.#region) this.dispatcher.learn(failure, this.#region);
-      if (!failure.traits.undone && !this.reads) this.uncertain = true;
-      const applied = this.uncertain ? 'unknown' : 'no';
-      if (this.uncertain && !this.repeatable) throw storeError(failure, applied);
+      if (this.#region) this.dispatcher.noteFailure(failure, this.#region);
+      if (!failure.traits.notApplied && !this.isRead) this.mayBeApplied = true;
+      const applied = this.mayBeApplied ? 'unknown' : 'no';
+      if (this.mayBeApplied && !this.isRepeatable) throw storeError(failure, applied);
       await this.attempts.pause(failure, applied);
       this.dispatcher.dispatch(this);
     } catch (e) {
@@ -104,9 +107,9 @@ export abstract class RowOperation implements Operation {
   }
 }
 
-/** Where the row of a get goes: the place `index` of its caller's answer. */
+/** Receives the row of a get as element `index` of the caller's result. */
 export interface RowSink {
-  row(index: number, row: Buffer | undefined): void;
+  setRow(index: number, row: Buffer | undefined): void;
   reject(error: unknown): void;
 }
 
@@ -115,8 +118,8 @@ export class GetOperation extends RowOperation {
   readonly cells = NO_CELLS;
   readonly bytes: number;
   readonly atomic = false;
-  protected readonly repeatable = true;
-  protected readonly reads = true;
+  protected readonly isRepeatable = true;
+  protected readonly isRead = true;
   readonly #sink: RowSink;
   readonly #index: number;
 
@@ -142,79 +145,79 @@ export class GetOperation extends RowOperation {
   }
 
   protected succeed(cells: CellCursor, count: number): void {
-    this.dispatcher.received(count);
-    this.#sink.row(this.#index, this.table.pack(cells, count));
+    this.dispatcher.countCells(count);
+    this.#sink.setRow(this.#index, this.table.pack(cells, count));
   }
 }
 
-export interface MutateParts {
+export interface MutationParts {
   /** Fields `mutation` of Actions. */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   /** Fields `condition` of RegionAction, to be tried in order until one holds. */
   readonly conditions: readonly Buffer[];
   readonly repeatable: boolean;
-  /** A guard that fails after an attempt without an answer says false. */
-  readonly doubtIsFalse?: boolean;
+  /** Whether a guard that fails after an attempt without an answer resolves with false instead of an error. */
+  readonly unknownIsFalse?: boolean;
 }
 
-export class MutateOperation extends RowOperation implements Bounded {
+export class MutateOperation extends RowOperation implements Expirable {
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   readonly bytes: number;
   readonly atomic: boolean;
-  protected readonly repeatable: boolean;
-  protected readonly reads = false;
+  protected readonly isRepeatable: boolean;
+  protected readonly isRead = false;
   readonly #conditions: readonly Buffer[];
   readonly #resolve: (done: boolean) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #doubtIsFalse: boolean;
-  #tried = 0;
+  readonly #unknownIsFalse: boolean;
+  #conditionIndex = 0;
 
   constructor(
     dispatcher: Dispatcher,
     table: TableCodec,
     key: Buffer,
     attempts: Attempts,
-    parts: MutateParts,
+    parts: MutationParts,
     resolve: (done: boolean) => void,
     reject: (error: unknown) => void,
   ) {
     super(dispatcher, table, key, attempts);
     this.bodies = parts.bodies;
     this.cells = parts.cells;
-    this.bytes = lengthOf(parts.bodies) + lengthOf(parts.cells);
+    this.bytes = totalLength(parts.bodies) + totalLength(parts.cells);
     this.#conditions = parts.conditions;
     this.condition = parts.conditions[0];
     this.atomic = parts.bodies.length > 1 || parts.conditions.length > 0;
-    this.repeatable = parts.repeatable;
-    this.#doubtIsFalse = parts.doubtIsFalse === true;
+    this.isRepeatable = parts.repeatable;
+    this.#unknownIsFalse = parts.unknownIsFalse === true;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   reject(error: unknown): void {
-    if (!this.isOver) this.#reject(error);
+    if (!this.isAbandoned) this.#reject(error);
   }
 
   expire(): void {
-    this.#reject(this.attempts.expire(this.uncertain || this.inFlight ? 'unknown' : 'no'));
+    this.#reject(this.attempts.expire(this.mayBeApplied || this.inFlight ? 'unknown' : 'no'));
   }
 
   protected succeed(_cells: CellCursor, _count: number, processed: boolean): void {
-    if (this.isOver) return;
+    if (this.isAbandoned) return;
     if (processed) this.#resolve(true);
-    else if (++this.#tried < this.#conditions.length) {
-      this.condition = this.#conditions[this.#tried];
+    else if (++this.#conditionIndex < this.#conditions.length) {
+      this.condition = this.#conditions[this.#conditionIndex];
       this.dispatchAgain();
-    } else if (this.uncertain && !this.#doubtIsFalse) {
+    } else if (this.mayBeApplied && !this.#unknownIsFalse) {
       const message = 'a guard does not hold, but an earlier attempt without an answer may have been what changed it';
       this.#reject(new StoreError('unavailable', message, { applied: 'unknown' }));
     } else this.#resolve(false);
   }
 }
 
-function lengthOf(parts: readonly Buffer[]): number {
+function totalLength(parts: readonly Buffer[]): number {
   let length = 0;
   for (const part of parts) length += part.length;
   return length;

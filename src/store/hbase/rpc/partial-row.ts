@@ -1,7 +1,7 @@
 import { CellCursor, type TableCodec } from './cells.js';
 import type { RowBatch } from './rpc-types.js';
 
-/** Parts of one row that is too large for one answer. */
+/** Collects the parts of a row that is too large for an answer. */
 export class PartialRow {
   readonly #table: TableCodec;
   #key: Buffer | undefined;
@@ -12,24 +12,24 @@ export class PartialRow {
     this.#table = table;
   }
 
-  get open(): boolean {
+  get isOpen(): boolean {
     return this.#key !== undefined;
   }
 
   add(key: Buffer, cells: CellCursor, count: number): void {
-    const from = cells.at;
+    const from = cells.offset;
     for (let i = 0; i < count; i++) cells.skip();
     this.#key = key;
-    this.#blocks.push(cells.block.subarray(from, cells.at));
+    this.#blocks.push(cells.block.subarray(from, cells.offset));
     this.#count += count;
   }
 
-  /** Ends the row when another begins. */
-  endBefore(key: Buffer, batch: RowBatch, keysOnly: boolean): void {
-    if (this.#key && !this.#key.equals(key)) this.end(batch, keysOnly);
+  /** Finishes the collected row if `key` belongs to another row. */
+  finishBefore(key: Buffer, batch: RowBatch, keysOnly: boolean): void {
+    if (this.#key && !this.#key.equals(key)) this.finish(batch, keysOnly);
   }
 
-  end(batch: RowBatch, keysOnly: boolean): void {
+  finish(batch: RowBatch, keysOnly: boolean): void {
     if (!this.#key) return;
     batch.keys.push(this.#key);
     if (!keysOnly) batch.rows.push(this.#table.pack(new CellCursor(Buffer.concat(this.#blocks)), this.#count)!);

@@ -1,8 +1,8 @@
 import { StoreError } from '../../store-error.js';
 
 /**
- * Protocol Buffers, as far as HBase's messages need them: varints, length-delimited fields, and the skipping of what is
- * not known. Field numbers stand where messages are built and read.
+ * The subset of Protocol Buffers that HBase's messages need: varints, length-delimited fields, and skipping of unknown
+ * fields. Field numbers are given where messages are built and read.
  */
 
 const VARINT = 0;
@@ -10,7 +10,7 @@ const FIXED64 = 1;
 const DELIMITED = 2;
 const FIXED32 = 5;
 
-/** Bytes that the varint of `value` takes; `value` is a whole number from 0 to 2^53 - 1. */
+/** Returns the length of the varint of `value`, an integer from 0 to 2^53 - 1, in bytes. */
 export function varintLength(value: number): number {
   if (value < 0x80) return 1;
   if (value < 0x4000) return 2;
@@ -21,7 +21,7 @@ export function varintLength(value: number): number {
   return n;
 }
 
-/** Writes the varint of `value` at `at`; gives the offset after it. */
+/** Writes the varint of `value` at `at`. Returns the offset after it. */
 export function writeVarint(out: Buffer, at: number, value: number): number {
   let rest = value;
   while (rest > 0x7f_ffff_ff) {
@@ -36,15 +36,15 @@ export function writeVarint(out: Buffer, at: number, value: number): number {
   return at;
 }
 
-/** Builds one message. Fields come out in the order they are written; an `undefined` value writes nothing. */
-export class Writer {
+/** Builds a message. Fields are written in call order. An `undefined` value writes nothing. */
+export class MessageWriter {
   #buffer = Buffer.allocUnsafe(128);
   #length = 0;
 
-  /** Whole numbers from 0 to 2^53 - 1, or bigints from 0 to 2^64 - 1. */
+  /** Writes an integer from 0 to 2^53 - 1, or a bigint from 0 to 2^64 - 1. */
   uint(field: number, value: number | bigint | undefined): this {
     if (value === undefined) return this;
-    this.#room(20);
+    this.#reserve(20);
     this.#varint(field * 8 + VARINT);
     if (typeof value === 'number') this.#varint(value);
     else this.#varint64(value);
@@ -57,7 +57,7 @@ export class Writer {
 
   bytes(field: number, value: Buffer | undefined): this {
     if (value === undefined) return this;
-    this.#room(20 + value.length);
+    this.#reserve(20 + value.length);
     this.#varint(field * 8 + DELIMITED);
     this.#varint(value.length);
     this.#buffer.set(value, this.#length);
@@ -69,13 +69,13 @@ export class Writer {
     return value === undefined ? this : this.bytes(field, Buffer.from(value));
   }
 
-  message(field: number, value: Writer | undefined): this {
+  message(field: number, value: MessageWriter | undefined): this {
     return value === undefined ? this : this.bytes(field, value.#buffer.subarray(0, value.#length));
   }
 
-  /** Fields already encoded, as they are. */
+  /** Copies fields that are already encoded. */
   raw(fields: Buffer): this {
-    this.#room(fields.length);
+    this.#reserve(fields.length);
     this.#buffer.set(fields, this.#length);
     this.#length += fields.length;
     return this;
@@ -95,7 +95,7 @@ export class Writer {
     this.#buffer[this.#length++] = Number(rest);
   }
 
-  #room(bytes: number): void {
+  #reserve(bytes: number): void {
     if (this.#length + bytes <= this.#buffer.length) return;
     const grown = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes));
     this.#buffer.copy(grown, 0, 0, this.#length);
@@ -104,28 +104,28 @@ export class Writer {
 }
 
 /**
- * Walks the fields of one message in a part of a buffer:
+ * Iterates over the fields of a message in a part of a buffer:
  *
- *   while (reader.next()) switch (reader.field) { case 1: … reader.uint() … break; default: reader.skip(); }
+ *     while (reader.next()) switch (reader.field) { case 1: … reader.uint() … break; default: reader.skip(); }
  *
- * Every length is checked against the message's end before it is used; what does not fit rejects with `corrupt`.
+ * Every length is checked against the end of the message before use. Invalid input throws `corrupt`.
  */
-export class Reader {
+export class MessageReader {
   readonly buffer: Buffer;
-  at: number;
+  offset: number;
   readonly end: number;
   field = 0;
   #wire = 0;
 
   constructor(buffer: Buffer, at = 0, end = buffer.length) {
     this.buffer = buffer;
-    this.at = at;
+    this.offset = at;
     this.end = end;
   }
 
-  /** Goes to the next field; false at the end. The field's value must then be read or skipped. */
+  /** Advances to the next field. Returns false at the end. The value of the field must then be read or skipped. */
   next(): boolean {
-    if (this.at >= this.end) return false;
+    if (this.offset >= this.end) return false;
     const tag = this.varint();
     this.field = Math.floor(tag / 8);
     this.#wire = tag % 8;
@@ -133,11 +133,11 @@ export class Reader {
     return true;
   }
 
-  /** A bare varint up to 2^53 - 1. */
+  /** Reads a varint up to 2^53 - 1 without a field tag. */
   varint(): number {
-    const first = this.at < this.end ? this.buffer[this.at]! : 0x80;
+    const first = this.offset < this.end ? this.buffer[this.offset]! : 0x80;
     if (first < 0x80) {
-      this.at++;
+      this.offset++;
       return first;
     }
     let value = 0;
@@ -170,41 +170,41 @@ export class Reader {
     return this.#skipVarint() !== 0;
   }
 
-  /** A view into the buffer. */
+  /** Returns a view into the buffer. */
   bytes(): Buffer {
     const end = this.#delimited();
-    const value = this.buffer.subarray(this.at, end);
-    this.at = end;
+    const value = this.buffer.subarray(this.offset, end);
+    this.offset = end;
     return value;
   }
 
   string(): string {
     const end = this.#delimited();
-    const value = this.buffer.toString('utf8', this.at, end);
-    this.at = end;
+    const value = this.buffer.toString('utf8', this.offset, end);
+    this.offset = end;
     return value;
   }
 
-  /** A reader of the message that is this field's value. */
-  message(): Reader {
+  /** Returns a reader of the message that is the value of the field. */
+  message(): MessageReader {
     const end = this.#delimited();
-    const inner = new Reader(this.buffer, this.at, end);
-    this.at = end;
+    const inner = new MessageReader(this.buffer, this.offset, end);
+    this.offset = end;
     return inner;
   }
 
-  /** A reader of the message that follows its own length, outside of any field. */
-  delimited(): Reader {
+  /** Returns a reader of a message that follows its own length, outside of any field. */
+  delimited(): MessageReader {
     const length = this.varint();
-    if (length > this.end - this.at) throw this.#corrupt(`a message of ${length} bytes`);
-    const inner = new Reader(this.buffer, this.at, this.at + length);
-    this.at += length;
+    if (length > this.end - this.offset) throw this.#corrupt(`a message of ${length} bytes`);
+    const inner = new MessageReader(this.buffer, this.offset, this.offset + length);
+    this.offset += length;
     return inner;
   }
 
   skip(): void {
     if (this.#wire === VARINT) this.#skipVarint();
-    else if (this.#wire === DELIMITED) this.at = this.#delimited();
+    else if (this.#wire === DELIMITED) this.offset = this.#delimited();
     else if (this.#wire === FIXED64) this.#advance(8);
     else if (this.#wire === FIXED32) this.#advance(4);
     else throw this.#corrupt(`wire type ${this.#wire}`);
@@ -213,16 +213,16 @@ export class Reader {
   #delimited(): number {
     this.#expect(DELIMITED);
     const length = this.varint();
-    if (length > this.end - this.at) throw this.#corrupt(`a field of ${length} bytes`);
-    return this.at + length;
+    if (length > this.end - this.offset) throw this.#corrupt(`a field of ${length} bytes`);
+    return this.offset + length;
   }
 
   #advance(bytes: number): void {
-    if (bytes > this.end - this.at) throw this.#corrupt(`a field of ${bytes} bytes`);
-    this.at += bytes;
+    if (bytes > this.end - this.offset) throw this.#corrupt(`a field of ${bytes} bytes`);
+    this.offset += bytes;
   }
 
-  /** Gives the bits of all its bytes together: 0 only for the number 0. */
+  /** Returns the OR of the 7-bit groups: 0 only for the number 0. */
   #skipVarint(): number {
     let bits = 0;
     for (let n = 1; ; n++) {
@@ -234,8 +234,8 @@ export class Reader {
 
   #byte(tooLong: boolean): number {
     if (tooLong) throw this.#corrupt('a number of more than 10 bytes');
-    if (this.at >= this.end) throw this.#corrupt('the end in the middle of a number');
-    return this.buffer[this.at++]!;
+    if (this.offset >= this.end) throw this.#corrupt('the end in the middle of a number');
+    return this.buffer[this.offset++]!;
   }
 
   #expect(wire: number): void {
@@ -243,6 +243,6 @@ export class Reader {
   }
 
   #corrupt(what: string): StoreError {
-    return new StoreError('corrupt', `HBase message has ${what} at offset ${this.at} of ${this.end}`);
+    return new StoreError('corrupt', `HBase message has ${what} at offset ${this.offset} of ${this.end}`);
   }
 }

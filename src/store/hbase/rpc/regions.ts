@@ -1,43 +1,49 @@
 import { StoreError } from '../../store-error.js';
 import { CellCursor } from './cells.js';
-import { withinTime } from './deadlines.js';
+import { withDeadline } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { Masters } from './masters.js';
-import { Reader, Writer } from './protobuf.js';
-import { type Attempts, asFailure } from './retry.js';
+import { MessageReader, MessageWriter } from './protobuf.js';
+import { type Attempts, failureOrThrow } from './retry.js';
 import type { Servers } from './server.js';
 
-/** A region as hbase:meta had it. Objects are compared by identity: a region looked up again is another object. */
+/** A region as read from hbase:meta. Compared by identity: looking up a region again returns another object. */
 export interface Region {
   readonly table: string;
   /** First key. */
   readonly start: Buffer;
-  /** First key after it; empty: open. */
+  /** First key after the region; empty for the last region. */
   readonly end: Buffer;
   /** `host:port`. */
   readonly server: string;
-  /** The message RegionSpecifier. */
+  /** The encoded RegionSpecifier. */
   readonly specifier: Buffer;
 }
 
 const EMPTY = Buffer.alloc(0);
 const META_NAME = 'hbase:meta';
 const INFO = Buffer.from('info');
-/** After every region id, which is decimal digits. */
+/** Greater than every region id, which consists of decimal digits. */
 const AFTER_IDS = ':';
-/** Rows of meta asked for at once: of a whole table, and backwards from a key, where parents that were split lie. */
+/**
+ * Number of rows of hbase:meta per request: for a whole table, and for reading backwards from a key, past parents of
+ * split regions.
+ */
 const META_ROWS = 500;
-const NEAREST_ROWS = 4;
-/** When more regions of a table are lost at once, all are read anew: one after another they would take their time. */
-const SOUGHT_ALONE = 4;
+const META_ROWS_BACKWARDS = 4;
+/**
+ * When a server with more regions of a table is lost, the whole table is read again, which is faster than single
+ * look-ups.
+ */
+const MAX_SINGLE_LOOKUPS = 4;
 
-/** Where the rows are: regions by table and key, from hbase:meta, kept until they prove wrong. */
+/** Cache of region locations, by table and key. Entries are read from hbase:meta and kept until a request fails. */
 export class Regions {
   readonly #servers: Servers;
   readonly #masters: Masters;
-  /** By table: rising, without overlap, perhaps with gaps. */
+  /** Regions by table, sorted by start key, without overlap, possibly with gaps. */
   readonly #tables = new Map<string, Region[]>();
-  /** Look-ups under way, by table: one at a time, so that a thousand callers of a moved region ask once. */
+  /** Running look-ups by table. There is at most one per table, so that many callers of a moved region share it. */
   readonly #lookups = new Map<string, Promise<void>>();
   #meta: Promise<Region> | undefined;
 
@@ -46,44 +52,45 @@ export class Regions {
     this.#masters = masters;
   }
 
-  /** The region of the key, if it is known. */
+  /** Returns the cached region of the key. */
   cached(table: string, key: Buffer): Region | undefined {
     const list = this.#tables.get(table);
     if (!list) return undefined;
-    const region = list[lastStartingAt(list, key)];
+    const region = list[findByStart(list, key)];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
   }
 
   /**
-   * The region of the key. `StoreError` `noTable` when meta knows no such table; `Failure` when it cannot be told now.
+   * Returns the region of the key. Rejects with `StoreError` `noTable` when hbase:meta has no such table, and with
+   * `Failure` when the region is not known at present.
    */
   async locate(table: string, key: Buffer, attempts: Attempts): Promise<Region> {
     if (table === META_NAME) return this.#locateMeta(attempts);
     for (;;) {
       const known = this.cached(table, key);
       if (known) return known;
-      await withinTime(this.#lookup(table, key, attempts), attempts.expires);
+      await withDeadline(this.#lookup(table, key, attempts), attempts.expires);
     }
   }
 
-  /** The region that holds the greatest keys below `key`; the table's last one for an `undefined` key. */
+  /** Returns the region of the greatest keys below `key`, or the last region of the table if `key` is undefined. */
   async locateBefore(table: string, key: Buffer | undefined, attempts: Attempts): Promise<Region> {
     if (table === META_NAME) return this.#locateMeta(attempts);
     const known = this.#cachedBefore(table, key);
     if (known) return known;
-    // Which region ends there is not said by any key: the table is read anew.
-    await this.#readWhole(table, attempts);
+    // hbase:meta cannot be searched by end key, so the table is read again.
+    await this.#reloadTable(table, attempts);
     const found = this.#cachedBefore(table, key);
     if (found) return found;
-    throw new Failure(`table ${table} has no region before the key now`, { undone: true });
+    throw new Failure(`table ${table} has no region before the key now`, { notApplied: true });
   }
 
-  async all(table: string, attempts: Attempts): Promise<readonly Region[]> {
-    await this.#readWhole(table, attempts);
+  async readAll(table: string, attempts: Attempts): Promise<readonly Region[]> {
+    await this.#reloadTable(table, attempts);
     return this.#tables.get(table) ?? [];
   }
 
-  /** Forgets the region, unless it was looked up again since. */
+  /** Removes the region from the cache, unless it has been looked up again since. */
   drop(region: Region): void {
     if (region.table === META_NAME) this.#meta = undefined;
     const list = this.#tables.get(region.table);
@@ -91,11 +98,11 @@ export class Regions {
     if (at >= 0) list!.splice(at, 1);
   }
 
-  /** Forgets what was thought to be on the server. */
+  /** Removes all regions of the server from the cache. */
   dropServer(server: string): void {
     for (const [table, list] of this.#tables) {
       const left = list.filter((region) => region.server !== server);
-      if (list.length - left.length > SOUGHT_ALONE) this.#tables.delete(table);
+      if (list.length - left.length > MAX_SINGLE_LOOKUPS) this.#tables.delete(table);
       else this.#tables.set(table, left);
     }
   }
@@ -107,32 +114,32 @@ export class Regions {
       const last = list[list.length - 1];
       return last && last.end.length === 0 ? last : undefined;
     }
-    let at = lastStartingAt(list, key);
+    let at = findByStart(list, key);
     if (at >= 0 && list[at]!.start.equals(key)) at--;
     const region = list[at];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) <= 0) ? region : undefined;
   }
 
-  #readWhole(table: string, attempts: Attempts): Promise<void> {
-    const read = this.#exclusive(table, () => this.#readTable(table, attempts));
-    return withinTime(read, attempts.expires);
+  #reloadTable(table: string, attempts: Attempts): Promise<void> {
+    const read = this.#serialize(table, () => this.#readTable(table, attempts));
+    return withDeadline(read, attempts.expires);
   }
 
   async #lookup(table: string, key: Buffer, attempts: Attempts): Promise<void> {
     const running = this.#lookups.get(table);
     if (running) {
       return running.catch((error) => {
-        // It says nothing of a region that nobody has looked up yet.
-        if (!(error instanceof NotOpen) || error.holds(key)) throw error;
+        // This failure says nothing about a region that the other look-up has not read.
+        if (!(error instanceof RegionNotOpen) || error.contains(key)) throw error;
       });
     }
     const first = !this.#tables.has(table);
-    return this.#exclusive(table, () =>
+    return this.#serialize(table, () =>
       first ? this.#readTable(table, attempts) : this.#readRegion(table, key, attempts),
     );
   }
 
-  #exclusive(table: string, run: () => Promise<void>): Promise<void> {
+  #serialize(table: string, run: () => Promise<void>): Promise<void> {
     const running = this.#lookups.get(table) ?? Promise.resolve();
     const next = running
       .catch(() => undefined)
@@ -144,23 +151,26 @@ export class Regions {
     return next;
   }
 
-  /** Goes backwards from the key to the first region that was not split: it has the key, or none has it now. */
+  /**
+   * Reads hbase:meta backwards from the key to the first region that is not a split parent. If this region does not
+   * contain the key, none does at present.
+   */
   async #readRegion(table: string, key: Buffer, attempts: Attempts): Promise<void> {
     const stop = Buffer.from(`${table},,`);
     let isThere = false;
     let from: Buffer | undefined = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
     while (from) {
-      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, NEAREST_ROWS, attempts);
+      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, META_ROWS_BACKWARDS, attempts);
       isThere ||= part.count > 0;
       const nearest = part.regions[0];
-      if (nearest && isWithin(nearest, key)) {
-        if (!isOpen(nearest)) throw new NotOpen(table, nearest);
+      if (nearest && endsAfter(nearest, key)) {
+        if (!isOpen(nearest)) throw new RegionNotOpen(table, nearest);
         this.#insert(nearest);
         return;
       }
       from = nearest ? undefined : part.last;
     }
-    if (isThere) throw new NotOpen(table);
+    if (isThere) throw new RegionNotOpen(table);
     this.#tables.delete(table);
     throw new StoreError('noTable', `no table ${table}`);
   }
@@ -180,32 +190,32 @@ export class Regions {
       this.#tables.delete(table);
       throw new StoreError('noTable', `no table ${table}`);
     }
-    // Rows of meta come in key order; only a split or merge under way gives regions that overlap.
+    // Rows of hbase:meta are in key order. Regions overlap only during a split or merge.
     const list: Region[] = [];
     for (const region of found) {
-      while (list.length > 0 && overlap(list[list.length - 1]!, region)) list.pop();
+      while (list.length > 0 && overlaps(list[list.length - 1]!, region)) list.pop();
       list.push(region);
     }
     this.#tables.set(table, list);
-    if (found.length === 0) throw new Failure(`table ${table} has no open region`, { undone: true, moved: true });
+    if (found.length === 0) throw new Failure(`table ${table} has no open region`, { notApplied: true, moved: true });
   }
 
   #insert(region: Region): void {
     const list = this.#tables.get(region.table) ?? [];
-    const rest = list.filter((other) => !overlap(other, region));
-    rest.splice(lastStartingAt(rest, region.start) + 1, 0, region);
+    const rest = list.filter((other) => !overlaps(other, region));
+    rest.splice(findByStart(rest, region.start) + 1, 0, region);
     this.#tables.set(region.table, rest);
   }
 
-  /** The regions of up to `limit` rows of meta after `from`, or before it, down to `stop`. */
+  /** Reads up to `limit` rows of hbase:meta from `from` to `stop`, and returns their regions. */
   async #scanMeta(
     table: string,
     { from, stop, reversed }: { from: Buffer; stop: Buffer; reversed: boolean },
     limit: number,
     attempts: Attempts,
   ): Promise<MetaRows> {
-    const scan = new Writer()
-      .message(1, new Writer().bytes(1, INFO))
+    const scan = new MessageWriter()
+      .message(1, new MessageWriter().bytes(1, INFO))
       .bytes(3, from)
       .bytes(4, stop)
       .uint(7, 1)
@@ -213,20 +223,25 @@ export class Regions {
       .bool(21, false)
       .bool(22, reversed);
     const meta = await this.#locateMeta(attempts);
-    // It handles no partial rows and no heartbeats: then none are sent.
-    const request = new Writer().bytes(1, meta.specifier).message(2, scan).uint(4, limit).uint(11, limit).finish();
+    // The reader supports neither partial rows nor heartbeats. The request leaves out both flags, so none are sent.
+    const request = new MessageWriter()
+      .bytes(1, meta.specifier)
+      .message(2, scan)
+      .uint(4, limit)
+      .uint(11, limit)
+      .finish();
     try {
       const answer = await this.#servers.get(meta.server).call('Scan', request, [], attempts.expires);
-      return metaRows(table, answer.message, new CellCursor(answer.cells), limit);
+      return readMetaRows(table, answer.message, new CellCursor(answer.cells), limit);
     } catch (e) {
-      const failure = asFailure(e);
+      const failure = failureOrThrow(e);
       if (failure.traits.moved || !failure.exception) this.#meta = undefined;
-      throw Failure.before(META_NAME, failure);
+      throw Failure.ofLookup(META_NAME, failure);
     }
   }
 
   #locateMeta(attempts: Attempts): Promise<Region> {
-    const locating = this.#meta ?? this.#askForMeta(attempts);
+    const locating = this.#meta ?? this.#findMeta(attempts);
     this.#meta = locating;
     locating.catch(() => {
       if (this.#meta === locating) this.#meta = undefined;
@@ -234,47 +249,47 @@ export class Regions {
     return locating;
   }
 
-  async #askForMeta(attempts: Attempts): Promise<Region> {
+  async #findMeta(attempts: Attempts): Promise<Region> {
     const server = await this.#masters.metaServer(attempts);
-    const specifier = new Writer().uint(1, 1).bytes(2, Buffer.from('hbase:meta,,1')).finish();
+    const specifier = new MessageWriter().uint(1, 1).bytes(2, Buffer.from('hbase:meta,,1')).finish();
     return { table: META_NAME, start: EMPTY, end: EMPTY, server, specifier };
   }
 }
 
-/** A region of which meta says that no server has it. */
+/** A region that hbase:meta assigns to no server. */
 type Unassigned = Omit<Region, 'server'>;
 
 function isOpen(region: Region | Unassigned): region is Region {
   return 'server' in region;
 }
 
-function isWithin({ end }: Unassigned, key: Buffer): boolean {
+function endsAfter({ end }: Unassigned, key: Buffer): boolean {
   return end.length === 0 || Buffer.compare(key, end) < 0;
 }
 
-/** A region that nobody can reach now; undefined where hbase:meta has none of the key. */
-class NotOpen extends Failure {
+/** The failure for a region that is not open. `region` is undefined when hbase:meta has no region for the key. */
+class RegionNotOpen extends Failure {
   readonly #region: Unassigned | undefined;
 
   constructor(table: string, region?: Unassigned) {
-    super(`table ${table} has a region that is not open`, { undone: true, moved: true });
+    super(`table ${table} has a region that is not open`, { notApplied: true, moved: true });
     this.#region = region;
   }
 
-  holds(key: Buffer): boolean {
+  contains(key: Buffer): boolean {
     const region = this.#region;
-    return region !== undefined && Buffer.compare(region.start, key) <= 0 && isWithin(region, key);
+    return region !== undefined && Buffer.compare(region.start, key) <= 0 && endsAfter(region, key);
   }
 }
 
-function overlap(a: Region, b: Region): boolean {
+function overlaps(a: Region, b: Region): boolean {
   const aBelow = a.end.length > 0 && Buffer.compare(a.end, b.start) <= 0;
   const bBelow = b.end.length > 0 && Buffer.compare(b.end, a.start) <= 0;
   return !aBelow && !bBelow;
 }
 
-/** Index of the last region whose start is not above the key, or -1. */
-function lastStartingAt(list: readonly Region[], key: Buffer): number {
+/** Returns the index of the last region with a start at or below the key, or -1. */
+function findByStart(list: readonly Region[], key: Buffer): number {
   let low = 0;
   let high = list.length;
   while (low < high) {
@@ -285,16 +300,16 @@ function lastStartingAt(list: readonly Region[], key: Buffer): number {
   return low - 1;
 }
 
-/** Rows of meta. */
+/** The content of some rows of hbase:meta. */
 interface MetaRows {
   readonly count: number;
-  /** Those that were not split. */
+  /** Regions without the parents of split ones. */
   readonly regions: readonly (Region | Unassigned)[];
-  /** The last row's key when there may be more. */
+  /** Key of the last row, if more rows may follow. */
   readonly last: Buffer | undefined;
 }
 
-function metaRows(table: string, message: Reader, cells: CellCursor, limit: number): MetaRows {
+function readMetaRows(table: string, message: MessageReader, cells: CellCursor, limit: number): MetaRows {
   const counts: number[] = [];
   let more = true;
   while (message.next()) {
@@ -308,23 +323,23 @@ function metaRows(table: string, message: Reader, cells: CellCursor, limit: numb
     let info: Buffer | undefined;
     let server = '';
     for (let i = 0; i < count; i++) {
-      cells.enter();
+      cells.parse();
       if (i === 0) last = cells.row();
       const name = cells.qualifier().toString('latin1');
       if (name === 'regioninfo') info = cells.value();
       else if (name === 'server') server = cells.value().toString();
-      cells.leave();
+      cells.advance();
     }
-    const region = info && last && regionOf(table, last, info, server);
+    const region = info && last && readRegion(table, last, info, server);
     if (region) regions.push(region);
   }
   return { count: counts.length, regions, last: more && counts.length >= limit ? last : undefined };
 }
 
-/** Undefined for a parent that was split and waits for the master's janitor, and for a replica. */
-function regionOf(table: string, name: Buffer, value: Buffer, server: string): Region | Unassigned | undefined {
+/** Returns undefined for a split parent, which waits for removal by the master, and for a replica. */
+function readRegion(table: string, name: Buffer, value: Buffer, server: string): Region | Unassigned | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
-  const info = new Reader(value, 4);
+  const info = new MessageReader(value, 4);
   let start = EMPTY;
   let end = EMPTY;
   let replica = 0;
@@ -337,6 +352,6 @@ function regionOf(table: string, name: Buffer, value: Buffer, server: string): R
     else info.skip();
   }
   if (gone || replica !== 0) return undefined;
-  const specifier = new Writer().uint(1, 1).bytes(2, name).finish();
+  const specifier = new MessageWriter().uint(1, 1).bytes(2, name).finish();
   return server ? { table, start, end, server, specifier } : { table, start, end, specifier };
 }

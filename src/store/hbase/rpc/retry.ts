@@ -1,59 +1,59 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
-import { outOfTime } from './deadlines.js';
+import { timeoutFailure } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { RpcSettings } from './rpc-types.js';
 
-/** Pauses before the second, third … attempt, in multiples of `retryPauseMs`. */
-const GROWTH = [1, 2, 3, 5, 10, 20, 40, 60];
-/** Longest pause, ms: what a region that opens elsewhere keeps waiting beyond HBase's own time. */
-const LONGEST = 500;
-/** Of a server that is overloaded. */
-const LONGEST_OVERLOADED = 5_000;
-/** A server that is overloaded is left alone for so many times longer. */
-const OVERLOAD = 5;
+/** Pauses before the second, third, … attempt, in multiples of `retryPauseMs`. */
+const PAUSE_FACTORS = [1, 2, 3, 5, 10, 20, 40, 60];
+/** Longest pause, ms: the longest additional delay when a region has been opened elsewhere. */
+const MAX_PAUSE_MS = 500;
+/** Longest pause after an overload, ms. */
+const MAX_OVERLOAD_PAUSE_MS = 5_000;
+/** Factor by which pauses are longer after an overload. */
+const OVERLOAD_FACTOR = 5;
 
-/** Timers run out so much too early at most. */
-const TIMER_MS = 2;
+/** Timers may fire early by up to this time. */
+const TIMER_TOLERANCE_MS = 2;
 
-/** The pauses of a client: they end early when it is closed. */
+/** The pauses of a client, which end early when the client is closed. */
 export class Pauses {
-  readonly #wake = new Set<() => void>();
-  #over = false;
+  readonly #wakers = new Set<() => void>();
+  #isEnded = false;
 
   pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const wake = (): void => {
         clearTimeout(timer);
-        this.#wake.delete(wake);
+        this.#wakers.delete(wake);
         resolve();
       };
-      const timer = setTimeout(wake, this.#over ? 0 : ms);
-      this.#wake.add(wake);
+      const timer = setTimeout(wake, this.#isEnded ? 0 : ms);
+      this.#wakers.add(wake);
     });
   }
 
-  end(): void {
-    this.#over = true;
-    for (const wake of this.#wake) wake();
+  wakeAll(): void {
+    this.#isEnded = true;
+    for (const wake of this.#wakers) wake();
   }
 }
 
-/** The time and the attempts of one operation. */
+/** The deadline and the attempts of an operation. */
 export class Attempts {
-  /** Monotonic ms. */
+  /** Deadline, monotonic ms. */
   readonly expires: number;
   readonly #settings: RpcSettings;
   readonly #pauses: Pauses;
-  #failed = 0;
-  /** Monotonic ms: until when those wait that failed last. */
-  #until = 0;
-  /** Of the last failure, while the event loop is still in its turn: whether it was an overload. */
-  #together: { readonly overloaded: boolean } | undefined;
-  /** The last failure that came while there was time. */
+  #failures = 0;
+  /** End of the current pause, monotonic ms. */
+  #resumeAt = 0;
+  /** Set until the end of the event loop turn of the last failure: whether that failure was an overload. */
+  #failureInTurn: { readonly overloaded: boolean } | undefined;
+  /** The last failure before the deadline. */
   #cause: Failure | undefined;
-  /** Its caller was told that the time is over. */
-  over = false;
+  /** Whether the caller has an outcome and waits no longer. */
+  isAbandoned = false;
 
   constructor(settings: RpcSettings, pauses: Pauses) {
     this.#settings = settings;
@@ -61,53 +61,56 @@ export class Attempts {
     this.expires = performance.now() + settings.operationTimeoutMs;
   }
 
-  /** Ends it: what its caller is to be told. */
+  /** Ends the operation at its deadline. Returns the error for the caller. */
   expire(applied: 'no' | 'unknown'): StoreError {
-    this.over = true;
-    return storeError(this.#cause ?? outOfTime(), applied);
+    this.isAbandoned = true;
+    return storeError(this.#cause ?? timeoutFailure(), applied);
   }
 
   /**
-   * Waits before the next attempt. Throws what the caller is to be told when there must be none: the failure is final,
-   * or its pause would end after the deadline. `applied` says what is known of the attempts so far.
+   * Waits before the next attempt. Throws the error for the caller when the failure is final or the pause would end
+   * after the deadline. `applied`: whether an attempt so far may have been applied.
    */
   async pause(failure: Failure, applied: 'no' | 'unknown'): Promise<void> {
     if (failure.traits.final) throw storeError(failure, applied);
-    if (failure.traits.atOnce) return;
-    // What fails when time is over says little else; what failed before says why.
-    if (!this.#cause || performance.now() < this.expires - TIMER_MS) this.#cause = failure;
-    const until = this.#pausesUntil(failure);
+    if (failure.traits.retryAtOnce) return;
+    // A failure at the deadline is mostly a timeout. An earlier failure gives the reason.
+    if (!this.#cause || performance.now() < this.expires - TIMER_TOLERANCE_MS) this.#cause = failure;
+    const until = this.#nextResume(failure);
     const pause = until - performance.now();
-    // Others have their turn: without a pause this would go on until a server that refuses for now takes more.
+    // Yields to other work. Otherwise the loop would block the event loop until an overloaded server accepts requests.
     if (pause <= 0) return nextTurn();
     if (until >= this.expires) throw storeError(this.#cause, applied);
     await this.#pauses.pause(pause);
   }
 
-  /** Until when to wait after a failure, monotonic ms. Operations of one caller that fail in one turn wait as one. */
-  #pausesUntil(failure: Failure): number {
+  /**
+   * Returns the end of the pause after a failure, monotonic ms. Operations of a caller that fail in the same turn share
+   * the pause.
+   */
+  #nextResume(failure: Failure): number {
     const overloaded = failure.traits.overloaded === true;
-    if (this.#together && (this.#together.overloaded || !overloaded)) return this.#until;
-    this.#together = { overloaded };
+    if (this.#failureInTurn && (this.#failureInTurn.overloaded || !overloaded)) return this.#resumeAt;
+    this.#failureInTurn = { overloaded };
     setImmediate(() => {
-      this.#together = undefined;
+      this.#failureInTurn = undefined;
     });
-    this.#until = performance.now() + this.#nextPause(failure);
-    return this.#until;
+    this.#resumeAt = performance.now() + this.#nextPause(failure);
+    return this.#resumeAt;
   }
 
   #nextPause({ traits }: Failure): number {
-    const at = this.#failed++;
-    // What moved is usually there already, and a lost scanner says nothing of its server.
+    const at = this.#failures++;
+    // A moved region is usually open elsewhere already, and a lost scanner says nothing about its server.
     const { moved, serverGone, scannerLost, overloaded } = traits;
     if (at === 0 && ((moved && !serverGone) || scannerLost)) return 0;
-    const steps = GROWTH[Math.min(at, GROWTH.length - 1)]! * (overloaded ? OVERLOAD : 1);
-    const longest = overloaded ? LONGEST_OVERLOADED : Math.max(LONGEST, this.#settings.retryPauseMs);
+    const steps = PAUSE_FACTORS[Math.min(at, PAUSE_FACTORS.length - 1)]! * (overloaded ? OVERLOAD_FACTOR : 1);
+    const longest = overloaded ? MAX_OVERLOAD_PAUSE_MS : Math.max(MAX_PAUSE_MS, this.#settings.retryPauseMs);
     return Math.min(this.#settings.retryPauseMs * steps, longest) * (0.75 + Math.random() / 2);
   }
 }
 
-const CODES: Readonly<Record<string, StoreErrorCode>> = {
+const STORE_CODES: Readonly<Record<string, StoreErrorCode>> = {
   TableNotFoundException: 'noTable',
   NoSuchColumnFamilyException: 'conflict',
   NotACounter: 'corrupt',
@@ -117,14 +120,14 @@ const CODES: Readonly<Record<string, StoreErrorCode>> = {
   RequestTooBigException: 'limit',
 };
 
-/** What the users of the store are told of a failure that could not be mended. */
+/** Converts a failure that no retry has solved into the error for users of the store. */
 export function storeError(failure: Failure, applied: 'no' | 'unknown'): StoreError {
-  const code = CODES[failure.exception ?? ''] ?? 'unavailable';
+  const code = STORE_CODES[failure.exception ?? ''] ?? 'unavailable';
   return new StoreError(code, failure.message, { cause: failure, applied });
 }
 
-/** A failure as itself; anything else, a broken message for one, is thrown on. */
-export function asFailure(e: unknown): Failure {
+/** Returns a `Failure` and throws any other error, such as that of a corrupt message. */
+export function failureOrThrow(e: unknown): Failure {
   if (e instanceof Failure) return e;
   throw e;
 }

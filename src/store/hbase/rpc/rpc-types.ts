@@ -1,26 +1,26 @@
 import type { Cell, CellName, Guard, Increment } from '../../contract.js';
 
 export interface RpcSettings {
-  /** `host:port` of each master, tried in turn. */
+  /** `host:port` of each master, tried in order. */
   readonly masters: readonly string[];
-  /** Deadline of a whole operation, its retries included, ms. */
+  /** Time limit of an operation, including retries, ms. */
   readonly operationTimeoutMs: number;
-  /** Longest wait for one answer, ms. A server drops a call that waited longer in its queue. */
+  /** Time limit of an answer, ms. A server drops a call that waited longer in its queue. */
   readonly rpcTimeoutMs: number;
   /**
-   * The servers' `hbase.client.scanner.timeout.period`, ms: a scan left alone for longer is opened anew after its last
+   * The servers' `hbase.client.scanner.timeout.period`, ms. A scan that was idle for longer is reopened after its last
    * row.
    */
   readonly scannerTimeoutMs: number;
-  /** Shortest pause before a retry, ms; it grows with every attempt. */
+  /** Shortest pause before a retry, ms. The pause grows with each attempt. */
   readonly retryPauseMs: number;
-  /** Name given to the servers (SIMPLE authentication: they believe it). */
+  /** User name sent to the servers, which SIMPLE authentication does not verify. */
   readonly user: string;
-  /** Calls that may wait for one server's answer; more wait here. */
+  /** Maximum number of concurrent calls per server. Further calls are queued here. */
   readonly maxInFlightPerServer: number;
-  /** Bytes of requests that may wait for one server; beyond it operations are refused with `unavailable`. */
+  /** Maximum size of pending requests per server, bytes. Beyond it operations are rejected with `unavailable`. */
   readonly maxQueuedBytes: number;
-  /** The address to connect to for a server's `host:port`, where its own cannot be reached (a tunnel, a proxy). */
+  /** Returns the address to connect to for a server's `host:port`, for servers reached by a tunnel or proxy. */
   readonly route?: (server: string) => string;
 }
 
@@ -35,100 +35,108 @@ export interface TableHandle {
 export type EncodedFilter = Buffer;
 
 export interface ReadOptions {
-  /** All families where absent. */
+  /** Default: all families. */
   readonly families?: readonly number[];
-  /** These columns only; may stand beside `families`. */
+  /** Only these columns, in addition to `families` if given. */
   readonly columns?: readonly CellName[];
   readonly filter?: EncodedFilter | undefined;
 }
 
 export interface HBaseScanOptions extends ReadOptions {
-  /** From the end of the range to its start. */
+  /** Whether to scan from the end of the range to its start. */
   readonly reverse?: boolean;
-  /** At most this many rows in all. */
+  /** Maximum number of rows of the whole scan. */
   readonly limit?: number;
-  /** One cell a row and no values: `rows` comes back empty. */
+  /** Whether to read keys only. `rows` of the batches is then empty. */
   readonly keysOnly?: boolean;
-  /** Rows asked for with one request; the servers cut earlier by bytes and time. */
+  /** Number of rows per request. Servers end an answer earlier by size and time. */
   readonly batchRows?: number;
   /** Whether `KeyRange.to` belongs to the range. */
   readonly inclusiveEnd?: boolean;
-  /** Cells of this timestamp only. */
+  /** Only cells with this timestamp. */
   readonly timestamp?: bigint;
 }
 
 export interface RowBatch {
   readonly keys: Buffer[];
-  /** Packed rows, `rows[i]` of `keys[i]`; empty under `keysOnly`. */
+  /** Packed rows: `rows[i]` belongs to `keys[i]`. Empty with `keysOnly`. */
   readonly rows: Buffer[];
-  /** Rows that the servers looked at for this batch: those that came, and those that the filter dropped. */
+  /** Number of rows that the servers looked at for this batch, including those dropped by the filter. */
   readonly scanned: number;
-  /** The key before which they have looked at every row, or that the scan is at its end; not of a reversed one. */
+  /**
+   * The key before which the servers have looked at every row, or `end` for the end of the scan. Undefined for a
+   * reversed scan.
+   */
   readonly until: Buffer | 'end' | undefined;
 }
 
-/** A running scan. `next` may give an empty batch (the servers end a request in time) and `undefined` at the end. */
+/**
+ * A running scan. `next` returns `undefined` at the end. A batch may be empty, because servers limit the time of a
+ * request.
+ */
 export interface HBaseScan {
   next(): Promise<RowBatch | undefined>;
-  /** Releases the scanner at the server; safe at any time and twice. */
+  /** Releases the scanner at the server. May be called at any time and repeatedly. */
   close(): void;
 }
 
-/** A timestamp of a cell's own. */
-export interface Timed {
+/** A cell or column with a timestamp of its own. */
+export interface Timestamped {
   readonly timestamp?: bigint;
 }
 
 /**
- * One atomic change of one row: the guards hold and all of it is done, or nothing. A name in `delete` that is also in
- * `put` is put.
+ * An atomic change of a row: it is applied completely if all guards hold, otherwise not at all. A column in both
+ * `delete` and `put` is put.
  *
- * HBase orders the changes of a cell by timestamp, and of one timestamp a deletion wins: without `timestamp` the region
- * server's milliseconds are taken, and a cell put in the very millisecond in which it was deleted is lost, unless its
- * family has NEW_VERSION_BEHAVIOR. Give rising timestamps, or use that.
+ * HBase orders the changes of a cell by timestamp, and among equal timestamps a delete wins. The default timestamp is
+ * the region server's clock in milliseconds, so a put in the same millisecond as a delete is lost, unless its family
+ * has NEW_VERSION_BEHAVIOR. Callers should give rising timestamps, or use such families.
  */
 export interface RowMutation {
   readonly key: Buffer;
   /**
-   * One guard reads its cell only; `absent` (and `counterEquals` 0) then holds for a cell with an empty value too, a
-   * limit of HBase. Several guards hold only on a row that has a cell; without any change they are read, not locked.
+   * A single guard reads only its cell. `absent` (and `counterEquals` 0) then also holds for an empty value, which is a
+   * limit of HBase. Several guards hold only on a row that has a cell. In a mutation without changes, guards are read
+   * without a lock.
    */
   readonly guards?: readonly Guard[];
   /**
-   * Every family of the handle, up to `timestamp` - 1. Beside `put` it needs a `timestamp`; beside `add` it is refused.
+   * Deletes all families of the handle up to `timestamp` - 1. Requires `timestamp` when combined with `put`, and may
+   * not be combined with `add`.
    */
   readonly deleteRow?: boolean;
-  readonly delete?: readonly (CellName & Timed)[];
-  readonly put?: readonly (Cell & Timed)[];
-  /** Needs HBase 2.4. Not beside `put` or `delete` of the same name. */
+  readonly delete?: readonly (CellName & Timestamped)[];
+  readonly put?: readonly (Cell & Timestamped)[];
+  /** Needs HBase 2.4. May not name a cell of `put` or `delete`. */
   readonly add?: readonly Increment[];
-  /** Of all cells put and deleted that name none of their own, milliseconds. */
+  /** Timestamp of all cells and deletes without one of their own, ms. */
   readonly timestamp?: bigint;
   /**
-   * The caller says that doing it twice, even after another's change of the row, does no harm: it is then repeated when
-   * its outcome is unknown. Without it such a mutation is rejected with `unavailable` and `applied: 'unknown'`.
+   * Whether the mutation may be repeated when its outcome is unknown. Repeating must do no harm, even after a change of
+   * the row by another client. Without it, such a mutation rejects with `unavailable` and `applied: 'unknown'`.
    */
   readonly repeatable?: boolean;
   /**
-   * Guards that fail in an attempt after one without an answer, which may itself have changed what they guard, resolve
-   * with false like any: the caller looks.
+   * Whether a guard that fails after an attempt without an answer resolves with false instead of an error. That attempt
+   * may itself have changed the guarded cells, so the caller has to read the row.
    */
-  readonly doubtIsFalse?: boolean;
+  readonly unknownIsFalse?: boolean;
 }
 
 export interface RegionInfo {
   readonly start: Buffer;
-  /** Empty: open. */
+  /** Exclusive; empty for the last region. */
   readonly end: Buffer;
   /** `host:port`. */
   readonly server: string;
 }
 
-/** Counters since the client was made. */
+/** Counters since the client was created. */
 export interface RpcStatistics {
-  /** Requests sent, by method. */
+  /** Number of requests by method. */
   readonly calls: Record<string, number>;
-  /** Gets and mutations carried by Multi requests. */
+  /** Number of gets and mutations in Multi requests. */
   actions: number;
   retries: number;
   connects: number;

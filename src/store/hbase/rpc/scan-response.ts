@@ -1,62 +1,62 @@
-import type { Reader } from './protobuf.js';
+import type { MessageReader } from './protobuf.js';
 
 export interface ScanResponse {
-  readonly counts: readonly number[];
+  readonly cellCounts: readonly number[];
   readonly partial: readonly boolean[];
-  readonly scanner: bigint | undefined;
-  readonly more: boolean;
-  readonly moreInRegion: boolean;
-  readonly heartbeat: boolean;
+  readonly scannerId: bigint | undefined;
+  readonly hasMore: boolean;
+  readonly hasMoreInRegion: boolean;
+  readonly isHeartbeat: boolean;
   readonly cursor: Buffer | undefined;
-  /** Rows that the filter dropped. */
-  readonly filtered: number;
+  /** Number of rows dropped by the filter. */
+  readonly filteredRows: number;
 }
 
 /**
  * ScanResponse: cells_per_result 1, scanner_id 2, more_results 3, partial_flag_per_result 7, more_results_in_region 8,
  * heartbeat_message 9, scan_metrics 10, cursor 12 { row 1 }.
  */
-export function readScanResponse(message: Reader): ScanResponse {
-  const counts: number[] = [];
+export function readScanResponse(message: MessageReader): ScanResponse {
+  const cellCounts: number[] = [];
   const partial: boolean[] = [];
-  let scanner: bigint | undefined;
-  let [more, moreInRegion, heartbeat] = [true, true, false];
+  let scannerId: bigint | undefined;
+  let [hasMore, hasMoreInRegion, isHeartbeat] = [true, true, false];
   let cursor: Buffer | undefined;
-  let filtered = 0;
+  let filteredRows = 0;
   while (message.next()) {
     switch (message.field) {
       case 1:
-        counts.push(message.uint());
+        cellCounts.push(message.uint());
         break;
       case 2:
-        scanner = message.uint64();
+        scannerId = message.uint64();
         break;
       case 3:
-        more = message.bool();
+        hasMore = message.bool();
         break;
       case 7:
         partial.push(message.bool());
         break;
       case 8:
-        moreInRegion = message.bool();
+        hasMoreInRegion = message.bool();
         break;
       case 9:
-        heartbeat = message.bool();
+        isHeartbeat = message.bool();
         break;
       case 10:
-        filtered = rowsFiltered(message.message());
+        filteredRows = readFilteredRows(message.message());
         break;
       case 12:
-        cursor = cursorRow(message.message());
+        cursor = readCursor(message.message());
         break;
       default:
         message.skip();
     }
   }
-  return { counts, partial, scanner, more, moreInRegion, heartbeat, cursor, filtered };
+  return { cellCounts, partial, scannerId, hasMore, hasMoreInRegion, isHeartbeat, cursor, filteredRows };
 }
 
-function cursorRow(cursor: Reader): Buffer | undefined {
+function readCursor(cursor: MessageReader): Buffer | undefined {
   let row: Buffer | undefined;
   while (cursor.next()) {
     if (cursor.field === 1) row = Buffer.from(cursor.bytes());
@@ -66,11 +66,11 @@ function cursorRow(cursor: Reader): Buffer | undefined {
 }
 
 /**
- * ScanMetrics: metrics 1 of NameInt64Pair { name 1, value 2 }. ROWS_SCANNED counts a row that matches once more when
- * the servers read the families that the filter does not need. ROWS_FILTERED lacks one at which a request ended in
- * time.
+ * ScanMetrics: metrics 1 of NameInt64Pair { name 1, value 2 }. ROWS_FILTERED is used, because ROWS_SCANNED counts a
+ * matching row twice when a server loads further families on demand. ROWS_FILTERED lacks a row at which a request ended
+ * by its time limit.
  */
-function rowsFiltered(metrics: Reader): number {
+function readFilteredRows(metrics: MessageReader): number {
   let filtered = 0;
   while (metrics.next()) {
     if (metrics.field !== 1) {

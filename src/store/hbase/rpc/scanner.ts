@@ -3,53 +3,55 @@ import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import { Failure } from './failure.js';
 import { PartialRow } from './partial-row.js';
-import { Writer } from './protobuf.js';
+import { MessageWriter } from './protobuf.js';
 import type { Region, Regions } from './regions.js';
-import { columnsOf, FIRST_KEY_ONLY, filterList, KEY_ONLY } from './requests.js';
+import { encodeColumnList, FIRST_KEY_ONLY, filterList, KEY_ONLY } from './requests.js';
 import { Attempts, type Pauses } from './retry.js';
 import type { HBaseScan, HBaseScanOptions, RowBatch, RpcSettings, RpcStatistics } from './rpc-types.js';
 import { readScanResponse, type ScanResponse } from './scan-response.js';
 import type { Server, Servers } from './server.js';
 import type { Answer } from './wire.js';
 
-/** Rows asked for with one request where the caller does not say. */
+/** Default number of rows per request. */
 const BATCH_ROWS = 1_000;
-/** Bytes after which a server ends a batch. */
+/** Size at which a server ends a batch, bytes. */
 const BATCH_BYTES = 2 * 1024 * 1024;
-/** A scanner left alone for this share of its lease is not trusted to be there. */
+/** A scanner unused for this share of its lease is not used again. */
 const LEASE_SHARE = 0.8;
 
-/** What a scan needs of the client. */
+/** The parts of the client that a scan uses. */
 export interface ScanContext {
   readonly settings: RpcSettings;
   readonly servers: Servers;
   readonly regions: Regions;
   readonly statistics: RpcStatistics;
   readonly pauses: Pauses;
-  learn(failure: Failure, region: Region): void;
+  noteFailure(failure: Failure, region: Region): void;
 }
 
-/** A scanner open at a server. */
-interface Scanner {
+/** A scanner that is open at a server. */
+interface OpenScanner {
   readonly id: bigint;
   readonly server: Server;
   readonly region: Region;
-  /** Number of the next request on it. */
+  /** Number of the next request to the scanner. */
   sequence: number;
-  /** Monotonic ms of the last answer. */
-  used: number;
+  /** Time of the last answer, monotonic ms. */
+  lastUsed: number;
 }
 
-/** Where the scan goes on: at `key` (undefined: from the open end), which belongs to it or not. */
+/**
+ * The position at which the scan continues. `key` undefined: the open end of the range. `inclusive`: whether the row
+ * `key` is still to be read.
+ */
 interface Position {
   readonly key: Buffer | undefined;
   readonly inclusive: boolean;
 }
 
 /**
- * A scan over all the regions of a range. A scanner that is lost (its lease ran out, its region moved, an answer did
- * not come) is opened anew after the last row that came whole, so no row comes twice and none is left out. Rows are not
- * of one instant.
+ * A scan over all regions of a range. A lost scanner (its lease ended, its region moved, or an answer did not arrive)
+ * is reopened after the last complete row, so that no row is repeated or missing. The rows are no snapshot.
  */
 export class RegionScan implements HBaseScan {
   readonly #context: ScanContext;
@@ -59,11 +61,11 @@ export class RegionScan implements HBaseScan {
   readonly #fields: Buffer;
   readonly #stop: Position;
   #position: Position;
-  #scanner: Scanner | undefined;
-  /** Rows that may still come. */
-  #left: number;
+  #scanner: OpenScanner | undefined;
+  /** Number of rows up to the limit. */
+  #rowsLeft: number;
   #partial: PartialRow;
-  #done = false;
+  #isDone = false;
   #running: Promise<RowBatch | undefined> | undefined;
 
   constructor(context: ScanContext, table: TableCodec, range: KeyRange, options: HBaseScanOptions) {
@@ -74,13 +76,13 @@ export class RegionScan implements HBaseScan {
     const high: Position = { key: range.to, inclusive: options.inclusiveEnd === true };
     this.#position = options.reverse ? high : low;
     this.#stop = options.reverse ? low : high;
-    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
+    this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     this.#fields = scanFields(table, options);
     this.#partial = new PartialRow(table);
-    this.#done = this.#left <= 0 || isEmpty(range, options.inclusiveEnd === true);
+    this.#isDone = this.#rowsLeft <= 0 || isEmpty(range, options.inclusiveEnd === true);
   }
 
-  /** One call at a time. */
+  /** Must not be called again before the last call has ended. */
   next(): Promise<RowBatch | undefined> {
     if (this.#running) throw new TypeError('next() of a scan before the last one ended');
     this.#running = this.#next().finally(() => {
@@ -90,36 +92,36 @@ export class RegionScan implements HBaseScan {
   }
 
   close(): void {
-    this.#done = true;
-    // A request under way may be the one that opens the scanner: the answer's reader drops it.
-    if (!this.#running) this.#drop(true);
+    this.#isDone = true;
+    // A request under way may open the scanner. In this case `#next` closes it.
+    if (!this.#running) this.#dropScanner(true);
   }
 
   async #next(): Promise<RowBatch | undefined> {
     const attempts = new Attempts(this.#context.settings, this.#context.pauses);
-    if (this.#scanner && this.#expired(this.#scanner)) this.#drop(true);
-    while (!this.#done) {
+    if (this.#scanner && this.#isExpired(this.#scanner)) this.#dropScanner(true);
+    while (!this.#isDone) {
       let region: Region | undefined;
       try {
         region = this.#scanner?.region ?? (await this.#locate(attempts));
         const answer = await this.#request(region, attempts);
-        const batch = this.#take(region, answer);
+        const batch = this.#readBatch(region, answer);
         if (batch) return batch;
       } catch (e) {
         if (!(e instanceof Failure)) {
-          this.#done = true;
+          this.#isDone = true;
           throw e;
         }
-        if (!this.#done) await this.#recover(e, region, attempts);
+        if (!this.#isDone) await this.#recover(e, region, attempts);
       } finally {
-        if (this.#done) this.#drop(true);
+        if (this.#isDone) this.#dropScanner(true);
       }
     }
     return undefined;
   }
 
-  #expired(scanner: Scanner): boolean {
-    return performance.now() - scanner.used > this.#context.settings.scannerTimeoutMs * LEASE_SHARE;
+  #isExpired(scanner: OpenScanner): boolean {
+    return performance.now() - scanner.lastUsed > this.#context.settings.scannerTimeoutMs * LEASE_SHARE;
   }
 
   #locate(attempts: Attempts): Promise<Region> {
@@ -133,25 +135,25 @@ export class RegionScan implements HBaseScan {
   }
 
   #request(region: Region, attempts: Attempts): Promise<Answer> {
-    const rows = Math.min(this.#options.batchRows ?? BATCH_ROWS, this.#left);
-    const request = new Writer();
+    const rows = Math.min(this.#options.batchRows ?? BATCH_ROWS, this.#rowsLeft);
+    const request = new MessageWriter();
     const scanner = this.#scanner;
     if (scanner) request.uint(3, scanner.id);
-    else request.bytes(1, region.specifier).bytes(2, this.#openFields());
+    else request.bytes(1, region.specifier).bytes(2, this.#encodeScan());
     request.uint(4, rows);
     if (scanner) request.uint(6, scanner.sequence++);
     request
       .bool(7, true)
       .bool(8, true)
       .bool(9, this.#options.filter !== undefined);
-    if (this.#left !== Number.POSITIVE_INFINITY) request.uint(11, this.#left);
+    if (this.#rowsLeft !== Number.POSITIVE_INFINITY) request.uint(11, this.#rowsLeft);
     const server = scanner?.server ?? this.#context.servers.get(region.server);
     return server.call('Scan', request.finish(), [], attempts.expires);
   }
 
-  /** Scan: start_row 3, stop_row 4, include_start_row 21, include_stop_row 22, and the constant ones. */
-  #openFields(): Buffer {
-    return new Writer()
+  /** Encodes the Scan: start_row 3, stop_row 4, include_start_row 21, include_stop_row 22, and the constant fields. */
+  #encodeScan(): Buffer {
+    return new MessageWriter()
       .raw(this.#fields)
       .bytes(3, this.#position.key ?? NO_KEY)
       .bytes(4, this.#stop.key ?? NO_KEY)
@@ -160,36 +162,36 @@ export class RegionScan implements HBaseScan {
       .finish();
   }
 
-  /** The rows of an answer; undefined when there are none and the caller need not hear of it. */
-  #take(region: Region, answer: Answer): RowBatch | undefined {
-    const head = readScanResponse(answer.message);
+  /** Returns the rows of an answer, or undefined when the answer has none and no progress to report. */
+  #readBatch(region: Region, answer: Answer): RowBatch | undefined {
+    const response = readScanResponse(answer.message);
     const batch = { keys: [], rows: [], scanned: 0, until: undefined } as Mutable<RowBatch>;
     const cells = new CellCursor(answer.cells);
-    for (let i = 0; i < head.counts.length; i++)
-      this.#addResult(batch, cells, head.counts[i]!, head.partial[i] === true);
-    if (!head.moreInRegion || !head.more) this.#partial.end(batch, this.#options.keysOnly === true);
+    for (let i = 0; i < response.cellCounts.length; i++)
+      this.#addResult(batch, cells, response.cellCounts[i]!, response.partial[i] === true);
+    if (!response.hasMoreInRegion || !response.hasMore) this.#partial.finish(batch, this.#options.keysOnly === true);
     const last = batch.keys[batch.keys.length - 1];
     if (last) this.#position = { key: last, inclusive: false };
-    if (head.cursor && !this.#partial.open && this.#isBehind(head.cursor, last))
-      this.#position = { key: head.cursor, inclusive: true };
-    this.#left -= batch.keys.length;
-    this.#advance(region, head);
-    batch.scanned = batch.keys.length + head.filtered;
-    batch.until = this.#until();
-    return batch.keys.length > 0 || head.heartbeat || batch.scanned > 0 ? batch : undefined;
+    if (response.cursor && !this.#partial.isOpen && this.#isAfter(response.cursor, last))
+      this.#position = { key: response.cursor, inclusive: true };
+    this.#rowsLeft -= batch.keys.length;
+    this.#advance(region, response);
+    batch.scanned = batch.keys.length + response.filteredRows;
+    batch.until = this.#scannedUntil();
+    return batch.keys.length > 0 || response.isHeartbeat || batch.scanned > 0 ? batch : undefined;
   }
 
-  /** Whether the scan comes to `key` after the row `last`. */
-  #isBehind(key: Buffer, last: Buffer | undefined): boolean {
+  /** Whether `key` comes after the row `last` in scan order. */
+  #isAfter(key: Buffer, last: Buffer | undefined): boolean {
     if (!last) return true;
     const d = Buffer.compare(key, last);
     return this.#options.reverse ? d < 0 : d > 0;
   }
 
-  /** The key before which all rows were looked at. */
-  #until(): RowBatch['until'] {
+  /** Returns the key before which the servers have looked at all rows. */
+  #scannedUntil(): RowBatch['until'] {
     if (this.#options.reverse) return undefined;
-    if (this.#done && this.#left > 0) return 'end';
+    if (this.#isDone && this.#rowsLeft > 0) return 'end';
     const { key, inclusive } = this.#position;
     return key && !inclusive ? keyAfter(key) : key;
   }
@@ -197,38 +199,38 @@ export class RegionScan implements HBaseScan {
   #addResult(batch: RowBatch, cells: CellCursor, count: number, partial: boolean): void {
     if (count === 0) return;
     this.#context.statistics.cellsReceived += count;
-    cells.enter();
+    cells.parse();
     const key = cells.row();
-    this.#partial.endBefore(key, batch, this.#options.keysOnly === true);
-    if (partial || this.#partial.open) this.#partial.add(key, cells, count);
+    this.#partial.finishBefore(key, batch, this.#options.keysOnly === true);
+    if (partial || this.#partial.isOpen) this.#partial.add(key, cells, count);
     else {
       batch.keys.push(key);
       if (this.#options.keysOnly) for (let i = 0; i < count; i++) cells.skip();
       else batch.rows.push(this.#table.pack(cells, count)!);
     }
-    if (!partial) this.#partial.end(batch, this.#options.keysOnly === true);
+    if (!partial) this.#partial.finish(batch, this.#options.keysOnly === true);
   }
 
-  /** Notes the scanner, or goes on to the next region. */
-  #advance(region: Region, head: ScanResponse): void {
-    if (head.moreInRegion && head.more && this.#left > 0) {
+  /** Remembers the scanner, or continues with the next region. */
+  #advance(region: Region, response: ScanResponse): void {
+    if (response.hasMoreInRegion && response.hasMore && this.#rowsLeft > 0) {
       const now = performance.now();
-      if (this.#scanner) this.#scanner.used = now;
-      else if (head.scanner !== undefined) {
+      if (this.#scanner) this.#scanner.lastUsed = now;
+      else if (response.scannerId !== undefined) {
         const server = this.#context.servers.get(region.server);
-        this.#scanner = { id: head.scanner, server, region, sequence: 0, used: now };
+        this.#scanner = { id: response.scannerId, server, region, sequence: 0, lastUsed: now };
       }
       return;
     }
-    // The server has closed it.
+    // The server has closed the scanner.
     this.#scanner = undefined;
     const edge = this.#options.reverse ? region.start : region.end;
-    if (!head.more || this.#left <= 0 || edge.length === 0 || this.#beyond(edge)) this.#done = true;
+    if (!response.hasMore || this.#rowsLeft <= 0 || edge.length === 0 || this.#endsRange(edge)) this.#isDone = true;
     else this.#position = { key: edge, inclusive: !this.#options.reverse };
   }
 
-  /** Whether nothing of the range lies on the other side of a region's edge. */
-  #beyond(edge: Buffer): boolean {
+  /** Whether the range has no rows beyond this edge of a region. */
+  #endsRange(edge: Buffer): boolean {
     if (!this.#stop.key) return false;
     const d = Buffer.compare(edge, this.#stop.key);
     if (this.#options.reverse) return d <= 0;
@@ -236,21 +238,21 @@ export class RegionScan implements HBaseScan {
   }
 
   async #recover(failure: Failure, region: Region | undefined, attempts: Attempts): Promise<void> {
-    this.#drop(!failure.traits.scannerLost);
-    if (region) this.#context.learn(failure, region);
+    this.#dropScanner(!failure.traits.scannerLost);
+    if (region) this.#context.noteFailure(failure, region);
     await attempts.pause(failure, 'no');
   }
 
   /**
-   * Forgets the scanner, with the row that came in part: the next one gives it from its start. Tells the server so, if
-   * wanted; it forgets by itself when the lease ends.
+   * Forgets the scanner and the incomplete row, which the next scanner returns from its start. With `notify` the server
+   * is told to close the scanner; otherwise it does so when the lease ends.
    */
-  #drop(tell: boolean): void {
+  #dropScanner(notify: boolean): void {
     const scanner = this.#scanner;
     this.#scanner = undefined;
     this.#partial = new PartialRow(this.#table);
-    if (!scanner || !tell) return;
-    const request = new Writer().uint(3, scanner.id).uint(4, 0).bool(5, true).finish();
+    if (!scanner || !notify) return;
+    const request = new MessageWriter().uint(3, scanner.id).uint(4, 0).bool(5, true).finish();
     const expires = performance.now() + this.#context.settings.rpcTimeoutMs;
     scanner.server.call('Scan', request, [], expires).catch(() => undefined);
   }
@@ -271,15 +273,15 @@ function isEmpty(range: KeyRange, inclusiveEnd: boolean): boolean {
  * reversed 15, caching 17, need_cursor_result 24.
  */
 function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
-  const out = new Writer();
-  for (const column of columnsOf(table, options)) out.bytes(1, column);
+  const out = new MessageWriter();
+  for (const column of encodeColumnList(table, options)) out.bytes(1, column);
   return (
     out
       .bytes(5, scanFilter(options))
       .message(6, timeRange(options))
       .uint(7, 1)
       .uint(10, BATCH_BYTES)
-      // Which HBase refuses for a reversed scan, and does by default.
+      // HBase refuses this field for a reversed scan. Loading on demand is its default.
       .bool(13, options.reverse ? false : undefined)
       .bool(15, options.reverse === true)
       .uint(17, options.batchRows ?? BATCH_ROWS)
@@ -288,13 +290,13 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
   );
 }
 
-/** TimeRange: from 1, to 2 (excluded). */
-function timeRange({ timestamp }: HBaseScanOptions): Writer | undefined {
-  return timestamp === undefined ? undefined : new Writer().uint(1, timestamp).uint(2, timestamp + 1n);
+/** TimeRange: from 1, to 2 (exclusive). */
+function timeRange({ timestamp }: HBaseScanOptions): MessageWriter | undefined {
+  return timestamp === undefined ? undefined : new MessageWriter().uint(1, timestamp).uint(2, timestamp + 1n);
 }
 
 function scanFilter(options: HBaseScanOptions): Buffer | undefined {
   if (!options.keysOnly) return options.filter;
-  // Which cell comes first is the filter's to say: only the values can be left out beside it.
+  // The filter determines the first cell of a row, so only the values can be omitted.
   return options.filter ? filterList(true, [options.filter, KEY_ONLY]) : FIRST_KEY_ONLY;
 }

@@ -1,26 +1,26 @@
 import { Connection } from './connection.js';
-import { withinTime } from './deadlines.js';
-import { Failure, UNREACHED } from './failure.js';
+import { withDeadline } from './deadlines.js';
+import { Failure, UNREACHABLE } from './failure.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 
-interface Waiting {
+interface QueuedCall {
   readonly start: () => void;
   readonly reject: (failure: Failure) => void;
 }
 
 /**
- * No request counts as more than this part of what may wait: a value of 100 MB would not get by others, nor others by
- * it.
+ * A request counts for at most this fraction of `maxQueuedBytes`. Otherwise a value of 100 MB and other requests would
+ * block each other.
  */
-const LONGEST_SHARE = 4;
+const MAX_REQUEST_DIVISOR = 4;
 
-/** How much of a call's place an answer gives back after an overload halved the limit. */
+/** Amount by which each answer raises the limit again after an overload has halved it. */
 const RECOVERY = 0.1;
 
 /**
- * One service of one server: its connection, made anew when it was lost, and the bounds on what may wait for it. A
- * server that says it is overloaded gets half as many calls at once; the number grows again with its answers.
+ * A service of a server: its connection, reopened after a loss, and the limits on pending requests. When the server
+ * reports an overload, the limit of concurrent calls is halved. Each answer raises it again.
  */
 export class Server {
   readonly name: string;
@@ -29,18 +29,18 @@ export class Server {
   readonly #statistics: RpcStatistics;
   #connection: Connection | undefined;
   #opening: Promise<Connection> | undefined;
-  /** After a failed attempt to connect: until when (monotonic ms) calls fail with it at once. */
-  #refused: { readonly failure: Failure; readonly until: number } | undefined;
+  /** The failure of the last attempt to connect. Calls fail with it at once until `until`, monotonic ms. */
+  #recentFailure: { readonly failure: Failure; readonly until: number } | undefined;
   #inFlight = 0;
   #limit: number;
-  /** In this turn of the event loop. */
+  /** Whether the limit was halved in this turn of the event loop. */
   #isHalved = false;
-  #waiting: Waiting[] = [];
-  #bytes = 0;
+  #queue: QueuedCall[] = [];
+  #reservedBytes = 0;
   readonly #closed = new AbortController();
-  #retired = false;
-  /** Monotonic ms at which the last call ended. */
-  #used = performance.now();
+  #isRetired = false;
+  /** Time at which the last call ended, monotonic ms. */
+  #lastUsed = performance.now();
 
   constructor(name: string, service: string, settings: RpcSettings, statistics: RpcStatistics) {
     this.name = name;
@@ -51,75 +51,84 @@ export class Server {
   }
 
   /**
-   * Makes room for a request of so many bytes among those that wait for the server, to be given back by `release`;
-   * false when too much waits. One request is always taken.
+   * Reserves space for a request of this size among the pending requests, until `release`. Returns false when too many
+   * bytes are pending. A single request is always accepted.
    */
-  hold(bytes: number): boolean {
-    const counted = this.#counted(bytes);
-    if (this.#bytes > 0 && this.#bytes + counted > this.#settings.maxQueuedBytes) return false;
-    this.#bytes += counted;
+  reserve(bytes: number): boolean {
+    const counted = this.#countedBytes(bytes);
+    if (this.#reservedBytes > 0 && this.#reservedBytes + counted > this.#settings.maxQueuedBytes) return false;
+    this.#reservedBytes += counted;
     return true;
   }
 
   release(bytes: number): void {
-    this.#bytes -= this.#counted(bytes);
+    this.#reservedBytes -= this.#countedBytes(bytes);
   }
 
-  #counted(bytes: number): number {
-    return Math.min(bytes, Math.floor(this.#settings.maxQueuedBytes / LONGEST_SHARE));
+  #countedBytes(bytes: number): number {
+    return Math.min(bytes, Math.floor(this.#settings.maxQueuedBytes / MAX_REQUEST_DIVISOR));
   }
 
-  full(): Failure {
-    return new Failure(`${this.name}: ${this.#bytes} bytes of requests wait already`, { undone: true, final: true });
+  fullFailure(): Failure {
+    return new Failure(`${this.name}: ${this.#reservedBytes} bytes of requests wait already`, {
+      notApplied: true,
+      final: true,
+    });
   }
 
   /**
-   * Sends a request once fewer than allowed are under way. `expires`: monotonic ms at which the caller stops waiting.
+   * Sends a request as soon as fewer calls than the limit are under way. `expires`: the caller's deadline, monotonic
+   * ms.
    */
   async call(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
-    if (this.#inFlight >= Math.floor(this.#limit)) await this.#room(expires);
+    if (this.#inFlight >= Math.floor(this.#limit)) await this.#waitForSlot(expires);
     this.#inFlight++;
     try {
       return await this.#send(method, message, cells, expires);
     } finally {
       this.#inFlight--;
-      this.#used = performance.now();
-      this.#startWaiting();
+      this.#lastUsed = performance.now();
+      this.#startNext();
     }
   }
 
-  /** Whether it has no connection and nobody has wanted one for an operation's time; then it takes no more calls. */
-  retire(): boolean {
-    if (this.#connection || this.#opening || this.#inFlight > 0 || this.#bytes > 0) return false;
-    this.#retired = performance.now() - this.#used >= this.#settings.operationTimeoutMs;
-    return this.#retired;
+  /**
+   * Retires the server if it has no connection and was not used for `operationTimeoutMs`. Returns whether the server is
+   * retired, which makes all later calls fail.
+   */
+  retireIfUnused(): boolean {
+    if (this.#connection || this.#opening || this.#inFlight > 0 || this.#reservedBytes > 0) return false;
+    this.#isRetired = performance.now() - this.#lastUsed >= this.#settings.operationTimeoutMs;
+    return this.#isRetired;
   }
 
   close(): void {
     this.#closed.abort();
     this.#connection?.close();
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const call of waiting) call.reject(closedFailure(this.name));
+    const calls = this.#queue;
+    this.#queue = [];
+    for (const call of calls) call.reject(closedFailure(this.name));
   }
 
   async #send(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
     let connection = this.#connection;
-    if (!connection || connection.closed) connection = await this.#connect(expires);
+    if (!connection || connection.isClosed) connection = await this.#connect(expires);
     const timeout = Math.min(this.#settings.rpcTimeoutMs, expires - performance.now());
-    if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { undone: true });
+    if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { notApplied: true });
     try {
       const answer = await connection.call(method, message, cells, timeout);
       if (this.#limit < this.#settings.maxInFlightPerServer) this.#limit += RECOVERY;
       return answer;
     } catch (e) {
-      if (e instanceof Failure && e.traits.overloaded) this.overloaded();
+      if (e instanceof Failure && e.traits.overloaded) this.reduceLimit();
       throw e;
     }
   }
 
-  /** The server wants fewer calls at once. It says so once for all operations that came with one answer. */
-  overloaded(): void {
+  /**
+   * Halves the limit of concurrent calls, once for all operations whose failures arrive in a turn of the event loop.
+   */
+  reduceLimit(): void {
     if (this.#isHalved) return;
     this.#isHalved = true;
     setImmediate(() => {
@@ -130,28 +139,28 @@ export class Server {
 
   async #connect(expires: number): Promise<Connection> {
     if (this.#closed.signal.aborted) throw closedFailure(this.name);
-    if (this.#retired) throw new Failure(`${this.name}: it was forgotten`, { undone: true, moved: true });
+    if (this.#isRetired) throw new Failure(`${this.name}: it was forgotten`, { notApplied: true, moved: true });
     const now = performance.now();
-    if (this.#refused && this.#refused.until > now) throw this.#refused.failure;
+    if (this.#recentFailure && this.#recentFailure.until > now) throw this.#recentFailure.failure;
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
-    return withinTime(this.#opening, expires, () => this.#noConnection(expires - now));
+    return withDeadline(this.#opening, expires, () => this.#timeoutFailure(expires - now));
   }
 
-  #noConnection(ms: number): Failure {
+  #timeoutFailure(ms: number): Failure {
     const message = `${this.name}: no connection within ${Math.round(ms)} ms`;
-    return new Failure(message, UNREACHED);
+    return new Failure(message, UNREACHABLE);
   }
 
-  #lost(): Failure {
-    return new Failure(`${this.name}: the connection was lost`, UNREACHED);
+  #lostFailure(): Failure {
+    return new Failure(`${this.name}: the connection was lost`, UNREACHABLE);
   }
 
   async #open(): Promise<Connection> {
     try {
       let opened: Connection | undefined;
-      // It may be lost before it is known here.
+      // The connection may be closed before `open` returns it.
       const onClose = (): void => {
         if (opened && this.#connection === opened) this.#connection = undefined;
       };
@@ -166,25 +175,26 @@ export class Server {
       );
       opened = connection;
       if (signal.aborted) connection.close();
-      if (connection.closed) throw this.#lost();
+      if (connection.isClosed) throw this.#lostFailure();
       this.#connection = connection;
-      this.#refused = undefined;
+      this.#recentFailure = undefined;
       return connection;
     } catch (e) {
       if (this.#closed.signal.aborted) throw closedFailure(this.name);
-      if (e instanceof Failure) this.#refused = { failure: e, until: performance.now() + this.#settings.retryPauseMs };
+      if (e instanceof Failure)
+        this.#recentFailure = { failure: e, until: performance.now() + this.#settings.retryPauseMs };
       throw e;
     }
   }
 
-  #room(expires: number): Promise<void> {
+  #waitForSlot(expires: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const end = (): void => {
-        this.#waiting = this.#waiting.filter((other) => other !== waiting);
-        reject(new Failure(`${this.name}: no room in time`, { undone: true }));
+      const expire = (): void => {
+        this.#queue = this.#queue.filter((other) => other !== call);
+        reject(new Failure(`${this.name}: no room in time`, { notApplied: true }));
       };
-      const timer = setTimeout(end, Math.max(expires - performance.now(), 0));
-      const waiting: Waiting = {
+      const timer = setTimeout(expire, Math.max(expires - performance.now(), 0));
+      const call: QueuedCall = {
         start: () => {
           clearTimeout(timer);
           resolve();
@@ -194,31 +204,30 @@ export class Server {
           reject(failure);
         },
       };
-      this.#waiting.push(waiting);
+      this.#queue.push(call);
     });
   }
 
-  #startWaiting(): void {
-    let room = Math.floor(this.#limit) - this.#inFlight;
-    for (; room > 0 && this.#waiting.length > 0; room--) this.#waiting.shift()!.start();
+  #startNext(): void {
+    let slots = Math.floor(this.#limit) - this.#inFlight;
+    for (; slots > 0 && this.#queue.length > 0; slots--) this.#queue.shift()!.start();
   }
 }
 
 function closedFailure(server: string): Failure {
   return new Failure(
     `${server}: the HBase client was closed`,
-    { undone: true, final: true },
+    { notApplied: true, final: true },
     { exception: 'ClientClosed' },
   );
 }
 
 /**
- * The servers that a client talks to, by `host:port` and service. When one comes that was not known, those that
- * nobody reaches or wants any more are forgotten.
+ * The servers that a client talks to, by `host:port` and service. Retires unused servers whenever a new one is added.
  */
 export class Servers {
   readonly #all = new Map<string, Server>();
-  #closed = false;
+  #isClosed = false;
   readonly #settings: RpcSettings;
   readonly #statistics: RpcStatistics;
 
@@ -231,17 +240,17 @@ export class Servers {
     const id = `${service}@${name}`;
     let server = this.#all.get(id);
     if (!server) {
-      for (const [other, known] of this.#all) if (known.retire()) this.#all.delete(other);
+      for (const [other, known] of this.#all) if (known.retireIfUnused()) this.#all.delete(other);
       server = new Server(name, service, this.#settings, this.#statistics);
-      if (this.#closed) server.close();
+      if (this.#isClosed) server.close();
       this.#all.set(id, server);
     }
     return server;
   }
 
-  /** Those who are asked for later are closed, too. */
+  /** Servers requested after this call are closed as well. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     for (const server of this.#all.values()) server.close();
   }
 }

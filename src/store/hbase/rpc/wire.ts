@@ -1,18 +1,18 @@
 import { Failure, failureOf } from './failure.js';
-import { Reader, varintLength, Writer, writeVarint } from './protobuf.js';
+import { MessageReader, MessageWriter, varintLength, writeVarint } from './protobuf.js';
 
-/** What came back: the message's reader, and the cell block that follows it (empty when there is none). */
+/** A response: the reader of the message, and the cell block after it (empty if there is none). */
 export interface Answer {
-  readonly message: Reader;
+  readonly message: MessageReader;
   readonly cells: Buffer;
 }
 
 const CODEC = 'org.apache.hadoop.hbase.codec.KeyValueCodec';
 const EMPTY = Buffer.alloc(0);
 
-/** What opens a connection: 'HBas', version 0, authentication SIMPLE (80), and the ConnectionHeader. */
-export function preamble(service: string, user: string): Buffer {
-  const version = new Writer()
+/** Encodes the start of a connection: 'HBas', version 0, authentication SIMPLE (80), and the ConnectionHeader. */
+export function encodePreamble(service: string, user: string): Buffer {
+  const version = new MessageWriter()
     .string(1, '2.6.1')
     .string(2, '')
     .string(3, '')
@@ -22,8 +22,8 @@ export function preamble(service: string, user: string): Buffer {
     .uint(7, 2)
     .uint(8, 6)
     .finish();
-  const header = new Writer()
-    .message(1, new Writer().string(1, user))
+  const header = new MessageWriter()
+    .message(1, new MessageWriter().string(1, user))
     .string(2, service)
     .string(3, CODEC)
     .bytes(5, version)
@@ -39,18 +39,18 @@ export function preamble(service: string, user: string): Buffer {
 
 const methodNames = new Map<string, Buffer>();
 
-/** RequestHeader field `method_name`, with its tag. */
-function methodField(method: string): Buffer {
+/** Encodes the field `method_name` of a RequestHeader, with its tag. Cached by method. */
+function encodeMethodName(method: string): Buffer {
   let field = methodNames.get(method);
   if (!field) {
-    field = new Writer().string(3, method).finish();
+    field = new MessageWriter().string(3, method).finish();
     methodNames.set(method, field);
   }
   return field;
 }
 
-/** Everything of a request but its cell block. */
-export function requestFrame(
+/** Encodes a request without its cell block. */
+export function encodeRequest(
   id: number,
   method: string,
   message: Buffer,
@@ -59,7 +59,7 @@ export function requestFrame(
 ): Buffer {
   let cellBytes = 0;
   for (const part of cells) cellBytes += part.length;
-  const name = methodField(method);
+  const name = encodeMethodName(method);
   const timeout = Math.max(1, Math.ceil(timeoutMs));
   // RequestHeader: call_id 1, method_name 3, request_param 4, cell_block_meta 5 { length 1 }, timeout 7
   const meta = cellBytes > 0 ? 1 + varintLength(cellBytes) : 0;
@@ -89,13 +89,13 @@ export function requestFrame(
 
 export interface ResponseHeader {
   readonly id: number;
-  readonly cells: number;
+  readonly cellBytes: number;
   readonly failure: Failure | undefined;
 }
 
-export function readHeader(reader: Reader, server: string): ResponseHeader {
+export function readResponseHeader(reader: MessageReader, server: string): ResponseHeader {
   let id = -1;
-  let cells = 0;
+  let cellBytes = 0;
   let failure: Failure | undefined;
   while (reader.next()) {
     if (reader.field === 1) id = reader.uint();
@@ -103,15 +103,15 @@ export function readHeader(reader: Reader, server: string): ResponseHeader {
     else if (reader.field === 3) {
       const meta = reader.message();
       while (meta.next()) {
-        if (meta.field === 1) cells = meta.uint();
+        if (meta.field === 1) cellBytes = meta.uint();
         else meta.skip();
       }
     } else reader.skip();
   }
-  return { id, cells, failure };
+  return { id, cellBytes, failure };
 }
 
-function readException(reader: Reader, server: string): Failure {
+function readException(reader: MessageReader, server: string): Failure {
   let name = '';
   let trace = '';
   let final = false;
@@ -126,12 +126,12 @@ function readException(reader: Reader, server: string): Failure {
   return failureOf(server, name, trace, { final, overloaded });
 }
 
-/** The message after the header, and the `cells` bytes after that, which must be all there is. */
-export function splitAnswer(reader: Reader, cells: number): Answer {
-  if (reader.at === reader.end) return { message: new Reader(EMPTY), cells: EMPTY };
+/** Reads the message after the header. The rest of the response must be a cell block of `cells` bytes. */
+export function readAnswer(reader: MessageReader, cells: number): Answer {
+  if (reader.offset === reader.end) return { message: new MessageReader(EMPTY), cells: EMPTY };
   const message = reader.delimited();
-  if (cells !== reader.end - reader.at) {
-    throw new Failure(`a cell block of ${reader.end - reader.at} bytes where ${cells} were announced`);
+  if (cells !== reader.end - reader.offset) {
+    throw new Failure(`a cell block of ${reader.end - reader.offset} bytes where ${cells} were announced`);
   }
-  return { message, cells: cells === 0 ? EMPTY : reader.buffer.subarray(reader.at, reader.end) };
+  return { message, cells: cells === 0 ? EMPTY : reader.buffer.subarray(reader.offset, reader.end) };
 }

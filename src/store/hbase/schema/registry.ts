@@ -172,7 +172,7 @@ export class TableRegistry {
       guards,
       ...change,
       repeatable: true,
-      doubtIsFalse: true,
+      unknownIsFalse: true,
     });
   }
 

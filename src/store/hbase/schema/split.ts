@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../store-error.js';
-import { Writer } from '../rpc/protobuf.js';
+import { MessageWriter } from '../rpc/protobuf.js';
 import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 
 /** Calls a method of HBase's MasterService at the active master: the message's fields, and the answer's. */
@@ -47,7 +47,7 @@ export async function splitRegion(gateway: Gateway, call: MasterCall, table: str
 /** False where the region is still being opened: it is to be asked again. */
 async function askSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
   try {
-    await call('SplitRegion', new Writer().message(1, regionInfo(table, region)).bytes(2, key).finish());
+    await call('SplitRegion', new MessageWriter().message(1, regionInfo(table, region)).bytes(2, key).finish());
     return true;
   } catch (error) {
     if (error instanceof StoreError && /is not OPEN; state=OPENING/.test(error.message)) return false;
@@ -91,19 +91,19 @@ function moveRequest(table: string, { name }: ExistingRegion, to: LiveServer): B
   if (encoded === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
   const colon = to.name.lastIndexOf(':');
   const port = Number(to.name.slice(colon + 1));
-  return new Writer()
-    .message(1, new Writer().uint(1, ENCODED_REGION_NAME).string(2, encoded))
-    .message(2, new Writer().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
+  return new MessageWriter()
+    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, encoded))
+    .message(2, new MessageWriter().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
     .finish();
 }
 
 /** hbase.pb.RegionInfo */
-function regionInfo(table: string, { id, start, end }: ExistingRegion): Writer {
-  return new Writer().uint(1, id).message(2, tableNameMessage(table)).bytes(3, start).bytes(4, end);
+function regionInfo(table: string, { id, start, end }: ExistingRegion): MessageWriter {
+  return new MessageWriter().uint(1, id).message(2, tableNameMessage(table)).bytes(3, start).bytes(4, end);
 }
 
 /** hbase.pb.TableName */
-function tableNameMessage(table: string): Writer {
+function tableNameMessage(table: string): MessageWriter {
   const colon = table.indexOf(':');
-  return new Writer().string(1, colon < 0 ? 'default' : table.slice(0, colon)).string(2, table.slice(colon + 1));
+  return new MessageWriter().string(1, colon < 0 ? 'default' : table.slice(0, colon)).string(2, table.slice(colon + 1));
 }

@@ -59,7 +59,7 @@ describe('hbase/rpc cell blocks', () => {
           checkRow(row);
           expect(row.equals(packRow(cells)), `round ${round}`).to.equal(true);
         }
-        expect(cursor.done).to.equal(true);
+        expect(cursor.isAtEnd).to.equal(true);
       }
     }
   });

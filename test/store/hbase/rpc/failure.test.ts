@@ -29,7 +29,7 @@ describe('hbase/rpc failures', () => {
   it('an unknown one is not taken for undone, and final only if the server says so', () => {
     for (const final of [true, false]) {
       const failure = failureOf('s:1', 'java.io.IOException', 'java.io.IOException: sync failed', { final });
-      expect(failure.traits.undone).to.equal(undefined);
+      expect(failure.traits.notApplied).to.equal(undefined);
       expect(failure.traits.final).to.equal(final);
     }
     // A known one keeps its meaning: HBase marks some that it wants tried elsewhere.

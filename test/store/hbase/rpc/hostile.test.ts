@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer, type Server, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import { Reader, Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { MessageReader, MessageWriter } from '../../../../src/store/hbase/rpc/protobuf.js';
 import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { bytes, errorOf, random } from '../../suite/fixture.js';
 import { rpcSettings } from './settings.js';
@@ -68,7 +68,7 @@ class Stranger {
 }
 
 function header(frame: Buffer): Asked {
-  const reader = new Reader(frame).delimited();
+  const reader = new MessageReader(frame).delimited();
   let id = 0;
   let method = '';
   while (reader.next()) {
@@ -80,7 +80,7 @@ function header(frame: Buffer): Asked {
 }
 
 function delimited(message: Buffer): Buffer {
-  const out = new Writer().bytes(1, message).finish();
+  const out = new MessageWriter().bytes(1, message).finish();
   return out.subarray(1);
 }
 
@@ -91,7 +91,7 @@ function frame(...parts: Buffer[]): Buffer {
   return Buffer.concat([length, body]);
 }
 
-const answering = (id: number) => delimited(new Writer().uint(1, id).finish());
+const answering = (id: number) => delimited(new MessageWriter().uint(1, id).finish());
 
 describe('hbase/rpc against a server that is none', () => {
   let stranger: Stranger | undefined;
@@ -130,7 +130,7 @@ describe('hbase/rpc against a server that is none', () => {
 
   it('whose cell block is not as long as it says', async () => {
     const message = await unavailable(({ id }) => {
-      const head = new Writer().uint(1, id).message(3, new Writer().uint(1, 1_000_000)).finish();
+      const head = new MessageWriter().uint(1, id).message(3, new MessageWriter().uint(1, 1_000_000)).finish();
       return frame(delimited(head), delimited(Buffer.alloc(0)), Buffer.alloc(12));
     });
     expect(message).to.match(/12 bytes where 1000000/);
@@ -155,11 +155,11 @@ describe('hbase/rpc against a server that is none', () => {
   });
 
   it('that says it knows no such service: does not ask again', async () => {
-    const exception = new Writer()
+    const exception = new MessageWriter()
       .string(1, 'org.apache.hadoop.hbase.ipc.FatalConnectionException')
       .string(2, 'org.apache.hadoop.hbase.ipc.FatalConnectionException: no')
       .bool(5, true);
-    const head = new Writer().uint(1, 0xffff_ffff).message(2, exception).finish();
+    const head = new MessageWriter().uint(1, 0xffff_ffff).message(2, exception).finish();
     expect(await unavailable(() => frame(delimited(head)))).to.match(/FatalConnectionException: no/);
     expect(stranger!.accepted).to.equal(1);
   });
@@ -169,13 +169,13 @@ describe('hbase/rpc against a server that is none', () => {
     this.test!.title += ` (seed ${seed})`;
     stranger = await Stranger.listen(({ id, method }) => {
       if (method === 'GetMetaRegionLocations') {
-        const server = new Writer().string(1, '127.0.0.1').uint(2, stranger!.port);
-        const location = new Writer().bytes(1, Buffer.alloc(0)).message(2, server).uint(3, 1);
-        return frame(answering(id), delimited(new Writer().message(1, location).finish()));
+        const server = new MessageWriter().string(1, '127.0.0.1').uint(2, stranger!.port);
+        const location = new MessageWriter().bytes(1, Buffer.alloc(0)).message(2, server).uint(3, 1);
+        return frame(answering(id), delimited(new MessageWriter().message(1, location).finish()));
       }
       const cells = Buffer.from(Array.from({ length: next(120) }, () => next(next(2) === 0 ? 4 : 256)));
-      const head = new Writer().uint(1, id).message(3, new Writer().uint(1, cells.length)).finish();
-      return frame(delimited(head), delimited(new Writer().uint(1, next(4)).bool(3, true).finish()), cells);
+      const head = new MessageWriter().uint(1, id).message(3, new MessageWriter().uint(1, cells.length)).finish();
+      return frame(delimited(head), delimited(new MessageWriter().uint(1, next(4)).bool(3, true).finish()), cells);
     });
     for (let round = 0; round < 60; round++) {
       client = new HBaseClient(settings(stranger.port, { operationTimeoutMs: 60 }));

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import { Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { MessageWriter } from '../../../../src/store/hbase/rpc/protobuf.js';
 import type { TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { cellCounter, cellValue } from '../../../../src/store/row.js';
 import type { TableRegions } from '../../../hbase/regions.js';
@@ -187,7 +187,7 @@ describe('hbase/rpc while regions move', () => {
   });
 
   const letJanitor = (work: boolean): Promise<unknown> =>
-    client.callMaster('EnableCatalogJanitor', new Writer().bool(1, work).finish());
+    client.callMaster('EnableCatalogJanitor', new MessageWriter().bool(1, work).finish());
 
   it('every row is found between a merge of a daughter with its neighbour and the end of the split parent', async () => {
     const other = await cluster.table(['0']);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Reader, varintLength, Writer, writeVarint } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { MessageReader, MessageWriter, varintLength, writeVarint } from '../../../../src/store/hbase/rpc/protobuf.js';
 import { StoreError } from '../../../../src/store/store-error.js';
 import { random } from '../../suite/fixture.js';
 
@@ -33,8 +33,8 @@ function randomFields(next: (below: number) => number, depth: number): Field[] {
   });
 }
 
-function write(fields: readonly Field[]): Writer {
-  const out = new Writer();
+function write(fields: readonly Field[]): MessageWriter {
+  const out = new MessageWriter();
   for (const field of fields) {
     if (field.kind === 'bool') out.bool(field.field, field.value);
     else if (field.kind === 'bytes') out.bytes(field.field, field.value);
@@ -45,7 +45,7 @@ function write(fields: readonly Field[]): Writer {
 }
 
 /** Reads what `fields` describe; some fields are skipped instead, as `skip` says. */
-function read(reader: Reader, fields: readonly Field[], skip: () => boolean): Field[] {
+function read(reader: MessageReader, fields: readonly Field[], skip: () => boolean): Field[] {
   return fields.map((field): Field => {
     if (!reader.next()) throw new Error('ended early');
     const at = reader.field;
@@ -63,7 +63,7 @@ function read(reader: Reader, fields: readonly Field[], skip: () => boolean): Fi
 }
 
 /** Walks everything, guessing at types as a reader of an unknown message would. */
-function walk(reader: Reader, next: (below: number) => number): void {
+function walk(reader: MessageReader, next: (below: number) => number): void {
   while (reader.next()) {
     const how = next(6);
     if (how === 0) reader.uint();
@@ -78,16 +78,18 @@ function walk(reader: Reader, next: (below: number) => number): void {
 describe('hbase/rpc protobuf', () => {
   it('writes what the encoding guide of Protocol Buffers shows', () => {
     // developers.google.com/protocol-buffers/docs/encoding: field 1 = 150; field 2 = "testing"; field 3 = { 1: 150 }.
-    expect(new Writer().uint(1, 150).finish().toString('hex')).to.equal('089601');
-    expect(new Writer().string(2, 'testing').finish().toString('hex')).to.equal('120774657374696e67');
-    expect(new Writer().message(3, new Writer().uint(1, 150)).finish().toString('hex')).to.equal('1a03089601');
+    expect(new MessageWriter().uint(1, 150).finish().toString('hex')).to.equal('089601');
+    expect(new MessageWriter().string(2, 'testing').finish().toString('hex')).to.equal('120774657374696e67');
+    expect(new MessageWriter().message(3, new MessageWriter().uint(1, 150)).finish().toString('hex')).to.equal(
+      '1a03089601',
+    );
     expect(
-      new Writer()
+      new MessageWriter()
         .uint(1, 2n ** 64n - 1n)
         .finish()
         .toString('hex'),
     ).to.equal('08ffffffffffffffffff01');
-    expect(new Writer().uint(1, undefined).bool(2, undefined).bytes(3, undefined).finish()).to.have.length(0);
+    expect(new MessageWriter().uint(1, undefined).bool(2, undefined).bytes(3, undefined).finish()).to.have.length(0);
   });
 
   it('reads back what it wrote', function () {
@@ -95,7 +97,7 @@ describe('hbase/rpc protobuf', () => {
     this.test!.title += ` (seed ${seed})`;
     for (let round = 0; round < 500; round++) {
       const fields = randomFields(next, 3);
-      const reader = new Reader(write(fields).finish());
+      const reader = new MessageReader(write(fields).finish());
       expect(
         read(reader, fields, () => next(8) === 0),
         `round ${round}`,
@@ -109,7 +111,7 @@ describe('hbase/rpc protobuf', () => {
     for (let bit = 0; bit < 53; bit++) {
       for (const value of [2 ** bit - 1, 2 ** bit, 2 ** bit + 1]) {
         expect(varintLength(value), String(value)).to.equal(writeVarint(out, 0, value));
-        expect(new Reader(out).varint(), String(value)).to.equal(value);
+        expect(new MessageReader(out).varint(), String(value)).to.equal(value);
       }
     }
   });
@@ -127,12 +129,12 @@ describe('hbase/rpc protobuf', () => {
     };
     for (const [what, hex] of Object.entries(refused)) {
       const skipAll = () => {
-        const reader = new Reader(Buffer.from(hex, 'hex'));
+        const reader = new MessageReader(Buffer.from(hex, 'hex'));
         while (reader.next()) reader.skip();
       };
       expect(skipAll, what).to.throw(StoreError).with.property('code', 'corrupt');
     }
-    const beyond = new Reader(Buffer.from('08ffffffffffffff7f', 'hex'));
+    const beyond = new MessageReader(Buffer.from('08ffffffffffffff7f', 'hex'));
     beyond.next();
     expect(() => beyond.uint())
       .to.throw(StoreError)
@@ -147,7 +149,7 @@ describe('hbase/rpc protobuf', () => {
       const damaged = Buffer.from(bytes.subarray(0, next(bytes.length + 1)));
       for (let i = next(3); i > 0 && damaged.length > 0; i--) damaged[next(damaged.length)] = next(256);
       try {
-        walk(new Reader(damaged), next);
+        walk(new MessageReader(damaged), next);
       } catch (error) {
         expect(error, `round ${round}`).to.be.instanceOf(StoreError).with.property('code', 'corrupt');
       }

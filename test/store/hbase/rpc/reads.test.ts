@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
-import { Writer } from '../../../../src/store/hbase/rpc/protobuf.js';
+import { MessageWriter } from '../../../../src/store/hbase/rpc/protobuf.js';
 import { filterList, filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
 import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../../src/store/row.js';
@@ -23,7 +23,7 @@ const rowOf = (i: number) => packRow(cells(i));
 
 /** Column `qualifier` of family '1' only. */
 function columnPrefix(prefix: string): Buffer {
-  return filterMessage('ColumnPrefixFilter', new Writer().string(1, prefix));
+  return filterMessage('ColumnPrefixFilter', new MessageWriter().string(1, prefix));
 }
 
 /** The cells whose value contains one of many texts, of which only the last is there, in the last row. */
@@ -34,11 +34,14 @@ function slowFilter(comparisons: number): Buffer {
     texts.map((text) => {
       // ValueFilter: compare_filter 1 { compare_op 1 = EQUAL, comparator 2 { name 1, SubstringComparator 2 { substr 1 }
       // } }
-      const substring = new Writer().string(1, text);
-      const comparator = new Writer()
+      const substring = new MessageWriter().string(1, text);
+      const comparator = new MessageWriter()
         .string(1, 'org.apache.hadoop.hbase.filter.SubstringComparator')
         .message(2, substring);
-      return filterMessage('ValueFilter', new Writer().message(1, new Writer().uint(1, 2).message(2, comparator)));
+      return filterMessage(
+        'ValueFilter',
+        new MessageWriter().message(1, new MessageWriter().uint(1, 2).message(2, comparator)),
+      );
     }),
   );
 }

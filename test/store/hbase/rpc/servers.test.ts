@@ -53,7 +53,7 @@ describe('hbase/rpc servers', () => {
     const silent = all.get(address);
     const asking = refused(silent);
     const held = all.get('127.0.0.1:1');
-    held.hold(10);
+    held.reserve(10);
     all.get('127.0.0.1:2');
     expect([all.get(address), all.get('127.0.0.1:1')]).to.deep.equal([silent, held]);
     all.close();
