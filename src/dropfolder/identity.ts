@@ -5,10 +5,10 @@ import type { Partition } from '../partition/index.js';
 import type { Access, Actor, Asked, MetEntry, Moved } from '../partition/model/directory-types.js';
 import type { Viewer } from '../partition/model/viewer.js';
 import type { Dn } from '../schema/schema-types.js';
-import { isHolding } from '../server/passwords/account-lock.js';
-import { Credentials } from '../server/passwords/credentials.js';
+import { isLockInForce } from '../server/passwords/account-lock.js';
+import { isOutsideDates } from '../server/passwords/account-status.js';
+import { CredentialReader } from '../server/passwords/credentials.js';
 import { Policies } from '../server/passwords/policies.js';
-import { isOutsideDates } from '../server/passwords/standing.js';
 import { AccessControl } from '../server/services/access-control.js';
 import { DropError } from './layout.js';
 
@@ -45,7 +45,7 @@ class EntryAccess implements Access {
   readonly #partition: Partition;
   readonly #dn: Dn;
   readonly #control: AccessControl;
-  readonly #credentials: Credentials;
+  readonly #credentials: CredentialReader;
   readonly #policies: Policies;
   #rights: Rights | undefined;
   /** The inputs of `#rights`. Allows reuse of the rights while the access rules name no groups. */
@@ -55,7 +55,7 @@ class EntryAccess implements Access {
     this.#partition = partition;
     this.#dn = dn;
     this.#control = new AccessControl(partition, log);
-    this.#credentials = new Credentials(partition.descriptions, shadow);
+    this.#credentials = new CredentialReader(partition.descriptions, shadow);
     this.#policies = new Policies(partition, policy, this.#control, log);
   }
 
@@ -83,10 +83,10 @@ class EntryAccess implements Access {
   }
 
   async #requireUsable(id: Buffer, row: Buffer): Promise<void> {
-    const own = this.#credentials.ofRow(row);
+    const own = this.#credentials.read(row);
     if (!own.lock && !own.account) return;
     const now = Date.now();
-    if (isHolding(own.lock, await this.#policies.ofBinds(id, own), now))
+    if (isLockInForce(own.lock, await this.#policies.forBinds(id, own), now))
       throw new DropError(
         `'${this.#dn.text}', by whose rights files are applied, is locked (${own.lock!.name}); unlock it`,
       );

@@ -4,7 +4,7 @@ import type { LdifAdd, LdifControl, LdifDelete, LdifModify, LdifRename } from '.
 import type { Partition, Target } from '../partition/index.js';
 import type { Actor, WriteOptions } from '../partition/model/directory-types.js';
 import type { Dn } from '../schema/schema-types.js';
-import { Credentials } from '../server/passwords/credentials.js';
+import { CredentialReader } from '../server/passwords/credentials.js';
 import { type ImportedPasswords, PasswordCounts } from './passwords.js';
 
 export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
@@ -63,11 +63,11 @@ async function modify(
 ): Promise<void> {
   const added = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
   if (!passwords.hasPasswords(added)) return partition.modify(dn, changes, actor, options);
-  const credentials = new Credentials(partition.descriptions);
+  const credentials = new CredentialReader(partition.descriptions);
   let attemptCounts = new PasswordCounts();
   const changesOf = ({ row }: Target): readonly Modification[] => {
     attemptCounts = new PasswordCounts();
-    return passwords.forModify(changes, credentials.ofRow(row).passwords, attemptCounts);
+    return passwords.forModify(changes, credentials.read(row).passwords, attemptCounts);
   };
   await partition.modify(dn, changesOf, actor, options);
   counts.add(attemptCounts);

@@ -13,7 +13,7 @@ import {
   tooDearOf,
 } from '../password/index.js';
 import type { Schema } from '../schema/index.js';
-import { lockingValues } from '../server/passwords/account-lock.js';
+import { lockPredicateOf } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
@@ -93,7 +93,7 @@ export class ImportedPasswords {
       const name = description?.type.name ?? '';
       role = {
         isPassword: description !== undefined && isPassword(description.type),
-        isLocking: description && lockingValues(description),
+        isLocking: description && lockPredicateOf(description),
         accountState: ACCOUNT_STATE.has(name) ? name : undefined,
       };
       this.#roles.set(type, role);

@@ -65,9 +65,9 @@ export class RowanServer implements ConnectionOwner {
   async prepare(): Promise<void> {
     // Compiled before the first client comes: rules are at hand where a request is refused by its first bytes.
     await this.services.access.current();
-    await this.services.quality.require();
+    await this.services.quality.requireUsable();
     // A policy that is named and not there is told of in the log at once, not at the first bind.
-    await this.services.policies.anyCounts();
+    await this.services.policies.anyCountsFailures();
     const tls = await readTls(this.#config);
     if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
     const options = {

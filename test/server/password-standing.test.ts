@@ -1,8 +1,14 @@
 import { expect } from 'chai';
 import { type AccountState, NO_STATE } from '../../src/partition/model/account-state.js';
 import type { AccountPolicy } from '../../src/server/passwords/account-policy.js';
+import {
+  admit,
+  isLockedOut,
+  isOutsideDates,
+  stateAfterFailure,
+  stateOf,
+} from '../../src/server/passwords/account-status.js';
 import { emptyAccount } from '../../src/server/passwords/row-account.js';
-import { admission, afterFailure, isLockedOut, isOutsideDates, stateOf } from '../../src/server/passwords/standing.js';
 
 const NONE: AccountPolicy = {
   minAge: 0,
@@ -34,7 +40,7 @@ const T = 1_800_000_000_000;
 
 /** The state after failures at these times. */
 function failing(policy: AccountPolicy, times: readonly number[], state: AccountState = NO_STATE): AccountState {
-  return times.reduce((known, time) => afterFailure(policy, known, time) ?? known, state);
+  return times.reduce((known, time) => stateAfterFailure(policy, known, time) ?? known, state);
 }
 
 describe('how an account stands', () => {
@@ -48,7 +54,7 @@ describe('how an account stands', () => {
     const locked = failing(minute, [T, T + 1, T + 2]);
     expect(isLockedOut(minute, undefined, locked, T + 60_001)).to.equal(true);
     expect(isLockedOut(minute, undefined, locked, T + 60_002)).to.equal(false);
-    expect(afterFailure(minute, locked, T + 3), 'of one who is locked nothing is counted').to.equal(undefined);
+    expect(stateAfterFailure(minute, locked, T + 3), 'of one who is locked nothing is counted').to.equal(undefined);
     expect(failing(minute, [T + 60_002, T + 60_003], locked).lockedUntil, 'counted anew').to.be.below(T + 60_003);
   });
 
@@ -59,8 +65,8 @@ describe('how an account stands', () => {
   });
 
   it('without a lockout nothing is counted', () => {
-    expect(afterFailure({ ...lockout, lockout: false }, NO_STATE, T)).to.equal(undefined);
-    expect(afterFailure({ ...lockout, maxFailure: 0 }, NO_STATE, T)).to.equal(undefined);
+    expect(stateAfterFailure({ ...lockout, lockout: false }, NO_STATE, T)).to.equal(undefined);
+    expect(stateAfterFailure({ ...lockout, maxFailure: 0 }, NO_STATE, T)).to.equal(undefined);
   });
 
   it('delays double up to the longest, and a try within one is not counted', () => {
@@ -69,9 +75,9 @@ describe('how an account stands', () => {
     let now = T;
     const delays: number[] = [];
     for (let i = 0; i < 4; i++) {
-      state = afterFailure(policy, state, now)!;
+      state = stateAfterFailure(policy, state, now)!;
       delays.push(state.lockedUntil - now);
-      expect(afterFailure(policy, state, now + 1)).to.equal(undefined);
+      expect(stateAfterFailure(policy, state, now + 1)).to.equal(undefined);
       now = state.lockedUntil;
     }
     expect(delays).to.deep.equal([1000, 2000, 3000, 3000]);
@@ -89,42 +95,40 @@ describe('how an account stands', () => {
   it('a password expires, with warning and grace logins', () => {
     const policy = { ...NONE, maxAge: 10_000, expireWarning: 2000, graceLimit: 2 };
     const row = { ...ROW, changed: T };
-    expect(admission(policy, row, NO_STATE, T + 7999)).to.deep.equal({ expired: false, state: undefined });
-    expect(admission(policy, row, NO_STATE, T + 8500)).to.deep.equal({
+    expect(admit(policy, row, NO_STATE, T + 7999)).to.deep.equal({ expired: false, state: undefined });
+    expect(admit(policy, row, NO_STATE, T + 8500)).to.deep.equal({
       expired: false,
       expiresIn: 2,
       state: undefined,
     });
-    const first = admission(policy, row, NO_STATE, T + 10_000);
+    const first = admit(policy, row, NO_STATE, T + 10_000);
     expect(first).to.deep.include({ expired: false, grace: 1 });
-    const second = admission(policy, row, first.state!, T + 10_001);
+    const second = admit(policy, row, first.state!, T + 10_001);
     expect(second).to.deep.include({ expired: false, grace: 0 });
     expect(second.state!.graceUses).to.deep.equal([T + 10_000, T + 10_001]);
-    expect(admission(policy, row, second.state!, T + 10_002)).to.deep.equal({ expired: true, state: undefined });
-    expect(admission({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_499).expired).to.equal(false);
-    expect(admission({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_500).expired).to.equal(true);
-    expect(admission({ ...policy, graceLimit: 0 }, { ...row, changed: 0 }, NO_STATE, T).expired, 'in 1970').to.equal(
-      true,
-    );
-    expect(admission(policy, { ...row, reset: true }, NO_STATE, T + 99_000).expired, 'to be changed').to.equal(false);
+    expect(admit(policy, row, second.state!, T + 10_002)).to.deep.equal({ expired: true, state: undefined });
+    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_499).expired).to.equal(false);
+    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_500).expired).to.equal(true);
+    expect(admit({ ...policy, graceLimit: 0 }, { ...row, changed: 0 }, NO_STATE, T).expired, 'in 1970').to.equal(true);
+    expect(admit(policy, { ...row, reset: true }, NO_STATE, T + 99_000).expired, 'to be changed').to.equal(false);
   });
 
   it('a password that does not say how old it is is as old as the first bind', () => {
     const policy = { ...NONE, maxAge: 10_000, graceLimit: 0 };
-    const { state } = admission(policy, undefined, NO_STATE, T);
+    const { state } = admit(policy, undefined, NO_STATE, T);
     expect(state).to.deep.equal({ ...NO_STATE, since: T });
-    expect(admission(policy, undefined, state!, T + 9999)).to.include({ expired: false, state: undefined });
-    expect(admission(policy, undefined, state!, T + 10_000).expired).to.equal(true);
+    expect(admit(policy, undefined, state!, T + 9999)).to.include({ expired: false, state: undefined });
+    expect(admit(policy, undefined, state!, T + 10_000).expired).to.equal(true);
   });
 
   it('a clean success is not written down, but for once an hour where idleness counts', () => {
     const idle = { ...NONE, maxIdle: 100 * 3_600_000 };
-    expect(admission(lockout, undefined, NO_STATE, T).state).to.equal(undefined);
-    const { state } = admission(idle, undefined, NO_STATE, T);
+    expect(admit(lockout, undefined, NO_STATE, T).state).to.equal(undefined);
+    const { state } = admit(idle, undefined, NO_STATE, T);
     expect(state).to.deep.equal({ ...NO_STATE, lastSuccess: T });
-    expect(admission(idle, undefined, state!, T + 3_599_999).state).to.equal(undefined);
-    expect(admission(idle, undefined, state!, T + 3_600_000).state!.lastSuccess).to.equal(T + 3_600_000);
-    expect(admission(lockout, undefined, { ...NO_STATE, failures: [T] }, T).state).to.deep.equal(NO_STATE);
+    expect(admit(idle, undefined, state!, T + 3_599_999).state).to.equal(undefined);
+    expect(admit(idle, undefined, state!, T + 3_600_000).state!.lastSuccess).to.equal(T + 3_600_000);
+    expect(admit(lockout, undefined, { ...NO_STATE, failures: [T] }, T).state).to.deep.equal(NO_STATE);
   });
 
   it('who has not bound for too long is locked, but not who never did', () => {

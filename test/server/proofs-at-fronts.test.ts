@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { hotp, stepAt } from '../../src/password/totp.js';
-import { APPLICATION_PASSWORD, newApplicationPassword } from '../../src/server/passwords/application-password.js';
+import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import { ENGINES, openStore } from '../partition/fixture.js';
 import { ADMIN, CHEAP, emptyPartition, fill, personDn, type Running, start, testSchema } from './directory.js';
@@ -60,7 +60,7 @@ for (const engine of ENGINES) {
     }
 
     it('an application password binds at both from when it is there until it is revoked', async () => {
-      const made = newApplicationPassword(
+      const made = createApplicationPassword(
         { name: 'imap', networks: [], usedBy: undefined, expires: undefined },
         [],
         now(),

@@ -7,7 +7,7 @@ import { Partition } from '../../src/partition/index.js';
 import { slowWork } from '../../src/password/index.js';
 import { hotp, stepAt } from '../../src/password/totp.js';
 import { ControlOid } from '../../src/protocol/oids.js';
-import { APPLICATION_PASSWORD, newApplicationPassword } from '../../src/server/passwords/application-password.js';
+import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { tlv } from '../protocol/bytes.js';
@@ -241,7 +241,7 @@ describe('server: second factor', () => {
   it('sessions go on when it is enrolled, and an application password binds without a code', async () => {
     const one = await begin({ rowanPwdSecondFactor: 'TRUE', pwdMinLength: '3' });
     const limits = { name: 'imap', networks: [], usedBy: undefined, expires: undefined };
-    const { value, clear } = newApplicationPassword(limits, [], Date.now());
+    const { value, clear } = createApplicationPassword(limits, [], Date.now());
     const add = { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } } as const;
     await one.partition.modify(testSchema().parseDn(ADA), [add], SYSTEM);
     expect(await bind(one, PASSWORD), 'the policy demands a code').to.equal(49);

@@ -6,10 +6,10 @@ import {
   APPLICATION_PASSWORD,
   type ApplicationPassword,
   applicationPasswordsOf,
+  createApplicationPassword,
   networksOf,
-  newApplicationPassword,
 } from '../../server/passwords/application-password.js';
-import { Credentials } from '../../server/passwords/credentials.js';
+import { CredentialReader } from '../../server/passwords/credentials.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
 import { collect } from '../config/index.js';
 import { CliError } from '../exit.js';
@@ -57,8 +57,8 @@ function modifyPasswords(
   dn: Dn,
   make: (present: readonly ApplicationPassword[]) => Modification,
 ): Promise<void> {
-  const credentials = new Credentials(directory.partition.descriptions);
-  const changesOf = ({ row }: Target) => [make(applicationPasswordsOf(credentials.ofRow(row).applications))];
+  const credentials = new CredentialReader(directory.partition.descriptions);
+  const changesOf = ({ row }: Target) => [make(applicationPasswordsOf(credentials.read(row).applications))];
   return modify(directory, dn, changesOf, true);
 }
 
@@ -91,7 +91,7 @@ export function addAccountPassword(account: Command): void {
       };
       let shown = '';
       await modifyPasswords(directory, dn, (present) => {
-        const { value, clear } = newApplicationPassword(limits, present, now);
+        const { value, clear } = createApplicationPassword(limits, present, now);
         shown = clear;
         return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
       });

@@ -1,11 +1,11 @@
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { Entry, EntryAttribute } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { isHolding, lockingValues } from '../../server/passwords/account-lock.js';
+import { isLockInForce, lockPredicateOf } from '../../server/passwords/account-lock.js';
 import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
-import { Credentials, type RowCredentials } from '../../server/passwords/credentials.js';
+import { changedAt, isLockedOut, isOutsideDates, stateOf } from '../../server/passwords/account-status.js';
+import { CredentialReader, type RowCredentials } from '../../server/passwords/credentials.js';
 import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js';
-import { changedAt, isLockedOut, isOutsideDates, stateOf } from '../../server/passwords/standing.js';
 import { AccessControl } from '../../server/services/access-control.js';
 import type { Config } from '../../server/settings/index.js';
 import { counted } from '../exit.js';
@@ -32,15 +32,15 @@ export async function readAccount(
   { policy: defaultPolicy, shadow }: Config['passwords'],
 ): Promise<Account> {
   const entry = await partition.read(dn);
-  const credentials = new Credentials(partition.descriptions, shadow).ofRow(entry.row);
+  const credentials = new CredentialReader(partition.descriptions, shadow).read(entry.row);
   const locks = entry.attributes.filter(({ description, values }) => {
-    const locking = lockingValues(schema.requireDescription(description));
+    const locking = lockPredicateOf(schema.requireDescription(description));
     return locking && values.some(locking);
   });
   const missingPolicies: string[] = [];
   const log = { warn: ({ dn: gone }: { dn: string }) => void missingPolicies.push(gone), error: () => undefined };
   const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
-  const chosenPolicy = await policies.chosen(entry.id, credentials);
+  const chosenPolicy = await policies.choose(entry.id, credentials);
   const policy = withMaxAge(chosenPolicy?.policy, credentials.account?.maxAge);
   const state = stateOf(credentials.account, await partition.accountState(entry.id));
   return { entry, credentials, locks, chosenPolicy, policy, missingPolicies, state };
@@ -63,7 +63,7 @@ export function formatAccount(account: Account, now: number): string {
 }
 
 function lockLines({ locks, credentials: { lock, account }, policy, state }: Account, now: number): string[] {
-  const lines = isHolding(lock, policy, now)
+  const lines = isLockInForce(lock, policy, now)
     ? locks.map(({ description, values }) => `locked by ${description}: ${values.join(', ')}`)
     : [];
   if (lines.length > 0 && lock?.since !== undefined && policy && policy.lockoutDuration > 0)

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
 import { generalizedTime } from '../../partition/model/csn.js';
-import { LOCKED_FOR_GOOD } from '../../server/passwords/account-lock.js';
-import { isLockedOut } from '../../server/passwords/standing.js';
+import { LOCKED_PERMANENTLY } from '../../server/passwords/account-lock.js';
+import { isLockedOut } from '../../server/passwords/account-status.js';
 import { CliError } from '../exit.js';
 import { addAccountCommand, modify } from './account-command.js';
 import { addAccountPassword } from './account-password.js';
@@ -54,7 +54,7 @@ export function addAccount(program: Command): void {
     async (directory, dn, { locks }) => {
       if (locks.length > 0)
         return `${dn.text} is locked already, by ${locks.map(({ description }) => description).join(', ')}`;
-      await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_FOR_GOOD)]);
+      await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_PERMANENTLY)]);
       return `${dn.text} is locked`;
     },
   );

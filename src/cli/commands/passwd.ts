@@ -3,9 +3,9 @@ import type { Target } from '../../partition/index.js';
 import { generalizedTime } from '../../partition/model/csn.js';
 import { hashPassword } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { Credentials } from '../../server/passwords/credentials.js';
+import { CredentialReader } from '../../server/passwords/credentials.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
-import { keptWith } from '../../server/passwords/kept-attributes.js';
+import { operationalChanges } from '../../server/passwords/operational-changes.js';
 import type { Config } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
@@ -50,12 +50,12 @@ async function setPassword(
   const { adminDn } = partition.settings;
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
   const { policy } = await readAccount(directory, name, passwords);
-  const credentials = new Credentials(partition.descriptions, passwords.shadow);
-  const change = { isOwn: false, after: [stored], brings: true, saysReset: false };
+  const credentials = new CredentialReader(partition.descriptions, passwords.shadow);
+  const change = { isOwn: false, after: [stored], setsPasswords: true, writesReset: false };
   const changesOf = ({ row }: Target) => {
-    const own = credentials.ofRow(row);
+    const own = credentials.read(row);
     const now = Date.now();
-    const kept = keptWith(policy, own, change, now);
+    const kept = operationalChanges(policy, own, change, now);
     // The server may have a policy unknown to this command. Without this change, the time of the old password would
     // stay.
     if (!policy && own.account?.changed !== undefined) {

@@ -2,7 +2,7 @@ import { damageOf } from '../../partition/index.js';
 import { STATE_ATTRIBUTES } from '../../partition/model/account-state.js';
 import { generalizedTime } from '../../partition/model/csn.js';
 import type { Salvaged } from '../../partition/upkeep/salvage.js';
-import { Credentials } from '../../server/passwords/credentials.js';
+import { CredentialReader } from '../../server/passwords/credentials.js';
 import { Policies } from '../../server/passwords/policies.js';
 import { type StateServices, statesOf } from '../../server/request/state-attributes.js';
 import { AccessControl } from '../../server/services/access-control.js';
@@ -19,7 +19,7 @@ export class AccountStates {
   constructor({ partition }: OpenDirectory, defaultPolicy: string | undefined) {
     const log = { warn: () => undefined, error: () => undefined };
     const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
-    this.#services = { partition, policies, credentials: new Credentials(partition.descriptions) };
+    this.#services = { partition, policies, credentialReader: new CredentialReader(partition.descriptions) };
   }
 
   /**
@@ -41,8 +41,8 @@ export class AccountStates {
   }
 
   async #replaceStates({ id, row }: Salvaged, attributes: ExportAttribute[]): Promise<ExportAttribute[]> {
-    const { partition, credentials } = this.#services;
-    const { passwords, applications, account } = credentials.ofRow(row);
+    const { partition, credentialReader } = this.#services;
+    const { passwords, applications, account } = credentialReader.read(row);
     // Without passwords no bind is possible, so no state exists.
     if (passwords.length + applications.length === 0) return attributes;
     const values = await statesOf(this.#services, id, UNKNOWN_DURATION);

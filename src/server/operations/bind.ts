@@ -4,13 +4,13 @@ import { matchingSteps } from '../../password/index.js';
 import type { PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
 import type { BindRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { isHolding } from '../passwords/account-lock.js';
+import { isLockInForce } from '../passwords/account-lock.js';
 import type { AccountPolicy } from '../passwords/account-policy.js';
-import { type ApplicationPassword, isGoodFor, matchingApplication } from '../passwords/application-password.js';
+import { isOutsideDates } from '../passwords/account-status.js';
+import { type ApplicationPassword, isUsable, matchingApplication } from '../passwords/application-password.js';
 import type { RowCredentials } from '../passwords/credentials.js';
-import { Login, noteUse } from '../passwords/login.js';
-import { passwordAndCode } from '../passwords/second-factor.js';
-import { isOutsideDates } from '../passwords/standing.js';
+import { Login, recordUse } from '../passwords/login.js';
+import { splitCode } from '../passwords/second-factor.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { withPolicyControl } from '../request/password-policy.js';
@@ -103,7 +103,7 @@ interface Attempt {
   readonly dn: Dn;
   readonly password: Buffer;
   readonly found: FoundRow | undefined;
-  readonly own: RowCredentials;
+  readonly credentials: RowCredentials;
   /** `Partition.treeGeneration` before that. */
   readonly generation: number;
 }
@@ -119,14 +119,14 @@ interface Proof {
 }
 
 function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
-  const { partition, credentials, policies } = context.services;
+  const { partition, credentialReader, policies } = context.services;
   const generation = partition.treeGeneration;
   return chain(partition.findRow(dn), (found) => {
-    const own = found ? credentials.ofRow(found.row) : NO_ENTRY;
-    const attempt = { context, dn, password, found, own, generation };
+    const credentials = found ? credentialReader.read(found.row) : NO_ENTRY;
+    const attempt = { context, dn, password, found, credentials, generation };
     // Nobody binds as what has no password: such an entry is treated as none.
-    if (own.passwords.length === 0 && own.applications.length === 0) return bindFreely(attempt);
-    return chain(policies.ofBinds(found!.id, own), (policy) =>
+    if (credentials.passwords.length === 0 && credentials.applications.length === 0) return bindFreely(attempt);
+    return chain(policies.forBinds(found!.id, credentials), (policy) =>
       policy ? bindUnder(attempt, policy) : bindFreely(attempt),
     );
   });
@@ -137,17 +137,17 @@ function bindFreely(attempt: Attempt): Maybe<Outcome> {
   return chain(verify(attempt, isClosed(attempt, undefined)), (proof) => {
     if (!proof) return refused(attempt.context);
     if (!proof.application) return bound(attempt, proof);
-    const { found, own, context } = attempt;
-    const noted = noteUse(context.services.partition, found!.id, own, proof.application.id);
+    const { found, credentials, context } = attempt;
+    const noted = recordUse(context.services.partition, found!.id, credentials, proof.application.id);
     return chain(noted, () => bound(attempt, proof));
   });
 }
 
 /** The account's lock is asked before its password, and again where verifying has taken time. */
 function bindUnder(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
-  const { found, own } = attempt;
+  const { found, credentials } = attempt;
   const { partition } = attempt.context.services;
-  const login = new Login(partition, found!.id, policy, own);
+  const login = new Login(partition, found!.id, policy, credentials);
   return chain(login.isLocked(), (locked) => {
     if (locked || isClosed(attempt, policy)) {
       const told: PasswordPolicyTold = policy.tellLockout ? { error: 'accountLocked' } : {};
@@ -179,17 +179,17 @@ function decide(attempt: Attempt, login: Login, proof: Proof | undefined, later:
 }
 
 /** Whether nobody binds by what the entry itself says. */
-function isClosed({ own: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
+function isClosed({ credentials: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
   const now = Date.now();
-  return isHolding(lock, policy, now) || isOutsideDates(account, now);
+  return isLockInForce(lock, policy, now) || isOutsideDates(account, now);
 }
 
 /** Of an account that is locked no password is right: neither the answer nor its time tells which would be. */
 function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
-  const { own, password } = attempt;
-  const application = locked ? undefined : matchingApplication(own.applications, password);
+  const { credentials, password } = attempt;
+  const application = locked ? undefined : matchingApplication(credentials.applications, password);
   if (!application) {
-    const isSimple = locked || !(secondFactor || own.totp);
+    const isSimple = locked || !(secondFactor || credentials.totp);
     return isSimple ? verifyPassword(attempt, password, locked) : verifyWithCode(attempt);
   }
   return chain(isAdmitted(attempt, application), (admitted) =>
@@ -202,29 +202,29 @@ function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<
  * time tells nothing of the password to who has no code, and what is remembered of it is not enough.
  */
 function verifyWithCode(attempt: Attempt): Maybe<Proof | undefined> {
-  const { own, password } = attempt;
-  const given = passwordAndCode(password);
-  const secret = own.totp && attempt.context.services.secondFactor.open(own.totp);
+  const { credentials, password } = attempt;
+  const given = splitCode(password);
+  const secret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
   const steps = given && secret ? matchingSteps(secret, given.code, Date.now()) : [];
   if (!given || steps.length === 0) return verifyPassword(attempt, password, true);
   return chain(verifyPassword(attempt, given.password, false), (proof) => proof && { ...proof, steps });
 }
 
 function verifyPassword(
-  { context, dn, found, own }: Attempt,
+  { context, dn, found, credentials }: Attempt,
   password: Buffer,
   locked: boolean,
 ): Maybe<Proof | undefined> {
-  const state = stateOf(found?.id ?? NOBODY, own.version);
+  const state = stateOf(found?.id ?? NOBODY, credentials.version);
   const { verifier } = context.services;
-  const verifying = verifier.verify(state, locked ? [] : own.passwords, password, new BindSource(context, dn));
+  const verifying = verifier.verify(state, locked ? [] : credentials.passwords, password, new BindSource(context, dn));
   return chain(verifying, (matched) => matched && { matched });
 }
 
 /** Whether the application password is good here and now, after a bind as whom it is for. */
 function isAdmitted({ context }: Attempt, application: ApplicationPassword): Maybe<boolean> {
   const { services, session, transport } = context;
-  if (!isGoodFor(application, transport.address, Date.now())) return false;
+  if (!isUsable(application, transport.address, Date.now())) return false;
   const { usedBy } = application;
   const { previousIdentity } = session;
   if (usedBy === undefined) return true;
@@ -238,7 +238,7 @@ function isAdmitted({ context }: Attempt, application: ApplicationPassword): May
 /** Where failures count a bind that is refused without being counted writes, too: their time is the same. */
 function refused(context: Context, told: PasswordPolicyTold = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
-  return chain(policies.anyCounts(), (counts) => {
+  return chain(policies.anyCountsFailures(), (counts) => {
     const written = counts ? partition.changeNobodysState() : undefined;
     return chain(written, () => withPolicyControl(context, REFUSED, told));
   });
@@ -250,12 +250,12 @@ function bound(
   told: PasswordPolicyTold = {},
   expires?: number,
 ): Outcome {
-  const { context, found, own, generation, password } = attempt;
+  const { context, found, credentials, generation, password } = attempt;
   const { id, node } = found!;
   const name = node.dn.toString();
-  const identity = userIdentity(id, name, generation, own, application?.value, expires);
+  const identity = userIdentity(id, name, generation, credentials, application?.value, expires);
   context.session.identity = identity;
-  const clear = steps ? passwordAndCode(password)!.password : password;
-  if (!application) context.services.upgrades.consider(name, id, matched, clear, own.passwords);
+  const clear = steps ? splitCode(password)!.password : password;
+  if (!application) context.services.upgrades.consider(name, id, matched, clear, credentials.passwords);
   return withPolicyControl(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
 }

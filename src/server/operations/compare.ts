@@ -69,11 +69,13 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   if (!isPasswordAttribute(services.schema, request.attribute))
     throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
   if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
-  const own = services.credentials.ofRow(found.row);
-  const { passwords } = own;
-  await requireValidBind(services, session, asked, { id: found.node.id, own });
+  const credentials = services.credentialReader.read(found.row);
+  const { passwords } = credentials;
+  await requireValidBind(services, session, asked, { id: found.node.id, credentials });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matches = new Matches(services.hashing.policy, workSource(context));
-  const right = await verifyInSession(context, found.node.id, own, () => matches.find(request.value, passwords));
+  const right = await verifyInSession(context, found.node.id, credentials, () =>
+    matches.find(request.value, passwords),
+  );
   return right ? COMPARE_TRUE : COMPARE_FALSE;
 }

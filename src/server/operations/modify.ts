@@ -6,7 +6,7 @@ import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { credentialsAfter, isCredential } from '../passwords/credentials.js';
 import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
-import { KEPT_WITH_PASSWORDS } from '../passwords/kept-attributes.js';
+import { PASSWORD_ATTRIBUTES } from '../passwords/operational-changes.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
 import { actorOf, isOwn, requireConfidential, requireRightsFor, workSource } from '../request/access.js';
@@ -81,36 +81,36 @@ function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boo
  */
 async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
   const { services, session, controls } = context;
-  const { partition, schema, hashing, credentials } = services;
+  const { partition, schema, hashing, credentialReader } = services;
   const asked = session.identity;
   const actor = actorOf(context);
   await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
-  const siblings = found ? credentials.ofRow(found.row).passwords : [];
+  const siblings = found ? credentialReader.read(found.row).passwords : [];
   const hashed = await hashing.hashChanges(request.changes, siblings, workSource(context));
   const matches = new Matches(hashing.policy, workSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !isOnlyPasswords(context, request),
-    touches: [...request.changes.map(({ attribute }) => attribute.type), ...KEPT_WITH_PASSWORDS],
+    touches: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };
   const wanted = askedPasswords(context, request);
   await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
-      const own = credentials.ofRow(row);
-      const { passwords: stored, version } = own;
-      await requireValidBind(services, session, asked, { id, own });
+      const credentials = credentialReader.read(row);
+      const { passwords: stored, version } = credentials;
+      await requireValidBind(services, session, asked, { id, credentials });
       const changes = await resolveDeletedPasswords(schema, hashed, stored, matches);
       const after = credentialsAfter(schema, stored, changes);
       refuseCostlier(stored, after, hashing.policy);
       const old = deletedBy(context, changes);
       const requireOld = async () => {
-        if (!(await verifyInSession(context, id, own, () => old.every((value) => isAmong(stored, value)))))
+        if (!(await verifyInSession(context, id, credentials, () => old.every((value) => isAmong(stored, value)))))
           throw new LdapError('noSuchAttribute', 'the old password is wrong');
       };
       const all = wanted && { ...wanted, requireOld: old.length > 0 ? requireOld : undefined };
-      const made = all ? await passwordChanges(context, target, dn.text, own, all, changes, matches) : changes;
+      const made = all ? await passwordChanges(context, target, dn.text, credentials, all, changes, matches) : changes;
       if (isOwn(session.identity, id)) willStore(after, version + 1n);
       return made;
     };

@@ -1,10 +1,10 @@
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { generalizedTimeMs } from '../../schema/time.js';
 
-/** The value of `pwdAccountLockedTime` with which an administrator locks: for good (draft-behera-10 §5.3.3). */
-export const LOCKED_FOR_GOOD = '000001010000Z';
+/** Value of `pwdAccountLockedTime` for a permanent lock by an administrator (draft-behera-10 §5.3.3). */
+export const LOCKED_PERMANENTLY = '000001010000Z';
 
-/** Attributes by which directories lock accounts, and the values that do so. Names are in lower case. */
+/** Attributes that lock accounts (names in lower case), and predicates for the values that do. */
 const LOCKS: ReadonlyMap<string, (value: Buffer) => boolean> = new Map([
   ['pwdaccountlockedtime', () => true],
   ['nsaccountlock', isTrue],
@@ -15,21 +15,24 @@ function isTrue(value: Buffer): boolean {
   return value.toString('latin1').trim().toLowerCase() === 'true';
 }
 
-/** Which values of the attribute lock the account of its entry; undefined for one that locks none. */
-export function lockingValues({ type, options }: AttributeDescription): ((value: Buffer) => boolean) | undefined {
+/** Returns the predicate for values that lock the account; undefined: the attribute never locks. */
+export function lockPredicateOf({ type, options }: AttributeDescription): ((value: Buffer) => boolean) | undefined {
   return options.length > 0 ? undefined : LOCKS.get(type.name.toLowerCase());
 }
 
-/** What an entry itself says against binds with its passwords. */
+/** A lock of the account by an attribute of its entry. */
 export interface EntryLock {
-  /** Attribute that says so. */
+  /** Name of the attribute. */
   readonly name: string;
-  /** Milliseconds since 1970: a policy may end it (draft-behera-10 §5.3.3); undefined: it holds for good. */
+  /**
+   * Start of the lock in milliseconds since 1970, from which a policy may end the lock (draft-behera-10 §5.3.3);
+   * undefined: the lock is permanent.
+   */
   readonly since: number | undefined;
 }
 
-/** The lock that a locking value makes beside those that others make: what holds for good counts. */
-export function lockOf({ type: { name } }: AttributeDescription, value: Buffer, other?: EntryLock): EntryLock {
+/** Merges the lock of a locking value with another lock. A permanent lock, or else the later lock, takes precedence. */
+export function mergeLock({ type: { name } }: AttributeDescription, value: Buffer, other?: EntryLock): EntryLock {
   const time = name.toLowerCase() === 'pwdaccountlockedtime' ? generalizedTimeMs(value) : undefined;
   const since = time !== undefined && time > 0 ? time : undefined;
   if (other && (since === undefined ? other.since === undefined : other.since === undefined || other.since >= since))
@@ -37,8 +40,8 @@ export function lockOf({ type: { name } }: AttributeDescription, value: Buffer, 
   return { name, since };
 }
 
-/** Whether the lock holds at a moment. One with a time ends after the lockout duration of the policy (ms; 0: never). */
-export function isHolding(
+/** Whether a lock is in force. A lock with a start ends after the policy's lockout duration (ms; 0: never). */
+export function isLockInForce(
   lock: EntryLock | undefined,
   policy: { readonly lockoutDuration: number } | undefined,
   now: number,

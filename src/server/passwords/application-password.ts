@@ -6,28 +6,28 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { PasswordUse } from '../../partition/model/account-state.js';
 import { hashPasswordFast, verifyPassword } from '../../password/index.js';
 
-/** Holds them, one value each. */
+/** The attribute of application passwords. Each value is one password. */
 export const APPLICATION_PASSWORD = 'rowanAppPassword';
-/** Of one entry: each is compared in a bind that fails. */
-export const MOST_APPLICATION_PASSWORDS = 16;
+/** Most application passwords of one entry. A failing bind compares each of them. */
+export const MAX_APPLICATION_PASSWORDS = 16;
 
-const MOST_NETWORKS = 16;
-const MOST_DN = 2000;
+const MAX_NETWORKS = 16;
+const MAX_DN_BYTES = 2000;
 const NAME = /^[^\p{C}\p{Z}](?:[^\p{C}]{0,62}[^\p{C}\p{Z}])?$/u;
 const HOUR = 3_600_000;
 
-/** What may be said of one when it is made. */
+/** Name and restrictions of an application password. */
 export interface ApplicationLimits {
   readonly name: string;
-  /** Where clients have to be; none: anywhere. */
+  /** Networks that clients must connect from; empty: any network. */
   readonly networks: readonly Network[];
-  /** DN of who the connection has to be bound as before; undefined: anybody. */
+  /** DN that the connection must have been bound as before; undefined: any DN. */
   readonly usedBy: string | undefined;
-  /** Milliseconds since 1970. */
+  /** Time of expiry, in milliseconds since 1970. */
   readonly expires: number | undefined;
 }
 
-/** A password of an application's own. */
+/** A password for a single application. */
 export interface ApplicationPassword extends ApplicationLimits {
   /** 16 hex digits. */
   readonly id: string;
@@ -37,14 +37,14 @@ export interface ApplicationPassword extends ApplicationLimits {
   readonly value: Buffer;
 }
 
-/** Letters and digits that are not mistaken for each other, 32 of them: 24 are 120 random bits. */
+/** 32 letters and digits that look different from each other. A password of 24 has 120 random bits. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
 const FORM = /^[a-km-np-z2-9]{6}(?:-[a-km-np-z2-9]{6}){3}$/;
 
-/** Networks as people write them. Throws LdapError `constraintViolation`. */
+/** Parses networks. Throws `LdapError` with `constraintViolation`. */
 export function networksOf(texts: readonly string[]): Network[] {
-  if (texts.length > MOST_NETWORKS)
-    throw new LdapError('constraintViolation', `an application password has ${MOST_NETWORKS} networks at most`);
+  if (texts.length > MAX_NETWORKS)
+    throw new LdapError('constraintViolation', `an application password has ${MAX_NETWORKS} networks at most`);
   return texts.map((text) => {
     const network = parseNetwork(text);
     if (typeof network === 'string') throw new LdapError('constraintViolation', network);
@@ -52,8 +52,8 @@ export function networksOf(texts: readonly string[]): Network[] {
   });
 }
 
-/** A new one beside those that the entry has: what is stored, and what is shown once. Throws LdapError. */
-export function newApplicationPassword(
+/** Creates an application password: the value to store, and the clear password to show once. Throws `LdapError`. */
+export function createApplicationPassword(
   limits: ApplicationLimits,
   present: readonly ApplicationPassword[],
   now: number,
@@ -66,18 +66,18 @@ export function newApplicationPassword(
     );
   if (present.some((other) => other.name === name))
     throw new LdapError('attributeOrValueExists', `there is an application password '${name}'; remove it first`);
-  if (present.length >= MOST_APPLICATION_PASSWORDS)
+  if (present.length >= MAX_APPLICATION_PASSWORDS)
     throw new LdapError(
       'constraintViolation',
-      `an entry has ${MOST_APPLICATION_PASSWORDS} application passwords at most`,
+      `an entry has ${MAX_APPLICATION_PASSWORDS} application passwords at most`,
     );
-  if (usedBy !== undefined && Buffer.byteLength(usedBy) > MOST_DN)
-    throw new LdapError('constraintViolation', `the DN of who uses it has ${MOST_DN} bytes at most`);
+  if (usedBy !== undefined && Buffer.byteLength(usedBy) > MAX_DN_BYTES)
+    throw new LdapError('constraintViolation', `the DN of who uses it has ${MAX_DN_BYTES} bytes at most`);
   if (expires !== undefined && !(expires > now))
     throw new LdapError('constraintViolation', 'the application password would have expired already');
   const letters = Array.from({ length: 24 }, () => LETTERS[randomInt(LETTERS.length)]!).join('');
   const clear = letters.match(/.{6}/g)!.join('-');
-  const stored: Stored = {
+  const stored: StoredPassword = {
     id: randomBytes(8).toString('hex'),
     name,
     created: now,
@@ -89,8 +89,8 @@ export function newApplicationPassword(
   return { value: Buffer.from(JSON.stringify(stored)), clear };
 }
 
-/** The stored form, JSON. */
-interface Stored {
+/** The stored JSON value. */
+interface StoredPassword {
   readonly id: string;
   readonly name: string;
   readonly created: number;
@@ -100,22 +100,22 @@ interface Stored {
   readonly usedBy?: string;
 }
 
-/** Those of an entry. A value that is none gives none: nobody binds with it. */
+/** Parses the stored values of an entry. Malformed values are left out. */
 export function applicationPasswordsOf(values: readonly Buffer[]): ApplicationPassword[] {
   return values.flatMap((value) => parse(value) ?? []);
 }
 
 function parse(value: Buffer): ApplicationPassword | undefined {
   try {
-    const { id, name, created, hash, expires, networks = [], usedBy } = JSON.parse(value.toString()) as Stored;
-    const isSound =
+    const { id, name, created, hash, expires, networks = [], usedBy } = JSON.parse(value.toString()) as StoredPassword;
+    const isWellFormed =
       /^[0-9a-f]{16}$/.test(id) &&
       NAME.test(name) &&
       Number.isSafeInteger(created) &&
       typeof hash === 'string' &&
       (expires === undefined || Number.isSafeInteger(expires)) &&
       (usedBy === undefined || typeof usedBy === 'string');
-    if (!isSound) return undefined;
+    if (!isWellFormed) return undefined;
     return {
       id,
       name,
@@ -132,14 +132,14 @@ function parse(value: Buffer): ApplicationPassword | undefined {
   }
 }
 
-/** That of the values which the password is, whatever its limits. Text of another form is none, and is not compared. */
+/** Returns the application password that `clear` matches, regardless of its restrictions. */
 export function matchingApplication(values: readonly Buffer[], clear: Buffer): ApplicationPassword | undefined {
   if (values.length === 0 || !FORM.test(clear.toString('latin1'))) return undefined;
   return applicationPasswordsOf(values).find(({ hash }) => verifyPassword(hash, clear) === true);
 }
 
-/** Whether it is good now, for a client with this address. */
-export function isGoodFor(
+/** Whether the password may be used now by a client with this address. */
+export function isUsable(
   { expires, networks }: ApplicationPassword,
   address: string | undefined,
   now: number,
@@ -148,7 +148,7 @@ export function isGoodFor(
   return networks.length === 0 || inNetworks(address, networks);
 }
 
-/** The uses as they shall be when one is used; undefined: as they are. */
+/** Returns the list of last uses after a use of the password `id`; undefined: unchanged. */
 export function usesAfter(
   uses: readonly PasswordUse[],
   id: string,
@@ -157,6 +157,6 @@ export function usesAfter(
 ): readonly PasswordUse[] | undefined {
   const last = uses.find((use) => use.id === id);
   if (last && now - last.time < HOUR) return undefined;
-  const known = new Set(applicationPasswordsOf(present).map((one) => one.id));
-  return [...uses.filter((use) => use.id !== id && known.has(use.id)), { id, time: now }];
+  const existing = new Set(applicationPasswordsOf(present).map((one) => one.id));
+  return [...uses.filter((use) => use.id !== id && existing.has(use.id)), { id, time: now }];
 }

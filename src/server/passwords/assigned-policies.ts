@@ -8,8 +8,8 @@ export type AssigningDirectory = Pick<
   'groupsOf' | 'groupsVersion' | 'readById' | 'schema' | 'treeGeneration'
 >;
 
-/** What was chosen for an account, and by what. */
-interface Chosen {
+/** The policy rule chosen for an account, and the state that the choice depends on. */
+interface CachedChoice {
   readonly access: CompiledAccess;
   readonly version: bigint;
   readonly generation: number;
@@ -17,29 +17,29 @@ interface Chosen {
   readonly rule: PolicyRule | undefined;
 }
 
-const MOST_ACCOUNTS = 10_000;
+const MAX_CACHED = 10_000;
 
-/** Which of the policies that access rules name an account has: worked out once until something of it changes. */
+/** Chooses the policy of an account by the access rules. Choices are cached until the state they depend on changes. */
 export class AssignedPolicies {
   readonly #directory: AssigningDirectory;
-  /** By the entry's id, as latin-1. */
-  readonly #chosen = new BoundedMap<string, Chosen>(MOST_ACCOUNTS);
+  /** Choices by entry id in Latin-1. */
+  readonly #choices = new BoundedMap<string, CachedChoice>(MAX_CACHED);
 
   constructor(directory: AssigningDirectory) {
     this.#directory = directory;
   }
 
-  /** `version`: of the entry. */
+  /** Returns the policy rule of an account. `version`: version of the entry. */
   of(access: CompiledAccess, id: Buffer, version: bigint): Maybe<PolicyRule | undefined> {
     const groups = access.passwordPolicies.ofGroups ? this.#directory.groupsVersion() : undefined;
     return chain(groups, (groupsVersion) => {
-      const known = this.#chosen.get(id.toString('latin1'));
-      const isKnown =
+      const known = this.#choices.get(id.toString('latin1'));
+      const isCurrent =
         known?.access === access &&
         known.version === version &&
         known.generation === this.#directory.treeGeneration &&
         known.groups === groupsVersion;
-      return isKnown ? known.rule : this.#choose(access, id, groupsVersion);
+      return isCurrent ? known.rule : this.#choose(access, id, groupsVersion);
     });
   }
 
@@ -48,12 +48,12 @@ export class AssignedPolicies {
     const entry = await this.#directory.readById(id);
     if (!entry) return undefined;
     const dn = this.#directory.schema.parseDn(entry.dn);
-    const names = groups === undefined ? NONE : await this.#directory.groupsOf({ id, dn });
+    const names = groups === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
     const inGroup = (group: { readonly norm: Buffer }) => names.has(group.norm.toString('latin1'));
     const rule = access.passwordPolicies.of(dn, entry, inGroup);
-    this.#chosen.set(id.toString('latin1'), { access, version: entry.version, generation, groups, rule });
+    this.#choices.set(id.toString('latin1'), { access, version: entry.version, generation, groups, rule });
     return rule;
   }
 }
 
-const NONE: ReadonlySet<string> = new Set();
+const NO_GROUPS: ReadonlySet<string> = new Set();

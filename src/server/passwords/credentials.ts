@@ -4,52 +4,52 @@ import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import { type EntryLock, lockingValues, lockOf } from './account-lock.js';
+import { type EntryLock, lockPredicateOf, mergeLock } from './account-lock.js';
 import { APPLICATION_PASSWORD } from './application-password.js';
-import { isOfAccount, type RowAccount, withValue } from './row-account.js';
+import { addValue, isAccountAttribute, type RowAccount } from './row-account.js';
 import { TOTP_SECRET } from './second-factor.js';
 
 const USER_PASSWORD = '2.5.4.35';
 
-/** What a row says about its owner's credentials. */
+/** The credentials in the row of an entry. */
 export interface RowCredentials {
   readonly version: bigint;
-  /** Values of userPassword as stored, but for those under options: views into the row. */
+  /** Stored values of userPassword without options: views into the row. */
   readonly passwords: readonly Buffer[];
-  /** Application passwords as stored: views into the row. */
+  /** Stored application passwords: views into the row. */
   readonly applications: readonly Buffer[];
-  /** Secret of its second factor as stored: a view into the row. */
+  /** Stored TOTP secret: a view into the row. */
   readonly totp: Buffer | undefined;
-  /** While it holds nobody binds with the passwords. */
+  /** The lock of the passwords by an attribute of the entry. */
   readonly lock: EntryLock | undefined;
-  /** What else the row says about the account. */
+  /** Other account attributes in the row. */
   readonly account: RowAccount | undefined;
 }
 
-/** Whether a bind is verified against values of the description: userPassword itself. */
+/** Whether binds are verified against the values of an attribute: userPassword without options. */
 export function isCredential({ type, options }: AttributeDescription): boolean {
   return type.oid === USER_PASSWORD && options.length === 0;
 }
 
-/** What an attribute is to a bind. */
+/** Role of an attribute in binds. */
 const Kind = { credential: 1, lock: 2, account: 3, application: 4, totp: 5, other: 6 } as const;
 
-const NAMES: ReadonlySet<string> = new Set(['uid', 'cn', 'sn', 'givenname', 'displayname', 'mail']);
+const NAME_ATTRIBUTES: ReadonlySet<string> = new Set(['uid', 'cn', 'sn', 'givenname', 'displayname', 'mail']);
 
-/** Finds passwords in packed master rows, and what locks them. */
-export class Credentials {
+/** Reads passwords, locks and account attributes from packed master rows. */
+export class CredentialReader {
   readonly #reader: EntryReader;
   readonly #shadow: boolean;
-  /** `Kind` by description number. */
+  /** Cache of `Kind` by description number. */
   readonly #kinds = new Uint8Array(DescriptionTable.MAX + 1);
 
-  /** `shadow`: attributes of RFC 2307 are looked at, as `passwords.shadow` says. */
+  /** `shadow`: whether attributes of RFC 2307 are read, as the setting `passwords.shadow` says. */
   constructor(table: DescriptionTable, shadow = false) {
     this.#reader = new EntryReader(table);
     this.#shadow = shadow;
   }
 
-  ofRow(row: Buffer): RowCredentials {
+  read(row: Buffer): RowCredentials {
     const { count, stored, firsts } = this.#reader.read(row);
     const passwords: Buffer[] = [];
     const applications: Buffer[] = [];
@@ -64,19 +64,19 @@ export class Credentials {
         if (kind === Kind.credential) passwords.push(value);
         else if (kind === Kind.application) applications.push(value);
         else if (kind === Kind.totp) totp = value;
-        else if (kind === Kind.account) account = withValue(account, nameOf(stored[i]!), value);
-        else if (lockingValues(stored[i]!.description)!(value)) lock = lockOf(stored[i]!.description, value, lock);
+        else if (kind === Kind.account) account = addValue(account, nameOf(stored[i]!), value);
+        else if (lockPredicateOf(stored[i]!.description)!(value)) lock = mergeLock(stored[i]!.description, value, lock);
       }
     }
     return { version: versionOf(row), passwords, applications, totp, lock, account };
   }
 
-  /** What an entry is called by: values of the attributes that hold names of people. */
+  /** Returns the names of the person in an entry. */
   namesIn(row: Buffer): string[] {
     const { count, stored, firsts } = this.#reader.read(row);
     const names: string[] = [];
     for (let i = 0; i < count; i++) {
-      if (!NAMES.has(nameOf(stored[i]!))) continue;
+      if (!NAME_ATTRIBUTES.has(nameOf(stored[i]!))) continue;
       for (let v = firsts[i]!; v < firsts[i + 1]!; v++) names.push(this.#reader.value(v).toString());
     }
     return names;
@@ -94,19 +94,19 @@ export class Credentials {
 
 function kindOf(description: AttributeDescription, shadow: boolean): number {
   if (isCredential(description)) return Kind.credential;
-  if (lockingValues(description)) return Kind.lock;
+  if (lockPredicateOf(description)) return Kind.lock;
   const { type, options } = description;
   if (options.length > 0) return Kind.other;
   if (type.name === APPLICATION_PASSWORD) return Kind.application;
   if (type.name === TOTP_SECRET) return Kind.totp;
-  return isOfAccount(type.name.toLowerCase(), shadow) ? Kind.account : Kind.other;
+  return isAccountAttribute(type.name.toLowerCase(), shadow) ? Kind.account : Kind.other;
 }
 
 function nameOf({ description }: StoredDescription): string {
   return description.type.name.toLowerCase();
 }
 
-/** The credentials that are left when `changes`, as they are to be stored, are made to an entry that has `stored`. */
+/** Returns the credentials of an entry with the credentials `stored` after the stored form of `changes`. */
 export function credentialsAfter(
   schema: Schema,
   stored: readonly Buffer[],
@@ -118,12 +118,12 @@ export function credentialsAfter(
     const { values } = attribute;
     if (operation === 'replace') after = values;
     else if (operation === 'add') after = [...after, ...values];
-    else after = values.length === 0 ? [] : after.filter((value) => !values.some((gone) => gone.equals(value)));
+    else after = values.length === 0 ? [] : after.filter((value) => !values.some((deleted) => deleted.equals(value)));
   }
   return after.map((value) => Buffer.from(value));
 }
 
-/** The same values, in whatever order. */
+/** Whether two lists contain the same values in any order. */
 export function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
   if (a.length !== b.length) return false;
   const left = [...b];

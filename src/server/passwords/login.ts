@@ -1,37 +1,37 @@
 import { chain, isPromise, type Maybe, type Partition } from '../../partition/index.js';
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountPolicy } from './account-policy.js';
-import { usesAfter } from './application-password.js';
-import type { RowCredentials } from './credentials.js';
 import {
   type Admission,
-  admission,
-  admissionOfApplication,
-  afterFailure,
-  endOfSessions,
+  admit,
+  admitApplication,
   isLockedOut,
+  sessionExpiry,
+  stateAfterFailure,
   stateOf,
-} from './standing.js';
+} from './account-status.js';
+import { usesAfter } from './application-password.js';
+import type { RowCredentials } from './credentials.js';
 
 type StateDirectory = Pick<Partition, 'accountState' | 'changeAccountState'>;
 
-/** The account that a bind names, under a policy. */
+/** A bind attempt on an account that is under a policy. */
 export class Login {
   readonly #policy: AccountPolicy;
-  readonly #own: RowCredentials;
+  readonly #credentials: RowCredentials;
   readonly #directory: StateDirectory;
   readonly #id: Buffer;
-  /** What was read last. */
+  /** The account state that was read last. */
   #stored: AccountState | undefined;
 
-  constructor(directory: StateDirectory, id: Buffer, policy: AccountPolicy, own: RowCredentials) {
+  constructor(directory: StateDirectory, id: Buffer, policy: AccountPolicy, credentials: RowCredentials) {
     this.#directory = directory;
     this.#id = id;
     this.#policy = policy;
-    this.#own = own;
+    this.#credentials = credentials;
   }
 
-  /** Whether nobody binds, whatever the password. */
+  /** Whether the account is locked. */
   isLocked(): Maybe<boolean> {
     const stored = this.#directory.accountState(this.#id);
     return isPromise(stored) ? stored.then((state) => this.#isLocked(state)) : this.#isLocked(stored);
@@ -39,73 +39,74 @@ export class Login {
 
   #isLocked(stored: AccountState | undefined): boolean {
     this.#stored = stored;
-    const { account } = this.#own;
+    const { account } = this.#credentials;
     return isLockedOut(this.#policy, account, stateOf(account, stored), Date.now());
   }
 
-  /** See `endOfSessions`: of one that begins now. */
+  /** Returns when a session that begins now ends; see `sessionExpiry`. */
   sessionEnd(): number | undefined {
-    const { account } = this.#own;
-    return endOfSessions(this.#policy, account, stateOf(account, this.#stored), Date.now());
+    const { account } = this.#credentials;
+    return sessionExpiry(this.#policy, account, stateOf(account, this.#stored), Date.now());
   }
 
-  /** Counts a wrong password; false: it does not count. */
+  /** Records a wrong password. Resolves with false when failures do not count. */
   async fail(): Promise<boolean> {
     let after: AccountState | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      after = afterFailure(this.#policy, stateOf(this.#own.account, stored), Date.now());
+      after = stateAfterFailure(this.#policy, stateOf(this.#credentials.account, stored), Date.now());
       return after;
     });
     return after !== undefined;
   }
 
   /**
-   * Takes a right password; undefined: the account is locked by now. What is to be kept is kept when it resolves.
-   * `later`: time has passed since `isLocked`, and the state is read again. A code that was taken before is none.
+   * Admits a bind with a right password; undefined: the account has been locked meanwhile, or the TOTP code was used
+   * before. Stores the new state before it resolves. `reread`: whether time has passed since `isLocked`, so that the
+   * state has to be read again.
    */
-  admit(later: boolean, by: Means): Maybe<Admission | undefined> {
-    const stored = later ? this.#directory.accountState(this.#id) : this.#stored;
+  admit(reread: boolean, by: VerifiedPassword): Maybe<Admission | undefined> {
+    const stored = reread ? this.#directory.accountState(this.#id) : this.#stored;
     return isPromise(stored) ? stored.then((state) => this.#admit(state, by)) : this.#admit(stored, by);
   }
 
-  #admit(stored: AccountState | undefined, by: Means): Maybe<Admission | undefined> {
-    const seen = this.#judge(stored, by);
-    return seen?.state ? this.#keep(by) : seen;
+  #admit(stored: AccountState | undefined, by: VerifiedPassword): Maybe<Admission | undefined> {
+    const result = this.#evaluate(stored, by);
+    return result?.state ? this.#store(by) : result;
   }
 
-  #judge(stored: AccountState | undefined, { application, steps }: Means): Admission | undefined {
-    const { account, applications } = this.#own;
+  #evaluate(stored: AccountState | undefined, { application, steps }: VerifiedPassword): Admission | undefined {
+    const { account, applications } = this.#credentials;
     const state = stateOf(account, stored);
     const now = Date.now();
     if (isLockedOut(this.#policy, account, state, now)) return undefined;
     if (application !== undefined)
-      return admissionOfApplication(this.#policy, state, usesAfter(state.uses, application, applications, now), now);
-    const admitted = admission(this.#policy, account, state, now);
+      return admitApplication(this.#policy, state, usesAfter(state.uses, application, applications, now), now);
+    const admitted = admit(this.#policy, account, state, now);
     if (!steps || admitted.expired) return admitted;
     const totpStep = steps.find((step) => step > state.totpStep);
     return totpStep === undefined ? undefined : { ...admitted, state: { ...(admitted.state ?? state), totpStep } };
   }
 
-  async #keep(by: Means): Promise<Admission | undefined> {
+  async #store(by: VerifiedPassword): Promise<Admission | undefined> {
     let last: Admission | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      last = this.#judge(stored, by);
+      last = this.#evaluate(stored, by);
       return last?.state;
     });
     return last;
   }
 }
 
-/** What a right password is. */
-export interface Means {
-  /** Id of the application password that it is. */
+/** The password that a bind has verified. */
+export interface VerifiedPassword {
+  /** Id of the application password; undefined: a password of the entry. */
   readonly application?: string | undefined;
-  /** Time steps, in their order, of which the code behind it may be. */
+  /** TOTP time steps, in ascending order, that the code after the password matches. */
   readonly steps?: readonly number[] | undefined;
 }
 
-/** Keeps that an application password was used, where the entry is under no policy. */
-export function noteUse(
+/** Records the use of an application password of an entry without a policy. */
+export function recordUse(
   directory: StateDirectory,
   id: Buffer,
   { account, applications }: RowCredentials,

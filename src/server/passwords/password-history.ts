@@ -1,8 +1,8 @@
 import { generalizedTime } from '../../partition/model/csn.js';
 
 /**
- * Values of pwdHistory (draft-behera-ldap-password-policy-10 §5.3.7): time, OID of the syntax, length and the password
- * as it was stored, with `#` between.
+ * Values of pwdHistory (draft-behera-ldap-password-policy-10 §5.3.7) consist of the time, the OID of the syntax, the
+ * length and the stored password, separated by `#`.
  */
 const OCTET_STRING_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.40';
 const HASH = 0x23;
@@ -11,7 +11,7 @@ export function historyValue(stored: Buffer, now: number): Buffer {
   return Buffer.concat([Buffer.from(`${generalizedTime(now)}#${OCTET_STRING_SYNTAX}#${stored.length}#`), stored]);
 }
 
-/** The passwords in values of pwdHistory, as they were stored; what is no such value has none. */
+/** Returns the stored passwords in values of pwdHistory. Malformed values are skipped. */
 export function rememberedPasswords(history: readonly Buffer[]): Buffer[] {
   return history.flatMap((value) => {
     let at = -1;

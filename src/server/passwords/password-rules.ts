@@ -5,56 +5,56 @@ import { rememberedPasswords } from './password-history.js';
 import { PolicyRefusal } from './policy-refusal.js';
 import type { Quality } from './quality.js';
 
-/** A change that brings passwords, or takes them away, as it is asked for. */
+/** A requested change of the passwords of an entry. */
 export interface PasswordChange {
-  /** Whoever asks is bound as the entry. */
+  /** Whether the client is bound as the entry. */
   readonly isOwn: boolean;
-  /** New passwords in the clear; undefined for each that came hashed. */
-  readonly given: readonly (Buffer | undefined)[];
-  /** Throws where the old password that comes with it is wrong; undefined: none does. */
+  /** New clear passwords; undefined for each password that the client sent hashed. */
+  readonly clear: readonly (Buffer | undefined)[];
+  /** Throws when the old password in the request is wrong; undefined: the request has no old password. */
   readonly requireOld: (() => Promise<void>) | undefined;
-  /** Some of the passwords of before are left. */
+  /** Whether the entry keeps some of its passwords. */
   readonly keepsOld: boolean;
-  /** What the entry is called by. */
+  /** Names of the person in the entry, which the password may not contain. */
   readonly names: readonly string[];
   readonly dn: string;
 }
 
-/** What looks at new passwords, as work of `source`. */
-export interface Looking {
+/** Checks for new passwords. The work is charged to `source`. */
+export interface PasswordChecks {
   readonly matches: Matches;
   readonly quality: Quality;
   readonly source: Source;
 }
 
 /**
- * Throws what the policy has against it (draft-behera-ldap-password-policy-10 §8.2): what tells nothing of the stored
- * passwords first, and what tells whether one is among them to its owner alone.
+ * Throws when the policy refuses a change (draft-behera-ldap-password-policy-10 §8.2). Checks that reveal nothing about
+ * the stored passwords come first. Only the owner gets the checks that compare with stored passwords.
  */
 export async function refuseByPolicy(
   policy: AccountPolicy,
-  own: RowCredentials,
+  credentials: RowCredentials,
   change: PasswordChange,
-  looking: Looking,
+  checks: PasswordChecks,
 ): Promise<void> {
-  if (change.isOwn) refuseOwn(policy, own, change, Date.now());
-  if (change.given.length > 1) throw refused('insufficientPasswordQuality', 'give one new password');
-  for (const value of change.given) {
-    if (value) await refuseClear(policy, change, value, looking);
+  if (change.isOwn) refuseChangeByOwner(policy, credentials, change, Date.now());
+  if (change.clear.length > 1) throw refusal('insufficientPasswordQuality', 'give one new password');
+  for (const value of change.clear) {
+    if (value) await refuseWeak(policy, change, value, checks);
     else if (policy.checkQuality > 1)
-      throw refused(
+      throw refusal(
         'insufficientPasswordQuality',
         'give the password itself: of a hash nobody can tell what it is worth',
       );
   }
   await change.requireOld?.();
   if (!change.isOwn) return;
-  for (const value of change.given) if (value) await refuseKnown(policy, own, value, looking.matches);
+  for (const value of change.clear) if (value) await refuseReused(policy, credentials, value, checks.matches);
   if (change.keepsOld)
-    throw refused('insufficientPasswordQuality', 'a new password has to take the place of all that the entry has');
+    throw refusal('insufficientPasswordQuality', 'a new password has to take the place of all that the entry has');
 }
 
-function refuseOwn(
+function refuseChangeByOwner(
   policy: AccountPolicy,
   { account }: RowCredentials,
   { requireOld }: PasswordChange,
@@ -75,50 +75,55 @@ function refuseOwn(
   if (account?.changed === undefined || account.reset) return;
   const left = account.changed + policy.minAge - now;
   if (left > 0)
-    throw refused(
+    throw refusal(
       'passwordTooYoung',
       `the password was changed lately; it can be changed again in ${Math.ceil(left / 1000)} seconds`,
     );
 }
 
-async function refuseClear(
+async function refuseWeak(
   policy: AccountPolicy,
   { names, dn }: PasswordChange,
   clear: Buffer,
-  { quality, source }: Looking,
+  { quality, source }: PasswordChecks,
 ): Promise<void> {
   const text = clear.toString();
   const length = [...text].length;
   const { minLength, maxLength } = policy;
-  if (length < minLength) throw refused('passwordTooShort', `a password has ${minLength} characters at least`);
+  if (length < minLength) throw refusal('passwordTooShort', `a password has ${minLength} characters at least`);
   if (maxLength > 0 && length > maxLength)
-    throw refused('passwordTooLong', `a password has ${maxLength} characters at most`);
-  if (policy.checkQuality > 0 && holdsName(text, names))
-    throw refused('insufficientPasswordQuality', 'the password holds a name of its entry; choose one without names');
+    throw refusal('passwordTooLong', `a password has ${maxLength} characters at most`);
+  if (policy.checkQuality > 0 && containsName(text, names))
+    throw refusal('insufficientPasswordQuality', 'the password holds a name of its entry; choose one without names');
   const reason = await quality.reason(policy, clear, { names, dn }, source);
-  if (reason !== undefined) throw refused('insufficientPasswordQuality', reason);
+  if (reason !== undefined) throw refusal('insufficientPasswordQuality', reason);
 }
 
-async function refuseKnown(policy: AccountPolicy, own: RowCredentials, clear: Buffer, matches: Matches): Promise<void> {
+async function refuseReused(
+  policy: AccountPolicy,
+  credentials: RowCredentials,
+  clear: Buffer,
+  matches: Matches,
+): Promise<void> {
   if (policy.inHistory === 0) return;
-  const known = [...own.passwords, ...rememberedPasswords(own.account?.history ?? [])];
+  const known = [...credentials.passwords, ...rememberedPasswords(credentials.account?.history ?? [])];
   if (await matches.find(clear, known))
-    throw refused(
+    throw refusal(
       'passwordInHistory',
       `the password was used before; choose one that is none of the last ${policy.inHistory}`,
     );
 }
 
-/** Shorter ones are in many passwords by chance. */
-const LEAST_NAME = 3;
+/** Shorter names occur in many passwords by chance. */
+const MIN_NAME_LENGTH = 3;
 
-function holdsName(password: string, names: readonly string[]): boolean {
+function containsName(password: string, names: readonly string[]): boolean {
   const text = password.toLowerCase();
   return names
     .flatMap((name) => name.toLowerCase().split(/[^\p{L}\p{N}]+/u))
-    .some((word) => [...word].length >= LEAST_NAME && text.includes(word));
+    .some((word) => [...word].length >= MIN_NAME_LENGTH && text.includes(word));
 }
 
-function refused(policyError: PolicyRefusal['policyError'], message: string): PolicyRefusal {
+function refusal(policyError: PolicyRefusal['policyError'], message: string): PolicyRefusal {
   return new PolicyRefusal('constraintViolation', policyError, message);
 }

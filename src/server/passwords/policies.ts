@@ -5,50 +5,50 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { type AccountPolicy, countsFailures, guarding, policyOfEntry, withMaxAge } from './account-policy.js';
+import { type AccountPolicy, countsFailures, policyOfEntry, withLockout, withMaxAge } from './account-policy.js';
 import { AssignedPolicies, type AssigningDirectory } from './assigned-policies.js';
 import type { RowCredentials } from './credentials.js';
 
 type PolicyDirectory = AssigningDirectory & Pick<Partition, 'findRow' | 'versionOf'>;
 
-/** The access rules in force, as `AccessControl` has them. */
+/** Returns the access rules in force; see `AccessControl`. */
 interface RulesInForce {
   current(): Maybe<CompiledAccess>;
 }
 
-/** The policy of an account, and what says so. */
+/** The policy of an account, and its source. */
 export interface ChosenPolicy {
   readonly policy: AccountPolicy;
   readonly dn: string;
   readonly by: 'entry' | 'setting' | PolicyRule;
 }
 
-/** A policy as it was when its entry had this version, and no entry another name. */
-interface Compiled {
+/** A compiled policy. It is valid for this version of its entry and this generation of the tree. */
+interface CompiledPolicy {
   readonly id: Buffer;
   readonly version: bigint;
   readonly generation: number;
   readonly policy: AccountPolicy;
 }
 
-/** Policies that are kept compiled. */
-const MOST_POLICIES = 1000;
+/** Number of compiled policies in the cache. */
+const MAX_POLICIES = 1000;
 
-/** The password policies of the directory, compiled; each is read again when its entry has changed. */
+/** The compiled password policies of the directory. A policy is read again after its entry has changed. */
 export class Policies {
   readonly #directory: PolicyDirectory;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #rules: RulesInForce;
   readonly #assigned: AssignedPolicies;
-  /** Of whom no other is named for. */
+  /** DN of the policy for accounts without another policy. */
   readonly #default: Dn | undefined;
-  /** By DN, normalized, as latin-1. */
-  readonly #compiled = new BoundedMap<string, Compiled>(MOST_POLICIES);
-  readonly #warned = new BoundedMap<string, true>(MOST_POLICIES);
-  /** A policy that counts failures has been read. */
-  #counting = false;
-  /** The rules whose policies have been looked at. */
-  #looked: CompiledAccess | undefined;
+  /** Policies by normalized DN in Latin-1. */
+  readonly #compiled = new BoundedMap<string, CompiledPolicy>(MAX_POLICIES);
+  readonly #warned = new BoundedMap<string, true>(MAX_POLICIES);
+  /** Whether some policy read so far counts failures. */
+  #countsFailures = false;
+  /** The access rules whose policies have all been read. */
+  #readRules: CompiledAccess | undefined;
 
   constructor(
     directory: PolicyDirectory,
@@ -63,20 +63,22 @@ export class Policies {
     this.#default = defaultDn === undefined ? undefined : defaultOf(directory, defaultDn);
   }
 
-  /** The policy of an account. */
-  of(id: Buffer, own: RowCredentials): Maybe<AccountPolicy | undefined> {
-    return chain(this.chosen(id, own), (chosen) => withMaxAge(chosen?.policy, own.account?.maxAge));
+  /** Returns the policy of an account. */
+  of(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
+    return chain(this.choose(id, credentials), (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
   }
 
   /**
-   * The one that the entry names, else one that the access rules name, else the default. One that is not there
-   * is told in the log, and what comes next holds.
+   * Returns the policy that the entry names, else a policy that the access rules name, else the default policy. A
+   * missing policy is logged, and the next source applies.
    */
-  chosen(id: Buffer, own: RowCredentials): Maybe<ChosenPolicy | undefined> {
-    const named = own.account?.policy;
-    if (named === undefined) return this.#ofRules(id, own);
+  choose(id: Buffer, credentials: RowCredentials): Maybe<ChosenPolicy | undefined> {
+    const named = credentials.account?.policy;
+    if (named === undefined) return this.#ofRules(id, credentials);
     const found = this.#find(this.#directory.schema.parseDn(named));
-    return chain(found, (policy) => (policy ? { policy, dn: named, by: 'entry' as const } : this.#ofRules(id, own)));
+    return chain(found, (policy) =>
+      policy ? { policy, dn: named, by: 'entry' as const } : this.#ofRules(id, credentials),
+    );
   }
 
   #ofRules(id: Buffer, { version }: RowCredentials): Maybe<ChosenPolicy | undefined> {
@@ -97,30 +99,30 @@ export class Policies {
   }
 
   /**
-   * Whether a failed bind may have consequences, for somebody: then each writes, so that its time does not tell for
-   * whom it has.
+   * Whether failed binds have consequences for some account. Then every failed bind writes, so that its duration does
+   * not reveal the accounts.
    */
-  anyCounts(): Maybe<boolean> {
-    return chain(this.#readAll(), () => chain(this.#ofDefault(), () => this.#counting));
+  anyCountsFailures(): Maybe<boolean> {
+    return chain(this.#readAll(), () => chain(this.#ofDefault(), () => this.#countsFailures));
   }
 
-  /** Each policy that access rules name is read once, whoever binds. */
+  /** Reads each policy that the access rules name once. */
   #readAll(): Maybe<void> {
     return chain(this.#rules.current(), (access) => {
-      if (this.#looked === access) return undefined;
+      if (this.#readRules === access) return undefined;
       const { rules } = access.passwordPolicies;
       if (rules.length === 0) return undefined;
       return chain(Promise.all(rules.map(({ policy }) => this.#find(policy))), () => {
-        this.#looked = access;
+        this.#readRules = access;
       });
     });
   }
 
-  /** As `of`, for binds: those of an account with a second factor are always under one. */
-  ofBinds(id: Buffer, own: RowCredentials): Maybe<AccountPolicy | undefined> {
-    if (!own.totp) return this.of(id, own);
-    this.#counting = true;
-    return chain(this.of(id, own), guarding);
+  /** Returns the policy for binds. An account with a second factor always has a policy. */
+  forBinds(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
+    if (!credentials.totp) return this.of(id, credentials);
+    this.#countsFailures = true;
+    return chain(this.of(id, credentials), withLockout);
   }
 
   #find(dn: Dn): Maybe<AccountPolicy | undefined> {
@@ -145,7 +147,7 @@ export class Policies {
     }
     this.#warned.delete(key);
     this.#compiled.set(key, { id: entry.id, version: entry.version, generation, policy });
-    if (countsFailures(policy)) this.#counting = true;
+    if (countsFailures(policy)) this.#countsFailures = true;
     return policy;
   }
 

@@ -1,7 +1,7 @@
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import type { PasswordPolicyErrorName } from '../../protocol/controls/password-policy.js';
 
-/** What a password policy refuses. The control tells `policyError` to those who asked for it. */
+/** The error when a password policy refuses an operation. `policyError` is sent in the password policy control. */
 export class PolicyRefusal extends LdapError {
   readonly policyError: PasswordPolicyErrorName;
 

@@ -12,19 +12,19 @@ import {
 import type { Config } from '../settings/index.js';
 import type { AccountPolicy } from './account-policy.js';
 
-/** Whose password it is to be. */
-interface About {
+/** The entry of a new password. */
+interface PasswordEntry {
   readonly names: readonly string[];
   readonly dn: string;
 }
 
-const NOBODY: Source = { network: '', identity: '' };
+const NO_SOURCE: Source = { network: '', identity: '' };
 
-/** What speaks against a new password beside its length, the names in it and the passwords before it. */
+/** Checks of new passwords against the list of breached passwords, the minimum score and the operator's module. */
 export class Quality {
   /** Path of the list of breached passwords. */
   readonly #breached: string | undefined;
-  /** URL of the operator's own module. */
+  /** URL of the operator's module for checks. */
   readonly #check: string | undefined;
   readonly #log: Pick<Logger, 'error'>;
 
@@ -34,12 +34,12 @@ export class Quality {
     this.#log = log;
   }
 
-  /** Throws where what the settings name cannot be used. */
-  async require(): Promise<void> {
+  /** Throws when the list or the module that the settings name cannot be used. */
+  async requireUsable(): Promise<void> {
     try {
       if (this.#breached !== undefined) await requireBreachedList(this.#breached);
       if (this.#check !== undefined)
-        await judge.reason({ clear: '', names: [], dn: '', score: 0, check: this.#check }, NOBODY);
+        await judge.reason({ clear: '', names: [], dn: '', score: 0, check: this.#check }, NO_SOURCE);
     } catch (error) {
       if (error instanceof BreachedListFault) throw new LdapError('other', `passwords.breached: ${error.message}`);
       if (error instanceof JudgingFault) throw new LdapError('other', `passwords.check: ${error.message}`);
@@ -47,8 +47,13 @@ export class Quality {
     }
   }
 
-  /** What is to be changed in the password; undefined: nothing. What cannot be told is refused with `unavailable`. */
-  async reason(policy: AccountPolicy, clear: Buffer, about: About, source: Source): Promise<string | undefined> {
+  /** Returns why the password is refused; undefined: accepted. Throws `unavailable` when it cannot be checked. */
+  async reason(
+    policy: AccountPolicy,
+    clear: Buffer,
+    about: PasswordEntry,
+    source: Source,
+  ): Promise<string | undefined> {
     try {
       return await this.#reason(policy, clear, about, source);
     } catch (error) {
@@ -63,7 +68,7 @@ export class Quality {
   async #reason(
     { checkQuality, minScore }: AccountPolicy,
     clear: Buffer,
-    { names, dn }: About,
+    { names, dn }: PasswordEntry,
     source: Source,
   ): Promise<string | undefined> {
     const isChecked = checkQuality > 0;

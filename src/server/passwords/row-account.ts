@@ -1,29 +1,31 @@
 import { generalizedTimeMs } from '../../schema/time.js';
 
-/** What an entry itself says about its account, times in milliseconds since 1970. */
+/** Account attributes in the row of an entry. Times are in milliseconds since 1970. */
 export interface RowAccount {
-  /** DN of its password policy, as stored. */
+  /** DN of the password policy, as stored. */
   readonly policy: string | undefined;
   /** When the password was changed. */
   readonly changed: number | undefined;
-  /** Milliseconds for which a password is good, whatever the policy. */
+  /** Maximum age of the password in milliseconds, in addition to the policy. */
   readonly maxAge: number | undefined;
-  /** The password has to be changed before anything else. */
+  /** Whether the password must be changed before other operations. */
   readonly reset: boolean;
-  /** When the password begins, and when it ceases to be valid. */
+  /** Start and end of the time in which the account may be used. */
   readonly start: number | undefined;
   readonly end: number | undefined;
   /** Values of pwdHistory: views into the row. */
   readonly history: readonly Buffer[];
-  /** What an import has brought; a row of table `state` takes its place. */
+  /** State from an import. A row of the table `state` takes precedence. */
   readonly failures: readonly number[];
   readonly graceUses: readonly number[];
   readonly lastSuccess: number | undefined;
 }
 
-type Taking = { -readonly [K in keyof RowAccount]: RowAccount[K] extends readonly (infer V)[] ? V[] : RowAccount[K] };
+type MutableAccount = {
+  -readonly [K in keyof RowAccount]: RowAccount[K] extends readonly (infer V)[] ? V[] : RowAccount[K];
+};
 
-const TAKE: Readonly<Record<string, (into: Taking, value: Buffer) => void>> = {
+const READERS: Readonly<Record<string, (into: MutableAccount, value: Buffer) => void>> = {
   pwdpolicysubentry(into, value) {
     into.policy = value.toString();
   },
@@ -55,8 +57,8 @@ const TAKE: Readonly<Record<string, (into: Taking, value: Buffer) => void>> = {
   },
 };
 
-/** Of RFC 2307, taken where the setting `passwords.shadow` says so. */
-const TAKE_SHADOW: typeof TAKE = {
+/** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. */
+const SHADOW_READERS: typeof READERS = {
   shadowexpire(into, value) {
     into.end = earlier(into.end, days(value));
   },
@@ -68,7 +70,7 @@ const TAKE_SHADOW: typeof TAKE = {
   },
 };
 
-/** In milliseconds; undefined: never, as the values of old say it (-1, 0, 99999 and what is later than any date). */
+/** Converts days to milliseconds; undefined for values that mean never: -1, 0, 99999 and more. */
 function days(value: Buffer): number | undefined {
   const number = Number(value.toString('latin1'));
   return number > 0 && number < 99_999 ? number * 86_400_000 : undefined;
@@ -78,12 +80,12 @@ function earlier(one: number | undefined, other: number | undefined): number | u
   return one !== undefined && other !== undefined ? Math.min(one, other) : (one ?? other);
 }
 
-/** Whether the attribute (its name in lower case) says something about the account. */
-export function isOfAccount(name: string, shadow: boolean): boolean {
-  return Object.hasOwn(TAKE, name) || (shadow && Object.hasOwn(TAKE_SHADOW, name));
+/** Whether an attribute belongs to the account. `name`: name in lower case. */
+export function isAccountAttribute(name: string, shadow: boolean): boolean {
+  return Object.hasOwn(READERS, name) || (shadow && Object.hasOwn(SHADOW_READERS, name));
 }
 
-/** Of which nothing is known. */
+/** Returns an account without any attributes. */
 export function emptyAccount(): RowAccount {
   return {
     policy: undefined,
@@ -99,9 +101,9 @@ export function emptyAccount(): RowAccount {
   };
 }
 
-/** With one more value of an attribute for which `isOfAccount` is true. */
-export function withValue(account: RowAccount | undefined, name: string, value: Buffer): RowAccount {
-  const into = (account ?? emptyAccount()) as Taking;
-  (TAKE[name] ?? TAKE_SHADOW[name])!(into, value);
+/** Adds a value of an attribute for which `isAccountAttribute` is true. Returns `account`, or a new account. */
+export function addValue(account: RowAccount | undefined, name: string, value: Buffer): RowAccount {
+  const into = (account ?? emptyAccount()) as MutableAccount;
+  (READERS[name] ?? SHADOW_READERS[name])!(into, value);
   return into;
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { LdapError } from '../../ldap/ldap-error.js';
 
-/** Holds the secret of an entry's codes: see `SecondFactor`. */
+/** The attribute with the encrypted TOTP secret of an entry; see `SecondFactor`. */
 export const TOTP_SECRET = 'rowanTotpSecret';
 
 const KEY = 32;
@@ -13,7 +13,7 @@ const TAG = 16;
 const CIPHER = 'aes-256-gcm';
 const SCHEME = Buffer.from('{AES256GCM}');
 
-/** The key of the file. Throws LdapError that names the setting. */
+/** Reads the key from a file. Throws an `LdapError` that names the setting. */
 function readKey(path: string): Buffer {
   let key: Buffer;
   try {
@@ -30,23 +30,23 @@ function readKey(path: string): Buffer {
 }
 
 /**
- * Secrets of second factors as they are stored: encrypted with AES-256-GCM under the key of a file. A value is
- * `{AES256GCM}` and, in base64, 4 bytes of the key's SHA-256, 12 of nonce, 16 of tag, and the secret.
+ * Encrypts TOTP secrets for storage with AES-256-GCM. The key is read from a file. A stored value is `{AES256GCM}`
+ * followed by base64 of: 4 bytes of the key's SHA-256, 12 bytes nonce, 16 bytes tag, and the encrypted secret.
  */
 export class SecondFactor {
   readonly #key: Buffer | undefined;
   readonly #keyId: Buffer | undefined;
   readonly #log: Pick<Logger, 'error'>;
-  #told = false;
+  #hasLogged = false;
 
-  /** `path`: of the file; undefined: there is no key, and no secret can be read. */
+  /** `path`: path of the key file; undefined: no key, so that no secret can be read. */
   constructor(path: string | undefined, log: Pick<Logger, 'error'>) {
     this.#key = path === undefined ? undefined : readKey(path);
     this.#keyId = this.#key && hash('sha256', this.#key, 'buffer').subarray(0, KEY_ID);
     this.#log = log;
   }
 
-  /** The secret as it is stored. Throws LdapError where there is no key. */
+  /** Encrypts a secret. Throws `LdapError` without a key. */
   seal(secret: Buffer): Buffer {
     if (!this.#key || !this.#keyId)
       throw new LdapError(
@@ -60,11 +60,11 @@ export class SecondFactor {
     return Buffer.concat([SCHEME, Buffer.from(body.toString('base64'))]);
   }
 
-  /** The secret; undefined where the value is none or of another key, which is told in the log once. */
+  /** Decrypts a stored value; undefined when the value is malformed or of another key, which is logged once. */
   open(value: Buffer): Buffer | undefined {
     const secret = this.#open(value);
-    if (!secret && !this.#told) {
-      this.#told = true;
+    if (!secret && !this.#hasLogged) {
+      this.#hasLogged = true;
       this.#log.error(
         this.#key
           ? 'a second factor cannot be read with the key of passwords.totpKey: nobody binds with it'
@@ -83,15 +83,15 @@ export class SecondFactor {
       const decipher = createDecipheriv(CIPHER, this.#key, nonce, { authTagLength: TAG }).setAuthTag(tag);
       return Buffer.concat([decipher.update(body.subarray(KEY_ID + NONCE + TAG)), decipher.final()]);
     } catch {
-      // The tag is not that of these bytes: somebody has changed them.
+      // The tag does not match: the stored bytes were changed.
       return undefined;
     }
   }
 }
 
-/** A password with the code behind it; undefined: there is no code. */
-export function passwordAndCode(given: Buffer): { readonly password: Buffer; readonly code: string } | undefined {
-  const at = given.length - 6;
-  const code = given.toString('latin1', Math.max(at, 0));
-  return at > 0 && /^\d{6}$/.test(code) ? { password: given.subarray(0, at), code } : undefined;
+/** Splits a password from the six-digit code that follows it; undefined: no code. */
+export function splitCode(input: Buffer): { readonly password: Buffer; readonly code: string } | undefined {
+  const at = input.length - 6;
+  const code = input.toString('latin1', Math.max(at, 0));
+  return at > 0 && /^\d{6}$/.test(code) ? { password: input.subarray(0, at), code } : undefined;
 }

@@ -1,11 +1,11 @@
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountUsability } from '../../protocol/controls/account-usability.js';
-import { isHolding } from './account-lock.js';
+import { isLockInForce } from './account-lock.js';
 import type { AccountPolicy } from './account-policy.js';
+import { changedAt, isLockedOut, isOutsideDates, stateOf } from './account-status.js';
 import type { RowCredentials } from './credentials.js';
-import { changedAt, isLockedOut, isOutsideDates, stateOf } from './standing.js';
 
-/** Whether one can bind as an account with its password, at a moment (milliseconds since 1970). */
+/** Returns whether a bind with the password of an account can succeed. `now`: milliseconds since 1970. */
 export function usabilityOf(
   { lock, account, totp }: RowCredentials,
   policy: AccountPolicy | undefined,
@@ -14,7 +14,7 @@ export function usabilityOf(
 ): AccountUsability {
   const state = stateOf(account, stored);
   const lacksCode = policy?.secondFactor === true && !totp;
-  const isClosed = lacksCode || isHolding(lock, policy, now) || isOutsideDates(account, now);
+  const isClosed = lacksCode || isLockInForce(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);
   const reset = account?.reset ?? false;
   const changed = changedAt(account, state);
@@ -22,13 +22,13 @@ export function usabilityOf(
   const expired = expiry !== undefined && expiry <= now;
   if (!isClosed && !isLocked && !reset && !expired)
     return { usable: true, expiresIn: expiry === undefined ? -1 : Math.ceil((expiry - now) / 1000) };
-  const ends = !isClosed && state.lockedUntil > now && Number.isFinite(state.lockedUntil);
+  const unlocks = !isClosed && state.lockedUntil > now && Number.isFinite(state.lockedUntil);
   return {
     usable: false,
     inactive: isClosed || isLocked,
     reset,
     expired,
     grace: expired ? Math.max(policy!.graceLimit - state.graceUses.length, 0) : undefined,
-    untilUnlock: ends ? Math.ceil((state.lockedUntil - now) / 1000) : undefined,
+    untilUnlock: unlocks ? Math.ceil((state.lockedUntil - now) / 1000) : undefined,
   };
 }

@@ -15,16 +15,18 @@ const MANAGE = rightSet('manage');
  * their own entry and for entries on which they have the right `manage`. The function returns undefined otherwise.
  */
 export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer | undefined> {
-  const { partition, credentials, policies, schema } = context.services;
+  const { partition, credentialReader, policies, schema } = context.services;
   const rights = requestRights(context)?.rights;
   return async ({ id, dn }) => {
     const found = await partition.findRow(schema.parseDn(dn.toString()));
     if (!found?.id.equals(id)) return undefined;
     if (rights && !isOwn(context.session.identity, id) && !(rights.of(found).entry & MANAGE)) return undefined;
-    const own = credentials.ofRow(found.row);
-    if (own.passwords.length === 0) return undefined;
-    const policy = await policies.ofBinds(id, own);
-    const value = encodeAccountUsability(usabilityOf(own, policy, await partition.accountState(id), Date.now()));
+    const credentials = credentialReader.read(found.row);
+    if (credentials.passwords.length === 0) return undefined;
+    const policy = await policies.forBinds(id, credentials);
+    const value = encodeAccountUsability(
+      usabilityOf(credentials, policy, await partition.accountState(id), Date.now()),
+    );
     const writer = new Writer();
     encodeControls(writer, [{ oid: ControlOid.accountUsability, critical: false, value }]);
     return Buffer.from(writer.take());

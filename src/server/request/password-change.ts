@@ -2,8 +2,8 @@ import type { Modification } from '../../ldap/ldap-types.js';
 import type { KeptChanges, Target } from '../../partition/model/directory-types.js';
 import type { Matches } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
-import { keptWith } from '../passwords/kept-attributes.js';
 import { Login } from '../passwords/login.js';
+import { operationalChanges } from '../passwords/operational-changes.js';
 import { refuseByPolicy } from '../passwords/password-rules.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, workSource } from './access.js';
@@ -28,37 +28,37 @@ export async function passwordChanges(
   context: Context,
   target: Target,
   dn: string,
-  own: RowCredentials,
+  credentials: RowCredentials,
   requested: RequestedPasswords,
   changes: readonly Modification[],
   matches: Matches,
 ): Promise<KeptChanges> {
   const { services, session } = context;
-  const { policies, credentials, schema, quality } = services;
+  const { policies, credentialReader, schema, quality } = services;
   const { identity } = session;
   const changesOwn = isOwn(identity, target.id);
   if (!changesOwn) requireNoReset(identity);
-  const found = policies.of(target.id, own);
+  const found = policies.of(target.id, credentials);
   const policy = isPromise(found) ? await found : found;
   const { clear, requireOld, writesReset } = requested;
-  const after = credentialsAfter(schema, own.passwords, changes);
-  const keepsOld = own.passwords.some((value) => after.some((other) => other.equals(value)));
+  const after = credentialsAfter(schema, credentials.passwords, changes);
+  const keepsOld = credentials.passwords.some((value) => after.some((other) => other.equals(value)));
   if (policy && identity.kind !== 'admin') {
     const change = {
       isOwn: changesOwn,
-      given: clear,
+      clear,
       requireOld,
       keepsOld,
-      names: credentials.namesIn(target.row),
+      names: credentialReader.namesIn(target.row),
       dn,
     };
-    await refuseByPolicy(policy, own, change, { matches, quality, source: workSource(context) });
+    await refuseByPolicy(policy, credentials, change, { matches, quality, source: workSource(context) });
   } else await requireOld?.();
   // A user who keeps the old password does not count as having changed the password.
-  const brings = clear.length > 0 && !(changesOwn && keepsOld);
+  const setsPasswords = clear.length > 0 && !(changesOwn && keepsOld);
   return {
     asked: changes,
-    kept: keptWith(policy, own, { isOwn: changesOwn, after, brings, saysReset: writesReset }, Date.now()),
+    kept: operationalChanges(policy, credentials, { isOwn: changesOwn, after, setsPasswords, writesReset }, Date.now()),
   };
 }
 
@@ -69,11 +69,11 @@ export async function passwordChanges(
 export async function verifyInSession(
   { services: { policies, partition }, session }: Context,
   id: Buffer,
-  own: RowCredentials,
+  credentials: RowCredentials,
   matches: () => Maybe<Buffer | boolean | undefined>,
 ): Promise<boolean> {
-  const policy = session.identity.kind === 'admin' ? undefined : await policies.ofBinds(id, own);
-  const login = policy && new Login(partition, id, policy, own);
+  const policy = session.identity.kind === 'admin' ? undefined : await policies.forBinds(id, credentials);
+  const login = policy && new Login(partition, id, policy, credentials);
   if (await login?.isLocked()) return false;
   if (await matches()) return !(await login?.isLocked());
   await login?.fail();

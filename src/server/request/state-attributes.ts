@@ -4,8 +4,8 @@ import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { EntryExtras } from '../entry/reply-entry.js';
-import { isHolding } from '../passwords/account-lock.js';
-import { stateValues } from '../passwords/state-attributes.js';
+import { isLockInForce } from '../passwords/account-lock.js';
+import { stateValues } from '../passwords/state-values.js';
 import type { Services } from '../services/services.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import type { Context } from './context.js';
@@ -17,7 +17,7 @@ export function isStateAttribute({ type, options }: AttributeDescription): boole
   return options.length === 0 && (STATE_ATTRIBUTES as readonly string[]).includes(type.name);
 }
 
-export type StateServices = Pick<Services, 'credentials' | 'policies'> & {
+export type StateServices = Pick<Services, 'credentialReader' | 'policies'> & {
   readonly partition: Pick<Services['partition'], 'accountState' | 'readById'>;
 };
 
@@ -36,17 +36,18 @@ export function statesOf(services: StateServices, id: Buffer, lockoutDuration?: 
 }
 
 async function withLock(
-  { partition, credentials, policies }: StateServices,
+  { partition, credentialReader, policies }: StateServices,
   id: Buffer,
   state: AccountState,
   now: number,
   defaultDuration: number | undefined,
 ): Promise<Values> {
   const entry = await partition.readById(id);
-  const own = entry && credentials.ofRow(entry.row);
-  const policy = own && (await policies.ofBinds(id, own));
+  const credentials = entry && credentialReader.read(entry.row);
+  const policy = credentials && (await policies.forBinds(id, credentials));
   // A lock by an administrator takes precedence while it is in force.
-  const hasAdminLock = own?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isHolding(own.lock, policy, now);
+  const hasAdminLock =
+    credentials?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isLockInForce(credentials.lock, policy, now);
   return stateValues(state, hasAdminLock ? undefined : (policy?.lockoutDuration ?? defaultDuration), now);
 }
 

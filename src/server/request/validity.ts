@@ -1,8 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { isHolding } from '../passwords/account-lock.js';
+import { isLockInForce } from '../passwords/account-lock.js';
+import { isOutsideDates, sessionExpiry, stateOf } from '../passwords/account-status.js';
 import { applicationPasswordsOf } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
-import { endOfSessions, isOutsideDates, stateOf } from '../passwords/standing.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
@@ -52,19 +52,19 @@ async function revalidate(services: Services, session: Session, identity: UserId
   const entry = await services.partition.readById(identity.id);
   if (session.identity !== identity) return true;
   if (!entry) return false;
-  const own = services.credentials.ofRow(entry.row);
-  const { passwords, account } = own;
+  const credentials = services.credentialReader.read(entry.row);
+  const { passwords, account } = credentials;
   const now = Date.now();
-  const policy = await services.policies.ofBinds(identity.id, own);
-  if (isHolding(own.lock, policy, now) || isOutsideDates(account, now)) return false;
-  const isKept = await keepsCredentials(services, identity, own);
+  const policy = await services.policies.forBinds(identity.id, credentials);
+  if (isLockInForce(credentials.lock, policy, now) || isOutsideDates(account, now)) return false;
+  const isKept = await keepsCredentials(services, identity, credentials);
   if (session.identity !== identity) return true;
   // The session may itself be storing these passwords. The identity is updated only after that write has ended.
   if (!isKept) return !identity.application && isBeingStored(session, passwords);
   const state = stateOf(account, policy?.maxAge ? await services.partition.accountState(identity.id) : undefined);
   if (session.identity !== identity) return true;
-  const expires = policy && endOfSessions(policy, account, state, now);
-  session.identity = userIdentity(identity.id, entry.dn, generation, own, identity.application, expires);
+  const expires = policy && sessionExpiry(policy, account, state, now);
+  session.identity = userIdentity(identity.id, entry.dn, generation, credentials, identity.application, expires);
   return isUnexpired(session.identity);
 }
 
@@ -98,8 +98,11 @@ export function userIdentity(
 }
 
 /** Whether attributes of the entry lock its passwords. */
-async function isLocked({ policies }: Services, id: Buffer, own: RowCredentials): Promise<boolean> {
-  return own.lock !== undefined && isHolding(own.lock, await policies.ofBinds(id, own), Date.now());
+async function isLocked({ policies }: Services, id: Buffer, credentials: RowCredentials): Promise<boolean> {
+  return (
+    credentials.lock !== undefined &&
+    isLockInForce(credentials.lock, await policies.forBinds(id, credentials), Date.now())
+  );
 }
 
 function isBeingStored(session: Session, stored: readonly Buffer[]): boolean {
@@ -118,50 +121,53 @@ async function afterUpgrades(
   return Promise.all(
     known.map(async (stored) => {
       if (findPresent(stored)) return stored;
-      const own = upgrades.currentOf(id, stored);
-      if (!siblings || siblings.alone || findPresent(own)) return own;
+      const upgraded = upgrades.currentOf(id, stored);
+      if (!siblings || siblings.alone || findPresent(upgraded)) return upgraded;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
       const theirs = answers.map(({ upgraded }) => findPresent(upgraded)).find((value) => value !== undefined);
-      return theirs ? Buffer.from(theirs) : own;
+      return theirs ? Buffer.from(theirs) : upgraded;
     }),
   );
 }
 
 /**
  * Throws when the bind of the identity that sent a request is no longer valid, in an attempt to change or compare
- * passwords. A bind as the changed entry is checked against `own`, which the attempt has read; the administrator's bind
- * against the current password. Passwords that the session itself has stored since the request arrived are valid.
+ * passwords. A bind as the changed entry is checked against `credentials`, which the attempt has read; the
+ * administrator's bind against the current password. Passwords that the session itself has stored since the request
+ * arrived are valid.
  */
 export async function requireValidBind(
   services: Services,
   session: Session,
   requester: Identity,
-  { id, own }: { readonly id: Buffer; readonly own: RowCredentials },
+  { id, credentials }: { readonly id: Buffer; readonly credentials: RowCredentials },
 ): Promise<void> {
   const identity = isSame(session.identity, requester) ? session.identity : requester;
   const isAnotherEntry = identity.kind === 'user' && !identity.id.equals(id);
-  const current = isAnotherEntry ? await credentialsOf(services, identity) : own;
+  const current = isAnotherEntry ? await credentialsOf(services, identity) : credentials;
   if (!current || !(await isValid(services, session, identity, current))) throw outdatedBind();
 }
 
 async function credentialsOf(
-  { partition, credentials }: Services,
+  { partition, credentialReader }: Services,
   { id }: UserIdentity,
 ): Promise<RowCredentials | undefined> {
   const entry = await partition.readById(id);
-  return entry && credentials.ofRow(entry.row);
+  return entry && credentialReader.read(entry.row);
 }
 
 async function isValid(
   services: Services,
   session: Session,
   identity: Identity,
-  own: RowCredentials,
+  credentials: RowCredentials,
 ): Promise<boolean> {
   if (identity.kind === 'anonymous') return true;
   if (identity.kind === 'user') {
-    if (own.version === identity.version) return true;
-    return !(await isLocked(services, identity.id, own)) && (await keepsCredentials(services, identity, own));
+    if (credentials.version === identity.version) return true;
+    return (
+      !(await isLocked(services, identity.id, credentials)) && (await keepsCredentials(services, identity, credentials))
+    );
   }
   const stored = await services.partition.adminPassword();
   return stored.equals(identity.password) || isBeingStored(session, [stored]);

@@ -7,7 +7,7 @@ import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';
 import { Selections } from '../entry/selection.js';
 import { createBindVerifier } from '../passwords/bind-verifier.js';
-import { Credentials } from '../passwords/credentials.js';
+import { CredentialReader } from '../passwords/credentials.js';
 import { HashUpgrades } from '../passwords/hash-upgrades.js';
 import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
@@ -80,7 +80,7 @@ export interface Services {
   readonly access: AccessControl;
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
-  readonly credentials: Credentials;
+  readonly credentialReader: CredentialReader;
   readonly verifier: PasswordVerifier;
   readonly hashing: PasswordHashing;
   readonly upgrades: HashUpgrades;
@@ -122,7 +122,7 @@ export function createServices(
     access,
     selections: new Selections(schema, config.groups.memberOf === 'all'),
     encoder,
-    credentials: new Credentials(encoder.table, config.passwords.shadow),
+    credentialReader: new CredentialReader(encoder.table, config.passwords.shadow),
     verifier: createBindVerifier(config, log),
     hashing,
     upgrades: new HashUpgrades(partition, hashing, config.passwords.upgradeAtBind, log),

@@ -16,8 +16,8 @@ import {
   type ApplicationLimits,
   type ApplicationPassword,
   applicationPasswordsOf,
+  createApplicationPassword,
   networksOf,
-  newApplicationPassword,
 } from '../../passwords/application-password.js';
 import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
@@ -37,11 +37,11 @@ export function applicationPasswords(context: Context, request: ExtendedRequest)
     requireConfidential(context);
     requireOwnPassword(session.identity);
     requireNoReset(session.identity);
-    const own = services.schema.parseDn(session.dn);
-    const dn = asked.entry === undefined ? own : services.schema.parseDn(asked.entry);
-    if (session.isAdmin && dn.norm.equals(own.norm))
+    const ownDn = services.schema.parseDn(session.dn);
+    const dn = asked.entry === undefined ? ownDn : services.schema.parseDn(asked.entry);
+    if (session.isAdmin && dn.norm.equals(ownDn.norm))
       throw new LdapError('unwillingToPerform', 'the administrator has no application passwords; name an entry');
-    if (!dn.norm.equals(own.norm)) requireAdmin(session, 'see and change application passwords of others');
+    if (!dn.norm.equals(ownDn.norm)) requireAdmin(session, 'see and change application passwords of others');
     switch (asked.action) {
       case 'add':
         return { ...SUCCESS, value: encodeAddedPassword(await add(context, dn, asked)) };
@@ -58,7 +58,7 @@ async function add(context: Context, dn: Dn, asked: ApplicationPasswordFields): 
   const limits = limitsOf(context, asked);
   let shown = '';
   await change(context, dn, (present) => {
-    const { value, clear } = newApplicationPassword(limits, present, Date.now());
+    const { value, clear } = createApplicationPassword(limits, present, Date.now());
     shown = clear;
     return { operation: 'add', attribute: attributeOf(value) };
   });
@@ -97,9 +97,9 @@ async function change(
   const asked = session.identity;
   await requireRight(context, dn);
   const changesOf = async ({ id, row }: Target): Promise<KeptChanges> => {
-    const own = services.credentials.ofRow(row);
-    await requireValidBind(services, session, asked, { id, own });
-    return { asked: [], kept: [make(applicationPasswordsOf(own.applications))] };
+    const credentials = services.credentialReader.read(row);
+    await requireValidBind(services, session, asked, { id, credentials });
+    return { asked: [], kept: [make(applicationPasswordsOf(credentials.applications))] };
   };
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
@@ -111,11 +111,11 @@ async function requireRight(context: Context, dn: Dn): Promise<void> {
 }
 
 async function list(context: Context, dn: Dn): Promise<Parameters<typeof encodeListedPasswords>[0]> {
-  const { partition, credentials } = context.services;
+  const { partition, credentialReader } = context.services;
   await requireRight(context, dn);
   const found = await partition.findRow(dn);
   if (!found) throw new LdapError('noSuchObject', 'there is no entry with this name');
-  const { applications } = credentials.ofRow(found.row);
+  const { applications } = credentialReader.read(found.row);
   const uses = (await partition.accountState(found.id))?.uses ?? [];
   return applicationPasswordsOf(applications).map(({ id, name, networks, usedBy, expires, created }) => {
     const lastUse = uses.find((use) => use.id === id)?.time;

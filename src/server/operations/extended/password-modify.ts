@@ -9,7 +9,7 @@ import {
 } from '../../../protocol/extended/password-modify.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Dn } from '../../../schema/schema-types.js';
-import { KEPT_WITH_PASSWORDS } from '../../passwords/kept-attributes.js';
+import { PASSWORD_ATTRIBUTES } from '../../passwords/operational-changes.js';
 import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, workSource } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
 import { namedIdentity } from '../../request/named-identity.js';
@@ -65,31 +65,31 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
  */
 async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session, controls } = context;
-  const { partition, hashing, credentials } = services;
+  const { partition, hashing, credentialReader } = services;
   const identity = session.identity;
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await partition.requireAllowed(dn, [anyPassword], actor, controls);
   const value = await hashing.hash(clear, [], workSource(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
-  const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...KEPT_WITH_PASSWORDS] };
+  const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
   const matches = new Matches(hashing.policy, workSource(context));
   await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
-      const own = credentials.ofRow(row);
-      const { passwords: stored, version } = own;
-      await requireValidBind(services, session, identity, { id, own });
+      const credentials = credentialReader.read(row);
+      const { passwords: stored, version } = credentials;
+      await requireValidBind(services, session, identity, { id, credentials });
       const { oldPassword } = asked;
       const requireOld = async (old: Buffer) => {
-        if (!(await verifyInSession(context, id, own, () => matches.find(old, stored)))) throw wrongOld();
+        if (!(await verifyInSession(context, id, credentials, () => matches.find(old, stored)))) throw wrongOld();
       };
       const wanted = {
         clear: [clear],
         requireOld: oldPassword && (() => requireOld(oldPassword)),
         writesReset: false,
       };
-      const changes = await passwordChanges(context, target, dn.text, own, wanted, [replace], matches);
+      const changes = await passwordChanges(context, target, dn.text, credentials, wanted, [replace], matches);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return changes;
     };

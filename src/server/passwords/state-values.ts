@@ -1,10 +1,11 @@
 import type { AccountState, StateAttribute } from '../../partition/model/account-state.js';
 import { generalizedTime } from '../../partition/model/csn.js';
-import { LOCKED_FOR_GOOD } from './account-lock.js';
+import { LOCKED_PERMANENTLY } from './account-lock.js';
 
 /**
- * The attributes of a state. Of a lock it is told from when on the policy of now, with `lockoutDuration` (ms; 0: for
- * good), makes it end when it ends; undefined: there is no policy, and no lock. A delay is none.
+ * Returns the values of the state attributes. The start of a lock is computed from its end and the current policy's
+ * `lockoutDuration` (ms; 0: permanent; undefined: no policy, and no lock is shown). A delay after a failed bind is not
+ * a lock.
  */
 export function stateValues(
   { failures, graceUses, lastSuccess, lockedUntil }: AccountState,
@@ -21,16 +22,16 @@ export function stateValues(
 }
 
 function lockTime(until: number, duration: number): Buffer {
-  return Number.isFinite(until) ? timeOf(until - duration, '') : Buffer.from(LOCKED_FOR_GOOD);
+  return Number.isFinite(until) ? timeOf(until - duration, '') : Buffer.from(LOCKED_PERMANENTLY);
 }
 
-/** In their order, each another: microseconds part those of one millisecond. */
+/** Formats times in ascending order as distinct values: microseconds number the times of one millisecond. */
 function timesOf(times: readonly number[]): Buffer[] {
   const sorted = [...times].sort((a, b) => a - b);
-  let alike = 0;
+  let repeats = 0;
   return sorted.map((time, i) => {
-    alike = time === sorted[i - 1] ? alike + 1 : 0;
-    return timeOf(time, String(alike).padStart(3, '0'));
+    repeats = time === sorted[i - 1] ? repeats + 1 : 0;
+    return timeOf(time, String(repeats).padStart(3, '0'));
   });
 }
 

@@ -2,9 +2,11 @@ import { type AccountState, NO_STATE, type PasswordUse } from '../../partition/m
 import { type AccountPolicy, countsFailures } from './account-policy.js';
 import type { RowAccount } from './row-account.js';
 
-/** How an account stands under a policy at a moment (`now`, milliseconds since 1970): no reads, no writes. */
+/** Status of an account under a policy. `now` is in milliseconds since 1970. Nothing here reads or writes the store. */
 
-/** The state that is known, or else what an import has brought with the entry. */
+/**
+ * Returns the stored state of an account. Without stored state, returns the state that an import put into the entry.
+ */
 export function stateOf(row: RowAccount | undefined, stored: AccountState | undefined): AccountState {
   if (stored) return stored;
   if (!row) return NO_STATE;
@@ -17,13 +19,13 @@ export function stateOf(row: RowAccount | undefined, stored: AccountState | unde
   };
 }
 
-/** Before pwdStartTime and from pwdEndTime on nobody binds, under whatever policy. */
+/** Whether `now` is before pwdStartTime or after pwdEndTime. The account is then closed under every policy. */
 export function isOutsideDates(row: RowAccount | undefined, now: number): boolean {
   if (!row) return false;
   return (row.start !== undefined && now < row.start) || (row.end !== undefined && now >= row.end);
 }
 
-/** Whether nobody binds, whatever the password: after failures, or as nobody has for too long. */
+/** Whether the account is locked after failed binds or after too long without a bind. */
 export function isLockedOut(
   policy: AccountPolicy,
   row: RowAccount | undefined,
@@ -36,8 +38,8 @@ export function isLockedOut(
   return last > 0 && now - last >= policy.maxIdle;
 }
 
-/** The state after a bind with a wrong password; undefined: as it was. */
-export function afterFailure(policy: AccountPolicy, state: AccountState, now: number): AccountState | undefined {
+/** Returns the state after a bind with a wrong password; undefined: unchanged. */
+export function stateAfterFailure(policy: AccountPolicy, state: AccountState, now: number): AccountState | undefined {
   if (!countsFailures(policy) || state.lockedUntil > now) return undefined;
   const { failureCountInterval, maxFailure, maxRecordedFailure, minDelay, maxDelay } = policy;
   const counting = state.failures.filter((time) => failureCountInterval === 0 || now - time < failureCountInterval);
@@ -47,33 +49,33 @@ export function afterFailure(policy: AccountPolicy, state: AccountState, now: nu
     return { ...state, failures: [], lockedUntil };
   }
   const delay = minDelay > 0 ? Math.min(minDelay * 2 ** (failures.length - 1), Math.max(minDelay, maxDelay)) : 0;
-  const kept = Math.min(Math.max(maxFailure, maxRecordedFailure, LEAST_KEPT), MOST_KEPT);
+  const kept = Math.min(Math.max(maxFailure, maxRecordedFailure, MIN_KEPT), MAX_KEPT);
   return { ...state, failures: failures.slice(-kept), lockedUntil: delay > 0 ? now + delay : 0 };
 }
 
-/** Failures whose times are kept where the policy does not say how many. */
-const LEAST_KEPT = 16;
-const MOST_KEPT = 1000;
+/** Number of failure times to keep when the policy sets a smaller number or none. */
+const MIN_KEPT = 16;
+const MAX_KEPT = 1000;
 
-/** What comes of a bind with the right password to an account that is not locked. */
+/** Result of a bind with the right password to an account that is not locked. */
 export interface Admission {
-  /** The password has expired, and no grace login is left. */
+  /** Whether the password has expired and no grace login is left. */
   readonly expired: boolean;
-  /** Grace logins that are left, where this was one. */
+  /** Remaining grace logins, when this bind used one. */
   readonly grace?: number;
-  /** Seconds until the password expires, where a warning is due. */
+  /** Seconds until the password expires, when a warning is due. */
   readonly expiresIn?: number;
-  /** The state as it shall be; undefined: as it was. */
+  /** The state to store; undefined: unchanged. */
   readonly state: AccountState | undefined;
 }
 
-export function admission(
+export function admit(
   policy: AccountPolicy,
   row: RowAccount | undefined,
   before: AccountState,
   now: number,
 ): Admission {
-  const age = ageing(policy, row, before, now);
+  const age = checkAge(policy, row, before, now);
   if (age.expired) return { expired: true, state: undefined };
   let { state } = age;
   if (state.failures.length > 0 || state.lockedUntil > 0) state = { ...state, failures: [], lockedUntil: 0 };
@@ -82,10 +84,10 @@ export function admission(
 }
 
 /**
- * The same of a bind with an application password. It neither expires with the password nor makes wrong ones be
- * forgotten: an application that binds all the time would let others guess without end.
+ * Returns the result of a bind with an application password. An application password does not expire with the password
+ * and does not reset the failures. Otherwise an application that binds often would allow others unlimited guesses.
  */
-export function admissionOfApplication(
+export function admitApplication(
   policy: AccountPolicy,
   before: AccountState,
   uses: readonly PasswordUse[] | undefined,
@@ -101,33 +103,33 @@ function withSuccess({ maxIdle }: AccountPolicy, state: AccountState, now: numbe
   return isDue ? { ...state, lastSuccess: now } : state;
 }
 
-/** `pwdLastSuccess` is kept no more exactly than this. */
+/** Resolution of `pwdLastSuccess`. */
 const HOUR = 3_600_000;
 
-type Ageing = Omit<Admission, 'state'> & { readonly state: AccountState };
+type AgeCheck = Omit<Admission, 'state'> & { readonly state: AccountState };
 
-function ageing(policy: AccountPolicy, row: RowAccount | undefined, state: AccountState, now: number): Ageing {
-  // Who has to change the password does so whatever its age.
+function checkAge(policy: AccountPolicy, row: RowAccount | undefined, state: AccountState, now: number): AgeCheck {
+  // A password that must be changed may be changed at any age.
   if (policy.maxAge === 0 || row?.reset) return { expired: false, state };
   const changed = changedAt(row, state);
   if (changed === undefined) return { expired: false, state: { ...state, since: now } };
   const expiry = changed + policy.maxAge;
   const left = expiry - now;
-  if (left <= 0) return expiredAt(policy, state, expiry, now);
+  if (left <= 0) return checkGrace(policy, state, expiry, now);
   if (left > policy.expireWarning) return { expired: false, state };
   return { expired: false, expiresIn: Math.ceil(left / 1000), state };
 }
 
-/** When the password was changed, or first seen; undefined: not known. */
+/** Returns when the password was changed or first used; undefined: unknown. */
 export function changedAt(row: RowAccount | undefined, { since }: AccountState): number | undefined {
   return row?.changed ?? (since > 0 ? since : undefined);
 }
 
 /**
- * When sessions end that have bound with the password: once it has expired, and binds with it are at an end because of
- * that, however many grace logins there were. Undefined: they do not.
+ * Returns when sessions end that have bound with the password: when the password has expired and the time for grace
+ * logins is over. Undefined: never.
  */
-export function endOfSessions(
+export function sessionExpiry(
   { maxAge, graceLimit, graceExpiry }: AccountPolicy,
   row: RowAccount | undefined,
   state: AccountState,
@@ -139,12 +141,12 @@ export function endOfSessions(
   return graceExpiry > 0 ? expiry + graceExpiry : undefined;
 }
 
-function expiredAt(
+function checkGrace(
   { graceLimit, graceExpiry }: AccountPolicy,
   state: AccountState,
   expiry: number,
   now: number,
-): Ageing {
+): AgeCheck {
   const left = graceLimit - state.graceUses.length;
   if (left <= 0 || (graceExpiry > 0 && now >= expiry + graceExpiry)) return { expired: true, state };
   return { expired: false, grace: left - 1, state: { ...state, graceUses: [...state.graceUses, now] } };

@@ -1,0 +1,62 @@
+import type { Modification } from '../../ldap/ldap-types.js';
+import { generalizedTime } from '../../partition/model/csn.js';
+import type { AccountPolicy } from './account-policy.js';
+import type { RowCredentials } from './credentials.js';
+import { historyValue } from './password-history.js';
+
+/** Operational attributes that the server updates when a password changes. */
+export const PASSWORD_ATTRIBUTES = ['pwdChangedTime', 'pwdHistory', 'pwdReset'] as const;
+
+/** Returns the changes of operational attributes that go with a change of passwords. They require no right. */
+export function operationalChanges(
+  policy: AccountPolicy | undefined,
+  credentials: RowCredentials,
+  change: {
+    readonly isOwn: boolean;
+    /** The passwords of the entry after the change. */
+    readonly after: readonly Buffer[];
+    /** Whether the change sets new passwords. */
+    readonly setsPasswords: boolean;
+    /** Whether the request itself writes pwdReset. */
+    readonly writesReset: boolean;
+  },
+  now: number,
+): Modification[] {
+  const changes: Modification[] = [];
+  const set = (type: (typeof PASSWORD_ATTRIBUTES)[number], values: readonly Buffer[]): void => {
+    changes.push({ operation: 'replace', attribute: { type, values } });
+  };
+  const { account } = credentials;
+  const isReset = account?.reset ?? false;
+  if (change.setsPasswords && !change.writesReset) {
+    if (change.isOwn && isReset) set('pwdReset', []);
+    else if (!change.isOwn && policy?.mustChange && !isReset) set('pwdReset', [Buffer.from('TRUE')]);
+  }
+  if (!policy) return changes;
+  if (change.setsPasswords) set('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
+  const history = historyAfter(policy, credentials, change.after, now);
+  if (history) set('pwdHistory', history);
+  return changes;
+}
+
+/** Returns the new values of pwdHistory; undefined: unchanged. */
+function historyAfter(
+  { inHistory }: AccountPolicy,
+  { passwords, account }: RowCredentials,
+  after: readonly Buffer[],
+  now: number,
+): readonly Buffer[] | undefined {
+  const history = account?.history ?? [];
+  const removed = inHistory === 0 ? [] : passwords.filter((value) => !after.some((other) => other.equals(value)));
+  const added = removed.map((value) => historyValue(value, now));
+  // Replacing a password twice within a second yields the same value twice.
+  const kept = history.filter((value) => !added.some((other) => other.equals(value)));
+  const all = [...kept.sort(byTime), ...added];
+  if (removed.length === 0 && all.length <= inHistory) return undefined;
+  return inHistory === 0 ? [] : all.slice(-inHistory).map((value) => Buffer.from(value));
+}
+
+/** Compares by time only, so that sorting keeps the order of values of the same second. */
+function byTime(a: Buffer, b: Buffer): number {
+  return Buffer.compare(a.subarray(0, a.indexOf('#')), b.subarray(0, b.indexOf('#')));
+}
