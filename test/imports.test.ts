@@ -10,18 +10,19 @@ const source = join(root, 'src');
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   bytes: [],
   cache: [],
+  fair: [],
   ldap: [],
   store: ['bytes', 'cache'],
   schema: ['bytes', 'cache', 'ldap'],
   protocol: ['ldap'],
   ldif: ['bytes', 'ldap', 'schema'],
   password: ['cache'],
-  partition: ['bytes', 'cache', 'ldap', 'schema', 'store'],
+  partition: ['bytes', 'cache', 'fair', 'ldap', 'schema', 'store'],
   jobs: ['partition', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
   records: ['cache', 'ldap', 'ldif', 'partition', 'password', 'schema', 'server'],
   dropfolder: ['access', 'ldap', 'ldif', 'partition', 'password', 'records', 'schema', 'server', 'store'],
-  server: ['access', 'bytes', 'cache', 'jobs', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  server: ['access', 'bytes', 'cache', 'fair', 'jobs', 'protocol', 'partition', 'schema', 'password', 'ldap'],
   cli: [
     ...[
       'access',

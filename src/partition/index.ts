@@ -13,7 +13,6 @@ export { LONG_ROW } from './model/thresholds.js';
 export { parseUuid, uuidText } from './model/uuid.js';
 export { UNRESTRICTED } from './model/viewer.js';
 export { Partition, type Virtual } from './partition.js';
-export { beforeTurns, Turns } from './read/run/turns.js';
 export { EVERYTHING } from './read/search-params.js';
 export type { Dangling } from './references/dangling.js';
 export type { SchemaChange } from './schema-change.js';

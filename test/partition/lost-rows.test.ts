@@ -1,7 +1,7 @@
 import { expect } from 'chai';
+import type { Client } from '../../src/fair/time-slice.js';
 import { damageOf } from '../../src/partition/index.js';
 import { MASTER_TABLE, TREE_TABLE, treeKey } from '../../src/partition/model/tables.js';
-import type { Asker } from '../../src/partition/read/search-params.js';
 import type { SearchSink } from '../../src/partition/read/sink.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
@@ -10,7 +10,7 @@ const PEOPLE = `ou=people,${SUFFIX}`;
 const COUNT = 600;
 
 /** A client that takes so many entries at a time, and then has to be waited for. */
-function takes(some: number): { sink: SearchSink; asker: Asker } {
+function takes(some: number): { sink: SearchSink; client: Client } {
   let count = 0;
   let wait: Promise<void> | undefined;
   const entry = (): Promise<void> | undefined => {
@@ -20,13 +20,13 @@ function takes(some: number): { sink: SearchSink; asker: Asker } {
       });
     return wait;
   };
-  const asker = {
+  const client = {
     get full() {
       return wait !== undefined;
     },
     waitForDrain: () => wait,
   };
-  return { sink: { entry, reference: () => undefined }, asker };
+  return { sink: { entry, reference: () => undefined }, client };
 }
 
 for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
@@ -98,8 +98,8 @@ for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
       async () => {
         const filters = ['(objectClass=*)', '(description=d*)', '(description=d1*)'];
         const looked = async (filter: string, some: number): Promise<number> => {
-          const { sink, asker } = takes(some);
-          return (await fixture.partition.search({ ...fixture.params({ filter }), asker }, sink)).looked;
+          const { sink, client } = takes(some);
+          return (await fixture.partition.search({ ...fixture.params({ filter }), client }, sink)).looked;
         };
         const all = Number.MAX_SAFE_INTEGER;
         for (const filter of filters)

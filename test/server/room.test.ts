@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
-import { firstTurn, Turns } from '../../src/partition/read/run/turns.js';
+import { TimeSlice, waitForFirstSlice } from '../../src/fair/time-slice.js';
 import { slabsWereMany } from '../../src/protocol/slabs.js';
 import { PIECE } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
@@ -43,17 +43,17 @@ describe('server: who waits for room', () => {
   });
   beforeEach(() => waiting.clear());
 
-  it('long searches of one asker wait once, however many they are', async () => {
+  it('long searches of one client wait once, however many they are', async () => {
     const [near, far] = await pair();
     const output = new Output(near, 0, new Unsent(64 * MIB));
     output.writer.raw(Buffer.alloc(32 * MIB));
     expect(output.full).to.equal(true);
     const begun: Promise<void>[] = [];
     const search = async (): Promise<void> => {
-      await firstTurn(output);
-      const turns = new Turns(output);
-      while (!turns.isOver);
-      await turns.pass();
+      await waitForFirstSlice(output);
+      const slice = new TimeSlice(output);
+      while (!slice.isOver);
+      await slice.yieldIfOver();
     };
     for (let n = 0; n < 50; n++) {
       begun.push(search());

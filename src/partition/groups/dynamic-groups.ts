@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { parseFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
@@ -17,7 +18,6 @@ import { MEMBER_URLS } from '../model/thresholds.js';
 import type { Viewer } from '../model/viewer.js';
 import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../read/filter/compiled-filter.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { countVisible } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixAt } from '../tree/nodes.js';
@@ -132,10 +132,10 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
   const row = await shortRow(context, id, types);
   if (!row) return undefined;
   const urls: MemberUrl[] = [];
-  const turns = new Turns();
+  const slice = new TimeSlice();
   for (const url of urlsIn(context, row)) {
     urls.push(url);
-    const pause = turns.pass();
+    const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }
   return { id, urls, size: urls.reduce((size, url) => size + url.size, 0) };
@@ -183,7 +183,7 @@ export class Tested {
   readonly #id: Buffer;
   readonly #dn: Dn;
   readonly #viewer: Viewer;
-  readonly #turns = new Turns();
+  readonly #slice = new TimeSlice();
   #candidate: Promise<Candidate | undefined> | undefined;
 
   constructor(context: SearchContext, { id, dn }: { readonly id: Buffer; readonly dn: Dn }, viewer: Viewer) {
@@ -194,7 +194,7 @@ export class Tested {
   }
 
   async isFoundBy(url: MemberUrl): Promise<boolean> {
-    const pause = this.#turns.pass();
+    const pause = this.#slice.yieldIfOver();
     if (isPromise(pause)) await pause;
     if (!isInScope(this.#dn, url, this.#context.shared.suffixes)) return false;
     return untilStill(async (again) => {

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { nextCell, packSorted, valueStart } from '../../store/row.js';
@@ -9,7 +10,6 @@ import type { Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 import type { MembersRow } from '../read/sink.js';
 import { type MemberUrl, Tested, urlsIn } from './dynamic-groups.js';
@@ -96,7 +96,7 @@ class FoundMembers {
   readonly #stored: ReadonlySet<string>;
   readonly #room: number;
   readonly #ids = new IdSet();
-  readonly #turns = new Turns();
+  readonly #slice = new TimeSlice();
 
   constructor(context: SearchContext, stored: ReadonlySet<string>, room: number) {
     this.#context = context;
@@ -106,7 +106,7 @@ class FoundMembers {
 
   /** Adds the entries that a URL selects. A missing base selects none. */
   async add(url: MemberUrl, viewer: Viewer, until: Until): Promise<void> {
-    const pause = this.#turns.pass();
+    const pause = this.#slice.yieldIfOver();
     if (isPromise(pause)) await pause;
     try {
       await this.#search(url, viewer, until);

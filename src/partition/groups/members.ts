@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
@@ -7,7 +8,6 @@ import { MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { sortIds } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { findEntry } from '../tree/locate.js';
 import { dynamicGroupIds } from './dynamic-groups.js';
 import { ALL } from './namers.js';
@@ -40,7 +40,7 @@ class Descent {
   readonly #context: SearchContext;
   readonly #groups: IdSet;
   readonly #dynamic: IdSet;
-  readonly #turns = new Turns();
+  readonly #slice = new TimeSlice();
   readonly #met = new IdSet();
   readonly #ids: Buffer[] = [];
 
@@ -56,7 +56,7 @@ class Descent {
     for (let id = step.pop(); id; id = step.pop()) {
       if (this.#dynamic.has(id, 0)) return undefined;
       for (const member of await this.#membersOf(id)) {
-        const pause = this.#turns.pass();
+        const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) await pause;
         const found = await this.#idOf(member);
         if (!found || !this.#met.add(found, 0)) continue;

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Maybe } from '../../store/contract.js';
 import { awaited, done, isPromise, type Work } from '../../store/maybe.js';
@@ -6,7 +7,6 @@ import type { Use, Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
 import type { WalkBounds } from '../read/run/chains.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { requireTime } from '../read/search-params.js';
 import { maySee } from './group-sight.js';
 import type { Naming } from './namers.js';
@@ -31,7 +31,7 @@ export class Walk {
   readonly #use: Use;
   readonly #bounds: WalkBounds | undefined;
   readonly #ids = new IdSet();
-  readonly #turns = new Turns();
+  readonly #slice = new TimeSlice();
 
   constructor(context: SearchContext, viewer: Viewer, use: Use, bounds?: WalkBounds) {
     this.#context = context;
@@ -54,7 +54,7 @@ export class Walk {
       for (let at = 0; at < ids.length; at += TOGETHER * UUID_BYTES) {
         if (bounds) requireTime(bounds);
         yield* this.#takeSome(naming, at, named, fresh);
-        const pause = this.#turns.pass();
+        const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) yield pause;
       }
     }

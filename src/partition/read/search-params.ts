@@ -1,7 +1,7 @@
+import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { DerefAliases, Filter, Scope } from '../../ldap/ldap-types.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { Maybe } from '../../store/contract.js';
 import type { StoredDescription } from '../model/descriptions.js';
 import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
@@ -9,14 +9,6 @@ import type { Order } from './order/order.js';
 /** What a search returns of an entry. */
 export interface Selects {
   takes(stored: StoredDescription): boolean;
-}
-
-/** Who asks for searches: long ones take turns by who asks. */
-export interface Asker {
-  /** What was found already cannot be sent: no search of the asker is to go on. */
-  readonly full: boolean;
-  /** To wait for: a promise while it is full. */
-  waitForDrain(): Maybe<void>;
 }
 
 export interface SearchParams {
@@ -45,8 +37,8 @@ export interface SearchParams {
   readonly lookLimit: number;
   /** Ends the search with `canceled` at the next batch. */
   readonly signal?: { readonly aborted: boolean } | undefined;
-  /** Whose turns it takes; absent: its own. */
-  readonly asker?: Asker | undefined;
+  /** The client on whose behalf the search runs; long searches share time slices by client. Default: one of its own. */
+  readonly client?: Client | undefined;
   /**
    * It is the one of a memberURL: its base need not be seen, and what an entry itself does not tell, such as the
    * groups that it is in, is Undefined.

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Guard, RowStep } from '../../store/contract.js';
@@ -19,7 +20,6 @@ import {
 import { MAX_TRIES } from '../model/thresholds.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { requireHead } from '../tree/locate.js';
 import { ROOT, suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
@@ -92,7 +92,7 @@ async function danglingOf(
 async function danglingIn(context: SearchContext, { row }: Referring, wanted: AttributeType): Promise<Replaced[]> {
   const { descriptions, schema, shared } = context;
   const found: Replaced[] = [];
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const admin = schema.parseDn(shared.settings.adminDn).norm;
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
@@ -102,7 +102,7 @@ async function danglingIn(context: SearchContext, { row }: Referring, wanted: At
     const dn = schema.parseDnBytes(withoutUid(wanted, value));
     if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(admin) || !(await isMissing(context, dn))) continue;
     found.push({ type: wanted, description: name, value, present: undefined, guard: await freeName(context, dn) });
-    const pause = turns.pass();
+    const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }
   return found;

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
@@ -17,7 +18,6 @@ import { wideOf } from '../model/wide-read.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { Turns } from '../read/run/turns.js';
 import { partForFilter } from '../read/run/wide-part.js';
 import type { FollowedChange, References, WriteContext } from '../write/context.js';
 import { timeOfDeletion } from '../write/deleted-rows.js';
@@ -214,7 +214,7 @@ export class ReferenceKeeper implements References {
     const { names } = pending;
     const { store, shared, descriptions } = this.#context();
     const { references, indexes } = shared;
-    const turns = new Turns();
+    const slice = new TimeSlice();
     for (const type of references) {
       const source = { table: indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
       for await (const batch of idBatches(source, store, ROWS)) {
@@ -225,7 +225,7 @@ export class ReferenceKeeper implements References {
         for (const [i, row] of rows.entries()) {
           const isStale = row && hasStale({ descriptions, shared: { names, references } }, row);
           if (isStale) await this.#rewrite(ids[i]!, pending);
-          const pause = turns.pass();
+          const pause = slice.yieldIfOver();
           if (isPromise(pause)) await pause;
         }
       }
@@ -314,11 +314,11 @@ export class ReferenceKeeper implements References {
 
 /** Like `staleValues`, but yields to the event loop regularly. */
 async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Buffer): Promise<StaleValue[]> {
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const work = staleValuesIn(naming, row);
   let step = work.next();
   while (!step.done) {
-    const pause = turns.pass();
+    const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
     step = work.next();
   }

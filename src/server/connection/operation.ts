@@ -1,5 +1,5 @@
+import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Asker } from '../../partition/read/search-params.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -16,7 +16,7 @@ export interface ResultSender {
 }
 
 /** The parts of the context that all operations of a connection share. */
-export interface OperationScope extends Pick<Context, 'services' | 'session' | 'transport' | 'outstanding' | 'asker'> {
+export interface OperationScope extends Pick<Context, 'services' | 'session' | 'transport' | 'outstanding' | 'client'> {
   readonly results: ResultSender;
 }
 
@@ -29,7 +29,7 @@ export class Operation implements Context, SearchReply {
   readonly session: Session;
   readonly transport: Transport;
   readonly outstanding: Outstanding;
-  readonly asker: Asker | undefined;
+  readonly client: Client | undefined;
   readonly #results: ResultSender;
   /** Size of the request, to be released in `Intake`. */
   bytes = 0;
@@ -51,7 +51,7 @@ export class Operation implements Context, SearchReply {
     this.session = scope.session;
     this.transport = scope.transport;
     this.outstanding = scope.outstanding;
-    this.asker = scope.asker;
+    this.client = scope.client;
     this.#results = scope.results;
   }
 

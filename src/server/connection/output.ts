@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { beforeTurns } from '../../partition/index.js';
+import { beforeEachSlice } from '../../fair/time-slice.js';
 import { leaveSlabs, slabsWereMany } from '../../protocol/slabs.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
@@ -26,7 +26,7 @@ function flushAll(): void {
   unflushed = [];
   for (const output of outputs) output.flush();
 }
-beforeTurns(flushAll);
+beforeEachSlice(flushAll);
 
 /** Returns the memory of many responses to the system when no connection has unsent or unflushed bytes. */
 function freeSlabsWhenIdle(allUnsent: Unsent): void {

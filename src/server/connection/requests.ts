@@ -62,7 +62,7 @@ export class Requests {
       session: this.session,
       transport: owner,
       outstanding: this.#operations,
-      asker: output,
+      client: output,
       results: this.#replies,
     };
   }

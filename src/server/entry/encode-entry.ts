@@ -1,5 +1,6 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { LONG_ROW, Turns } from '../../partition/index.js';
+import { LONG_ROW } from '../../partition/index.js';
 import { type DescriptionTable, INDEX_BYTES } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { largeQualifiers } from '../../partition/model/tables.js';
@@ -138,14 +139,14 @@ export class EntryEncoder {
     const { id, dn } = entry;
     const selectedLarge = large && { qualifiers: large, values: await this.#large.openLarge(id) };
     try {
-      const turns = new Turns();
+      const slice = new TimeSlice();
       const reader = new EntryReader(this.table);
-      await readAll(reader, entry.row, turns);
+      await readAll(reader, entry.row, slice);
       let { moreMembers } = entry;
       if (entry.withMembers && selection.member && hasMemberUrl(reader)) {
         const whole = await withMembers(entry, selection);
         moreMembers = whole.moreMembers;
-        await readAll(reader, whole.row, turns);
+        await readAll(reader, whole.row, slice);
       }
       const attributes = new OutgoingAttributes(reader, this.#names);
       const list = attributes.select(selection, false, selectedLarge, moreMembers) + tail.attributes.length;
@@ -160,7 +161,7 @@ export class EntryEncoder {
       while (attributes.write(writer, PIECE)) {
         yield writer.take();
         if (attributes.nextLarge) yield* selectedLarge!.values.pieces(attributes.nextLarge);
-        else await turns.pass();
+        else await slice.yieldIfOver();
       }
       writeTail(writer, tail);
       yield writer.take();
@@ -170,9 +171,9 @@ export class EntryEncoder {
   }
 }
 
-async function readAll(reader: EntryReader, row: Buffer, turns: Turns): Promise<void> {
+async function readAll(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
   reader.open(row);
-  while (reader.readOn(VALUES_PER_CHECK)) await turns.pass();
+  while (reader.readOn(VALUES_PER_CHECK)) await slice.yieldIfOver();
 }
 
 /** Whether the entry is a dynamic group: it has URLs that search for its members. */

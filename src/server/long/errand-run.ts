@@ -49,7 +49,7 @@ class ErrandOwner implements OperationScope, ResultSender, WriterSource {
   readonly session: Session;
   readonly transport: Transport;
   readonly outstanding = NO_OUTSTANDING;
-  readonly asker = undefined;
+  readonly client = undefined;
   readonly results = this;
   readonly writer = new Writer();
   entries = 0;

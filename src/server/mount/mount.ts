@@ -159,7 +159,7 @@ async function run(
     transport: transportOf(connection),
     outstanding: NO_OUTSTANDING,
     controls: readControls(request.op, controls),
-    asker: undefined,
+    client: undefined,
     get aborted() {
       return connection.destroyed;
     },

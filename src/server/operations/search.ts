@@ -126,7 +126,7 @@ function paramsOf(
     deadline: seconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
-    asker: context.asker,
+    client: context.client,
     resume: from?.resume,
     pageSize,
   };

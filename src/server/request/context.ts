@@ -1,4 +1,4 @@
-import type { Asker } from '../../partition/read/search-params.js';
+import type { Client } from '../../fair/time-slice.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { Services } from '../services/services.js';
@@ -49,8 +49,8 @@ export interface Context {
   readonly transport: Transport;
   readonly outstanding: Outstanding;
   readonly controls: RequestControls;
-  /** The client on whose behalf searches run. Long searches take turns by client; undefined: this operation alone. */
-  readonly asker: Asker | undefined;
+  /** The client on whose behalf searches run; long searches share time slices by client. Default: one of its own. */
+  readonly client: Client | undefined;
   /** Whether the operation was abandoned or canceled, or its connection was closed. */
   readonly aborted: boolean;
   /**

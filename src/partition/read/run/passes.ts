@@ -1,16 +1,15 @@
+import { type Client, TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
 import type { Batch, KeyRange, Maybe, Scan, Snapshot, Store, StoreFilter } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
 import { compileFilter, type RowTest } from '../../../store/row-filter.js';
 import { keyAfter } from '../../../store/tables.js';
 import { MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
-import type { Asker } from '../search-params.js';
 import { TOGETHER } from './area.js';
 import { requireAllRows } from './lost-rows.js';
 import type { PlanKind } from './page.js';
 import { idOf, lookAt, looksAgain, type Rest, type Rows, scanRange } from './scope-scan.js';
 import { AFTER_WAIT, LOOK_ENTRIES, type SearchRun } from './search-run.js';
-import { firstTurn, Turns } from './turns.js';
 
 /**
  * For this share of the time that the one before took, and no longer than so many ms, a pass waits for those who have
@@ -18,7 +17,7 @@ import { firstTurn, Turns } from './turns.js';
  */
 const PATIENCE = 1 / 16;
 const LONGEST_PATIENCE_MS = 10;
-/** Searches of one asker in one pass, … */
+/** Searches of one client in one pass, … */
 const RIDERS = 32;
 /** … and of all: each row is tested for each of them before the clock is looked at. */
 const ALL_RIDERS = 128;
@@ -43,7 +42,7 @@ export function rideAlong(
   filter: StoreFilter | undefined,
   kind: PlanKind,
 ): Promise<Ride> {
-  const room = run.params.asker?.waitForDrain();
+  const room = run.params.client?.waitForDrain();
   if (isPromise(room)) return room.then(() => board(run, range, filter, kind));
   return board(run, range, filter, kind);
 }
@@ -137,8 +136,8 @@ class Line {
 
   async #passes(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const turn = firstTurn();
-      if (isPromise(turn)) await turn;
+      const pause = waitForFirstSlice();
+      if (isPromise(pause)) await pause;
       const riders = this.#boarding();
       if (riders.length === 0) continue;
       const began = performance.now();
@@ -156,13 +155,13 @@ class Line {
     this.#emptied();
   }
 
-  /** Of those who wait, each asker's first one, then each asker's second one, …, as many as may ride. */
+  /** Takes waiting searches round-robin by client, up to the limits of one pass. */
   #boarding(): Rider[] {
-    const counts = new Map<Asker | undefined, number>();
+    const counts = new Map<Client | undefined, number>();
     const placed = this.#waiting.map((rider) => {
-      const { asker } = rider.run.params;
-      const place = asker ? (counts.get(asker) ?? 0) : 0;
-      counts.set(asker, place + 1);
+      const { client } = rider.run.params;
+      const place = client ? (counts.get(client) ?? 0) : 0;
+      counts.set(client, place + 1);
       return { rider, place };
     });
     placed.sort((a, b) => a.place - b.place);
@@ -200,7 +199,7 @@ class Pass {
   readonly #tests = new Map<Rider, RowTest>();
   /** Rows that the scan has looked at. */
   #met = 0;
-  readonly #turns = new Turns();
+  readonly #slice = new TimeSlice();
   /** Done since the clock was looked at. */
   #work = 0;
 
@@ -227,7 +226,7 @@ class Pass {
         }
         this.#met += batch.scanned;
         await this.#look(batch);
-        const pause = this.#turns.pass();
+        const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) await pause;
       }
       for (const rider of this.#riders) this.#arrive(rider);
@@ -243,7 +242,7 @@ class Pass {
     for (const { run } of this.#riders) run.looked += batch.scanned;
     let ahead: readonly (Buffer | undefined)[] | undefined;
     for (let i = 0; i < batch.keys.length; i++) {
-      const pause = i % LOOK_ENTRIES === LOOK_ENTRIES - 1 ? this.#turns.pass() : undefined;
+      const pause = i % LOOK_ENTRIES === LOOK_ENTRIES - 1 ? this.#slice.yieldIfOver() : undefined;
       if (isPromise(pause)) await pause;
       if (this.#journeys && i % TOGETHER === 0) ahead = await this.#readAhead(batch, i);
       const treeRow = batch.rows[i]!;
@@ -264,7 +263,7 @@ class Pass {
 
   #lookUp(): Maybe<void> {
     this.#work = 0;
-    return this.#turns.pass();
+    return this.#slice.yieldIfOver();
   }
 
   #testOf(rider: Rider): RowTest {
@@ -289,7 +288,7 @@ class Pass {
   #offer(rider: Rider, batch: Batch, i: number, id: Buffer, row: Buffer | undefined): void {
     const key = batch.keys[i]!;
     const treeRow = batch.rows[i]!;
-    const room = rider.run.params.asker?.waitForDrain();
+    const room = rider.run.params.client?.waitForDrain();
     if (isPromise(room)) {
       this.#leave(rider, batch, i, room);
       return;

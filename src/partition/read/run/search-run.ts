@@ -1,3 +1,4 @@
+import { TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { awaited, chain, done, isPromise, type Work } from '../../../store/maybe.js';
@@ -32,7 +33,6 @@ import { Found } from './hit.js';
 import { lostRow, requireDeleted } from './lost-rows.js';
 import { formatResume, type PlanKind, type Resume, wayTo } from './page.js';
 import type { Prepared, SearchContext } from './search-context.js';
-import { firstTurn, Turns } from './turns.js';
 import { countVisible } from './visible-children.js';
 import { partForFilter, returnsWide } from './wide-part.js';
 
@@ -94,7 +94,7 @@ export class SearchRun {
   #lastParent: Node | undefined;
   #referred = false;
   #given: IdSet | undefined;
-  readonly #turns: Turns;
+  readonly #slice: TimeSlice;
   readonly #candidate = emptyCandidate();
 
   constructor(
@@ -105,7 +105,7 @@ export class SearchRun {
   ) {
     this.context = context;
     this.params = params;
-    this.#turns = new Turns(params.asker);
+    this.#slice = new TimeSlice(params.client);
     this.#sink = sink;
     this.filter = filter;
     this.needs = needs;
@@ -138,7 +138,7 @@ export class SearchRun {
 
   /** Whether it waits for its client, if it has to wait. */
   get isHeldUp(): boolean {
-    return this.params.asker?.full === true;
+    return this.params.client?.full === true;
   }
 
   get reader(): Reader {
@@ -152,9 +152,9 @@ export class SearchRun {
 
   /** Long searches read one state, where the engine offers it. */
   async withSnapshot(work: () => Promise<void>): Promise<void> {
-    const turn = firstTurn(this.params.asker);
-    if (isPromise(turn)) await turn;
-    this.#turns.begin();
+    const pause = waitForFirstSlice(this.params.client);
+    if (isPromise(pause)) await pause;
+    this.#slice.restart();
     const snapshot = this.context.store.snapshot();
     this.#reader = snapshot;
     try {
@@ -448,13 +448,13 @@ export class SearchRun {
 
   /** Between candidates: as `breathe`, but that it does nothing before the turn is over. */
   lookUp(): Maybe<void> {
-    if (this.#turns.isOver) return this.breathe();
+    if (this.#slice.isOver) return this.breathe();
   }
 
   /** Between batches: checks the limits and, when this search has had its turn, lets others through. */
   breathe(): Maybe<void> {
     this.checkLimits();
-    return this.#turns.pass();
+    return this.#slice.yieldIfOver();
   }
 
   /** Throws what ends the search before its end. */

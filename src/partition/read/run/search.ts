@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../../fair/time-slice.js';
 import type { Maybe } from '../../../store/contract.js';
 import { awaitedLater, chain, isPromise } from '../../../store/maybe.js';
 import { StoreError } from '../../../store/store-error.js';
@@ -19,7 +20,6 @@ import { rideAlong } from './passes.js';
 import { resumeArea, scanArea } from './scope-scan.js';
 import type { Prepared, SearchContext } from './search-context.js';
 import { SearchRun } from './search-run.js';
-import { Turns } from './turns.js';
 
 /**
  * Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded
@@ -120,8 +120,8 @@ function asksForPlaces({ deref, manageDsaIT }: SearchParams, { aliases, referral
 }
 
 function placesOf(context: SearchContext, specials: Specials): Maybe<Places> {
-  const turns = new Turns();
-  return specials.places(context, context.store, () => turns.pass());
+  const slice = new TimeSlice();
+  return specials.places(context, context.store, () => slice.yieldIfOver());
 }
 
 /** Where answers take a journey, the index is asked before the base is found. */

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../../fair/time-slice.js';
 import { batchesOf } from '../../../store/batches.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
@@ -6,7 +7,6 @@ import { childrenRange, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/ta
 import type { Viewer } from '../../model/viewer.js';
 import { childCount } from '../../tree/master-row.js';
 import type { SearchContext } from './search-context.js';
-import { Turns } from './turns.js';
 
 /**
  * How many entries right below an entry are there for the viewer. Where it does not see all of them each is looked at,
@@ -38,7 +38,7 @@ async function countSeen(
   const node = isPromise(found) ? await found : found;
   if (all === 0 || !node) return 0;
   if (viewer.seesAllBelow?.(node)) return all;
-  const turns = new Turns();
+  const slice = new TimeSlice();
   const scan = reader.scan(TREE_TABLE.name, childrenRange(node.id));
   let seen = 0;
   for await (const batch of batchesOf(scan)) {
@@ -48,7 +48,7 @@ async function countSeen(
       const row = rows[i];
       if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++seen >= enough) return seen;
     }
-    await turns.pass();
+    await slice.yieldIfOver();
   }
   return seen;
 }
