@@ -16,7 +16,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   schema: ['bytes', 'cache', 'ldap'],
   protocol: ['ldap'],
   ldif: ['bytes', 'ldap', 'schema'],
-  password: ['cache'],
+  password: ['cache', 'fair'],
   partition: ['bytes', 'cache', 'fair', 'ldap', 'schema', 'store'],
   jobs: ['partition', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
@@ -27,6 +27,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     ...[
       'access',
       'cache',
+      'fair',
       'dropfolder',
       'jobs',
       'server',

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { BoundedMap } from '../cache/bounded-map.js';
-import type { Source } from './fair-queue.js';
+import type { Source } from './source.js';
 
 /** Failures one after another that a source which had succeeded is forgiven. */
 const FORGIVEN = 3;

@@ -2,7 +2,6 @@
 export type { Argon2Parameters } from './argon2.js';
 export { CredentialCache, type CredentialCacheOptions } from './cache.js';
 export { costOf, ONE_COST } from './cost.js';
-export type { Source } from './fair-queue.js';
 export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
 export { Matches } from './matches.js';
 export {
@@ -23,6 +22,7 @@ export {
 export { Judge, JudgingFault, judge } from './quality/judge.js';
 export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
 export { SlowWorkFull, SlowWorkLeft, slowWork } from './slow-work.js';
+export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
 export { costTogether, mostTogether, tooDearOf, untriedOf } from './tried.js';
 export { givenAs, isVerifiable, kindText } from './verifiable.js';

@@ -1,8 +1,8 @@
 import { costOf } from './cost.js';
-import type { Source } from './fair-queue.js';
 import type { PasswordPolicy } from './policy.js';
 import { isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
+import type { Source } from './source.js';
 import { isDear, untriedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
 

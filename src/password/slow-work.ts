@@ -1,15 +1,16 @@
 import { availableParallelism } from 'node:os';
-import { FairQueue, type Source } from './fair-queue.js';
+import { RankedQueue } from '../fair/ranked-queue.js';
 import { History, RANKS } from './history.js';
+import type { Source } from './source.js';
 
-/** No room in the queue of slow work. */
+/** Thrown when the queue of slow work is full. */
 export class SlowWorkFull extends Error {
   constructor() {
     super('too many passwords wait to be verified');
   }
 }
 
-/** Nobody waits any more for what the work was for. */
+/** Thrown when the source of a piece of work is gone before the work began. */
 export class SlowWorkLeft extends Error {
   constructor() {
     super('nobody waits for this password any more');
@@ -18,122 +19,125 @@ export class SlowWorkLeft extends Error {
 
 interface Piece {
   begin(): void;
-  refuse(error: Error): void;
+  reject(error: Error): void;
 }
 
-/** Pieces that wait at most; one network has at most half of them. */
-const ROOM = 4096;
-const REMEMBERED = 10_000;
-/** Of the room for pieces that cost no more than usual, what there is beside for those that do. */
-const DEAR_ROOM = 8;
-/** Where both wait, so many turns go by until the dear ones have one. */
-const DEAR_TURN = 4;
-const HERE: Source = { network: '', identity: '' };
+/** The most pieces that wait. One network has at most half of them. */
+const CAPACITY = 4096;
+/** The most sources that `History` remembers. */
+const HISTORY_SIZE = 10_000;
+/** The capacity for expensive pieces is this part of the capacity for usual ones. */
+const EXPENSIVE_CAPACITY_DIVISOR = 8;
+/** While usual pieces wait, one piece in so many that begin is an expensive one. */
+const EXPENSIVE_INTERVAL = 4;
+const LOCAL_SOURCE: Source = { network: '', identity: '' };
 
-/** Work of one kind: what waits, and how much of it is done at a time. */
-class Lane {
-  readonly queue: FairQueue<Piece>;
-  readonly most: number;
+/** The queue of usual or of expensive pieces, and how many of them run. */
+class PieceQueue {
+  readonly queue: RankedQueue<Piece>;
+  readonly maxRunning: number;
   running = 0;
 
-  constructor(room: number, most: number) {
-    this.queue = new FairQueue(RANKS, room);
-    this.most = most;
+  constructor(capacity: number, maxRunning: number) {
+    this.queue = new RankedQueue(RANKS, capacity);
+    this.maxRunning = maxRunning;
   }
 }
 
 /**
  * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store
- * writes through too: a storm of binds must not fill it. The others wait by their source: those that gave a right
- * password before go first, and whoever sends wrong ones is in nobody's way but its own. Whoever goes away leaves the
- * queue. Dear pieces wait for themselves, and leave one turn to the others where there are several.
+ * writes through too: a storm of binds must not fill it. Waiting pieces are ordered by their source (`RankedQueue`, by
+ * network, identity and connection): sources that gave a right password before come first, and a source that sends
+ * wrong ones delays only itself. A piece whose source is gone leaves the queue. Expensive pieces have a queue of their
+ * own, and leave at least one of several places to usual ones.
  */
 export class SlowWork {
   readonly #size: number;
-  readonly #usual: Lane;
-  readonly #dear: Lane;
-  #turns = 0;
-  readonly #history = new History(REMEMBERED);
-  /** What has been done so far, in units of `costOf`. */
+  readonly #usual: PieceQueue;
+  readonly #expensive: PieceQueue;
+  /** Counts the choices between a usual and an expensive piece. */
+  #choices = 0;
+  readonly #history = new History(HISTORY_SIZE);
+  /** The cost of all computations so far, in units of `costOf`. */
   spent = 0;
 
-  constructor(size: number, room = ROOM) {
+  constructor(size: number, capacity = CAPACITY) {
     this.#size = size;
-    this.#usual = new Lane(room, size);
-    this.#dear = new Lane(Math.ceil(room / DEAR_ROOM), Math.max(1, size - 1));
+    this.#usual = new PieceQueue(capacity, size);
+    this.#expensive = new PieceQueue(Math.ceil(capacity / EXPENSIVE_CAPACITY_DIVISOR), Math.max(1, size - 1));
   }
 
-  /** Pieces that wait for their turn. */
+  /** The number of pieces that wait. */
   get waiting(): number {
-    return this.#usual.queue.size + this.#dear.queue.size;
+    return this.#usual.queue.size + this.#expensive.queue.size;
   }
 
-  /** Rejects with `SlowWorkFull` where too many wait, and with `SlowWorkLeft` where nobody waits for it. */
-  async run<T>(work: () => Promise<T>, source: Source = HERE, dear = false): Promise<T> {
+  /** Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkLeft` when the source is gone. */
+  async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
     if (source.gone) throw new SlowWorkLeft();
-    const lane = dear ? this.#dear : this.#usual;
-    if (this.#hasTurn(lane)) lane.running++;
-    else await this.#turn(lane, source);
+    const pieces = isExpensive ? this.#expensive : this.#usual;
+    if (this.#mayBegin(pieces)) pieces.running++;
+    else await this.#wait(pieces, source);
     try {
       return await work();
     } finally {
-      lane.running--;
-      this.#goOn();
+      pieces.running--;
+      this.#beginWaiting();
     }
   }
 
-  #hasTurn(lane: Lane): boolean {
-    return lane.running < lane.most && this.#usual.running + this.#dear.running < this.#size;
+  #mayBegin(pieces: PieceQueue): boolean {
+    return pieces.running < pieces.maxRunning && this.#usual.running + this.#expensive.running < this.#size;
   }
 
-  /** Begins what has a turn now. */
-  #goOn(): void {
+  #beginWaiting(): void {
     for (;;) {
-      const lane = this.#next();
-      if (!lane || !this.#hasTurn(lane)) return;
-      lane.running++;
-      lane.queue.shift()!.begin();
+      const pieces = this.#nextQueue();
+      if (!pieces || !this.#mayBegin(pieces)) return;
+      pieces.running++;
+      pieces.queue.shift()!.begin();
     }
   }
 
-  /** Whose turn it is. */
-  #next(): Lane | undefined {
-    const dear = this.#dear.queue.size > 0 && this.#hasTurn(this.#dear);
-    if (this.#usual.queue.size === 0) return dear ? this.#dear : undefined;
-    return dear && ++this.#turns % DEAR_TURN === 0 ? this.#dear : this.#usual;
+  /** Returns the queue that the next piece is taken from; undefined when nothing waits that may begin. */
+  #nextQueue(): PieceQueue | undefined {
+    const expensive = this.#expensive.queue.size > 0 && this.#mayBegin(this.#expensive);
+    if (this.#usual.queue.size === 0) return expensive ? this.#expensive : undefined;
+    return expensive && ++this.#choices % EXPENSIVE_INTERVAL === 0 ? this.#expensive : this.#usual;
   }
 
-  #turn({ queue }: Lane, source: Source): Promise<void> {
+  #wait({ queue }: PieceQueue, source: Source): Promise<void> {
     return new Promise((resolve, reject) => {
-      const leave = (): void => {
+      const cancel = source.onceGone?.(() => {
         queue.remove(piece);
         reject(new SlowWorkLeft());
-      };
-      const stay = source.onceGone?.(leave);
+      });
       const piece: Piece = {
         begin: () => {
-          stay?.();
+          cancel?.();
           resolve();
         },
-        refuse: (error) => {
-          stay?.();
+        reject: (error) => {
+          cancel?.();
           reject(error);
         },
       };
-      queue.push(source, this.#history.rank(source), piece)?.refuse(new SlowWorkFull());
+      const path = [source.network, source.identity, source.connection];
+      queue.push(path, this.#history.rank(source), piece)?.reject(new SlowWorkFull());
     });
   }
 
-  /** Whether the source's password was right. */
+  /** Records whether a password of the source was right. */
   note(source: Source, success: boolean): void {
     this.#history.note(source, success);
   }
 }
 
+/** Returns the number of threads in libuv's pool. */
 function poolSize(): number {
-  const asked = Number(process.env.UV_THREADPOOL_SIZE);
-  return Number.isInteger(asked) && asked > 0 ? asked : 4;
+  const size = Number(process.env.UV_THREADPOOL_SIZE);
+  return Number.isInteger(size) && size > 0 ? size : 4;
 }
 
-/** The one limit of this process. */
+/** All slow work of this process. */
 export const slowWork = new SlowWork(Math.max(1, Math.min(availableParallelism(), poolSize() - 1)));

@@ -1,10 +1,10 @@
 import { verifyArgon2Any } from './argon2.js';
 import type { CredentialCache } from './cache.js';
 import { costOf } from './cost.js';
-import type { Source } from './fair-queue.js';
 import { type PasswordPolicy, policyCost, spend } from './policy.js';
 import { bodyStart, isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
+import type { Source } from './source.js';
 import { costOfGroups, type Group, isDear, triedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
 

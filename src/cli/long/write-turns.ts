@@ -1,4 +1,4 @@
-import { FairQueue } from '../../password/fair-queue.js';
+import { FairTree } from '../../fair/fair-tree.js';
 
 /**
  * Long changes are made one after another, as each takes much memory. Users take turns, and so do the connections of
@@ -6,7 +6,7 @@ import { FairQueue } from '../../password/fair-queue.js';
  */
 export class WriteTurns {
   /** How many wait is bounded by `Occupancy`. */
-  readonly #waiting = new FairQueue<() => void>(1, Number.POSITIVE_INFINITY);
+  readonly #waiting = new FairTree<() => void>();
   #busy = false;
 
   /** Runs `work` when it is its turn. */
@@ -24,7 +24,7 @@ export class WriteTurns {
 
   #turn(user: string, connection: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push({ network: user, identity: String(connection) }, 0, resolve);
+      this.#waiting.push([user, connection], resolve);
     });
   }
 }

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
-import type { Source } from '../fair-queue.js';
 import { SlowWork } from '../slow-work.js';
+import type { Source } from '../source.js';
 import type { QualityAnswer, QualityJob } from './quality-worker.js';
 
 /** A password that could not be judged: the text says why, and holds nothing of it. */

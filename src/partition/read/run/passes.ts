@@ -1,4 +1,5 @@
-import { type Client, TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
+import { FairTree } from '../../../fair/fair-tree.js';
+import { TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
 import type { Batch, KeyRange, Maybe, Scan, Snapshot, Store, StoreFilter } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
@@ -112,7 +113,8 @@ class Line {
   readonly #range: KeyRange;
   readonly #kind: PlanKind;
   readonly #emptied: () => void;
-  #waiting: Rider[] = [];
+  /** Searches that wait for the next pass, by client. */
+  readonly #waiting = new FairTree<Rider>();
   #running = false;
   /** Called when as many wait as are expected. */
   #complete: { readonly count: number; readonly go: () => void } | undefined;
@@ -126,8 +128,9 @@ class Line {
 
   board(run: SearchRun, filter: StoreFilter | undefined): Promise<Ride> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ run, filter, containers: [], resolve, reject, left: false });
-      if (this.#complete && this.#waiting.length >= this.#complete.count) this.#complete.go();
+      const rider = { run, filter, containers: [], resolve, reject, left: false };
+      this.#waiting.push([run.params.client ?? run], rider);
+      if (this.#complete && this.#waiting.size >= this.#complete.count) this.#complete.go();
       if (this.#running) return;
       this.#running = true;
       void this.#passes();
@@ -135,7 +138,7 @@ class Line {
   }
 
   async #passes(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.size > 0) {
       const pause = waitForFirstSlice();
       if (isPromise(pause)) await pause;
       const riders = this.#boarding();
@@ -147,7 +150,7 @@ class Line {
         // It could not begin.
         for (const rider of riders) rider.reject(error);
       }
-      const together = this.#waiting.length + riders.length;
+      const together = this.#waiting.size + riders.length;
       const patience = Math.min((performance.now() - began) * PATIENCE, LONGEST_PATIENCE_MS);
       if (together > 1 && patience >= 1) await this.#gather(together, patience);
     }
@@ -157,18 +160,11 @@ class Line {
 
   /** Takes waiting searches round-robin by client, up to the limits of one pass. */
   #boarding(): Rider[] {
-    const counts = new Map<Client | undefined, number>();
-    const placed = this.#waiting.map((rider) => {
-      const { client } = rider.run.params;
-      const place = client ? (counts.get(client) ?? 0) : 0;
-      counts.set(client, place + 1);
-      return { rider, place };
-    });
-    placed.sort((a, b) => a.place - b.place);
-    const beyond = placed.findIndex(({ place }, n) => place >= RIDERS || n >= ALL_RIDERS);
-    const first = placed.map(({ rider }) => rider);
-    this.#waiting = beyond < 0 ? [] : first.splice(beyond);
-    return first.filter(isWanted);
+    const riders: Rider[] = [];
+    for (let round = 0; round < RIDERS; round++)
+      for (let left = this.#waiting.keyCount; left > 0 && riders.length < ALL_RIDERS; left--)
+        riders.push(this.#waiting.shift()!);
+    return riders.filter(isWanted);
   }
 
   /** Waits until so many wait, or for a time, ms. */

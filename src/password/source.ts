@@ -1,0 +1,13 @@
+/** The origin of a piece of slow work. Origins share the computing time fairly. */
+export interface Source {
+  /** The network that the request came from. */
+  readonly network: string;
+  /** The user whose password is verified or made. */
+  readonly identity: string;
+  /** Stands for the connection of the request. */
+  readonly connection?: object | undefined;
+  /** True when the result is no longer wanted: the connection is closed or the operation abandoned. */
+  readonly gone?: boolean;
+  /** Calls `leave` when `gone` becomes true. Returns a function that cancels the call. */
+  onceGone?(leave: () => void): () => void;
+}
