@@ -112,8 +112,8 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     services: ['entry', 'passwords', 'processes', 'settings', 'virtual', 'words'],
     request: ['entry', 'passwords', 'services', 'words'],
     operations: ['entry', 'passwords', 'request', 'services', 'virtual', 'words'],
-    connection: ['entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
-    long: ['connection', 'entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
+    long: ['entry', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
+    connection: ['entry', 'long', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
     mount: ['connection', 'entry', 'operations', 'request', 'services', 'settings', 'words'],
   },
 };

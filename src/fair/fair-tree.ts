@@ -1,6 +1,6 @@
 /**
- * A queue of items under paths of keys, for example user and connection. All paths of one tree have the same length. At
- * each level the keys are served round-robin, so a key with many items delays only itself.
+ * A queue of items under paths of keys, for example user and connection. All paths of a tree have the same length. At
+ * each level the keys are served round-robin: a key with many items delays only itself.
  */
 export class FairTree<T> {
   /** In the order in which the keys are served. */

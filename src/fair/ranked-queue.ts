@@ -1,6 +1,6 @@
 import { FairTree } from './fair-tree.js';
 
-/** One `shift` in so many serves a rank other than the first that has items. */
+/** Number of `shift` calls of which one serves a rank other than the lowest with items. */
 const OTHER_RANK_INTERVAL = 8;
 
 interface Place {
@@ -9,14 +9,15 @@ interface Place {
 }
 
 /**
- * A bounded queue with ranks. Items of a lower rank come first, but one `shift` in eight serves the other ranks in
- * turn, so that no rank starves. Within a rank the keys of the paths are served round-robin (`FairTree`). In all ranks
- * but rank 0 every second `shift` serves the newest key that was never served, so that a newcomer waits neither for
- * everything before it nor for everything after it.
+ * A bounded queue with ranks. Items of a lower rank come first. Every eighth `shift` serves the other ranks, in
+ * rotation, which keeps them from starving. Within a rank the keys of the paths are served round-robin (`FairTree`). In
+ * all ranks but rank 0 every second `shift` serves the newest key that was never served. A new key thus waits neither
+ * for all older keys nor for all newer ones.
  *
- * The first key of a path is a group, and no group holds more than half of the capacity. When the group or the queue is
- * full, a new item replaces a waiting one: one of a higher rank in its group, else one under the largest key of its
- * group (then of the next level, and so on) that holds more items than the new item's own key then does.
+ * The first key of a path is a group. No group holds more than half of the capacity. A new item of a full group
+ * replaces an item of a higher rank in its group, if there is one. Otherwise the item replaces the newest item under
+ * the largest key of a level below, if that key holds more items than the new item's own key then does. When the queue
+ * is full but the group is not, the new item replaces an item of the largest group under the same condition.
  */
 export class RankedQueue<T> {
   readonly #capacity: number;
@@ -35,7 +36,7 @@ export class RankedQueue<T> {
     return this.#places.size;
   }
 
-  /** Adds an item. Returns the item dropped for want of room, perhaps the new one itself; undefined when none is. */
+  /** Adds an item. Returns the item dropped for want of room, perhaps the new item itself. Undefined: none. */
   push(path: readonly unknown[], rank: number, item: T): T | undefined {
     const place = { rank, path };
     const ownSize = this.#groupSizes.get(path[0]) ?? 0;
@@ -59,7 +60,7 @@ export class RankedQueue<T> {
     this.#groupSizes.set(path[0], (this.#groupSizes.get(path[0]) ?? 0) + 1);
   }
 
-  /** Returns the item of the same group that a new item replaces. */
+  /** Returns the item of the same group that the new item replaces. */
   #replaceableInGroup({ rank, path: [group, ...keys] }: Place): T | undefined {
     let own: FairTree<T>[] = [];
     for (let other = this.#ranks.length - 1; other >= 0; other--) {

@@ -13,8 +13,8 @@ export interface Client {
 }
 
 /**
- * Work that waits for a slice, by client. In one round of the event loop one piece of long work runs, for `SLICE_MS`;
- * between two rounds the process serves everything else (sockets, short searches, writes).
+ * Work that waits for a slice, by client. Each round of the event loop runs a single piece of long work for `SLICE_MS`.
+ * Between two rounds the process serves sockets, short searches and writes.
  */
 const waiting = new Map<Client, (() => void)[]>();
 /** The queues of clients that are full; a queue returns to `waiting` when its client has room. */
@@ -48,7 +48,7 @@ function waitForSlice(client: Client): Promise<void> {
   });
 }
 
-/** Returns a client of its own for work whose results are not sent to a connection. */
+/** Returns a separate client, for work whose results are not sent to a connection. */
 function newClient(): Client {
   return { full: false, waitForDrain: () => undefined };
 }

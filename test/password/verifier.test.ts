@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import type { Source } from '../../src/password/source.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
 import { SlowWork } from '../../src/password/slow-work.js';
+import type { Source } from '../../src/password/source.js';
 import { MAX_SLOW_VALUES } from '../../src/password/tried.js';
 import { gate } from './hold.js';
 

@@ -3,190 +3,194 @@ import type { Logger } from 'pino';
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
-import type { Errand, ErrandEnd, ErrandReply, LongWorker } from '../../server/processes/long-worker.js';
+import type { LongReply, LongRequest, LongResult, LongWorker } from '../../server/processes/long-request.js';
 import type { Outcome } from '../../server/words/outcome.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
-import { revivedIdentity } from './identity.js';
-import { Occupancy } from './occupancy.js';
 import { PieceSource } from './piece-source.js';
+import { RequestQuota } from './request-quota.js';
+import { restoreIdentity } from './restore-identity.js';
 import type { ThreadData } from './thread.js';
 import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
-import { WriteTurns } from './write-turns.js';
+import { WriteQueue } from './write-queue.js';
 
 const PROGRAM = new URL('./thread.js', import.meta.url);
-/** A thread with nothing to do ends after so long: it holds some memory. */
+/** Milliseconds without requests after which the thread is stopped to free its memory. */
 const IDLE_MS = 60_000;
-/** So many errands leave no time for searches that the server can do itself, unless it has more of them. */
-const BUSY = 4;
-/** The threads' writers are numbered from here on, above those of the processes. */
+/** Number of open requests at which the thread takes searches only while the server itself runs more of them. */
+const MAX_REQUESTS = 4;
+/** The number of the first thread's writer. Lower numbers belong to processes. */
 const FIRST_WRITER = 0x1000;
 
-interface Going {
-  readonly reply: ErrandReply;
-  readonly resolve: (end: ErrandEnd) => void;
+/** A request that was posted to the thread and has not ended. */
+interface OpenRequest {
+  readonly reply: LongReply;
+  readonly resolve: (result: LongResult) => void;
   readonly reject: (error: unknown) => void;
-  /** The message that comes in pieces. */
+  /** The message that is received in pieces. */
   pieces: PieceSource | undefined;
 }
 
 /**
- * Does long work in a thread of its own, which opens the directory as another process would. It starts with the first
- * errand; there is none while there is no long work.
+ * Runs long requests in a thread, which opens the directory as another process would. The thread starts with the first
+ * request and stops when it was idle.
  */
 export class LongThread implements LongWorker {
   readonly #data: ThreadData;
   readonly #log: Logger;
   #thread: Worker | undefined;
-  /** It has begun to take errands. */
-  #ready = false;
-  #ended: Promise<void> = Promise.resolve();
-  readonly #going = new Map<number, Going>();
-  #ids = 0;
-  readonly #changes = new WriteTurns();
-  readonly #occupancy: Occupancy;
-  #idle: NodeJS.Timeout | undefined;
+  /** True when the thread has opened the directory. */
+  #isReady = false;
+  #exited: Promise<void> = Promise.resolve();
+  readonly #openRequests = new Map<number, OpenRequest>();
+  #lastId = 0;
+  readonly #writes = new WriteQueue();
+  readonly #quota: RequestQuota;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(settings: Settings, log: Logger, worker?: number) {
     this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
     this.#log = log;
-    this.#occupancy = new Occupancy(settings.config.limits.longRequests);
+    this.#quota = new RequestQuota(settings.config.limits.longRequests);
   }
 
-  /** Where there is no thread yet, one is started for the next to ask. */
+  /** Starts the thread if none runs; a later call may then return true. */
   hasTime(here: number): boolean {
     this.#thread ??= this.#start();
-    return this.#ready && this.#going.size < Math.max(BUSY, here);
+    return this.#isReady && this.#openRequests.size < Math.max(MAX_REQUESTS, here);
   }
 
-  async run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
-    const user = identityKey(errand.identity);
-    this.#occupancy.enter(user);
+  async run(request: LongRequest, reply: LongReply): Promise<LongResult> {
+    const user = identityKey(request.identity);
+    this.#quota.acquire(user);
     try {
-      if (!errand.changes) return await this.#run(errand, reply);
-      return await this.#changes.run(user, errand.connection, () => this.#run(errand, reply));
+      if (!request.isWrite) return await this.#run(request, reply);
+      return await this.#writes.run(user, request.connection, () => this.#run(request, reply));
     } finally {
-      this.#occupancy.leave(user);
+      this.#quota.release(user);
     }
   }
 
-  #run(errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
-    clearTimeout(this.#idle);
+  #run(request: LongRequest, reply: LongReply): Promise<LongResult> {
+    clearTimeout(this.#idleTimer);
     this.#thread ??= this.#start();
-    const id = ++this.#ids;
-    const ended = new Promise<ErrandEnd>((resolve, reject) => {
-      this.#going.set(id, { reply, resolve, reject, pieces: undefined });
+    const id = ++this.#lastId;
+    const result = new Promise<LongResult>((resolve, reject) => {
+      this.#openRequests.set(id, { reply, resolve, reject, pieces: undefined });
     });
-    reply.onAbort = () => this.#send({ type: 'abort', id });
-    this.#send({ type: 'errand', id, errand }, [errand.bytes.buffer]);
-    // It may have been aborted before.
-    if (reply.aborted) this.#send({ type: 'abort', id });
-    return ended;
+    reply.onAbort = () => this.#post({ type: 'abort', id });
+    this.#post({ type: 'request', id, request }, [request.bytes.buffer]);
+    // The request may have been aborted before `onAbort` was set.
+    if (reply.aborted) this.#post({ type: 'abort', id });
+    return result;
   }
 
-  #send(order: ThreadOrder, transfer: readonly ArrayBuffer[] = []): void {
+  #post(order: ThreadOrder, transfer: readonly ArrayBuffer[] = []): void {
     this.#thread?.postMessage(order, transfer);
   }
 
   #start(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
     thread.on('message', (report: ThreadReport) => {
-      if (report.type !== 'ready') this.#heard(report);
-      else if (this.#thread === thread) this.#begun();
+      if (report.type !== 'ready') this.#handle(report);
+      else if (this.#thread === thread) this.#handleReady();
     });
-    thread.on('error', (error) => this.#failed(thread, error));
-    this.#ended = new Promise((resolve) => {
+    thread.on('error', (error) => this.#handleExit(thread, error));
+    this.#exited = new Promise((resolve) => {
       thread.once('exit', () => {
-        this.#failed(thread, undefined);
+        this.#handleExit(thread, undefined);
         resolve();
       });
     });
     return thread;
   }
 
-  #begun(): void {
-    this.#ready = true;
-    if (this.#going.size === 0) this.#rest();
+  #handleReady(): void {
+    this.#isReady = true;
+    if (this.#openRequests.size === 0) this.#stopWhenIdle();
   }
 
-  #heard(report: Exclude<ThreadReport, { type: 'ready' }>): void {
-    const going = this.#going.get(report.id);
-    if (!going) return;
-    const { reply } = going;
+  #handle(report: Exclude<ThreadReport, { type: 'ready' }>): void {
+    const open = this.#openRequests.get(report.id);
+    if (!open) return;
+    const { reply } = open;
     switch (report.type) {
       case 'messages':
-        void this.#give(report.id, reply, bufferOf(report.bytes));
+        void this.#sendMessages(report.id, reply, bufferOf(report.bytes));
         return;
       case 'piece':
-        going.pieces ??= this.#begin(report.id, reply);
-        going.pieces.push(bufferOf(report.bytes));
+        open.pieces ??= this.#beginPieces(report.id, reply);
+        open.pieces.push(bufferOf(report.bytes));
         return;
       case 'pieced':
-        going.pieces?.end(report.broken);
-        going.pieces = undefined;
+        open.pieces?.end(report.broken);
+        open.pieces = undefined;
         return;
       case 'end':
-        this.#take(report.id).resolve(revived(report.end));
+        this.#close(report.id).resolve(restoreResult(report.result));
         return;
       case 'failed':
-        this.#take(report.id).reject(errorOf(report.failure));
+        this.#close(report.id).reject(errorOf(report.failure));
     }
   }
 
-  async #give(id: number, reply: ErrandReply, bytes: Buffer): Promise<void> {
+  async #sendMessages(id: number, reply: LongReply, bytes: Buffer): Promise<void> {
     await reply.messages(bytes);
-    this.#send({ type: 'taken', id });
+    this.#post({ type: 'taken', id });
   }
 
-  #begin(id: number, reply: ErrandReply): PieceSource {
-    const pieces = new PieceSource(() => this.#send({ type: 'taken', id }));
-    reply.message(pieces).catch(() => this.#send({ type: 'cut', id }));
+  #beginPieces(id: number, reply: LongReply): PieceSource {
+    const pieces = new PieceSource(() => this.#post({ type: 'taken', id }));
+    reply.message(pieces).catch(() => this.#post({ type: 'cut', id }));
     return pieces;
   }
 
-  /** An errand has ended. */
-  #take(id: number): Going {
-    const going = this.#going.get(id)!;
-    this.#going.delete(id);
-    if (this.#going.size === 0) this.#rest();
-    return going;
+  #close(id: number): OpenRequest {
+    const request = this.#openRequests.get(id)!;
+    this.#openRequests.delete(id);
+    if (this.#openRequests.size === 0) this.#stopWhenIdle();
+    return request;
   }
 
-  #rest(): void {
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
+  #stopWhenIdle(): void {
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => void this.close(), IDLE_MS).unref();
   }
 
-  /** The thread has broken down, for want of memory perhaps: the server goes on. */
-  #failed(thread: Worker, error: Error | undefined): void {
+  /** Fails all requests when the thread has crashed, perhaps for lack of memory. The server continues. */
+  #handleExit(thread: Worker, error: Error | undefined): void {
     if (this.#thread !== thread) return;
     this.#thread = undefined;
-    this.#ready = false;
+    this.#isReady = false;
     this.#log.error({ err: error }, 'the thread for long work has ended');
-    for (const { pieces, reject } of this.#going.values()) {
+    for (const { pieces, reject } of this.#openRequests.values()) {
       pieces?.end(true);
       reject(new LdapError('unavailable', 'the request was too much; whether a change was made is not known'));
     }
-    this.#going.clear();
+    this.#openRequests.clear();
   }
 
-  /** Ends the thread, if there is one, in order. Nothing may be going. */
+  /** Stops the thread, if one runs, and waits for its exit. No request may be open. */
   async close(): Promise<void> {
-    clearTimeout(this.#idle);
+    clearTimeout(this.#idleTimer);
     const thread = this.#thread;
     this.#thread = undefined;
-    this.#ready = false;
+    this.#isReady = false;
     thread?.postMessage({ type: 'stop' } satisfies ThreadOrder);
-    await this.#ended;
+    await this.#exited;
   }
 }
 
-function revived({ outcome, identity, entries }: ErrandEnd): ErrandEnd {
+/** Returns a posted result with its bytes as Buffers. */
+function restoreResult({ outcome, identity, entries }: LongResult): LongResult {
   const { controls } = outcome;
-  const own: Outcome = controls
-    ? { ...outcome, controls: controls.map((one) => ({ ...one, value: one.value && bufferOf(one.value) })) }
+  const restored: Outcome = controls
+    ? {
+        ...outcome,
+        controls: controls.map((control) => ({ ...control, value: control.value && bufferOf(control.value) })),
+      }
     : outcome;
-  return { outcome: own, identity: revivedIdentity(identity), entries };
+  return { outcome: restored, identity: restoreIdentity(identity), entries };
 }
 
 function errorOf({ message, result, protocol }: Failure): LdapError {

@@ -1,13 +1,12 @@
-/** One message that comes in pieces from elsewhere; each is asked for when the one before was taken. */
+/** The pieces of one message, received from another thread. The next piece is requested when one was consumed. */
 export class PieceSource implements AsyncIterable<Buffer> {
-  readonly #more: () => void;
+  readonly #requestNext: () => void;
   readonly #pieces: Buffer[] = [];
-  #ended: 'wholly' | 'broken' | undefined;
+  #end: 'complete' | 'broken' | undefined;
   #wake: (() => void) | undefined;
 
-  /** `more` asks for the next piece. */
-  constructor(more: () => void) {
-    this.#more = more;
+  constructor(requestNext: () => void) {
+    this.#requestNext = requestNext;
   }
 
   push(piece: Buffer): void {
@@ -15,8 +14,9 @@ export class PieceSource implements AsyncIterable<Buffer> {
     this.#wake?.();
   }
 
-  end(broken: boolean): void {
-    this.#ended = broken ? 'broken' : 'wholly';
+  /** `isBroken`: no more pieces come, but the message is not complete. */
+  end(isBroken: boolean): void {
+    this.#end = isBroken ? 'broken' : 'complete';
     this.#wake?.();
   }
 
@@ -25,9 +25,9 @@ export class PieceSource implements AsyncIterable<Buffer> {
       const piece = this.#pieces.shift();
       if (piece) {
         yield piece;
-        this.#more();
-      } else if (this.#ended === 'broken') throw new Error('a message broke off');
-      else if (this.#ended) return;
+        this.#requestNext();
+      } else if (this.#end === 'broken') throw new Error('a message broke off');
+      else if (this.#end) return;
       else
         await new Promise<void>((resolve) => {
           this.#wake = resolve;

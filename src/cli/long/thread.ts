@@ -1,24 +1,24 @@
-/** The thread that does what would hold the event loop of a server for long. `LongThread` starts it. */
+/** Program of the thread that runs long requests. `LongThread` starts it. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
-import { runErrand } from '../../server/long/errand-run.js';
-import type { Errand, ErrandReply } from '../../server/processes/long-worker.js';
+import { runLongRequest } from '../../server/long/run-long-request.js';
+import type { LongReply, LongRequest } from '../../server/processes/long-request.js';
 import { createServices, type Services } from '../../server/services/services.js';
 import type { Maybe } from '../../server/words/maybe.js';
 import { describeError } from '../exit.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { revivedIdentity } from './identity.js';
+import { restoreIdentity } from './restore-identity.js';
 import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
 
-/** What `LongThread` gives it. */
+/** The parameters of the thread. */
 export interface ThreadData {
   readonly settings: Settings;
-  /** Number of this writer among those of the server. */
+  /** Number of the thread's writer, unique among the writers of the server. */
   readonly writer: number;
-  /** Of the worker process, where there are several. */
+  /** Number of the worker process; undefined when the server is one process. */
   readonly worker: number | undefined;
 }
 
@@ -30,59 +30,59 @@ function report(message: ThreadReport, transfer: readonly ArrayBuffer[] = []): v
   port.postMessage(message, transfer);
 }
 
-/** Pieces of whole messages that are on their way at a time. */
-const UNDER_WAY = 4;
+/** The most posted buffers of whole messages that are not acknowledged. */
+const MAX_UNACKNOWLEDGED = 4;
 
-/** Sends what an errand finds, some pieces ahead. */
-class Reply implements ErrandReply {
+/** Posts the messages of one request to the main thread, a few buffers ahead of the client. */
+class Reply implements LongReply {
   aborted = false;
   onAbort: (() => void) | undefined;
   readonly #id: number;
-  /** Sent and not taken. */
-  #away = 0;
-  #taken: ((whole: boolean) => void) | undefined;
+  /** The number of posted buffers that were not acknowledged. */
+  #unacknowledged = 0;
+  #resolveNext: ((wasSent: boolean) => void) | undefined;
 
   constructor(id: number) {
     this.#id = id;
   }
 
   messages(bytes: Buffer): Maybe<void> {
-    this.#send('messages', bytes);
-    return this.#away < UNDER_WAY ? undefined : this.#nextTaken().then(() => undefined);
+    this.#post('messages', bytes);
+    return this.#unacknowledged < MAX_UNACKNOWLEDGED ? undefined : this.#nextAcknowledgment().then(() => undefined);
   }
 
-  /** One piece at a time. */
+  /** Posts one piece at a time. */
   async message(pieces: AsyncIterable<Buffer>): Promise<void> {
-    let whole = false;
+    let isComplete = false;
     try {
-      while (this.#away > 0) await this.#nextTaken();
+      while (this.#unacknowledged > 0) await this.#nextAcknowledgment();
       for await (const piece of pieces) {
         if (piece.length === 0) continue;
-        this.#send('piece', piece);
-        if (!(await this.#nextTaken())) throw new LdapError('canceled', 'canceled');
+        this.#post('piece', piece);
+        if (!(await this.#nextAcknowledgment())) throw new LdapError('canceled', 'canceled');
       }
-      whole = true;
+      isComplete = true;
     } finally {
-      report({ type: 'pieced', id: this.#id, broken: !whole });
+      report({ type: 'pieced', id: this.#id, broken: !isComplete });
     }
   }
 
-  #send(type: 'messages' | 'piece', bytes: Buffer): void {
-    const own = new Uint8Array(bytes);
-    this.#away++;
-    report({ type, id: this.#id, bytes: own }, [own.buffer]);
+  #post(type: 'messages' | 'piece', bytes: Buffer): void {
+    const copy = new Uint8Array(bytes);
+    this.#unacknowledged++;
+    report({ type, id: this.#id, bytes: copy }, [copy.buffer]);
   }
 
-  /** False when the rest is not wanted. */
-  #nextTaken(): Promise<boolean> {
+  /** Resolves to false when the rest of the message in pieces cannot be sent. */
+  #nextAcknowledgment(): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#taken = resolve;
+      this.#resolveNext = resolve;
     });
   }
 
-  taken(whole: boolean): void {
-    this.#away--;
-    this.#taken?.(whole);
+  acknowledge(wasSent: boolean): void {
+    this.#unacknowledged--;
+    this.#resolveNext?.(wasSent);
   }
 
   abort(): void {
@@ -91,14 +91,14 @@ class Reply implements ErrandReply {
   }
 }
 
-async function run(services: Services, id: number, errand: Errand): Promise<void> {
+async function run(services: Services, id: number, request: LongRequest): Promise<void> {
   const reply = new Reply(id);
   replies.set(id, reply);
   try {
-    // The other thread may have written since this one last read.
+    // Other threads may have written since this thread last read.
     services.partition.renewReads();
-    const end = await runErrand(services, { ...errand, identity: revivedIdentity(errand.identity) }, reply);
-    report({ type: 'end', id, end });
+    const result = await runLongRequest(services, { ...request, identity: restoreIdentity(request.identity) }, reply);
+    report({ type: 'end', id, result });
   } catch (error) {
     report({ type: 'failed', id, failure: failureOf(error) });
   } finally {
@@ -118,10 +118,10 @@ function failureOf(error: unknown): Failure {
 const directory = await openDirectory(settings, { worker: writer });
 const services = createServices(directory.partition, settings.config, createLog(settings.config, worker));
 port.on('message', (order: ThreadOrder) => {
-  if (order.type === 'errand') void run(services, order.id, order.errand);
+  if (order.type === 'request') void run(services, order.id, order.request);
   else if (order.type === 'abort') replies.get(order.id)?.abort();
-  else if (order.type === 'taken') replies.get(order.id)?.taken(true);
-  else if (order.type === 'cut') replies.get(order.id)?.taken(false);
+  else if (order.type === 'taken') replies.get(order.id)?.acknowledge(true);
+  else if (order.type === 'cut') replies.get(order.id)?.acknowledge(false);
   else
     void directory.close().finally(() => {
       port.close();

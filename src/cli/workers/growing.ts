@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
-import type { LongWorker } from '../../server/processes/long-worker.js';
+import type { LongWorker } from '../../server/processes/long-request.js';
 import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import { RowanServer } from '../../server/server.js';

@@ -4,14 +4,14 @@ import { type Admission, Framer } from '../../protocol/framing.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
+import { decodeUnlessLong, type EncodedRequest } from '../long/encoded-request.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { Services } from '../services/services.js';
 import type { Session } from '../words/session.js';
 import type { Budget, Claimant } from './budget.js';
-import { decodeUnlessLong, type LongRequest } from './long-request.js';
 
 /** A received request: decoded, or still encoded when another thread runs it. */
-export type ReceivedRequest = RequestMessage | LongRequest;
+export type ReceivedRequest = RequestMessage | EncodedRequest;
 
 /** The connection whose requests arrive. */
 export interface IntakeOwner extends Claimant {

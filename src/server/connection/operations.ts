@@ -1,8 +1,8 @@
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import type { Abandonable } from '../operations/abandon.js';
 import type { Outstanding } from '../request/context.js';
+import type { Operation } from '../request/operation.js';
 import type { Maybe } from '../words/maybe.js';
-import type { Operation } from './operation.js';
 
 /** The operations of a connection that could not be answered at once and have not ended. */
 export class OutstandingOperations implements Abandonable, Outstanding {

@@ -3,12 +3,12 @@ import type { Request } from '../../protocol/ldap-messages.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import type { ResultSender } from '../request/operation.js';
 import type { Services } from '../services/services.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Session } from '../words/session.js';
 import { CutMessage } from './long-messages.js';
-import type { ResultSender } from './operation.js';
 import type { Output } from './output.js';
 
 /** Encodes the responses of a connection's operations to its output. */

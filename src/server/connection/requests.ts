@@ -2,10 +2,14 @@ import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js
 import { LongWork } from '../../partition/index.js';
 import type { Control, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
+import { ConnectionReply } from '../long/connection-reply.js';
+import { type EncodedRequest, encodedRequestOf, longRequestOf } from '../long/encoded-request.js';
 import { abandon } from '../operations/abandon.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
+import { failureOutcome } from '../request/failure.js';
+import { Operation, type OperationScope } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
 import { NO_CONTROLS, readControls } from '../words/controls.js';
@@ -13,11 +17,7 @@ import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
-import { failureOutcome } from './failure.js';
 import type { ReceivedRequest } from './intake.js';
-import { LongReply } from './long-reply.js';
-import { errandOf, type LongRequest, longRequestOf } from './long-request.js';
-import { Operation, type OperationScope } from './operation.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
@@ -103,12 +103,12 @@ export class Requests {
       if (isPromise(outcome)) this.#track(operation, outcome, { id, request, controls });
       else this.answer(id, request.op, outcome);
     } catch (error) {
-      if (error instanceof LongWork) this.#startLong(longRequestOf({ id, request, controls }));
+      if (error instanceof LongWork) this.#startLong(encodedRequestOf({ id, request, controls }));
       else this.fail(id, request.op, error);
     }
   }
 
-  #startLong({ id, op, bytes }: LongRequest): void {
+  #startLong({ id, op, bytes }: EncodedRequest): void {
     const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
     const refusal = this.#operations.has(id) ? inUse(id) : this.refusalOf(op);
     if (refusal) this.fail(id, op, refusal);
@@ -124,14 +124,14 @@ export class Requests {
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await isBindValid(services, session))) throw new SessionEnded();
-    const errand = errandOf(operation, bytes);
+    const request = longRequestOf(operation, bytes);
     const end = await services.long!.run(
-      errand,
-      new LongReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
+      request,
+      new ConnectionReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
     );
     services.partition.renewReads();
     services.statistics.entriesSent += end.entries;
-    if (session.identity === errand.identity) session.identity = end.identity;
+    if (session.identity === request.identity) session.identity = end.identity;
     return end.outcome;
   }
 
@@ -156,7 +156,7 @@ export class Requests {
       (result) => this.#end(operation, result.code, () => this.answer(operation.id, operation.op, result)),
       (error) => {
         if (error instanceof LongWork && message)
-          return this.#answerWhenDone(operation, this.#runLong(operation, longRequestOf(message).bytes));
+          return this.#answerWhenDone(operation, this.#runLong(operation, encodedRequestOf(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
         this.#end(operation, code, () => this.fail(operation.id, operation.op, error));
       },

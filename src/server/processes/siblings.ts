@@ -1,13 +1,10 @@
 import type { Counts } from './statistics.js';
 
-/**
- * What a server process may want to know of those that serve the same directory and port. Plain data: it goes from
- * process to process.
- */
+/** A question to the other processes that serve the same directory and port. Plain data, sent between processes. */
 export type Question =
-  /** What each has counted. */
+  /** Asks for the counters of each process. */
   | { readonly about: 'counts' }
-  /** The value that one of them has put in place of a stored password when its owner bound. */
+  /** Asks for the value that replaced a stored password when its owner bound. */
   | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array };
 
 export interface Answer {
@@ -15,12 +12,12 @@ export interface Answer {
   readonly upgraded?: Uint8Array | undefined;
 }
 
-/** The processes of one server that share its connections: what one of them has of the others. */
+/** Gives a process access to the other processes of the server, which share its connections. */
 export interface Siblings {
-  /** Of this process, from 1. */
+  /** Number of this process, from 1. */
   readonly worker: number;
-  /** Whether there are no others now; there may be later. */
+  /** Whether this process is the only one at present. Others may start later. */
   readonly alone: boolean;
-  /** The answers of all the others that answer within a second; never rejects. */
+  /** Returns the answers of the processes that answer within a second. Never rejects. */
   ask(question: Question): Promise<Answer[]>;
 }

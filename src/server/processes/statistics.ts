@@ -1,14 +1,14 @@
 import type { Request } from '../../protocol/ldap-messages.js';
 
-/** What one process has counted. Plain data, so that it can go to another one. */
+/** The counters of one process. Plain data, which can be sent to another process. */
 export interface Counts {
-  /** Number of the worker process; 0 is a process that has never had others beside it, or the one above the workers. */
+  /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
   readonly worker: number;
   readonly pid: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly memoryBytes: number;
-  /** For how long the event loop was at work, in milliseconds. */
+  /** Time that the event loop was active, in milliseconds. */
   readonly busyMs: number;
   readonly connectionsCurrent: number;
   readonly connectionsTotal: number;
@@ -32,7 +32,7 @@ function noOperations(): Record<Request['op'], number> {
   };
 }
 
-/** What `cn=Monitor` tells. Plain counters: the hot path adds one. */
+/** The counters that `cn=Monitor` shows. Plain fields, because the hot path increments them. */
 export class Statistics {
   readonly worker: number;
   readonly startedAt = Date.now();
@@ -54,7 +54,7 @@ export class Statistics {
     return { ...process_, ...connections, entriesSent, operations: { ...this.operations } };
   }
 
-  /** Takes over what a process had counted that has ended. */
+  /** Adds the totals of a process that has ended. */
   inherit(ended: Counts): void {
     this.connectionsTotal += ended.connectionsTotal;
     this.connectionsRefused += ended.connectionsRefused;
@@ -63,7 +63,7 @@ export class Statistics {
   }
 }
 
-/** All together; `worker` and `pid` are those of the first. */
+/** Returns the sum of the counters, with `worker` and `pid` of the first element. */
 export function sumCounts(all: readonly [Counts, ...Counts[]]): Counts {
   const sum = (of: (counts: Counts) => number): number => all.reduce((total, counts) => total + of(counts), 0);
   const operations = noOperations();

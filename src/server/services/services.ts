@@ -13,7 +13,7 @@ import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
 import { Quality } from '../passwords/quality.js';
 import { SecondFactor } from '../passwords/second-factor.js';
-import type { LongWorker } from '../processes/long-worker.js';
+import type { LongWorker } from '../processes/long-request.js';
 import type { Siblings } from '../processes/siblings.js';
 import { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';

@@ -4,7 +4,7 @@ import type { Frame } from '../../protocol/framing.js';
 import type { AddRequest, ModifyRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import type { AnsweredRequest } from '../operations/perform.js';
-import type { Errand } from '../processes/long-worker.js';
+import type { LongRequest } from '../processes/long-request.js';
 import type { Context } from '../request/context.js';
 
 /** Bytes. A longer add or modify request is long, whatever its content, and is not decoded on the event loop. */
@@ -16,19 +16,16 @@ const MANY_VALUES = 500;
 /** Bytes. A request of at most this length is too short for `MANY_VALUES` values, so its values are not counted. */
 const SHORT_CHANGE = 2 * 1024;
 
-/** A request that is done elsewhere. */
-export interface LongRequest {
+/** A request that is sent to the long worker as its bytes. */
+export interface EncodedRequest {
   readonly id: number;
   readonly op: AnsweredRequest['op'];
-  /** The message, in memory of its own. */
+  /** The message, in memory that can be transferred to another thread. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/**
- * The message in the frame; as it is where its size says that it holds the event loop for longer than others should
- * wait.
- */
-export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMessage | LongRequest {
+/** Decodes the message in the frame. A message whose size would block the event loop for long stays encoded. */
+export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMessage | EncodedRequest {
   const { buffer, start, end } = frame;
   const length = end - start;
   if (length > LONG_QUESTION) {
@@ -40,8 +37,8 @@ export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMes
   return isManyChanges(request, length) ? { id, op: request.op, bytes: bytesOf(frame) } : message;
 }
 
-/** One that turned out to be long work. */
-export function longRequestOf(message: RequestMessage): LongRequest {
+/** Encodes a request again that was found to be long only while it ran. */
+export function encodedRequestOf(message: RequestMessage): EncodedRequest {
   return {
     id: message.id,
     op: message.request.op as AnsweredRequest['op'],
@@ -49,25 +46,25 @@ export function longRequestOf(message: RequestMessage): LongRequest {
   };
 }
 
-/** What is to be known of the operation where it is done. */
-export function errandOf(
+/** Returns the request together with the state of its connection that the long worker needs. */
+export function longRequestOf(
   { op, session, transport }: Context & { readonly op: Request['op'] },
   bytes: Uint8Array<ArrayBuffer>,
-): Errand {
+): LongRequest {
   const { encrypted, confidential, address, strength } = transport;
-  const changes = op !== 'search' && op !== 'compare';
+  const isWrite = op !== 'search' && op !== 'compare';
   const { identity, connection } = session;
-  return { bytes, changes, identity, connection, encrypted, confidential, address, strength };
+  return { bytes, isWrite, identity, connection, encrypted, confidential, address, strength };
 }
 
-/** A message of many pieces has memory of its own, which is given away: it is not in memory twice. */
+/** Returns the bytes of the message. A buffer that holds nothing else is passed on without a copy. */
 function bytesOf({ buffer, start, end }: Frame): Uint8Array<ArrayBuffer> {
   const memory = buffer.buffer as ArrayBuffer;
   if (start === 0 && buffer.byteOffset === 0 && end === memory.byteLength) return new Uint8Array(memory);
   return new Uint8Array(buffer.subarray(start, end));
 }
 
-/** By its size alone. */
+/** Whether the message is long by its size alone. */
 function isLongMessage(op: Request['op'], bytes: number): op is 'add' | 'modify' | 'search' | 'compare' {
   if (op === 'search' || op === 'compare') return bytes > LONG_QUESTION;
   return (op === 'add' || op === 'modify') && bytes > LONG_MESSAGE;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { Occupancy } from '../../src/cli/long/occupancy.js';
-import { WriteTurns } from '../../src/cli/long/write-turns.js';
+import { RequestQuota } from '../../src/cli/long/request-quota.js';
+import { WriteQueue } from '../../src/cli/long/write-queue.js';
 import { hashPasswordFast } from '../../src/password/index.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { attributes } from '../server/directory.js';
@@ -9,7 +9,7 @@ import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, S
 
 describe('cli: turns of long writes', () => {
   it('one at a time, users in turn, and their connections, whatever becomes of one', async () => {
-    const turns = new WriteTurns();
+    const turns = new WriteQueue();
     const begun: string[] = [];
     let going = 0;
     const write = (who: string, connection: number, what: string, fails = false) =>
@@ -36,15 +36,15 @@ describe('cli: turns of long writes', () => {
   });
 
   it('there is room for so many, and for half of them of one user', () => {
-    const room = new Occupancy(10);
-    for (let i = 0; i < 5; i++) room.enter('ann');
-    expect(() => room.enter('ann')).to.throw('too many long requests are waiting, 5 in all and 5 of the same user');
-    for (let i = 0; i < 5; i++) room.enter(`user${i}`);
-    expect(() => room.enter('bob')).to.throw('(limits.longRequests); try again later');
-    room.leave('ann');
-    room.enter('bob');
-    for (let i = 0; i < 4; i++) room.leave('ann');
-    for (let i = 0; i < 4; i++) room.enter('ann');
+    const room = new RequestQuota(10);
+    for (let i = 0; i < 5; i++) room.acquire('ann');
+    expect(() => room.acquire('ann')).to.throw('too many long requests are waiting, 5 in all and 5 of the same user');
+    for (let i = 0; i < 5; i++) room.acquire(`user${i}`);
+    expect(() => room.acquire('bob')).to.throw('(limits.longRequests); try again later');
+    room.release('ann');
+    room.acquire('bob');
+    for (let i = 0; i < 4; i++) room.release('ann');
+    for (let i = 0; i < 4; i++) room.acquire('ann');
   });
 });
 

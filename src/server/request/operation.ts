@@ -3,11 +3,11 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { Context, Outstanding, SearchReply, Transport } from '../request/context.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
+import type { Context, Outstanding, SearchReply, Transport } from './context.js';
 
 /** Sends the results of searches to a client, by message ID. */
 export interface ResultSender {

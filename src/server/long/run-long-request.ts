@@ -3,14 +3,14 @@ import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
-import { failureOutcome } from '../connection/failure.js';
-import { Operation, type OperationScope, type ResultSender } from '../connection/operation.js';
 import type { WriterSource } from '../entry/encode-entry.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { perform } from '../operations/perform.js';
-import type { Errand, ErrandEnd, ErrandReply } from '../processes/long-worker.js';
+import type { LongReply, LongRequest, LongResult } from '../processes/long-request.js';
 import type { Outstanding, Transport } from '../request/context.js';
+import { failureOutcome } from '../request/failure.js';
+import { Operation, type OperationScope, type ResultSender } from '../request/operation.js';
 import type { Services } from '../services/services.js';
 import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
@@ -18,33 +18,33 @@ import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 
-/** Does an errand; `services` are those of the thread that does it. Errors: `LongWorker.run`. */
-export async function runErrand(services: Services, errand: Errand, reply: ErrandReply): Promise<ErrandEnd> {
-  const bytes = bufferOf(errand.bytes);
+/** Runs a long request. `services` are those of the calling thread. Rejects as `LongWorker.run` does. */
+export async function runLongRequest(services: Services, request: LongRequest, reply: LongReply): Promise<LongResult> {
+  const bytes = bufferOf(request.bytes);
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
-  const owner = new ErrandOwner(services, errand, reply);
-  // By what is in force now, whenever this thread last looked.
+  const scope = new LongRequestScope(services, request, reply);
+  // The access rules may have changed since this thread last read them.
   await services.partition.freshAccess();
-  const outcome = await outcomeOf(owner, message, reply);
-  await owner.flush();
-  return { outcome, identity: owner.session.identity, entries: owner.entries };
+  const outcome = await outcomeOf(scope, message, reply);
+  await scope.flush();
+  return { outcome, identity: scope.session.identity, entries: scope.entries };
 }
 
-async function outcomeOf(owner: ErrandOwner, message: RequestMessage, reply: ErrandReply): Promise<Outcome> {
+async function outcomeOf(scope: LongRequestScope, message: RequestMessage, reply: LongReply): Promise<Outcome> {
   const { id, request, controls } = message;
   try {
     if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
-    const operation = new Operation(owner, id, request.op, readControls(request.op, controls));
+    const operation = new Operation(scope, id, request.op, readControls(request.op, controls));
     reply.onAbort = () => operation.abort();
     if (reply.aborted) operation.abort();
     return await perform(operation, request, operation);
   } catch (error) {
-    return failureOutcome(error, owner.services);
+    return failureOutcome(error, scope.services);
   }
 }
 
-/** Stands for the connection that the request came through. */
-class ErrandOwner implements OperationScope, ResultSender, WriterSource {
+/** The scope of an operation whose connection is in another thread. */
+class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   readonly services: Services;
   readonly session: Session;
   readonly transport: Transport;
@@ -53,13 +53,13 @@ class ErrandOwner implements OperationScope, ResultSender, WriterSource {
   readonly results = this;
   readonly writer = new Writer();
   entries = 0;
-  readonly #reply: ErrandReply;
+  readonly #reply: LongReply;
 
-  constructor(services: Services, errand: Errand, reply: ErrandReply) {
+  constructor(services: Services, request: LongRequest, reply: LongReply) {
     this.services = services;
-    this.session = new Session(errand.connection);
-    this.session.identity = errand.identity;
-    const { encrypted, confidential, address, strength } = errand;
+    this.session = new Session(request.connection);
+    this.session.identity = request.identity;
+    const { encrypted, confidential, address, strength } = request;
     // The thread has a queue of its own for slow work, so the client's network does not matter.
     this.transport = { encrypted, confidential, address, strength, network: '', startTls: refuseStartTls };
     this.#reply = reply;
@@ -67,15 +67,15 @@ class ErrandOwner implements OperationScope, ResultSender, WriterSource {
 
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     this.entries++;
-    return chain(this.services.encoder.encode(this, messageId, entry, selection, typesOnly), () => this.#room());
+    return chain(this.services.encoder.encode(this, messageId, entry, selection, typesOnly), () => this.#flushIfFull());
   }
 
   sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
     encodeResponse(this.writer, { id: messageId, response: { op: 'searchReference', urls } });
-    return this.#room();
+    return this.#flushIfFull();
   }
 
-  #room(): Maybe<void> {
+  #flushIfFull(): Maybe<void> {
     return this.writer.length >= PIECE ? this.flush() : undefined;
   }
 
@@ -90,12 +90,12 @@ class ErrandOwner implements OperationScope, ResultSender, WriterSource {
 }
 
 function refuseStartTls(): never {
-  throw new TypeError('StartTLS is no errand');
+  throw new TypeError('StartTLS cannot be a long request');
 }
 
 const NO_OUTSTANDING: Outstanding = {
   size: 0,
   cancel: () => {
-    throw new TypeError('cancel is no errand');
+    throw new TypeError('cancel cannot be a long request');
   },
 };

@@ -1,8 +1,8 @@
 import { bufferOf } from '../../ldap/bytes.js';
 import type { Identity } from '../../server/words/session.js';
 
-/** An identity that has come from another thread: its bytes have become plain arrays on the way. */
-export function revivedIdentity(identity: Identity): Identity {
+/** Returns an identity that was posted from another thread with its bytes as Buffers, which arrive as plain arrays. */
+export function restoreIdentity(identity: Identity): Identity {
   switch (identity.kind) {
     case 'anonymous':
       return identity;

@@ -1,0 +1,52 @@
+import type { Maybe } from '../words/maybe.js';
+import type { Outcome } from '../words/outcome.js';
+import type { Identity } from '../words/session.js';
+
+/** A request that would block the event loop for long. Plain data, which can be posted to another thread. */
+export interface LongRequest {
+  /** One whole LDAPMessage. The memory is transferred to the other thread. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Whether the request may change entries. Long writes run one at a time, because a long write takes much memory. */
+  readonly isWrite: boolean;
+  readonly identity: Identity;
+  /** The number of the connection. */
+  readonly connection: number;
+  readonly encrypted: boolean;
+  readonly confidential: boolean;
+  readonly address: string | undefined;
+  readonly strength: number;
+}
+
+/** The result of a long request. */
+export interface LongResult {
+  readonly outcome: Outcome;
+  /** The identity of the connection after the request. */
+  readonly identity: Identity;
+  /** The number of entries sent. */
+  readonly entries: number;
+}
+
+/** Sends the entries and references of a long request to its client. */
+export interface LongReply {
+  /** Sends whole messages. The caller waits for a returned promise before it sends more. */
+  messages(bytes: Buffer): Maybe<void>;
+  /** Sends one message in pieces. Rejects when the message was not sent whole. */
+  message(pieces: AsyncIterable<Buffer>): Promise<void>;
+  /** True when the request is to end as soon as it can. `onAbort` is called when this becomes true. */
+  readonly aborted: boolean;
+  onAbort: (() => void) | undefined;
+}
+
+/** Runs long requests outside the event loop that serves the connections. */
+export interface LongWorker {
+  /**
+   * Whether the worker has time for a search with many results now. `here` is the number of such searches that run in
+   * the calling thread.
+   */
+  hasTime(here: number): boolean;
+  /**
+   * Rejects with a `ProtocolError` when the message cannot be decoded, otherwise with an `LdapError`: `busy` when too
+   * many requests wait.
+   */
+  run(request: LongRequest, reply: LongReply): Promise<LongResult>;
+}
