@@ -12,7 +12,7 @@ const [dist, url, task, seconds, hbasePid] = process.argv.slice(2);
 const load = (file) => import(pathToFileURL(join(dist, 'src/store/hbase', file)).href);
 const { openHBaseStore } = await load('index.js');
 const { hbaseSettings } = await load('settings.js');
-const { Writer, Reader } = await load('rpc/protobuf.js');
+const { MessageWriter, MessageReader } = await load('rpc/protobuf.js');
 
 /** Keys that are asked for. */
 const MOST_KEYS = 100_000;
@@ -25,10 +25,12 @@ const { client, cluster } = store;
 
 /** ExecProcedureRequest: procedure 1 { signature 1, instance 2 }. IsProcedureDoneResponse: done 1. */
 async function flush(table) {
-  const procedure = new Writer().message(1, new Writer().string(1, 'flush-table-proc').string(2, table)).finish();
+  const procedure = new MessageWriter()
+    .message(1, new MessageWriter().string(1, 'flush-table-proc').string(2, table))
+    .finish();
   await client.callMaster('ExecProcedure', procedure);
   for (const end = Date.now() + FLUSH_MS; Date.now() < end; await sleep(100)) {
-    const answer = new Reader(await client.callMaster('IsProcedureDone', procedure));
+    const answer = new MessageReader(await client.callMaster('IsProcedureDone', procedure));
     while (answer.next()) {
       if (answer.field === 1 && answer.bool()) return;
       if (answer.field !== 1) answer.skip();

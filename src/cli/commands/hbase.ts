@@ -53,7 +53,7 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
   const hbase = await hbaseSettingsOf(settings.store, settings.config);
   const tables = await import('../../store/hbase/schema/index.js');
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
-  const regions = hbase.regions > 0 ? hbase.regions : tables.UNKNOWN_SERVERS;
+  const regions = hbase.regions > 0 ? hbase.regions : tables.DEFAULT_REGIONS;
   const internal = only ? [] : [tables.CATALOG, ...INTERNAL_TABLES];
   const specs = attributeTables(await schemaFor(settings, only), only ?? DEFAULT_INDEXES);
   const descriptors = [
@@ -84,7 +84,7 @@ async function verify(settings: Settings): Promise<void> {
     if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
     for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
     if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as they have to be`);
-    for (const [table, counts] of await registry.places(INTERNAL_TABLES))
+    for (const [table, counts] of await registry.countRegions(INTERNAL_TABLES))
       process.stdout.write(`${table}: ${formatRegions(counts)}\n`);
     process.stdout.write('the tables are as they have to be\n');
   } finally {

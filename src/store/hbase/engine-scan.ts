@@ -13,7 +13,7 @@ import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
  * Number of rows read by a scanner. A scanner reads its region as of its opening, so the next scanner sees later
  * changes.
  */
-const PIECE = 1000;
+const SCANNER_ROWS = 1000;
 
 /**
  * A scan with a filter that the region servers evaluate. If they return only the matching cells, the rows are read by
@@ -25,21 +25,21 @@ export class EngineScan implements Scan {
   readonly #range: KeyRange;
   readonly #options: ScanOptions;
   readonly #overlay: Overlay;
-  readonly #known: OpenTable | undefined;
+  readonly #initialTable: OpenTable | undefined;
   #table: OpenTable | undefined;
   #scan: HBaseScan | undefined;
-  #server: ServerFilter | undefined;
+  #serverFilter: ServerFilter | undefined;
   #test: RowTest | undefined;
-  #left: number;
+  #rowsLeft: number;
   /** Number of rows received from the current scanner. */
-  #came = 0;
+  #received = 0;
   /** Maximum number of rows of the current scanner. */
-  #asked = 0;
+  #requested = 0;
   /** Logical time before the scanner was opened. The rows may be as old. */
-  #opened = 0;
+  #openedAt = 0;
   /** The last key received, after which the scan continues. */
-  #last: Buffer | undefined;
-  #done = false;
+  #lastKey: Buffer | undefined;
+  #isClosed = false;
 
   constructor(cluster: Cluster, name: string, range: KeyRange, options: ScanOptions, overlay: Overlay) {
     this.#cluster = cluster;
@@ -47,18 +47,18 @@ export class EngineScan implements Scan {
     this.#range = range;
     this.#options = options;
     this.#overlay = overlay;
-    this.#last = options.after;
-    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
+    this.#lastKey = options.after;
+    this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     const table = cluster.table(name);
     // A table that is dropped and created again during the scan is another table.
     if (isPromise(table)) table.catch(() => undefined);
-    else this.#known = table;
+    else this.#initialTable = table;
   }
 
   async next(): Promise<Batch | undefined> {
-    if (this.#done) return undefined;
+    if (this.#isClosed) return undefined;
     try {
-      const batch = this.#left > 0 ? await this.#next() : undefined;
+      const batch = this.#rowsLeft > 0 ? await this.#next() : undefined;
       if (!batch) this.close();
       return batch;
     } catch (error) {
@@ -70,84 +70,82 @@ export class EngineScan implements Scan {
   async #next(): Promise<Batch | undefined> {
     const found = this.#cluster.table(this.#name);
     const table = isPromise(found) ? await found : found;
-    this.#table ??= this.#known ?? table;
+    this.#table ??= this.#initialTable ?? table;
     if (table !== this.#table) throw noTable(this.#name);
     checkScan(table.spec, this.#options);
     for (;;) {
       const scan = this.#scan ?? this.#open(table);
       const batch = await scan?.next();
-      if (this.#done || !scan) return undefined;
+      if (this.#isClosed || !scan) return undefined;
       if (batch?.keys.length === 0 && batch.scanned === 0) continue;
       if (batch) {
-        this.#came += batch.keys.length;
-        this.#last = batch.keys.at(-1) ?? this.#last;
-        return this.#give(table, batch);
+        this.#received += batch.keys.length;
+        this.#lastKey = batch.keys.at(-1) ?? this.#lastKey;
+        return this.#toBatch(table, batch);
       }
-      if (this.#came < this.#asked) return undefined;
+      if (this.#received < this.#requested) return undefined;
       this.#scan = undefined;
-      this.#came = 0;
+      this.#received = 0;
     }
   }
 
-  /** Returns the remaining range. */
-  #rest(): KeyRange {
-    const last = this.#last;
-    if (!last) return this.#range;
-    if (this.#options.reverse) return { from: this.#range.from, to: last };
-    return { from: keyAfter(last), to: this.#range.to };
+  #remainingRange(): KeyRange {
+    const lastKey = this.#lastKey;
+    if (!lastKey) return this.#range;
+    if (this.#options.reverse) return { from: this.#range.from, to: lastKey };
+    return { from: keyAfter(lastKey), to: this.#range.to };
   }
 
   #open(table: OpenTable): HBaseScan | undefined {
     const { filter, reverse, keysOnly } = this.#options;
-    const bounds = hbaseRange(this.#rest());
+    const bounds = hbaseRange(this.#remainingRange());
     if (!bounds) return undefined;
-    const server = filter && translate(filter, { names: table.handle.families, data: table.rowFamilies });
-    if (server?.none) return undefined;
+    const serverFilter = filter && translate(filter, { names: table.handle.families, data: table.rowFamilies });
+    if (serverFilter?.matchesNone) return undefined;
     // Counters that are not folded yet influence a filter only by their presence, and new counters are folded at once.
-    if (filter && !server?.exact) this.#test = compileFilter(filter);
-    this.#server = server;
-    const asked = server
-      ? { families: server.families, filter: server.filter, ...(server.columns && { columns: server.columns }) }
-      : table.rowReads;
-    this.#opened = this.#overlay.now();
-    this.#asked = this.#test ? PIECE : Math.min(PIECE, this.#left);
+    if (filter && !serverFilter?.exact) this.#test = compileFilter(filter);
+    this.#serverFilter = serverFilter;
+    const { families, filter: encoded, columns } = serverFilter ?? {};
+    const reads = families ? { families, filter: encoded, ...(columns && { columns }) } : table.rowReads;
+    this.#openedAt = this.#overlay.now();
+    this.#requested = this.#test ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
-      ...asked,
+      ...reads,
       reverse: reverse ?? false,
-      limit: this.#asked,
+      limit: this.#requested,
       keysOnly: keysOnly === true && !filter,
     });
     return this.#scan;
   }
 
-  async #give(table: OpenTable, batch: RowBatch): Promise<Batch> {
+  async #toBatch(table: OpenTable, batch: RowBatch): Promise<Batch> {
     const keysOnly = this.#options.keysOnly ?? false;
-    const needed = !keysOnly || this.#test !== undefined;
+    const needsRows = !keysOnly || this.#test !== undefined;
     const keys: Buffer[] = [];
     const rows: (Buffer | undefined)[] = [];
-    const got = needed ? await this.#rows(table, batch) : undefined;
-    for (let i = 0; i < batch.keys.length && this.#left > 0; i++) {
-      const row = got?.[i];
-      if (got && (!row || (this.#test && !this.#test(row)))) continue;
+    const complete = needsRows ? await this.#completeRows(table, batch) : undefined;
+    for (let i = 0; i < batch.keys.length && this.#rowsLeft > 0; i++) {
+      const row = complete?.[i];
+      if (complete && (!row || (this.#test && !this.#test(row)))) continue;
       keys.push(batch.keys[i]!);
       rows.push(keysOnly ? undefined : row);
-      this.#left--;
+      this.#rowsLeft--;
     }
     // After a batch was cut at the limit, the progress of the servers is of no use.
     const { scanned, until } = batch;
-    return { keys, rows, scanned, ...(until && this.#left > 0 && { until }) };
+    return { keys, rows, scanned, ...(until && this.#rowsLeft > 0 && { until }) };
   }
 
-  async #rows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
+  async #completeRows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
     const { keys } = batch;
-    const whole = this.#server?.whole ?? true;
-    const since = whole ? this.#opened : this.#overlay.now();
-    const rows = whole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rowReads);
+    const isWhole = this.#serverFilter?.wholeRows ?? true;
+    const since = isWhole ? this.#openedAt : this.#overlay.now();
+    const rows = isWhole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rowReads);
     return this.#overlay.withPendingRows(this.#cluster, table, keys, rows, since);
   }
 
   close(): void {
-    this.#done = true;
+    this.#isClosed = true;
     this.#scan?.close();
     this.#scan = undefined;
   }

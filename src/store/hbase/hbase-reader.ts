@@ -14,9 +14,9 @@ import type { Overlay } from './overlay.js';
 import { KEY_ONLY } from './rpc/requests.js';
 
 /** Up to this number of keys are read by a look-up combined with those of other callers. More are read by a scan. */
-const LOOKUP = 1000;
+const MAX_LOOKUP_KEYS = 1000;
 /** Number of keys read at once when all keys are requested. */
-const PAGE = 5000;
+const KEYS_PER_READ = 5000;
 
 /**
  * Reads rows without a snapshot. The `get`, `getMany` and look-up calls of a turn of the event loop are combined into
@@ -36,7 +36,7 @@ export class HBaseReader implements Reader {
   }
 
   #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
       const options = head ? table.headReads : table.rowReads;
       const since = this.#overlay.now();
@@ -50,7 +50,7 @@ export class HBaseReader implements Reader {
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       checkRanges(ranges, table.spec);
       const row = await this.get(name, key);
       return row && selectColumns(row, row.length, ranges);
@@ -58,7 +58,7 @@ export class HBaseReader implements Reader {
   }
 
   getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       if (!keys.every((key) => isKey(key, MAX_KEY))) return Promise.all(keys.map((key) => this.get(name, key)));
       const since = this.#overlay.now();
       const rows = await this.cluster.client.getMany(table.handle, keys, table.rowReads);
@@ -67,7 +67,7 @@ export class HBaseReader implements Reader {
   }
 
   getCells(name: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       checkSeparate(table.spec, family);
       if (!isKey(key, MAX_KEY)) return undefined;
       const filter = prefix.length > 0 ? columnPrefixFilter(prefix) : undefined;
@@ -76,7 +76,7 @@ export class HBaseReader implements Reader {
   }
 
   namesOfCells(name: string, key: Buffer, family: number): Maybe<Buffer[]> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       checkSeparate(table.spec, family);
       if (!isKey(key, MAX_KEY)) return [];
       const row = await this.cluster.client.get(table.handle, key, { families: [family], filter: KEY_ONLY });
@@ -85,7 +85,7 @@ export class HBaseReader implements Reader {
   }
 
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       checkSeparate(table.spec, family);
       const range = { from: after && keyAfter(after) };
       return keysOf(this.cluster.client.scan(table.handle, range, { families: [family], keysOnly: true, limit }));
@@ -97,11 +97,11 @@ export class HBaseReader implements Reader {
   }
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       const suffix = suffixOf(table.spec, after);
-      const found: Buffer[] = [];
-      await this.#postingKeys(table, prefix, limit, after, (key) => found.push(key.subarray(prefix.length)));
-      return Buffer.concat(found, found.length * suffix);
+      const suffixes: Buffer[] = [];
+      await this.#forEachPostingKey(table, prefix, limit, after, (key) => suffixes.push(key.subarray(prefix.length)));
+      return Buffer.concat(suffixes, suffixes.length * suffix);
     });
   }
 
@@ -110,10 +110,10 @@ export class HBaseReader implements Reader {
   }
 
   postingCount(name: string, prefix: Buffer, cap: number): Maybe<number> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       suffixOf(table.spec);
       let count = 0;
-      await this.#postingKeys(table, prefix, cap, undefined, () => count++);
+      await this.#forEachPostingKey(table, prefix, cap, undefined, () => count++);
       return count;
     });
   }
@@ -122,23 +122,23 @@ export class HBaseReader implements Reader {
    * Passes on the keys that consist of `prefix` and a suffix. The range may also contain rows of longer prefixes, which
    * are skipped by their length.
    */
-  async #postingKeys(
+  async #forEachPostingKey(
     table: OpenTable,
     prefix: Buffer,
     limit: number,
     after: Buffer | undefined,
-    give: (key: Buffer) => void,
+    onKey: (key: Buffer) => void,
   ): Promise<void> {
     const length = prefix.length + suffixOf(table.spec);
     const to = afterPrefix(prefix);
     let from = after ? keyAfter(Buffer.concat([prefix, after])) : prefix;
     for (let left = limit; left > 0; ) {
-      const wanted = Math.min(left, PAGE);
-      const keys = await this.#keys(table, { from, to }, wanted);
+      const wanted = Math.min(left, KEYS_PER_READ);
+      const keys = await this.#readKeys(table, { from, to }, wanted);
       for (const key of keys) {
         if (key.length !== length) continue;
         left--;
-        give(key);
+        onKey(key);
       }
       if (keys.length < wanted) return;
       from = keyAfter(keys.at(-1)!);
@@ -146,20 +146,20 @@ export class HBaseReader implements Reader {
   }
 
   rangePostings(name: string, range: KeyRange, limit: number): Maybe<Buffer> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       const suffix = suffixOf(table.spec);
-      const found: Buffer[] = [];
-      await this.#eachPage(table, range, limit, (keys) => {
-        for (const key of keys) found.push(key.subarray(key.length - suffix));
+      const suffixes: Buffer[] = [];
+      await this.#forEachKeys(table, range, limit, (keys) => {
+        for (const key of keys) suffixes.push(key.subarray(key.length - suffix));
       });
-      return Buffer.concat(found, found.length * suffix);
+      return Buffer.concat(suffixes, suffixes.length * suffix);
     });
   }
 
   count(name: string, range: KeyRange, cap: number): Maybe<number> {
-    return this.#with(name, async (table) => {
+    return this.#withTable(name, async (table) => {
       let count = 0;
-      await this.#eachPage(table, range, cap, (keys) => {
+      await this.#forEachKeys(table, range, cap, (keys) => {
         count += keys.length;
       });
       return count;
@@ -167,12 +167,17 @@ export class HBaseReader implements Reader {
   }
 
   /** Passes on up to `limit` keys of the range in several calls. */
-  async #eachPage(table: OpenTable, range: KeyRange, limit: number, give: (keys: Buffer[]) => void): Promise<void> {
+  async #forEachKeys(
+    table: OpenTable,
+    range: KeyRange,
+    limit: number,
+    onKeys: (keys: Buffer[]) => void,
+  ): Promise<void> {
     let { from } = range;
     for (let left = limit; left > 0; ) {
-      const wanted = Math.min(left, PAGE);
-      const keys = await this.#keys(table, { from, to: range.to }, wanted);
-      give(keys);
+      const wanted = Math.min(left, KEYS_PER_READ);
+      const keys = await this.#readKeys(table, { from, to: range.to }, wanted);
+      onKeys(keys);
       left -= keys.length;
       if (keys.length < wanted) return;
       from = keyAfter(keys.at(-1)!);
@@ -180,16 +185,16 @@ export class HBaseReader implements Reader {
   }
 
   /** Returns the first `limit` keys of the range. */
-  async #keys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
+  async #readKeys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
     const bounds = hbaseRange(range);
     if (!bounds || limit <= 0) return [];
     const { client } = this.cluster;
-    if (limit <= LOOKUP && table.spec.suffixBytes !== undefined)
+    if (limit <= MAX_LOOKUP_KEYS && table.spec.suffixBytes !== undefined)
       return client.lookup(table.handle, bounds, limit, table.rowReads);
     return keysOf(client.scan(table.handle, bounds, { ...table.rowReads, keysOnly: true, limit }));
   }
 
-  async #with<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {
+  async #withTable<T>(name: string, work: (table: OpenTable) => Promise<T>): Promise<T> {
     try {
       const table = this.cluster.table(name);
       return await work(isPromise(table) ? await table : table);

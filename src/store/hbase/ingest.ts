@@ -15,12 +15,12 @@ import { FIRST_KEY_ONLY } from './rpc/requests.js';
 import type { RowMutation } from './rpc/rpc-types.js';
 
 /** Number of rows read at once, number of rows written at once, and number of concurrent writes. */
-const CHUNK = 2000;
-const WRITTEN = 500;
-const WINDOW = 4;
+const ROWS_PER_READ = 2000;
+const ROWS_PER_WRITE = 500;
+const MAX_WRITES = 4;
 
 /** The rows of a batch for a table. */
-interface Part {
+interface BatchTable {
   readonly table: OpenTable;
   readonly load: LoadTable;
   /** Keys and rows in the form in which they are stored. */
@@ -34,13 +34,14 @@ interface Part {
  * and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
-  const parts: Part[] = [];
+  const parts: BatchTable[] = [];
   for (const load of tables) {
     const found = session.cluster.table(load.table);
     const table = isPromise(found) ? await found : found;
-    parts.push({ table, load, rows: load.append ? [...load.rows] : checked(table, [...load.rows]) });
+    const rows = [...load.rows];
+    parts.push({ table, load, rows: load.append ? rows : checkRows(table, rows) });
   }
-  const gated = parts.filter(isGated).map(({ table }) => table.spec.name);
+  const gated = parts.filter(needsGate).map(({ table }) => table.spec.name);
   await withGates(session, gated, async () => {
     for (const part of parts) if (part.load.absent) await requireAbsent(session, part);
     const appended = parts.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
@@ -48,8 +49,8 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const ticket = await first;
       const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
       const batch = await session.writer.announceBatch(ticket, tables);
-      await at(session, 'batch announced');
-      const window = new Window();
+      await failpoint(session, 'batch announced');
+      const window = new WriteWindow();
       let isWritten = false;
       try {
         await writeAll(session, parts, ticket, window);
@@ -58,7 +59,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       } catch (error) {
         // Rows may still arrive. The sweeper of this writer deletes them later.
         if (window.isUnknown) session.abandon();
-        if (!session.isEnded) await undo(session, batch, ticket, tables);
+        if (!session.isEnded) await rollBack(session, batch, ticket, tables);
         // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
         else if (!isWritten || error instanceof Fenced)
           await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
@@ -69,7 +70,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
 }
 
 /** Rolls back the batch. For a session that has ended, only its sweeper finds out whether the plan was decided. */
-async function undo(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
+async function rollBack(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
   try {
     await rollBackBatch(session.cluster, ticket, tables);
     await session.writer.retractBatch(batch);
@@ -78,27 +79,32 @@ async function undo(session: Session, batch: Buffer, ticket: bigint, tables: rea
   }
 }
 
-function at(session: Session, point: string): unknown {
+function failpoint(session: Session, point: string): unknown {
   return session.options.failpoint?.(point);
 }
 
 /** Whether the rows are replaced by single plans. */
-function isReplaced(part: Part): boolean {
-  return isGated(part) && !part.load.absent;
+function isReplaced(part: BatchTable): boolean {
+  return needsGate(part) && !part.load.absent;
 }
 
-async function writeAll(session: Session, parts: readonly Part[], ticket: bigint, window: Window): Promise<void> {
+async function writeAll(
+  session: Session,
+  parts: readonly BatchTable[],
+  ticket: bigint,
+  window: WriteWindow,
+): Promise<void> {
   try {
     let number = ticket;
     for (const part of parts) {
-      await write(session, part, ticket, number, window);
+      await writeRows(session, part, ticket, number, window);
       if (session.options.failpoint) {
-        await window.empty();
-        await at(session, `batch ${part.table.spec.name}`);
+        await window.drain();
+        await failpoint(session, `batch ${part.table.spec.name}`);
       }
       if (part.load.append) number += STEP * BigInt(part.rows.length);
     }
-    await window.empty();
+    await window.drain();
   } catch (error) {
     // No writes may continue after the call.
     await window.settle();
@@ -107,7 +113,7 @@ async function writeAll(session: Session, parts: readonly Part[], ticket: bigint
 }
 
 /** Limits concurrent writes. The next write is prepared while others are under way. */
-class Window {
+class WriteWindow {
   readonly #running: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
   isUnknown = false;
@@ -118,10 +124,10 @@ class Window {
       if (mayBeDone(error)) this.isUnknown = true;
     });
     this.#running.push(work);
-    if (this.#running.length >= WINDOW) await this.#running.shift();
+    if (this.#running.length >= MAX_WRITES) await this.#running.shift();
   }
 
-  async empty(): Promise<void> {
+  async drain(): Promise<void> {
     for (const result of await this.settle()) if (result.status === 'rejected') throw result.reason;
   }
 
@@ -131,50 +137,56 @@ class Window {
 }
 
 /** Whether the gate of the table is needed: index rows are written without being read, and appended rows are new. */
-function isGated({ table, load }: Part): boolean {
+function needsGate({ table, load }: BatchTable): boolean {
   return table.spec.suffixBytes === undefined && !load.append;
 }
 
-function checked(table: OpenTable, rows: readonly LoadRow[]): LoadRow[] {
+function checkRows(table: OpenTable, rows: LoadRow[]): LoadRow[] {
   const suffix = table.spec.suffixBytes;
   if (suffix === undefined) {
     for (const { key } of rows) checkKey(key, table.spec, MAX_KEY);
-    return [...rows];
+    return rows;
   }
-  const whole: LoadRow[] = [];
+  const indexRows: LoadRow[] = [];
   for (const { key, row } of rows) {
     for (let at = 0; at < row.length; at += suffix) {
-      const one = Buffer.concat([key, row.subarray(at, at + suffix)]);
-      checkKey(one, table.spec, MAX_KEY);
-      whole.push({ key: one, row: MARKED });
+      const whole = Buffer.concat([key, row.subarray(at, at + suffix)]);
+      checkKey(whole, table.spec, MAX_KEY);
+      indexRows.push({ key: whole, row: INDEX_ROW });
     }
   }
-  return whole;
+  return indexRows;
 }
 
-/** Stands for the index mark, because index rows have no content. */
-const MARKED = Buffer.alloc(0);
+/** Content of index rows until `packedRow` replaces it by the index mark. */
+const INDEX_ROW = Buffer.alloc(0);
 
-async function requireAbsent(session: Session, { table, rows }: Part): Promise<void> {
+async function requireAbsent(session: Session, { table, rows }: BatchTable): Promise<void> {
   const options = { families: table.rowFamilies, filter: FIRST_KEY_ONLY };
-  for (let at = 0; at < rows.length; at += CHUNK) {
-    const keys = rows.slice(at, at + CHUNK).map((row) => row.key);
+  for (let at = 0; at < rows.length; at += ROWS_PER_READ) {
+    const keys = rows.slice(at, at + ROWS_PER_READ).map((row) => row.key);
     const found = await session.cluster.client.getMany(table.handle, keys, options);
     if (found.some((row) => row !== undefined))
       throw new StoreError('guard', `a row that is to be loaded into ${table.spec.name} is there already`);
   }
 }
 
-async function write(session: Session, part: Part, ticket: bigint, first: bigint, window: Window): Promise<void> {
+async function writeRows(
+  session: Session,
+  part: BatchTable,
+  ticket: bigint,
+  first: bigint,
+  window: WriteWindow,
+): Promise<void> {
   const { table, load, rows } = part;
   const { client } = session.cluster;
   if (isReplaced(part)) {
-    await waitForAll(rows.map((row) => replace(session, table, row)));
+    await waitForAll(rows.map((row) => replaceRow(session, table, row)));
     return;
   }
-  for (let at = 0; at < rows.length; at += WRITTEN) {
-    const chunk = rows.slice(at, at + WRITTEN);
-    const keys = chunk.map(({ key }, i) => (load.append ? numbered(first + STEP * BigInt(at + i)) : key));
+  for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
+    const chunk = rows.slice(at, at + ROWS_PER_WRITE);
+    const keys = chunk.map(({ key }, i) => (load.append ? appendKey(first + STEP * BigInt(at + i)) : key));
     // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
     await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
@@ -182,22 +194,21 @@ async function write(session: Session, part: Part, ticket: bigint, first: bigint
 }
 
 function packedRow({ row, separate }: LoadRow): Buffer {
-  if (row === MARKED) return MARK_ROW;
+  if (row === INDEX_ROW) return MARK_ROW;
   return separate ? Buffer.concat([row, separate]) : row;
 }
 
-function numbered(number: bigint): Buffer {
+function appendKey(number: bigint): Buffer {
   const key = Buffer.allocUnsafe(8);
   key.writeBigUInt64BE(number);
   return key;
 }
 
-function cellsOf({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
+function unpackCells({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
   return separate ? [...unpackRow(row), ...unpackRow(separate)] : unpackRow(row);
 }
 
-/** Replaces the row. */
-async function replace(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
-  const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: cellsOf(row) }];
+async function replaceRow(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
+  const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: unpackCells(row) }];
   await runPlan(session, { steps, decisive: 0 }, session.createContext(true), [table.spec.name]);
 }

@@ -63,7 +63,7 @@ const HOST_PORT = /^(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):\d{1,5}$/;
 const NAMESPACE = /^[A-Za-z0-9_]{1,100}$/;
 const PREFIX = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/;
 
-function fault(message: string): StoreError {
+function formatError(message: string): StoreError {
   return new StoreError('format', message);
 }
 
@@ -81,14 +81,14 @@ export function isHBaseUrl(text: string): boolean {
 /** Parses an `hbase://` URL. */
 function parseAddress(url: string): Address {
   const match = /^hbase:\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?rest=([^&#]+))?$/.exec(url);
-  if (!match) throw fault(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);
+  if (!match) throw formatError(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);
   const [, hosts = '', path = '', rest] = match;
   const masters = hosts === '' ? [] : hosts.split(',').map(masterAddress);
   const colon = path.indexOf(':');
   const namespace = colon < 0 ? DEFAULTS.namespace : path.slice(0, colon);
   const name = path.slice(colon + 1);
-  if (!NAMESPACE.test(namespace)) throw fault(`"${namespace}" is no name of an HBase namespace`);
-  if (name !== '' && !PREFIX.test(name)) throw fault(`"${name}" cannot begin the names of HBase tables`);
+  if (!NAMESPACE.test(namespace)) throw formatError(`"${namespace}" is no name of an HBase namespace`);
+  if (name !== '' && !PREFIX.test(name)) throw formatError(`"${name}" cannot begin the names of HBase tables`);
   // In a namespace of its own, a directory needs no prefix.
   const prefix = name !== '' ? `${name}_` : colon < 0 ? DEFAULTS.prefix : '';
   return { masters, namespace, prefix, rest: rest === undefined ? undefined : `http://${decodeURIComponent(rest)}` };
@@ -98,22 +98,22 @@ function masterAddress(text: string): string {
   const address = /:\d+$/.test(text) ? text : `${text}:${MASTER_PORT}`;
   const port = Number(address.slice(address.lastIndexOf(':') + 1));
   if (!HOST_PORT.test(address) || port < 1 || port > 65_535) {
-    throw fault(`"${text}" is no address of an HBase master: HOST:PORT is needed`);
+    throw formatError(`"${text}" is no address of an HBase master: HOST:PORT is needed`);
   }
   return address;
 }
 
 /** Checks the URL of a gateway. Returns undefined for `none`. */
-function gateway(text: string): string | undefined {
+function parseGateway(text: string): string | undefined {
   if (text === 'none') return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.search !== '' || url.hash !== '') {
-    throw fault(`"${text}" is no address of an HBase REST gateway like http://HOST:8080 (or "none")`);
+    throw formatError(`"${text}" is no address of an HBase REST gateway like http://HOST:8080 (or "none")`);
   }
   return url.href.replace(/\/$/, '');
 }
 
-function usualGateway(master: string): string | undefined {
+function defaultGateway(master: string): string | undefined {
   const colon = master.lastIndexOf(':');
   const port = REST_PORT + Number(master.slice(colon + 1)) - MASTER_PORT;
   return port >= 1 && port <= 65_535 ? `http://${master.slice(0, colon)}:${port}` : undefined;
@@ -126,7 +126,7 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const masters = address.masters.length > 0 ? address.masters : (site?.masters ?? []).map(masterAddress);
   const first = masters[0];
   if (first === undefined) {
-    throw fault(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
+    throw formatError(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
   }
   const host = first.slice(0, first.lastIndexOf(':'));
   const given = options.rest ?? address.rest;
@@ -143,6 +143,6 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     namespace: address.namespace,
     prefix: address.prefix,
     isRestGuessed: given === undefined,
-    rest: rest === undefined ? usualGateway(first) : gateway(rest),
+    rest: rest === undefined ? defaultGateway(first) : parseGateway(rest),
   };
 }

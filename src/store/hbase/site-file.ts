@@ -20,7 +20,7 @@ const TIMEOUTS = {
   retryPauseMs: 'hbase.client.pause',
 } as const;
 
-function fault(message: string): StoreError {
+function formatError(message: string): StoreError {
   return new StoreError('format', `hbase-site.xml: ${message}`);
 }
 
@@ -31,7 +31,7 @@ function fault(message: string): StoreError {
 export function siteSettings(text: string): SiteSettings {
   const properties = siteProperties(text);
   const value = (name: string): string | undefined => resolveReferences(properties, name);
-  refuseUnsupported(value);
+  rejectUnsupported(value);
   const masterPort = value('hbase.master.port');
   const masters = (value('hbase.masters') ?? '')
     .split(',')
@@ -40,25 +40,26 @@ export function siteSettings(text: string): SiteSettings {
     .map((master) => (masterPort !== undefined && !/:\d+$/.test(master) ? `${master}:${masterPort}` : master));
   const timeouts: SiteSettings['timeouts'] = {};
   for (const [name, property] of Object.entries(TIMEOUTS)) {
-    const number = wholeNumber(property, value(property), 3_600_000);
+    const number = parseInteger(property, value(property), 3_600_000);
     if (number !== undefined) timeouts[name as keyof typeof TIMEOUTS] = number;
   }
-  return { masters, timeouts, restPort: wholeNumber('hbase.rest.port', value('hbase.rest.port'), 65_535) };
+  return { masters, timeouts, restPort: parseInteger('hbase.rest.port', value('hbase.rest.port'), 65_535) };
 }
 
-function refuseUnsupported(value: (name: string) => string | undefined): void {
+function rejectUnsupported(value: (name: string) => string | undefined): void {
   const authentication = value('hbase.security.authentication') ?? 'simple';
   if (authentication !== 'simple')
-    throw fault(`hbase.security.authentication is ${authentication}; Rowan speaks simple`);
+    throw formatError(`hbase.security.authentication is ${authentication}; Rowan speaks simple`);
   for (const name of ['hbase.client.netty.tls.enabled', 'hbase.server.netty.tls.enabled']) {
-    if (value(name) === 'true') throw fault(`${name} is true; Rowan speaks to HBase without TLS`);
+    if (value(name) === 'true') throw formatError(`${name} is true; Rowan speaks to HBase without TLS`);
   }
 }
 
-function wholeNumber(name: string, text: string | undefined, max: number): number | undefined {
+function parseInteger(name: string, text: string | undefined, max: number): number | undefined {
   if (text === undefined) return undefined;
   const number = Number(text);
-  if (!/^\d{1,9}$/.test(text) || number < 1 || number > max) throw fault(`${name} must be 1 to ${max}, not "${text}"`);
+  if (!/^\d{1,9}$/.test(text) || number < 1 || number > max)
+    throw formatError(`${name} must be 1 to ${max}, not "${text}"`);
   return number;
 }
 
@@ -68,10 +69,10 @@ function wholeNumber(name: string, text: string | undefined, max: number): numbe
 function resolveReferences(properties: ReadonlyMap<string, string>, name: string): string | undefined {
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
-    if (depth === MAX_REFERENCES) throw fault(`${name} refers to itself`);
+    if (depth === MAX_REFERENCES) throw formatError(`${name} refers to itself`);
     const next: string = value.replaceAll(/\$\{([^}$]+)\}/g, (all, other: string) => properties.get(other) ?? all);
     if (next === value) break;
-    if (next.length > MAX_CHARACTERS) throw fault(`${name} grows too long`);
+    if (next.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
     value = next;
   }
   return value;
@@ -82,17 +83,17 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
  * DOCTYPE and included files.
  */
 export function siteProperties(source: string): Map<string, string> {
-  if (source.length > MAX_CHARACTERS) throw fault(`${source.length} characters are no configuration`);
+  if (source.length > MAX_CHARACTERS) throw formatError(`${source.length} characters are no configuration`);
   const reader = new SiteReader();
   reader.read(source);
-  return reader.found;
+  return reader.properties;
 }
 
 /** The allowed elements by depth, from the outermost. */
-const FORM = [['configuration'], ['property'], ['name', 'value', 'description', 'final', 'source']];
+const ALLOWED_ELEMENTS = [['configuration'], ['property'], ['name', 'value', 'description', 'final', 'source']];
 
 class SiteReader {
-  readonly found = new Map<string, string>();
+  readonly properties = new Map<string, string>();
   readonly #parser = new SaxesParser();
   #depth = 0;
   #fields: { name?: string; value?: string } = {};
@@ -104,8 +105,8 @@ class SiteReader {
     parser.on('doctype', () => this.#fail('a DOCTYPE is not understood'));
     parser.on('opentag', ({ name, attributes }) => this.#open(name, Object.keys(attributes)));
     parser.on('closetag', ({ name }) => this.#close(name));
-    parser.on('text', (text) => this.#add(text));
-    parser.on('cdata', (text) => this.#add(text));
+    parser.on('text', (text) => this.#appendText(text));
+    parser.on('cdata', (text) => this.#appendText(text));
   }
 
   read(source: string): void {
@@ -113,31 +114,31 @@ class SiteReader {
   }
 
   #fail(message: string): never {
-    throw fault(`line ${this.#parser.line}: ${message}`);
+    throw formatError(`line ${this.#parser.line}: ${message}`);
   }
 
   #open(name: string, attributes: readonly string[]): void {
-    if (!FORM[this.#depth]?.includes(name)) this.#fail(`<${name}> is not understood here`);
+    if (!ALLOWED_ELEMENTS[this.#depth]?.includes(name)) this.#fail(`<${name}> is not understood here`);
     if (attributes.length > 0) this.#fail(`attribute ${attributes[0]} of <${name}> is not understood`);
     if (this.#depth === 1) this.#fields = {};
     this.#depth++;
     this.#text = '';
   }
 
-  #add(text: string): void {
-    if (this.#depth < FORM.length && text.trim() !== '') this.#fail('text outside of name and value');
+  #appendText(text: string): void {
+    if (this.#depth < ALLOWED_ELEMENTS.length && text.trim() !== '') this.#fail('text outside of name and value');
     this.#text += text;
   }
 
   #close(element: string): void {
     this.#depth--;
     if (element === 'name' || element === 'value') this.#fields[element] = this.#text.trim();
-    if (element === 'property') this.#keep(this.#fields);
+    if (element === 'property') this.#addProperty(this.#fields);
   }
 
-  #keep({ name, value }: { readonly name?: string; readonly value?: string }): void {
+  #addProperty({ name, value }: { readonly name?: string; readonly value?: string }): void {
     if (name === undefined || name === '') this.#fail('a property without a name');
-    if (this.found.size === MAX_PROPERTIES) this.#fail(`more than ${MAX_PROPERTIES} properties`);
-    if (value !== undefined) this.found.set(name, value);
+    if (this.properties.size === MAX_PROPERTIES) this.#fail(`more than ${MAX_PROPERTIES} properties`);
+    if (value !== undefined) this.properties.set(name, value);
   }
 }

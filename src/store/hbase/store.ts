@@ -30,7 +30,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
   const client = new HBaseClient(settings);
   try {
     const registry = new TableRegistry(client, settings);
-    if (options.create === false) await registry.requireThere();
+    if (options.create === false) await registry.requireExists();
     await registry.ensure(INTERNAL_TABLES);
     const store = new HBaseStore(client, registry, settings, options);
     await store.start();
@@ -45,7 +45,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
  * Returns twice the time after which the locks of a writer that died within a batch are free, ms: its lease, the
  * interval of the checks, and `late`.
  */
-function patience(lease: number, late: number): number {
+function patientTimeout(lease: number, late: number): number {
   return 2 * (2 * lease + late);
 }
 
@@ -56,8 +56,8 @@ export class HBaseStore extends HBaseReader implements Store {
   readonly client: HBaseClient;
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
-  readonly #ended = new AbortController();
-  #isEnding: Promise<void> | undefined;
+  readonly #closed = new AbortController();
+  #silence: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
@@ -71,7 +71,7 @@ export class HBaseStore extends HBaseReader implements Store {
         ...PACE,
         lease,
         lateArrival,
-        planTimeout: options.patient ? Math.max(plan, patience(lease, lateArrival)) : plan,
+        planTimeout: options.patient ? Math.max(plan, patientTimeout(lease, lateArrival)) : plan,
       },
       answerCount: () => client.statistics.bytesReceived,
       newId: randomId,
@@ -152,13 +152,13 @@ export class HBaseStore extends HBaseReader implements Store {
     try {
       await this.#journal.close();
     } finally {
-      this.#ended.abort();
+      this.#closed.abort();
       await this.client.close();
     }
   }
 
   ending(): void {
-    this.#isEnding ??= this.#journal.waitForSilence(this.#ended.signal).then(() => this.client.close());
+    this.#silence ??= this.#journal.waitForSilence(this.#closed.signal).then(() => this.client.close());
   }
 
   #checkOpen(): void {

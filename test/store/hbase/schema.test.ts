@@ -56,7 +56,7 @@ describe('HBase tables', () => {
       `there is no directory in the HBase tables default:${settings.prefix}*; "rowan init" makes one`,
     );
     await registry.ensure([{ name: 'journal', families: [{ name: 'plan', ordered: true }] }]);
-    await registry.requireThere();
+    await registry.requireExists();
     expect(await registry.list()).to.deep.equal([]);
 
     await Promise.all([
@@ -75,7 +75,9 @@ describe('HBase tables', () => {
     expect(starts).to.deep.equal([Buffer.alloc(0), ...KEYS]);
     expect([...(await registry.verify([]))!]).to.deep.equal([]);
     // In turn: two on each of the two servers.
-    expect([...(await registry.places([])).get(name)!].sort()).to.deep.equal(server.regionServers.map((at) => [at, 2]));
+    expect([...(await registry.countRegions([])).get(name)!].sort()).to.deep.equal(
+      server.regionServers.map((at) => [at, 2]),
+    );
     const inTurn = (await gateway.regions(name))!
       .sort((a, b) => a.start.compare(b.start))
       .map((region) => region.server);

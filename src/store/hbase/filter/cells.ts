@@ -1,20 +1,20 @@
 import type { QualifierMatch } from '../../contract.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 import {
-  binary,
+  binaryComparator,
   Compare,
   columnPrefixFilter,
   columnRangeFilter,
   familyFilter,
   filterList,
-  matches,
+  prefixComparator,
   qualifierFilter,
+  regexComparator,
   skipFilter,
-  startsWith,
   valueFilter,
 } from './encode.js';
 
-/** A test of single cells. */
+/** A test of a single cell. */
 export type CellTest =
   | { readonly op: 'is'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer | undefined }
   | { readonly op: 'any'; readonly family: number; readonly match: QualifierMatch };
@@ -25,71 +25,76 @@ function isPattern(match: QualifierMatch): match is Pattern {
   return 'any' in match;
 }
 
-/** Every byte as `\xHH`: none has a meaning of its own. */
-function literal(bytes: Buffer): string {
+/** Escapes every byte as `\xHH`, so that no byte has a special meaning. */
+function escapeBytes(bytes: Buffer): string {
   let text = '';
   for (const byte of bytes) text += `\\x${byte < 16 ? '0' : ''}${byte.toString(16)}`;
   return text;
 }
 
 /**
- * The pattern as a Java regular expression over bytes. Each part is taken where it first occurs and kept there (atomic
- * groups): that finds a match whenever there is one, and the time it takes does not multiply with the parts.
+ * Returns the pattern as a Java regular expression over bytes. Atomic groups fix each part at its first occurrence.
+ * This finds every match, and the time does not multiply with the number of parts.
  */
-function expression({ prefix, initial, any, final }: Pattern): string {
-  const head = literal(initial ? Buffer.concat([prefix, initial]) : prefix);
-  const parts = any.map((part) => `(?>.*?${literal(part)})`).join('');
-  return `\\A${head}${parts}${final ? `.*${literal(final)}\\z` : ''}`;
+function toRegex({ prefix, initial, any, final }: Pattern): string {
+  const head = escapeBytes(initial ? Buffer.concat([prefix, initial]) : prefix);
+  const parts = any.map((part) => `(?>.*?${escapeBytes(part)})`).join('');
+  return `\\A${head}${parts}${final ? `.*${escapeBytes(final)}\\z` : ''}`;
 }
 
-/** Cells that pass the test, whatever their family. */
-export function passing(test: CellTest): EncodedFilter {
+/** Returns a filter for the cells that pass the test, in any family. */
+export function cellFilter(test: CellTest): EncodedFilter {
   if (test.op === 'is') {
-    const name = qualifierFilter(Compare.equal, binary(test.qualifier));
-    return test.value === undefined ? name : filterList('all', [name, valueFilter(Compare.equal, binary(test.value))]);
+    const name = qualifierFilter(Compare.equal, binaryComparator(test.qualifier));
+    return test.value === undefined
+      ? name
+      : filterList('all', [name, valueFilter(Compare.equal, binaryComparator(test.value))]);
   }
   const { match } = test;
-  if (isPattern(match)) return qualifierFilter(Compare.equal, matches(expression(match)));
-  if ('prefix' in match) return qualifierFilter(Compare.equal, startsWith(match.prefix));
+  if (isPattern(match)) return qualifierFilter(Compare.equal, regexComparator(toRegex(match)));
+  if ('prefix' in match) return qualifierFilter(Compare.equal, prefixComparator(match.prefix));
   return filterList('all', [
-    qualifierFilter(Compare.greaterOrEqual, binary(match.from)),
-    qualifierFilter(Compare.less, binary(match.to)),
+    qualifierFilter(Compare.greaterOrEqual, binaryComparator(match.from)),
+    qualifierFilter(Compare.less, binaryComparator(match.to)),
   ]);
 }
 
 /**
- * As `passing`, for a test that stands alone over one family: the server goes to the cells and leaves the row after
- * them.
+ * As `cellFilter`, for a single test over a single family: the server seeks to the cells and skips the rest of the row
+ * after them.
  */
-export function seeking(test: CellTest): EncodedFilter {
-  if (test.op === 'is') return passing(test);
+export function seekFilter(test: CellTest): EncodedFilter {
+  if (test.op === 'is') return cellFilter(test);
   const { match } = test;
   if (!isPattern(match)) {
     return 'prefix' in match ? columnPrefixFilter(match.prefix) : columnRangeFilter(match.from, match.to);
   }
   const head = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
-  return filterList('all', [columnPrefixFilter(head), passing(test)]);
+  return filterList('all', [columnPrefixFilter(head), cellFilter(test)]);
 }
 
-function failing(match: QualifierMatch): EncodedFilter {
-  if (isPattern(match)) return qualifierFilter(Compare.notEqual, matches(expression(match)));
-  if ('prefix' in match) return qualifierFilter(Compare.notEqual, startsWith(match.prefix));
+function inverseCellFilter(match: QualifierMatch): EncodedFilter {
+  if (isPattern(match)) return qualifierFilter(Compare.notEqual, regexComparator(toRegex(match)));
+  if ('prefix' in match) return qualifierFilter(Compare.notEqual, prefixComparator(match.prefix));
   return filterList('one', [
-    qualifierFilter(Compare.less, binary(match.from)),
-    qualifierFilter(Compare.greaterOrEqual, binary(match.to)),
+    qualifierFilter(Compare.less, binaryComparator(match.from)),
+    qualifierFilter(Compare.greaterOrEqual, binaryComparator(match.to)),
   ]);
 }
 
 /**
- * Whole rows that have no cell of the family that matches. `family` must be the last of those scanned: a FamilyFilter
- * that has failed is not asked again in its row, so cells of a later family would count too.
+ * Returns a filter for whole rows without a matching cell in the family. `family` must be the last family scanned:
+ * HBase does not evaluate a failed FamilyFilter again in the same row, so cells of later families would count as well.
  */
-export function lacking(match: QualifierMatch, family: string): EncodedFilter {
-  return skipFilter(filterList('one', [familyFilter(Compare.notEqual, family), failing(match)]));
+export function rowsWithoutFilter(match: QualifierMatch, family: string): EncodedFilter {
+  return skipFilter(filterList('one', [familyFilter(Compare.notEqual, family), inverseCellFilter(match)]));
 }
 
-/** How many bytes the test pins down: of several the one that likely lets fewest cells through. */
-export function weight(test: CellTest): number {
+/**
+ * Returns the number of bytes that the test fixes. Among several tests the one with the highest number is likely to
+ * pass the fewest cells.
+ */
+export function selectivity(test: CellTest): number {
   if (test.op === 'is') return Number.MAX_SAFE_INTEGER;
   const { match } = test;
   if (isPattern(match)) {

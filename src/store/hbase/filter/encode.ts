@@ -1,7 +1,7 @@
 import { MessageWriter } from '../rpc/protobuf.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 
-/** HBase's filters and comparators as hbase.pb.Filter and hbase.pb.Comparator messages. */
+/** Encodes HBase's filters and comparators as hbase.pb.Filter and hbase.pb.Comparator messages. */
 
 const PACKAGE = 'org.apache.hadoop.hbase.filter.';
 
@@ -13,57 +13,62 @@ export interface Comparator {
   readonly message: MessageWriter;
 }
 
-function filter(name: string, fields: MessageWriter): EncodedFilter {
+function encodeFilter(name: string, fields: MessageWriter): EncodedFilter {
   return new MessageWriter()
     .string(1, PACKAGE + name)
     .message(2, fields)
     .finish();
 }
 
-/** ByteArrayComparable in the one field that comparators of bytes have. */
-function comparator(name: string, bytes: Buffer): Comparator {
+/** Encodes a comparator whose only field is a ByteArrayComparable. */
+function bytesComparator(name: string, bytes: Buffer): Comparator {
   const fields = new MessageWriter().message(1, new MessageWriter().bytes(1, bytes));
   return {
     message: new MessageWriter().string(1, PACKAGE + name).message(2, fields),
   };
 }
 
-export function binary(bytes: Buffer): Comparator {
-  return comparator('BinaryComparator', bytes);
+export function binaryComparator(bytes: Buffer): Comparator {
+  return bytesComparator('BinaryComparator', bytes);
 }
 
-/** Equal to all that start with `bytes`. */
-export function startsWith(bytes: Buffer): Comparator {
-  return comparator('BinaryPrefixComparator', bytes);
+/** Equal to all byte strings that start with `bytes`. */
+export function prefixComparator(bytes: Buffer): Comparator {
+  return bytesComparator('BinaryPrefixComparator', bytes);
 }
 
 const DOTALL = 32;
 
-/** Equal where the pattern is found; its characters are bytes. */
-export function matches(pattern: string): Comparator {
+/** Equal to all byte strings in which the pattern is found. Each character of the pattern is a byte. */
+export function regexComparator(pattern: string): Comparator {
   const fields = new MessageWriter().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
   return {
     message: new MessageWriter().string(1, `${PACKAGE}RegexStringComparator`).message(2, fields),
   };
 }
 
-function comparing(name: string, compare: CompareType, to: Comparator): EncodedFilter {
-  return filter(name, new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to.message)));
+function compareFilter(name: string, compare: CompareType, to: Comparator): EncodedFilter {
+  return encodeFilter(
+    name,
+    new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to.message)),
+  );
 }
 
-/** Cells by qualifier. */
+/** Filters cells by qualifier. */
 export function qualifierFilter(compare: CompareType, to: Comparator): EncodedFilter {
-  return comparing('QualifierFilter', compare, to);
+  return compareFilter('QualifierFilter', compare, to);
 }
 
-/** Cells by value. */
+/** Filters cells by value. */
 export function valueFilter(compare: CompareType, to: Comparator): EncodedFilter {
-  return comparing('ValueFilter', compare, to);
+  return compareFilter('ValueFilter', compare, to);
 }
 
-/** Cells by family. Where it does not hold it ends the row for the list it is in: see `cells.ts`. */
+/**
+ * Filters cells by family. A failed test ends the row for the list that contains the filter: see `rowsWithoutFilter`.
+ */
 export function familyFilter(compare: CompareType, family: string): EncodedFilter {
-  return comparing('FamilyFilter', compare, binary(Buffer.from(family)));
+  return compareFilter('FamilyFilter', compare, binaryComparator(Buffer.from(family)));
 }
 
 export interface ColumnTest {
@@ -75,39 +80,42 @@ export interface ColumnTest {
   readonly orMissing: boolean;
 }
 
-/** Whole rows by the value of one column. */
+/** Filters whole rows by the value of a column. */
 export function columnFilter({ family, qualifier, compare, value, orMissing }: ColumnTest): EncodedFilter {
   const fields = new MessageWriter()
     .string(1, family)
     .bytes(2, qualifier)
     .uint(3, compare)
-    .message(4, binary(value).message)
+    .message(4, binaryComparator(value).message)
     .bool(5, !orMissing)
     .bool(6, true);
-  return filter('SingleColumnValueFilter', fields);
+  return encodeFilter('SingleColumnValueFilter', fields);
 }
 
-/** Whole rows all of whose cells pass. */
+/** Passes whole rows in which every cell passes. */
 export function skipFilter(of: EncodedFilter): EncodedFilter {
-  return filter('SkipFilter', new MessageWriter().bytes(1, of));
+  return encodeFilter('SkipFilter', new MessageWriter().bytes(1, of));
 }
 
-/** Cells whose qualifier has the prefix; others are not looked at. */
+/** Passes cells whose qualifier has the prefix. The server skips all other cells. */
 export function columnPrefixFilter(prefix: Buffer): EncodedFilter {
-  return filter('ColumnPrefixFilter', new MessageWriter().bytes(1, prefix));
+  return encodeFilter('ColumnPrefixFilter', new MessageWriter().bytes(1, prefix));
 }
 
-/** Cells with `from` ≤ qualifier < `to`; others are not looked at. */
+/** Passes cells with `from` ≤ qualifier < `to`. The server skips all other cells. */
 export function columnRangeFilter(from: Buffer, to: Buffer): EncodedFilter {
-  return filter('ColumnRangeFilter', new MessageWriter().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false));
+  return encodeFilter(
+    'ColumnRangeFilter',
+    new MessageWriter().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false),
+  );
 }
 
-const LIST = { all: 1, one: 2 } as const;
+const LIST_OPERATORS = { all: 1, one: 2 } as const;
 
-/** One filter is itself. */
-export function filterList(operator: keyof typeof LIST, of: readonly EncodedFilter[]): EncodedFilter {
+/** Combines filters. A single filter is returned as it is. */
+export function filterList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
   if (of.length === 1) return of[0]!;
-  const fields = new MessageWriter().uint(1, LIST[operator]);
-  for (const one of of) fields.bytes(2, one);
-  return filter('FilterList', fields);
+  const fields = new MessageWriter().uint(1, LIST_OPERATORS[operator]);
+  for (const part of of) fields.bytes(2, part);
+  return encodeFilter('FilterList', fields);
 }

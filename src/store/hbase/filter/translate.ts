@@ -1,37 +1,40 @@
 import type { CellName, StoreFilter } from '../../contract.js';
 import { EMPTY } from '../../row.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
-import { type CellTest, lacking, passing, seeking, weight } from './cells.js';
+import { type CellTest, cellFilter, rowsWithoutFilter, seekFilter, selectivity } from './cells.js';
 import { Compare, columnFilter, filterList } from './encode.js';
 
-/** What a scan has to ask so that the region servers evaluate a filter. */
+/** The parameters of a scan with which the region servers evaluate a filter. */
 export interface ServerFilter {
-  /** No row passes: nothing has to be asked. */
-  readonly none: boolean;
-  /** Undefined: every row that has a cell asked for comes. */
+  /** Whether no row can match. No scan is needed then. */
+  readonly matchesNone: boolean;
+  /** Undefined: every row with a requested cell is returned. */
   readonly filter: EncodedFilter | undefined;
   /** Families to be scanned. */
   readonly families: readonly number[];
-  /** Only these columns are to be asked for, where given. */
+  /** The columns to be requested; undefined: all columns of the families. */
   readonly columns: readonly CellName[] | undefined;
-  /** Rows come with all the cells of `data`. Otherwise only some cells of each come: take the keys and get the rows. */
-  readonly whole: boolean;
-  /** Exactly the rows for which the filter is true come; otherwise others may be among them. */
+  /**
+   * Whether rows are returned with all cells of `data`. Otherwise only some cells are returned, and the rows must be
+   * read by key.
+   */
+  readonly wholeRows: boolean;
+  /** Whether only matching rows are returned. Otherwise the result may contain other rows as well. */
   readonly exact: boolean;
 }
 
-/** HBase's names of the families by number, and the numbers of those that a whole row has, rising. */
+/** The HBase names of the families by number, and the numbers of the families that make up a row, in order. */
 export interface Families {
   readonly names: readonly string[];
   readonly data: readonly number[];
 }
 
-/** A filter with more tests than this is left to the reader: servers would try each on every cell. */
+/** A filter with more tests is evaluated by the client, because servers would run every test on every cell. */
 const MAX_TESTS = 256;
-/** So many columns are asked for by name rather than tested one by one. */
-const MANY_COLUMNS = 8;
+/** Minimum number of columns of an OR for which columns are requested by name instead of tested. */
+const MIN_NAMED_COLUMNS = 8;
 
-/** Rows that pass come whole. */
+/** A test of rows. Matching rows are returned as a whole. */
 type RowTest =
   | { readonly op: 'has' | 'hasNot'; readonly family: number; readonly qualifier: Buffer }
   | { readonly op: 'equals' | 'differs'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer }
@@ -39,51 +42,51 @@ type RowTest =
   | { readonly op: 'all' | 'one'; readonly of: readonly RowTest[] };
 
 /**
- * What HBase can do with a part of a filter. `cells`: the cells that pass one of `of`, from rows that pass all of
- * `rows`; HBase has no filter for whole rows with some cell that passes a test.
+ * The translation of a part of a filter. `cells`: the cells that pass any test in `of`, from rows that pass all tests
+ * in `rows`. HBase has no filter for whole rows that contain a matching cell.
  */
 type Part =
   | { readonly kind: 'true' | 'false' }
-  /** Nothing: rows may pass or not. */
+  /** Not translatable: every row may match or not. */
   | { readonly kind: 'unknown' }
   | { readonly kind: 'rows'; readonly test: RowTest; readonly exact: boolean }
   | {
       readonly kind: 'cells';
       readonly of: readonly CellTest[];
-      readonly rows: readonly RowTest[];
+      readonly rowsPart: readonly RowTest[];
       readonly exact: boolean;
     };
 
-/** Translates a filter. What HBase cannot evaluate is widened, never narrowed. */
+/** Translates a filter. A filter that HBase cannot evaluate exactly is widened, never narrowed. */
 export function translate(filter: StoreFilter, { names, data }: Families): ServerFilter {
   const used = usedFamilies(filter);
   const part: Part =
-    countTests(filter) > MAX_TESTS && !isNames(filter) ? { kind: 'unknown' } : translatePart(filter, data.at(-1));
-  const everything = { none: false, filter: undefined, families: data, columns: undefined, whole: true };
+    countTests(filter) > MAX_TESTS && !isColumnList(filter) ? { kind: 'unknown' } : translatePart(filter, data.at(-1));
+  const everything = { matchesNone: false, filter: undefined, families: data, columns: undefined, wholeRows: true };
   switch (part.kind) {
     case 'true':
       return { ...everything, exact: true };
     case 'unknown':
       return { ...everything, exact: false };
     case 'false':
-      return { ...everything, none: true, exact: true };
+      return { ...everything, matchesNone: true, exact: true };
     case 'rows': {
       const columns = namedColumns(part.test);
-      if (columns) return { ...everything, families: used, columns, whole: false, exact: part.exact };
+      if (columns) return { ...everything, families: used, columns, wholeRows: false, exact: part.exact };
       return { ...everything, filter: encodeRows(part.test, names), exact: part.exact };
     }
     case 'cells': {
       const cells =
-        part.of.length === 1 && part.rows.length === 0 && used.length === 1
-          ? seeking(part.of[0]!)
-          : filterList('one', part.of.map(passing));
-      const rows = part.rows.map((test) => encodeRows(test, names));
+        part.of.length === 1 && part.rowsPart.length === 0 && used.length === 1
+          ? seekFilter(part.of[0]!)
+          : filterList('one', part.of.map(cellFilter));
+      const rows = part.rowsPart.map((test) => encodeRows(test, names));
       return {
         ...everything,
         filter: filterList('all', [...rows, cells]),
         families: used,
-        whole: false,
-        // Cells are told apart by their qualifiers alone.
+        wholeRows: false,
+        // Cell tests look only at qualifiers, not at families.
         exact: part.exact && used.length === 1,
       };
     }
@@ -91,14 +94,14 @@ export function translate(filter: StoreFilter, { names, data }: Families): Serve
 }
 
 function usedFamilies(filter: StoreFilter): number[] {
-  const found = new Set<number>();
+  const families = new Set<number>();
   const visit = (part: StoreFilter): void => {
-    if ('family' in part) found.add(part.family);
+    if ('family' in part) families.add(part.family);
     else if (part.op === 'not') visit(part.of);
     else part.of.forEach(visit);
   };
   visit(filter);
-  return [...found].sort((a, b) => a - b);
+  return [...families].sort((a, b) => a - b);
 }
 
 function countTests(filter: StoreFilter): number {
@@ -107,8 +110,8 @@ function countTests(filter: StoreFilter): number {
   return filter.of.reduce((sum, part) => sum + countTests(part), 0);
 }
 
-function isNames(filter: StoreFilter): boolean {
-  return filter.op === 'or' && filter.of.every((part) => part.op === 'hasColumn' || isNames(part));
+function isColumnList(filter: StoreFilter): boolean {
+  return filter.op === 'or' && filter.of.every((part) => part.op === 'hasColumn' || isColumnList(part));
 }
 
 function translatePart(filter: StoreFilter, last: number | undefined): Part {
@@ -118,20 +121,26 @@ function translatePart(filter: StoreFilter, last: number | undefined): Part {
     case 'columnEquals':
       return rows({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
-      return { kind: 'cells', of: [{ op: 'any', family: filter.family, match: filter.match }], rows: [], exact: true };
+      return {
+        kind: 'cells',
+        of: [{ op: 'any', family: filter.family, match: filter.match }],
+        rowsPart: [],
+        exact: true,
+      };
     case 'and':
-      return both(filter.of.map((part) => translatePart(part, last)));
+      return combineAnd(filter.of.map((part) => translatePart(part, last)));
     case 'or':
-      return either(filter.of.map((part) => translatePart(part, last)));
+      return combineOr(filter.of.map((part) => translatePart(part, last)));
     case 'not':
-      return negated(filter.of, last);
+      return translateNegated(filter.of, last);
   }
 }
 
 /**
- * The complement; negation stands at single tests alone, where HBase has exact ones. `last`: the last family of a row.
+ * Translates the complement. Negation is pushed down to single tests, for which HBase has exact filters. `last`: the
+ * last family of a row.
  */
-function negated(filter: StoreFilter, last: number | undefined): Part {
+function translateNegated(filter: StoreFilter, last: number | undefined): Part {
   switch (filter.op) {
     case 'hasColumn':
       return rows({ op: 'hasNot', family: filter.family, qualifier: filter.qualifier });
@@ -141,9 +150,9 @@ function negated(filter: StoreFilter, last: number | undefined): Part {
       if (filter.family !== last) return { kind: 'unknown' };
       return rows({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
     case 'and':
-      return either(filter.of.map((part) => negated(part, last)));
+      return combineOr(filter.of.map((part) => translateNegated(part, last)));
     case 'or':
-      return both(filter.of.map((part) => negated(part, last)));
+      return combineAnd(filter.of.map((part) => translateNegated(part, last)));
     case 'not':
       return translatePart(filter.of, last);
   }
@@ -153,7 +162,7 @@ function rows(test: RowTest): Part {
   return { kind: 'rows', test, exact: true };
 }
 
-function both(parts: readonly Part[]): Part {
+function combineAnd(parts: readonly Part[]): Part {
   if (parts.some(({ kind }) => kind === 'false')) return { kind: 'false' };
   const tests: RowTest[] = [];
   let exact = !parts.some(({ kind }) => kind === 'unknown');
@@ -162,21 +171,21 @@ function both(parts: readonly Part[]): Part {
     if (part.kind === 'rows') tests.push(part.test);
     if (part.kind === 'rows' || part.kind === 'cells') exact &&= part.exact;
     if (part.kind !== 'cells') continue;
-    tests.push(...part.rows);
-    // Two tests hold of different cells, and no cell passes both: the other is left to the reader.
+    tests.push(...part.rowsPart);
+    // The tests may match different cells, and no single cell passes both. The client evaluates the other test.
     if (best) exact = false;
-    if (!best || lightest(part.of) > lightest(best)) best = part.of;
+    if (!best || lowestSelectivity(part.of) > lowestSelectivity(best)) best = part.of;
   }
-  if (best) return { kind: 'cells', of: best, rows: tests, exact };
+  if (best) return { kind: 'cells', of: best, rowsPart: tests, exact };
   if (tests.length === 0) return { kind: exact ? 'true' : 'unknown' };
   return { kind: 'rows', test: tests.length === 1 ? tests[0]! : { op: 'all', of: tests }, exact };
 }
 
-function lightest(tests: readonly CellTest[]): number {
-  return tests.reduce((least, test) => Math.min(least, weight(test)), Number.MAX_SAFE_INTEGER);
+function lowestSelectivity(tests: readonly CellTest[]): number {
+  return tests.reduce((least, test) => Math.min(least, selectivity(test)), Number.MAX_SAFE_INTEGER);
 }
 
-function either(all: readonly Part[]): Part {
+function combineOr(all: readonly Part[]): Part {
   if (all.some(({ kind }) => kind === 'true')) return { kind: 'true' };
   const parts = all.filter(({ kind }) => kind !== 'false');
   if (parts.length === 0) return { kind: 'false' };
@@ -194,50 +203,50 @@ function either(all: readonly Part[]): Part {
     of.push(...cells.of);
     exact &&= cells.exact;
   }
-  return { kind: 'cells', of, rows: [], exact };
+  return { kind: 'cells', of, rowsPart: [], exact };
 }
 
-interface Cells {
+interface CellsPart {
   readonly of: readonly CellTest[];
   readonly exact: boolean;
 }
 
-/** Cells one of which every row has that passes the part. */
-function asCells(part: Part): Cells | undefined {
-  if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rows.length === 0 };
+/** Returns cell tests for a part: every row that passes the part has a cell that passes at least one test. */
+function asCells(part: Part): CellsPart | undefined {
+  if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rowsPart.length === 0 };
   if (part.kind !== 'rows') return undefined;
   const cells = cellsOfRows(part.test);
   return cells && { of: cells.of, exact: cells.exact && part.exact };
 }
 
-function cellsOfRows(test: RowTest): Cells | undefined {
+function cellsOfRows(test: RowTest): CellsPart | undefined {
   switch (test.op) {
     case 'has':
       return { of: [{ ...test, op: 'is', value: undefined }], exact: true };
     case 'equals':
       return { of: [{ ...test, op: 'is' }], exact: true };
     case 'all': {
-      const some = test.of.map(cellsOfRows).filter((cells) => cells !== undefined);
-      const best = some.sort((a, b) => a.of.length - b.of.length)[0];
+      const parts = test.of.map(cellsOfRows).filter((cells) => cells !== undefined);
+      const best = parts.sort((a, b) => a.of.length - b.of.length)[0];
       return best && { of: best.of, exact: false };
     }
     case 'one': {
-      const each = test.of.map(cellsOfRows);
-      if (!each.every((cells) => cells !== undefined)) return undefined;
-      return { of: each.flatMap(({ of }) => of), exact: each.every(({ exact }) => exact) };
+      const parts = test.of.map(cellsOfRows);
+      if (!parts.every((cells) => cells !== undefined)) return undefined;
+      return { of: parts.flatMap(({ of }) => of), exact: parts.every(({ exact }) => exact) };
     }
     default:
       return undefined;
   }
 }
 
-/** The columns of an OR of many, one of which is enough. */
+/** Returns the columns of an OR of many columns. */
 function namedColumns(test: RowTest): CellName[] | undefined {
-  if (test.op !== 'one' || test.of.length < MANY_COLUMNS) return undefined;
+  if (test.op !== 'one' || test.of.length < MIN_NAMED_COLUMNS) return undefined;
   const names: CellName[] = [];
-  for (const one of test.of) {
-    if (one.op !== 'has') return undefined;
-    names.push({ family: one.family, qualifier: one.qualifier });
+  for (const part of test.of) {
+    if (part.op !== 'has') return undefined;
+    names.push({ family: part.family, qualifier: part.qualifier });
   }
   return names;
 }
@@ -248,10 +257,10 @@ function encodeRows(test: RowTest, names: readonly string[]): EncodedFilter {
     case 'one':
       return filterList(
         test.op,
-        test.of.map((one) => encodeRows(one, names)),
+        test.of.map((part) => encodeRows(part, names)),
       );
     case 'lacks':
-      return lacking(test.test.match, names[test.test.family]!);
+      return rowsWithoutFilter(test.test.match, names[test.test.family]!);
     default: {
       const { family, qualifier } = test;
       const column = { family: names[family]!, qualifier, orMissing: test.op === 'hasNot' || test.op === 'differs' };
@@ -259,7 +268,7 @@ function encodeRows(test: RowTest, names: readonly string[]): EncodedFilter {
         const compare = test.op === 'equals' ? Compare.equal : Compare.notEqual;
         return columnFilter({ ...column, compare, value: test.value });
       }
-      // Every value is at least the empty one, and none is below it.
+      // Every value is at least the empty value, and none is less.
       const compare = test.op === 'has' ? Compare.greaterOrEqual : Compare.less;
       return columnFilter({ ...column, compare, value: EMPTY });
     }

@@ -4,74 +4,81 @@ import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
 import { type ExistingTable, Gateway } from './gateway.js';
 import { alterCommand, createCommand, dropCommands } from './shell.js';
-import { type MasterCall, splitAt, spread } from './split.js';
+import { type MasterCall, splitAt, spreadRegions } from './split.js';
 
-/** What an attribute has to be for nothing to be lost; whatever else differs is the operator's tuning. */
-const SAFE: readonly { readonly name: string; readonly safe: (value: string) => boolean; readonly wanted: string }[] = [
-  { name: 'TTL', safe: (value) => value === '2147483647' || value === 'FOREVER', wanted: 'FOREVER' },
-  { name: 'KEEP_DELETED_CELLS', safe: (value) => value === 'FALSE', wanted: 'FALSE' },
-  { name: 'VERSIONS', safe: (value) => value === '1', wanted: '1' },
+/**
+ * Attributes that must have a safe value, because other values lose data. The operator may change all other attributes.
+ */
+const SAFE_ATTRIBUTES: readonly {
+  readonly name: string;
+  readonly isSafe: (value: string) => boolean;
+  readonly wanted: string;
+}[] = [
+  { name: 'TTL', isSafe: (value) => value === '2147483647' || value === 'FOREVER', wanted: 'FOREVER' },
+  { name: 'KEEP_DELETED_CELLS', isSafe: (value) => value === 'FALSE', wanted: 'FALSE' },
+  { name: 'VERSIONS', isSafe: (value) => value === '1', wanted: '1' },
 ];
 
-/** How long it is waited for another front end that makes the same table, and between looks, ms. */
+/** How long to wait for another front end that creates the same table, and the interval of the checks, ms. */
 const RACE_MS = 60_000;
 const RACE_PAUSE_MS = 100;
 
 /**
- * The gateway switches a table off and on that came into being while it was asked to make it; two such requests meet.
+ * Whether another front end creates the table at the same time: the gateway disables and enables a table that came into
+ * existence during the request, and two such requests may collide.
  */
 function isRace(error: unknown): boolean {
   return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
 }
 
-/** What keeps an existing table from being the one that is described; empty when nothing does. */
-export function differences(wanted: TableDescriptor, found: ExistingTable): string[] {
+/** Returns the differences that make an existing table unusable, with the commands that remove them. */
+export function differences(wanted: TableDescriptor, existing: ExistingTable): string[] {
   const list: string[] = [];
   for (const [name, value] of Object.entries(wanted.attributes)) {
-    // A stronger durability than asked for harms nobody.
-    if (name === 'DURABILITY' && found.attributes[name] === 'FSYNC_WAL') continue;
-    const is = found.attributes[name] ?? 'USE_DEFAULT';
-    if (is !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && is === 'SYNC_WAL')) {
-      list.push(`${name} is ${is}, not ${value}: alter '${wanted.name}', ${name} => '${value}'`);
+    // A stronger durability does no harm.
+    if (name === 'DURABILITY' && existing.attributes[name] === 'FSYNC_WAL') continue;
+    const actual = existing.attributes[name] ?? 'USE_DEFAULT';
+    if (actual !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && actual === 'SYNC_WAL')) {
+      list.push(`${name} is ${actual}, not ${value}: alter '${wanted.name}', ${name} => '${value}'`);
     }
   }
   for (const family of wanted.families) {
-    const is = found.families.get(family.name);
-    if (!is) continue;
+    const actual = existing.families.get(family.name);
+    if (!actual) continue;
     const fix = (name: string, value: string): string =>
       `alter '${wanted.name}', {NAME => '${family.name}', ${name} => '${value}'}`;
-    for (const { name, safe, wanted: value } of SAFE) {
-      const has = is[name];
-      if (has !== undefined && !safe(has))
-        list.push(`family ${family.name}: ${name} is ${has}, not ${value}: ${fix(name, value)}`);
+    for (const { name, isSafe, wanted: value } of SAFE_ATTRIBUTES) {
+      const attribute = actual[name];
+      if (attribute !== undefined && !isSafe(attribute))
+        list.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${fix(name, value)}`);
     }
     const ordered = family.attributes.NEW_VERSION_BEHAVIOR;
-    if (ordered !== undefined && is.NEW_VERSION_BEHAVIOR !== ordered) {
+    if (ordered !== undefined && actual.NEW_VERSION_BEHAVIOR !== ordered) {
       list.push(`family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${fix('NEW_VERSION_BEHAVIOR', 'true')}`);
     }
   }
   return list;
 }
 
-/** Makes, verifies and drops HBase tables. Everything rejects with `StoreError`. */
+/** Creates, verifies and drops HBase tables. All errors are `StoreError`. */
 export class TableAdmin {
   readonly #gateway: Gateway | undefined;
   readonly #call: MasterCall;
-  #servers: Promise<number> | undefined;
+  #serverCount: Promise<number> | undefined;
 
-  /** `call` goes to the active master, for what the gateway cannot do. */
+  /** `call` sends a request to the active master, for operations that the gateway does not offer. */
   constructor({ rest, isRestGuessed }: Pick<HBaseSettings, 'rest' | 'isRestGuessed'>, call: MasterCall) {
     this.#gateway = rest === undefined ? undefined : new Gateway(rest, isRestGuessed);
     this.#call = call;
   }
 
-  /** Whether there is a gateway. */
-  get makesTables(): boolean {
+  /** Whether a gateway may be used. */
+  get hasGateway(): boolean {
     return this.#gateway !== undefined;
   }
 
-  /** Whether the gateway can be asked now; true where there is none. */
-  async answers(): Promise<boolean> {
+  /** Whether the gateway answers. True without a gateway. */
+  async isReachable(): Promise<boolean> {
     try {
       await this.#gateway?.tables();
       return true;
@@ -81,63 +88,63 @@ export class TableAdmin {
     }
   }
 
-  /** Region servers at the first question; `otherwise` where no gateway may be asked. */
-  async servers(otherwise: number): Promise<number> {
-    const asked = this.#servers ?? this.#gateway?.servers().then((list) => list.length);
-    this.#servers = asked;
+  /** Returns the number of region servers at the first call, or `fallback` without a gateway. */
+  async countServers(fallback: number): Promise<number> {
+    const counting = this.#serverCount ?? this.#gateway?.servers().then((list) => list.length);
+    this.#serverCount = counting;
     try {
-      return (await asked) ?? otherwise;
+      return (await counting) ?? fallback;
     } catch (error) {
-      if (this.#servers === asked) this.#servers = undefined;
+      if (this.#serverCount === counting) this.#serverCount = undefined;
       throw error;
     }
   }
 
   /**
-   * Makes the table, pre-split and its regions spread over the servers; one that is there is verified and gets the
-   * families it lacks. `exists` tells whether it is there where no gateway may be asked.
+   * Creates the table, pre-split, with its regions spread over the servers. An existing table is verified, and missing
+   * families are added. `exists` checks for the table when there is no gateway.
    */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
     const gateway = this.#gateway;
     if (!gateway) {
       if (await exists()) return;
-      throw withoutGateway(`table ${table.name} is not there`, [createCommand(table)]);
+      throw noGatewayError(`table ${table.name} is not there`, [createCommand(table)]);
     }
     for (const end = performance.now() + RACE_MS; ; await sleep(RACE_PAUSE_MS)) {
-      const found = await gateway.describe(table.name);
-      if (found) return this.#complete(gateway, table, found);
+      const existing = await gateway.describe(table.name);
+      if (existing) return this.#completeExisting(gateway, table, existing);
       try {
         if (await gateway.create(table)) {
           await splitAt(gateway, this.#call, table.name, table.splits);
-          return await spread(gateway, this.#call, table.name);
+          return await spreadRegions(gateway, this.#call, table.name);
         }
       } catch (error) {
         if (!isRace(error) || performance.now() > end) throw error;
       }
-      // Another front end was faster, or is at it.
+      // Another front end has created the table, or is creating it.
     }
   }
 
-  async #complete(gateway: Gateway, table: TableDescriptor, found: ExistingTable): Promise<void> {
-    const wrong = differences(table, found);
+  async #completeExisting(gateway: Gateway, table: TableDescriptor, existing: ExistingTable): Promise<void> {
+    const wrong = differences(table, existing);
     if (wrong.length > 0) throw new StoreError('conflict', `HBase table ${table.name}: ${wrong.join('; ')}`);
-    const missing = table.families.map(({ name }) => name).filter((name) => !found.families.has(name));
+    const missing = table.families.map(({ name }) => name).filter((name) => !existing.families.has(name));
     if (missing.length > 0) await gateway.addFamilies(table, missing);
   }
 
-  /** What is wrong with the table, for people; undefined where no gateway may be asked. */
+  /** Returns the defects of the table as texts for the operator, or undefined without a gateway. */
   async verify(table: TableDescriptor): Promise<string[] | undefined> {
     if (!this.#gateway) return undefined;
-    const found = await this.#gateway.describe(table.name);
-    if (!found) return [`it is not there: ${createCommand(table)}`];
-    const missing = table.families.map(({ name }) => name).filter((name) => !found.families.has(name));
-    const lack = missing.length === 0 ? [] : [`families are missing: ${alterCommand(table, missing)}`];
-    return [...lack, ...differences(table, found)];
+    const existing = await this.#gateway.describe(table.name);
+    if (!existing) return [`it is not there: ${createCommand(table)}`];
+    const missing = table.families.map(({ name }) => name).filter((name) => !existing.families.has(name));
+    const additions = missing.length === 0 ? [] : [`families are missing: ${alterCommand(table, missing)}`];
+    return [...additions, ...differences(table, existing)];
   }
 
-  /** No error when it is not there. */
+  /** Drops the table. A missing table is no error. */
   async drop(name: string): Promise<void> {
-    if (!this.#gateway) throw withoutGateway(`table ${name} is no longer used and can be dropped`, dropCommands(name));
+    if (!this.#gateway) throw noGatewayError(`table ${name} is no longer used and can be dropped`, dropCommands(name));
     try {
       await this.#gateway.drop(name);
     } catch (error) {
@@ -148,6 +155,6 @@ export class TableAdmin {
   }
 }
 
-function withoutGateway(what: string, commands: readonly string[]): StoreError {
+function noGatewayError(what: string, commands: readonly string[]): StoreError {
   return new StoreError('unavailable', `${what}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`);
 }

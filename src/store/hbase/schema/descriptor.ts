@@ -3,10 +3,10 @@ import { StoreError } from '../../store-error.js';
 import type { TableHandle } from '../rpc/rpc-types.js';
 import type { Durability, HBaseSettings } from '../settings.js';
 
-/** What names a table's HBase counterpart. */
+/** The settings that determine the HBase name of a table. */
 export type Naming = Pick<HBaseSettings, 'namespace' | 'prefix'>;
 
-/** Attributes as HBase's shell and REST gateway spell them; those that are not named have HBase's defaults. */
+/** Attributes as spelled by HBase's shell and REST gateway. Other attributes have HBase's defaults. */
 export interface FamilyDescriptor {
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
@@ -17,14 +17,14 @@ export interface TableDescriptor {
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
   readonly families: readonly FamilyDescriptor[];
-  /** Where its regions meet, rising. */
+  /** Start keys of all regions but the first, in order. */
   readonly splits: readonly Buffer[];
 }
 
-/** One byte each, rising: cells of a row then come from HBase in the order of packed rows. */
+/** Single bytes in rising order. HBase therefore returns the cells of a row in the order of packed rows. */
 const FAMILY_NAMES = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** HBase's name of family number `family`: every cell of every answer repeats it. */
+/** Returns the HBase name of a family. The name is short, because every cell of every answer repeats it. */
 export function familyName(family: number): string {
   const name = FAMILY_NAMES[family];
   if (name === undefined) throw new StoreError('limit', `family ${family}: HBase tables have ${FAMILY_NAMES.length}`);
@@ -35,7 +35,7 @@ export function tableName({ namespace, prefix }: Naming, name: string): string {
   return (namespace === 'default' ? '' : `${namespace}:`) + prefix + name;
 }
 
-/** Every table of a spec has one more family, the last of its handle: the locks of write plans on its rows. */
+/** The additional, last family of every table: the locks of write plans on rows. */
 export const LOCK_FAMILY = 'lock';
 
 export function tableHandle(naming: Naming, spec: TableSpec): TableHandle {
@@ -43,7 +43,7 @@ export function tableHandle(naming: Naming, spec: TableSpec): TableHandle {
   return { name: tableName(naming, spec.name), families };
 }
 
-/** A table that the engine keeps for itself. Its families are named in HBase as here. */
+/** A table for internal use of the engine. Its families have the same names in HBase. */
 export interface InternalTable {
   readonly name: string;
   readonly families: readonly InternalFamily[];
@@ -52,7 +52,7 @@ export interface InternalTable {
 
 export interface InternalFamily {
   readonly name: string;
-  /** Puts and deletes of one timestamp count in the order of arrival. */
+  /** Whether puts and deletes with the same timestamp take effect in the order of arrival. */
   readonly ordered?: boolean;
 }
 
@@ -75,10 +75,10 @@ export function describeInternal(
   };
 }
 
-/** How HBase spells the durability of a table. */
+/** Names of the durability levels in HBase. */
 export const DURABILITY: Readonly<Record<Durability, string>> = { default: 'USE_DEFAULT', fsync: 'FSYNC_WAL' };
 
-/** The table that a spec asks for. docs/hbase.md gives the reasons. */
+/** Returns the description of the HBase table for a spec. docs/hbase.md gives the reasons. */
 export function describeTable(
   settings: Naming & Pick<HBaseSettings, 'durability'>,
   spec: TableSpec,
@@ -98,12 +98,13 @@ export function describeTable(
 const COMMON = { VERSIONS: '1', DATA_BLOCK_ENCODING: 'FAST_DIFF' };
 const ORDERED = { NEW_VERSION_BEHAVIOR: 'true' };
 
-/** A get decodes a block up to its row, so blocks are small where rows are read one by one. */
+/** A get decodes a block up to the requested row. Blocks are small, because many reads are of single rows. */
 const BLOCK_BYTES = 4 * 1024;
 
 function familyAttributes(spec: TableSpec, family: FamilySpec): Record<string, string> {
-  // Chunks of large values are read seldom: they would push everything else out of the cache, and share no key to save.
+  // Chunks of large values are read rarely. They would displace other blocks from the cache, and their keys have no
+  // common prefixes to compress.
   if (family.separate) return { VERSIONS: '1', BLOOMFILTER: 'ROW', BLOCKCACHE: 'false' };
-  // Rows of index tables are found by scans alone, which ask no filter of row keys.
+  // Rows of index tables are only scanned, and scans do not use the Bloom filter.
   return { ...COMMON, BLOOMFILTER: spec.suffixBytes === undefined ? 'ROW' : 'NONE', BLOCKSIZE: String(BLOCK_BYTES) };
 }

@@ -4,43 +4,43 @@ import type { TableDescriptor } from './descriptor.js';
 
 const TIMEOUT_MS = 60_000;
 
-/** A table as the gateway describes it; attributes by HBase's names. */
+/** A table as described by the gateway. Attributes have HBase's names. */
 export interface ExistingTable {
   readonly attributes: Readonly<Record<string, string>>;
   readonly families: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
-/** A region server that is alive. */
+/** A running region server. */
 export interface LiveServer {
   /** `host:port`. */
   readonly name: string;
-  /** When it was started, ms: part of how HBase names it. */
+  /** Start time, ms, which is part of HBase's server name. */
   readonly startCode: number;
 }
 
 export interface ExistingRegion {
-  /** HBase's full name of it. */
+  /** Full region name in HBase. */
   readonly name: string;
-  /** Time it was made, part of its name. */
+  /** Creation time, which is part of the name. */
   readonly id: number;
-  /** `host:port` of its server. */
+  /** `host:port` of the server. */
   readonly server: string;
   readonly start: Buffer;
-  /** Empty: open. */
+  /** Exclusive; empty for the last region. */
   readonly end: Buffer;
 }
 
-type Failure = Error & { code?: number | string; body?: string };
+type GatewayError = Error & { code?: number | string; schemaBody?: string };
 
-/** Tables over HBase's REST gateway, by way of npm `hbase`. Everything rejects with `StoreError`. */
+/** Access to tables by HBase's REST gateway, with the npm package `hbase`. All errors are `StoreError`. */
 export class Gateway {
   readonly #client: ReturnType<typeof hbase>;
   readonly #address: string;
   readonly #isGuessed: boolean;
 
   /**
-   * `http://HOST:PORT[/PATH]` or https, whose certificate is verified. `isGuessed`: nobody gave the address, which its
-   * errors say.
+   * `address`: a URL `http://HOST:PORT[/PATH]`, or https with verification of the certificate. `isGuessed`: whether the
+   * address is a guess, which error messages mention.
    */
   constructor(address: string, isGuessed: boolean) {
     const url = new URL(address);
@@ -54,33 +54,35 @@ export class Gateway {
       path: url.pathname,
       timeout: TIMEOUT_MS,
     });
-    // The package switches the check off.
+    // The package turns verification off.
     this.#client.connection.options.rejectUnauthorized = true;
   }
 
-  /** Names of all tables of the cluster. */
+  /** Returns the names of all tables of the cluster. */
   async tables(): Promise<string[]> {
-    const list = await this.#ask<readonly { name: string }[] | null>('tables', (done) => this.#client.tables(done));
+    const list = await this.#request<readonly { name: string }[] | null>('tables', (done) => this.#client.tables(done));
     return (list ?? []).map(({ name }) => name);
   }
 
-  /** Region servers that are alive. */
+  /** Returns the running region servers. */
   async servers(): Promise<LiveServer[]> {
-    const status = await this.#ask<unknown>('the state of the cluster', (done) => this.#client.status_cluster(done));
+    const status = await this.#request<unknown>('the state of the cluster', (done) =>
+      this.#client.status_cluster(done),
+    );
     if (isObject(status) && Array.isArray(status.LiveNodes) && status.LiveNodes.every(isLiveServer))
       return status.LiveNodes.map(({ name, startCode }) => ({ name, startCode }));
     throw new StoreError('unavailable', `HBase's REST gateway ${this.#address} does not say which servers there are`);
   }
 
-  /** Undefined when there is no such table. */
+  /** Returns undefined for a missing table. */
   async describe(name: string): Promise<ExistingTable | undefined> {
-    const schema = await this.#ask<unknown>(`table ${name}`, (done) => this.#client.table(name).schema(done), 404);
+    const schema = await this.#request<unknown>(`table ${name}`, (done) => this.#client.table(name).schema(done), 404);
     return schema === undefined ? undefined : readSchema(name, schema);
   }
 
-  /** Makes a table of one region. False when it was there. */
+  /** Creates a table with a single region. Returns false if it existed. */
   async create(table: TableDescriptor): Promise<boolean> {
-    const made = await this.#ask(
+    const made = await this.#request(
       'making a table',
       (done) => this.#client.table(table.name).create(body(table), done),
       304,
@@ -88,27 +90,27 @@ export class Gateway {
     return made !== undefined;
   }
 
-  /** Adds families; the table is out of service for a moment. */
+  /** Adds families. The table is out of service for a moment. */
   async addFamilies(table: TableDescriptor, names: readonly string[]): Promise<void> {
     const families = table.families.filter(({ name }) => names.includes(name));
     const change = body({ ...table, families });
-    await this.#ask('adding a family', (done) => this.#client.table(table.name).update(change, done));
+    await this.#request('adding a family', (done) => this.#client.table(table.name).update(change, done));
   }
 
-  /** No error when there is no such table. */
+  /** Drops the table. A missing table is no error. */
   async drop(name: string): Promise<void> {
-    await this.#ask('dropping a table', (done) => this.#client.table(name).delete(done), 404);
+    await this.#request('dropping a table', (done) => this.#client.table(name).delete(done), 404);
   }
 
-  /** Undefined while some of them are on their way to another server: the gateway then answers 500. */
+  /** Returns undefined while regions move between servers, when the gateway answers 500. */
   async regions(name: string): Promise<ExistingRegion[] | undefined> {
     const client = this.#client;
-    const answer = await this.#ask<unknown>(`table ${name}`, (done) => client.table(name).regions(done), 500);
+    const answer = await this.#request<unknown>(`table ${name}`, (done) => client.table(name).regions(done), 500);
     return answer === undefined ? undefined : readRegions(name, answer);
   }
 
-  /** `absent`: a status that is no failure but the answer undefined. */
-  #ask<T>(what: string, send: (done: (error: Failure | null, result: T) => void) => void, absent?: number) {
+  /** `absent`: a status code that stands for the result undefined instead of an error. */
+  #request<T>(what: string, send: (done: (error: GatewayError | null, result: T) => void) => void, absent?: number) {
     return new Promise<T | undefined>((resolve, reject) => {
       send((error, result) => {
         if (!error) resolve(result);
@@ -118,28 +120,28 @@ export class Gateway {
     });
   }
 
-  #failure(what: string, error: Failure): StoreError {
+  #failure(what: string, error: GatewayError): StoreError {
     const gateway = `HBase's REST gateway ${this.#address}`;
     if (typeof error.code !== 'number') {
-      const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#otherAddress()}`;
+      const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#addressHint()}`;
       return new StoreError('unavailable', message, { cause: error });
     }
-    const reason = firstLine(error.body);
+    const reason = firstLine(error.schemaBody);
     const namespace = NO_NAMESPACE.exec(reason)?.[1];
-    if (namespace !== undefined) return this.#noNamespace(namespace, error);
-    // What is no exception of HBase's may be said by another server.
-    const advice = EXCEPTION.test(reason) ? '' : `; ${this.#otherAddress()}`;
+    if (namespace !== undefined) return this.#namespaceError(namespace, error);
+    // A message without an exception of HBase may come from another kind of server.
+    const advice = EXCEPTION.test(reason) ? '' : `; ${this.#addressHint()}`;
     const message = `${gateway}: ${what}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
     const code = error.code === 401 || error.code === 403 ? 'permission' : 'unavailable';
     return new StoreError(code, message, { cause: error });
   }
 
-  #otherAddress(): string {
+  #addressHint(): string {
     const guessed = this.#isGuessed ? "its address was guessed from the first master's: " : '';
     return `${guessed}--hbase-rest (setting hbase.rest) gives another address`;
   }
 
-  #noNamespace(name: string, cause: Failure): StoreError {
+  #namespaceError(name: string, cause: GatewayError): StoreError {
     const shell = `create_namespace '${name}'`;
     const message = `HBase has no namespace ${name}: give HBase's shell ${shell}, or curl -X POST ${this.#address}/namespaces/${name}`;
     return new StoreError('unavailable', message, { cause });
@@ -149,7 +151,7 @@ export class Gateway {
 const EXCEPTION = /Exception/;
 const NO_NAMESPACE = /NamespaceNotFoundException: (\w+)$/;
 
-/** The exception's own line, without Java's stack, and without its name where that is told twice. */
+/** Returns the line of the exception without the Java stack trace, and without a repeated class name. */
 function firstLine(text: string | undefined): string {
   const lines = (text ?? '').split('\n').map((line) => line.trim());
   const line = lines.find((line) => EXCEPTION.test(line)) ?? lines[0] ?? '';
@@ -160,7 +162,7 @@ function body({ attributes, families }: TableDescriptor): object {
   return { ...attributes, ColumnSchema: families.map(({ name, attributes }) => ({ name, ...attributes })) };
 }
 
-function texts(object: object): Record<string, string> {
+function stringProperties(object: object): Record<string, string> {
   return Object.fromEntries(
     Object.entries(object).filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
   );
@@ -174,27 +176,27 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-function unreadable(name: string): StoreError {
+function formatError(name: string): StoreError {
   return new StoreError('unavailable', `HBase's REST gateway describes table ${name} in a way that is not understood`);
 }
 
 function readSchema(name: string, schema: unknown): ExistingTable {
-  if (!isObject(schema) || !Array.isArray(schema.ColumnSchema)) throw unreadable(name);
+  if (!isObject(schema) || !Array.isArray(schema.ColumnSchema)) throw formatError(name);
   const families = new Map<string, Record<string, string>>();
   for (const family of schema.ColumnSchema) {
-    if (!isObject(family) || typeof family.name !== 'string') throw unreadable(name);
-    families.set(family.name, texts(family));
+    if (!isObject(family) || typeof family.name !== 'string') throw formatError(name);
+    families.set(family.name, stringProperties(family));
   }
-  return { attributes: texts(schema), families };
+  return { attributes: stringProperties(schema), families };
 }
 
 function readRegions(name: string, answer: unknown): ExistingRegion[] {
-  if (!isObject(answer) || !Array.isArray(answer.Region)) throw unreadable(name);
+  if (!isObject(answer) || !Array.isArray(answer.Region)) throw formatError(name);
   return answer.Region.map((region: unknown) => {
-    if (!isObject(region) || typeof region.id !== 'number') throw unreadable(name);
+    if (!isObject(region) || typeof region.id !== 'number') throw formatError(name);
     const { name: full, id, startKey, endKey, location: server } = region;
-    if (typeof startKey !== 'string' || typeof endKey !== 'string') throw unreadable(name);
-    if (typeof full !== 'string' || typeof server !== 'string') throw unreadable(name);
+    if (typeof startKey !== 'string' || typeof endKey !== 'string') throw formatError(name);
+    if (typeof full !== 'string' || typeof server !== 'string') throw formatError(name);
     return { name: full, id, server, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
   });
 }

@@ -1,4 +1,4 @@
-/** The part of npm `hbase` that is used: tables over the REST gateway. It comes without types. */
+/** The part of the npm package `hbase` that is used: tables over the REST gateway. The package has no types. */
 declare module 'hbase' {
   type Callback<T> = (error: (Error & { code?: number | string; body?: string }) | null, result: T) => void;
 
@@ -6,7 +6,7 @@ declare module 'hbase' {
     protocol: 'http' | 'https';
     host: string;
     port: number;
-    /** Before every path. */
+    /** Prefix of every path. */
     path?: string;
     /** ms */
     timeout?: number;
@@ -14,7 +14,7 @@ declare module 'hbase' {
 
   interface Table {
     create(schema: object, callback: Callback<true | null>): void;
-    /** Adds families, or changes what they are, with the table out of service meanwhile. */
+    /** Adds or changes families. The table is out of service meanwhile. */
     update(schema: object, callback: Callback<true | null>): void;
     schema(callback: Callback<unknown>): void;
     regions(callback: Callback<unknown>): void;

@@ -1,4 +1,4 @@
-/** HBase tables for the store's: how they are described, made, verified, listed and dropped. */
+/** The HBase tables of a store: describing, creating, verifying, listing and dropping. */
 export {
   describeInternal,
   describeTable,
@@ -9,5 +9,5 @@ export {
   type TableDescriptor,
   tableHandle,
 } from './descriptor.js';
-export { CATALOG, TableRegistry, UNKNOWN_SERVERS } from './registry.js';
+export { CATALOG, DEFAULT_REGIONS, TableRegistry } from './registry.js';
 export { createCommand } from './shell.js';

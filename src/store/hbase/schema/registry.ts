@@ -11,34 +11,35 @@ import { describeInternal, describeTable, type InternalTable, internalHandle, ta
 import { dropCommands } from './shell.js';
 
 /**
- * Which tables there are: one row a table, key = its name, cell `spec` = its spec as JSON, cell `state` while it is
- * `making` or `dropping`, with the ticket of who began it. Such a table counts as not there.
+ * The catalog: a row per table, with the table's name as key. Cell `spec` contains the spec as JSON. Cell `state`
+ * exists while the table is being created (`making`) or dropped (`dropping`), and contains the ticket of this
+ * operation. A table with a state counts as missing.
  */
 export const CATALOG: InternalTable = { name: 'tables', families: [{ name: 'spec' }] };
-/** Regions of a large table where the servers cannot be counted. */
-export const UNKNOWN_SERVERS = 8;
+/** Number of regions of a large table when the number of servers is unknown. */
+export const DEFAULT_REGIONS = 8;
 const SPEC = Buffer.from('spec');
 const STATE = Buffer.from('state');
 const DROPPING = 'dropping ';
-const MAKING = 'making ';
+const CREATING = 'making ';
 
 /** A row of the catalog. */
-interface Listed {
+interface CatalogRow {
   readonly spec: TableSpec;
-  readonly text: Buffer;
-  /** Undefined for a table that is there. */
+  readonly specBytes: Buffer;
+  /** Undefined for an existing table. */
   readonly state: Buffer | undefined;
 }
 
-/** Draws a ticket: the time of what is written into the catalog, later than all that was read before. */
-export type Draw = () => Promise<bigint>;
+/** Draws a ticket: the timestamp of a change of the catalog, above those of all cells read before. */
+export type DrawTicket = () => Promise<bigint>;
 
 type Client = Pick<HBaseClient, 'get' | 'scan' | 'mutate' | 'regions' | 'callMaster'>;
 
 /**
- * The tables of one store in HBase: made and dropped through `TableAdmin`, and listed in the catalog table, because
- * HBase keeps no specs and a client without the gateway cannot see its descriptors. What is begun is marked in the
- * catalog first, so that whoever wants the table next ends what was broken off.
+ * The tables of a store in HBase. `TableAdmin` creates and drops the tables. They are listed in the catalog, because
+ * HBase stores no specs and clients without a gateway cannot read table descriptors. Each operation is first recorded
+ * in the catalog, so that the next user of the table completes an interrupted operation.
  */
 export class TableRegistry {
   readonly #client: Client;
@@ -62,29 +63,29 @@ export class TableRegistry {
   }
 
   /**
-   * Makes the catalog and the engine's own tables where they are not there. Those that are there are verified, where
-   * the gateway answers: nothing else of opening a store needs it.
+   * Creates the catalog and the internal tables if they do not exist. Existing tables are verified if the gateway
+   * answers. Nothing else in opening a store needs the gateway.
    */
   async ensure(tables: readonly InternalTable[]): Promise<void> {
     const all = [CATALOG, ...tables];
     const exists = (table: InternalTable): Promise<boolean> => this.#exists(this.internal(table));
-    const isThere = (await Promise.all(all.map(exists))).every(Boolean);
-    if (isThere && !(await this.#admin.answers())) return;
+    const allExist = (await Promise.all(all.map(exists))).every(Boolean);
+    if (allExist && !(await this.#admin.isReachable())) return;
     for (const table of all) await this.#admin.create(describeInternal(this.#settings, table), () => exists(table));
   }
 
-  /** Throws `noTable` where `ensure` has not been here. */
-  async requireThere(): Promise<void> {
+  /** Throws `noTable` if `ensure` was never called for this directory. */
+  async requireExists(): Promise<void> {
     if (await this.#exists(this.#catalog)) return;
     const where = `${this.#settings.namespace}:${this.#settings.prefix}`;
     throw new StoreError('noTable', `there is no directory in the HBase tables ${where}*; "rowan init" makes one`);
   }
 
-  /** As `Store.createTable`. Whatever the servers' clocks say, what was dropped before is there afterwards. */
-  async create(wanted: TableSpec, draw: Draw): Promise<void> {
+  /** As `Store.createTable`. Works for a table that was dropped before, whatever the servers' clocks say. */
+  async create(wanted: TableSpec, draw: DrawTicket): Promise<void> {
     const spec = checkSpec(wanted);
     for (;;) {
-      const listed = (await this.#row(spec.name)) ?? (await this.#begin(spec, draw));
+      const listed = (await this.#readRow(spec.name)) ?? (await this.#insertRow(spec, draw));
       if (!listed) continue;
       const isSame = sameSpec(listed.spec, spec);
       if (!listed.state) {
@@ -92,31 +93,33 @@ export class TableRegistry {
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
       if (isDropping(listed) || !isSame) await this.#drop(listed, draw);
-      else if (await this.#make(listed, draw)) return;
+      else if (await this.#finishCreate(listed, draw)) return;
     }
   }
 
-  /** Lists it as being made; undefined when another has listed one. */
-  async #begin(spec: TableSpec, draw: Draw): Promise<Listed | undefined> {
-    // Without a gateway people make it, and it is listed after.
-    if (!this.#admin.makesTables) await this.#makeTable(spec);
+  /** Inserts a catalog row with state `making`. Returns undefined when another front end has inserted one. */
+  async #insertRow(spec: TableSpec, draw: DrawTicket): Promise<CatalogRow | undefined> {
+    // Without a gateway the operator creates the table, which is then listed.
+    if (!this.#admin.hasGateway) await this.#createHBaseTable(spec);
     const ticket = await draw();
-    const text = Buffer.from(JSON.stringify(spec));
-    const state = Buffer.from(MAKING + ticket);
-    const put = [specCell(text), stateCell(state)];
+    const specBytes = Buffer.from(JSON.stringify(spec));
+    const state = Buffer.from(CREATING + ticket);
+    const put = [specCell(specBytes), stateCell(state)];
     const guards: Guard[] = [{ op: 'absent', family: 0, qualifier: SPEC }];
-    return (await this.#write(spec.name, guards, { put, timestamp: ticket })) ? { spec, text, state } : undefined;
+    return (await this.#updateRow(spec.name, guards, { put, timestamp: ticket }))
+      ? { spec, specBytes, state }
+      : undefined;
   }
 
-  /** Makes a listed table; false when another has ended what it was listed for. */
-  async #make(listed: Listed, draw: Draw): Promise<boolean> {
+  /** Creates the HBase table of a catalog row. Returns false when another front end has completed the operation. */
+  async #finishCreate(listed: CatalogRow, draw: DrawTicket): Promise<boolean> {
     const { spec, state } = listed;
-    await this.#makeTable(spec);
+    await this.#createHBaseTable(spec);
     const change = { delete: [{ family: 0, qualifier: STATE }], timestamp: await draw() };
-    return this.#write(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
+    return this.#updateRow(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
   }
 
-  async #makeTable(spec: TableSpec): Promise<void> {
+  async #createHBaseTable(spec: TableSpec): Promise<void> {
     const splits = await this.#splitKeys(spec);
     await this.#admin.create(describeTable(this.#settings, spec, splits), () => this.#exists(this.handle(spec)));
   }
@@ -124,49 +127,52 @@ export class TableRegistry {
   async #splitKeys(spec: TableSpec): Promise<readonly Buffer[]> {
     const { regions, splitKeys } = this.#settings;
     if (!splitKeys) return [];
-    return splitKeys(spec, regions > 0 ? regions : await this.#admin.servers(UNKNOWN_SERVERS));
+    return splitKeys(spec, regions > 0 ? regions : await this.#admin.countServers(DEFAULT_REGIONS));
   }
 
   /** As `Store.dropTable`. */
-  async drop(name: string, draw: Draw): Promise<void> {
+  async drop(name: string, draw: DrawTicket): Promise<void> {
     for (;;) {
-      const listed = await this.#row(name);
+      const listed = await this.#readRow(name);
       if (!listed) return;
       if (await this.#drop(listed, draw)) return;
     }
   }
 
-  /** False when the row is not what it was. */
-  async #drop(listed: Listed, draw: Draw): Promise<boolean> {
-    const marked = isDropping(listed) ? listed : await this.#mark(listed, draw);
-    if (marked) await this.#end(marked, draw);
+  /** Returns false when the catalog row has changed. */
+  async #drop(listed: CatalogRow, draw: DrawTicket): Promise<boolean> {
+    const marked = isDropping(listed) ? listed : await this.#markDropping(listed, draw);
+    if (marked) await this.#finishDrop(marked, draw);
     return marked !== undefined;
   }
 
-  /** Lists it as being dropped; undefined when the row is not what it was. */
-  async #mark({ spec, text, state: before }: Listed, draw: Draw): Promise<Listed | undefined> {
+  /** Marks the row as `dropping`. Returns undefined when the row has changed. */
+  async #markDropping(
+    { spec, specBytes, state: before }: CatalogRow,
+    draw: DrawTicket,
+  ): Promise<CatalogRow | undefined> {
     const ticket = await draw();
     const state = Buffer.from(DROPPING + ticket);
     const guards: Guard[] = [
-      { op: 'equals', ...specCell(text) },
+      { op: 'equals', ...specCell(specBytes) },
       before ? { op: 'equals', ...stateCell(before) } : { op: 'absent', family: 0, qualifier: STATE },
     ];
-    const marked = await this.#write(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
-    return marked ? { spec, text, state } : undefined;
+    const marked = await this.#updateRow(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
+    return marked ? { spec, specBytes, state } : undefined;
   }
 
-  /** Drops the HBase table of a marked row, then the row. */
-  async #end({ spec, state }: Listed, draw: Draw): Promise<void> {
-    const now = await this.#row(spec.name);
+  /** Drops the HBase table of a marked row, then deletes the row. */
+  async #finishDrop({ spec, state }: CatalogRow, draw: DrawTicket): Promise<void> {
+    const now = await this.#readRow(spec.name);
     if (!now?.state?.equals(state!)) return;
     const handle = this.handle(spec);
     if (await this.#exists(handle)) await this.#admin.drop(handle.name);
     const change = { deleteRow: true, timestamp: await draw() };
-    await this.#write(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
+    await this.#updateRow(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
   }
 
-  /** False when a guard does not hold, or did not when an attempt without an answer was made again. */
-  #write(name: string, guards: Guard[], change: Omit<RowMutation, 'key'>): Promise<boolean> {
+  /** Returns false when a guard does not hold, or did not hold in a repetition after an attempt without an answer. */
+  #updateRow(name: string, guards: Guard[], change: Omit<RowMutation, 'key'>): Promise<boolean> {
     return this.#client.mutate(this.#catalog, {
       key: Buffer.from(name),
       guards,
@@ -176,68 +182,68 @@ export class TableRegistry {
     });
   }
 
-  /** Undefined also for what is left of a row without its spec. */
-  async #row(name: string): Promise<Listed | undefined> {
+  /** Returns undefined also for a row without a spec. */
+  async #readRow(name: string): Promise<CatalogRow | undefined> {
     const row = await this.#client.get(this.#catalog, Buffer.from(name));
-    return row && readRow(name, row);
+    return row && parseRow(name, row);
   }
 
   async find(name: string): Promise<TableSpec | undefined> {
-    const listed = await this.#row(name);
+    const listed = await this.#readRow(name);
     return listed?.state ? undefined : listed?.spec;
   }
 
-  async #rows(): Promise<Listed[]> {
-    const rows: Listed[] = [];
+  async #readRows(): Promise<CatalogRow[]> {
+    const rows: CatalogRow[] = [];
     const scan = this.#client.scan(this.#catalog, {});
     for await (const batch of batchesOf(scan)) {
       for (const [i, key] of batch.keys.entries()) {
-        const listed = readRow(key.toString(), batch.rows[i]!);
+        const listed = parseRow(key.toString(), batch.rows[i]!);
         if (listed) rows.push(listed);
       }
     }
     return rows;
   }
 
-  /** By name. */
+  /** Returns the specs of all existing tables, by name. */
   async list(): Promise<TableSpec[]> {
-    return (await this.#rows()).filter(({ state }) => !state).map(({ spec }) => spec);
+    return (await this.#readRows()).filter(({ state }) => !state).map(({ spec }) => spec);
   }
 
   /**
-   * What is wrong with the HBase tables, by their names; undefined where no gateway may be asked. Throws `noTable`
-   * where there is no directory.
+   * Returns the defects of the HBase tables, by table name, or undefined without a gateway. Throws `noTable` when there
+   * is no directory.
    */
   async verify(internal: readonly InternalTable[]): Promise<Map<string, string[]> | undefined> {
-    await this.requireThere();
-    const found = new Map<string, string[]>();
-    const rows = await this.#rows();
+    await this.requireExists();
+    const defects = new Map<string, string[]>();
+    const rows = await this.#readRows();
     const descriptors = [
       ...[CATALOG, ...internal].map((table) => describeInternal(this.#settings, table)),
       ...rows.filter(({ state }) => !state).map(({ spec }) => describeTable(this.#settings, spec)),
     ];
     for (const listed of rows.filter(({ state }) => state)) {
       const { name } = this.handle(listed.spec);
-      found.set(name, [isDropping(listed) ? beingDropped(name) : BEING_MADE]);
+      defects.set(name, [isDropping(listed) ? droppingMessage(name) : CREATING_MESSAGE]);
     }
     for (const descriptor of descriptors) {
-      const wrong = await this.#admin.verify(descriptor);
-      if (!wrong) return undefined;
-      if (wrong.length > 0) found.set(descriptor.name, wrong);
+      const list = await this.#admin.verify(descriptor);
+      if (!list) return undefined;
+      if (list.length > 0) defects.set(descriptor.name, list);
     }
-    return found;
+    return defects;
   }
 
-  /** Of each HBase table how many regions each server holds, by `host:port`. */
-  async places(internal: readonly InternalTable[]): Promise<Map<string, Map<string, number>>> {
-    const places = new Map<string, Map<string, number>>();
+  /** Returns, for each HBase table, the number of regions per server (`host:port`). */
+  async countRegions(internal: readonly InternalTable[]): Promise<Map<string, Map<string, number>>> {
+    const regions = new Map<string, Map<string, number>>();
     const specs = (await this.list()).map((spec) => this.handle(spec));
     for (const handle of [...[CATALOG, ...internal].map((table) => this.internal(table)), ...specs]) {
       const counts = new Map<string, number>();
       for (const { server } of await this.#client.regions(handle)) counts.set(server, (counts.get(server) ?? 0) + 1);
-      places.set(handle.name, counts);
+      regions.set(handle.name, counts);
     }
-    return places;
+    return regions;
   }
 
   async #exists(handle: TableHandle): Promise<boolean> {
@@ -250,17 +256,17 @@ export class TableRegistry {
   }
 }
 
-const BEING_MADE = 'it is not used yet; making it is under way, or was broken off';
+const CREATING_MESSAGE = 'it is not used yet; making it is under way, or was broken off';
 
-/** What `verify` says of a table that is listed as being dropped. */
-function beingDropped(name: string): string {
+/** Returns the message of `verify` for a table that is being dropped. */
+function droppingMessage(name: string): string {
   return (
     'it is no longer used; dropping it is under way, or was broken off. That of an index is dropped within two minutes ' +
     `by a server that reaches the gateway; without one give HBase's shell: ${dropCommands(name).join('; ')}`
   );
 }
 
-function isDropping({ state }: Listed): boolean {
+function isDropping({ state }: CatalogRow): boolean {
   return state?.toString().startsWith(DROPPING) === true;
 }
 
@@ -272,11 +278,15 @@ function stateCell(value: Buffer): Cell {
   return { family: 0, qualifier: STATE, value };
 }
 
-function readRow(name: string, row: Buffer): Listed | undefined {
-  const text = cellValue(row, 0, SPEC);
-  if (!text) return undefined;
+function parseRow(name: string, row: Buffer): CatalogRow | undefined {
+  const specBytes = cellValue(row, 0, SPEC);
+  if (!specBytes) return undefined;
   try {
-    return { spec: checkSpec(JSON.parse(text.toString()) as TableSpec), text, state: cellValue(row, 0, STATE) };
+    return {
+      spec: checkSpec(JSON.parse(specBytes.toString()) as TableSpec),
+      specBytes,
+      state: cellValue(row, 0, STATE),
+    };
   } catch (error) {
     throw new StoreError('corrupt', `the catalog of tables holds no spec for ${name}`, { cause: error });
   }

@@ -1,7 +1,7 @@
 import type { TableDescriptor } from './descriptor.js';
 
-/** A key in single quotes: the shell's language leaves `\\xHH` as it stands, and HBase reads it as the byte. */
-function quoted(bytes: Buffer): string {
+/** Quotes a key. In single quotes the shell passes `\xHH` on unchanged, and HBase decodes it. */
+function quoteKey(bytes: Buffer): string {
   let text = '';
   for (const byte of bytes) {
     const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c;
@@ -10,24 +10,24 @@ function quoted(bytes: Buffer): string {
   return `'${text}'`;
 }
 
-function attributesOf(attributes: Readonly<Record<string, string>>): string {
+function formatAttributes(attributes: Readonly<Record<string, string>>): string {
   return Object.entries(attributes)
     .map(([name, value]) => `, ${name} => '${value}'`)
     .join('');
 }
 
-/** The `create` command of HBase's shell for the table, pre-split. */
+/** Returns the `create` command of HBase's shell for the table, with split keys. */
 export function createCommand({ name, attributes, families, splits }: TableDescriptor): string {
-  const parts = families.map((family) => `{NAME => '${family.name}'${attributesOf(family.attributes)}}`);
-  if (splits.length > 0) parts.push(`{SPLITS => [${splits.map(quoted).join(', ')}]}`);
-  return `create '${name}'${attributesOf(attributes)}, ${parts.join(', ')}`;
+  const parts = families.map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
+  if (splits.length > 0) parts.push(`{SPLITS => [${splits.map(quoteKey).join(', ')}]}`);
+  return `create '${name}'${formatAttributes(attributes)}, ${parts.join(', ')}`;
 }
 
-/** Adds families that an older table lacks. */
+/** Returns the `alter` command that adds missing families. */
 export function alterCommand({ name, families }: TableDescriptor, missing: readonly string[]): string {
   const parts = families
     .filter((family) => missing.includes(family.name))
-    .map((family) => `{NAME => '${family.name}'${attributesOf(family.attributes)}}`);
+    .map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
   return `alter '${name}', ${parts.join(', ')}`;
 }
 

@@ -3,15 +3,17 @@ import { StoreError } from '../../store-error.js';
 import { MessageWriter } from '../rpc/protobuf.js';
 import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 
-/** Calls a method of HBase's MasterService at the active master: the message's fields, and the answer's. */
+/**
+ * Calls a method of HBase's MasterService at the active master, with an encoded request. Returns the encoded answer.
+ */
 export type MasterCall = (method: string, request: Buffer) => Promise<Buffer>;
 
 const WAIT_MS = 30_000;
 const POLL_MS = 50;
 
 /**
- * Splits an empty new table at `keys` (rising): the gateway makes tables of one region only. What is split there
- * already stays. The middle key first, so that the halves are split side by side.
+ * Splits a new empty table at `keys`, which are in order. The gateway creates tables with a single region only.
+ * Existing splits stay. The middle key is first, so that both halves are split concurrently.
  */
 export async function splitAt(
   gateway: Gateway,
@@ -28,26 +30,26 @@ export async function splitAt(
   ]);
 }
 
-function holds(region: ExistingRegion, key: Buffer): boolean {
+function containsKey(region: ExistingRegion, key: Buffer): boolean {
   return key.compare(region.start) >= 0 && (region.end.length === 0 || key.compare(region.end) < 0);
 }
 
-/** Splits the region that `key` is in at `key`, and waits until the halves are there. */
+/** Splits the region of `key` at `key`, and waits until both halves are open. */
 export async function splitRegion(gateway: Gateway, call: MasterCall, table: string, key: Buffer): Promise<void> {
-  let asked = false;
+  let isRequested = false;
   for (const end = Date.now() + WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
     const regions = await gateway.regions(table);
     if (regions?.some(({ start }) => start.equals(key))) return;
-    const region = regions?.find((one) => holds(one, key));
-    if (region && !asked) asked = await askSplit(call, table, region, key);
+    const region = regions?.find((candidate) => containsKey(candidate, key));
+    if (region && !isRequested) isRequested = await requestSplit(call, table, region, key);
   }
   throw new StoreError('unavailable', `table ${table}: a region was not split in ${WAIT_MS / 1000} s`);
 }
 
-/** False where the region is still being opened: it is to be asked again. */
-async function askSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
+/** Returns false while the region is being opened, when HBase refuses to split it. */
+async function requestSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
   try {
-    await call('SplitRegion', new MessageWriter().message(1, regionInfo(table, region)).bytes(2, key).finish());
+    await call('SplitRegion', new MessageWriter().message(1, encodeRegionInfo(table, region)).bytes(2, key).finish());
     return true;
   } catch (error) {
     if (error instanceof StoreError && /is not OPEN; state=OPENING/.test(error.message)) return false;
@@ -59,10 +61,10 @@ async function askSplit(call: MasterCall, table: string, region: ExistingRegion,
 const ENCODED_REGION_NAME = 2;
 
 /**
- * Gives the regions of a new table to the region servers in turn, from where the first one is: the parts of a table
- * that was split stay on one server until HBase's balancer runs.
+ * Assigns the regions of a new table to the region servers round-robin, beginning with the server of the first region.
+ * Without this, split regions stay on a server until HBase's balancer runs.
  */
-export async function spread(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
+export async function spreadRegions(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
   const regions = await openRegions(gateway, table);
   const servers = await gateway.servers();
   if (regions.length < 2 || servers.length < 2) return;
@@ -72,7 +74,7 @@ export async function spread(gateway: Gateway, call: MasterCall, table: string):
   await Promise.all(
     regions.map(async (region, i) => {
       const to = servers[(Math.max(first, 0) + i) % servers.length]!;
-      if (to.name !== region.server) await call('MoveRegion', moveRequest(table, region, to));
+      if (to.name !== region.server) await call('MoveRegion', encodeMoveRequest(table, region, to));
     }),
   );
 }
@@ -86,7 +88,7 @@ async function openRegions(gateway: Gateway, table: string): Promise<ExistingReg
 }
 
 /** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
-function moveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
+function encodeMoveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
   const encoded = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
   if (encoded === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
   const colon = to.name.lastIndexOf(':');
@@ -98,12 +100,12 @@ function moveRequest(table: string, { name }: ExistingRegion, to: LiveServer): B
 }
 
 /** hbase.pb.RegionInfo */
-function regionInfo(table: string, { id, start, end }: ExistingRegion): MessageWriter {
-  return new MessageWriter().uint(1, id).message(2, tableNameMessage(table)).bytes(3, start).bytes(4, end);
+function encodeRegionInfo(table: string, { id, start, end }: ExistingRegion): MessageWriter {
+  return new MessageWriter().uint(1, id).message(2, encodeTableName(table)).bytes(3, start).bytes(4, end);
 }
 
 /** hbase.pb.TableName */
-function tableNameMessage(table: string): MessageWriter {
+function encodeTableName(table: string): MessageWriter {
   const colon = table.indexOf(':');
   return new MessageWriter().string(1, colon < 0 ? 'default' : table.slice(0, colon)).string(2, table.slice(colon + 1));
 }
