@@ -1,5 +1,6 @@
 /**
- * ldapjs's server alone: its client takes as long to load. The types of the package leave out what is used of it here.
+ * The server module of ldapjs, imported without the client, which takes as long to load. The published types lack this
+ * module.
  */
 declare module 'ldapjs/lib/server.js' {
   import type { EventEmitter } from 'node:events';
@@ -7,7 +8,7 @@ declare module 'ldapjs/lib/server.js' {
 
   export default class Server extends EventEmitter {
     readonly server: NetServer;
-    /** Options it does not know reach `tls.createServer`. */
+    /** Unknown options are passed to `tls.createServer`. */
     constructor(options: object);
   }
 }

@@ -20,9 +20,9 @@ import { createServices, type Helpers, type Services } from './services/services
 import { decodeLimits } from './settings/decode-limits.js';
 import type { Config } from './settings/index.js';
 
-const LONGEST_SWEEP_SECONDS = 1;
+const MAX_SWEEP_SECONDS = 1;
 
-/** The directory server: listens, keeps the connections, and ends them in order. */
+/** The directory server: listens, accepts connections, and closes them in order. */
 export class RowanServer implements ConnectionOwner {
   readonly services: Services;
   readonly #config: Config;
@@ -34,14 +34,14 @@ export class RowanServer implements ConnectionOwner {
   readonly #siblings: Siblings | undefined;
   #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
-  /** Connections that siblings have. */
+  /** Number of connections of the other processes. */
   #elsewhere = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
   secureContext: SecureContext | undefined;
 
-  /** With `siblings` it is one of several processes on one directory. */
+  /** With `siblings` the server is one of several processes on one directory. */
   constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
     this.services = createServices(partition, config, log, helpers);
@@ -51,7 +51,7 @@ export class RowanServer implements ConnectionOwner {
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
   }
 
-  /** Opens every configured URL, or none. Resolves with the URLs as clients use them. */
+  /** Listens on all configured URLs, or on none after an error. Resolves with the URLs that clients use. */
   async listen(): Promise<string[]> {
     const addresses = this.#config.listen.map(parseListenUrl);
     await this.prepare();
@@ -61,12 +61,12 @@ export class RowanServer implements ConnectionOwner {
     return this.#listeners.map((listener) => listener.url);
   }
 
-  /** Makes ready for sockets that somebody else accepts. */
+  /** Prepares for sockets, including those that another process accepts. */
   async prepare(): Promise<void> {
-    // Compiled before the first client comes: rules are at hand where a request is refused by its first bytes.
+    // Rules are compiled before the first client connects, so that requests can be refused by their first bytes.
     await this.services.access.current();
     await this.services.quality.requireUsable();
-    // A policy that is named and not there is told of in the log at once, not at the first bind.
+    // A missing policy is logged at the start, not at the first bind.
     await this.services.policies.anyCountsFailures();
     const tls = await readTls(this.#config);
     if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
@@ -81,15 +81,15 @@ export class RowanServer implements ConnectionOwner {
   }
 
   /**
-   * Takes a socket that came in at the URL with that index in `listen`; `elsewhere`: how many connections siblings have
-   * now.
+   * Takes a socket that another process accepted at the URL with this index in `listen`. `elsewhere`: number of
+   * connections of the other processes.
    */
   receive(index: number, socket: Socket, elsewhere: number): void {
     this.#elsewhere = elsewhere;
     this.#receivers[index]!.receive(socket);
   }
 
-  /** Answers a sibling. */
+  /** Answers a question of another process. */
   answer(question: Question): Answer {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
@@ -98,13 +98,13 @@ export class RowanServer implements ConnectionOwner {
     return { upgraded: upgraded === stored ? undefined : upgraded };
   }
 
-  /** What a client sends now must see what was done before it sent it, by whichever process. */
+  /** Makes later reads see all changes that other processes made before the client sent these bytes. */
   bytesArrived(): void {
     if (this.#siblings && !this.#siblings.alone) this.services.partition.renewReads();
   }
 
   /**
-   * Reads certificate and key anew, for handshakes from now on; the old ones stay when the new cannot be used. False
+   * Reads certificate and key again, for new handshakes. Keeps the old ones when it rejects. Resolves with false
    * without TLS.
    */
   async renewCertificate(): Promise<boolean> {
@@ -123,7 +123,7 @@ export class RowanServer implements ConnectionOwner {
   #startSweeping(): void {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#config.limits;
     const times = [bindSeconds, slowReaderSeconds, idleSeconds].filter((seconds) => seconds > 0);
-    const every = Math.min(LONGEST_SWEEP_SECONDS, ...times.map((seconds) => seconds / 4));
+    const every = Math.min(MAX_SWEEP_SECONDS, ...times.map((seconds) => seconds / 4));
     this.#sweeper = setInterval(() => this.#sweep(), every * 1000).unref();
   }
 
@@ -151,8 +151,8 @@ export class RowanServer implements ConnectionOwner {
   }
 
   /**
-   * Stops accepting, lets what has begun be answered, tells each client goodbye, and resolves when all connections are
-   * gone: after `shutdownSeconds` at the latest. The partition stays open. Safe to call twice.
+   * Stops accepting, lets outstanding operations end, and closes all connections. Resolves when all connections are
+   * closed, after `shutdownSeconds` at the latest. The partition stays open. May be called twice.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -164,19 +164,19 @@ export class RowanServer implements ConnectionOwner {
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
     });
-    for (const connection of this.#connections) connection.drain();
-    const late = setTimeout(() => {
+    for (const connection of this.#connections) connection.shutDown();
+    const timeout = setTimeout(() => {
       for (const connection of this.#connections) connection.destroy();
     }, this.#config.shutdownSeconds * 1000);
     if (this.#connections.size > 0) await empty;
-    clearTimeout(late);
+    clearTimeout(timeout);
     clearInterval(this.#sweeper);
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.settled();
   }
 }
 
-/** Tells a client that there is no room for it (RFC 4511 §4.4.1). */
+/** Refuses a connection with a Notice of Disconnection (RFC 4511 §4.4.1). */
 function refuse(socket: Socket, result: 'busy' | 'unavailable'): void {
   const writer = new Writer();
   const message = result === 'busy' ? 'too many connections' : 'the server is shutting down';

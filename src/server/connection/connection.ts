@@ -335,7 +335,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
    * notice, because libraries connect again after a plain close, but take the notice for the response to the next
    * request.
    */
-  drain(): void {
+  shutDown(): void {
     if (this.#state !== 'open') return;
     this.#state = 'draining';
     if (this.#requests.outstanding === 0) this.#close();

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** What of ldapjs 3 the mount uses and its types leave out or have otherwise. */
+/** Types of the parts of ldapjs 3 that the mount uses and that the published types lack or declare differently. */
 
 export interface MountedConnection extends Socket {
   readonly ldap: { bindDN: unknown };
@@ -14,14 +14,14 @@ export interface LdapjsRequest {
   readonly messageId: number;
   readonly type: string;
   readonly connection: MountedConnection;
-  /** Of extended requests. */
+  /** OID of an extended request. */
   readonly requestName?: string;
   /**
-   * Of extended requests: what ldapjs could read of it, undefined where that is nothing. Of a password modify an
-   * object.
+   * Value of an extended request as ldapjs has decoded it; undefined when ldapjs could not decode it. An object for a
+   * password modify request.
    */
   readonly requestValue?: unknown;
-  /** The request in BER again. */
+  /** Encodes the request in BER. */
   toBer(): { readonly buffer: Buffer };
 }
 
@@ -34,11 +34,11 @@ export interface LdapjsResponse {
   status: number;
   matchedDN: string;
   diagnosticMessage: string;
-  /** Appends what an extended response has beyond its result. */
+  /** Hook that appends fields of an extended response after its result. */
   _writeResponse?: (ber: BerWriter) => BerWriter;
   addReferral(url: string): void;
   addControl(control: unknown): void;
-  /** Of search responses. */
+  /** Only in search responses. */
   send(message: unknown): void;
   createSearchEntry(parts: { objectName: string; attributes: unknown[] }): unknown;
   createSearchReference(urls: string[]): unknown;
@@ -47,7 +47,7 @@ export interface LdapjsResponse {
 
 export type LdapjsHandler = (request: LdapjsRequest, response: LdapjsResponse, next: (error?: Error) => void) => void;
 
-/** `ldapjs.createServer()`. */
+/** The result of `ldapjs.createServer()`. */
 export interface LdapjsServer {
   search(name: string, handler: LdapjsHandler): unknown;
   bind(name: string, handler: LdapjsHandler): unknown;

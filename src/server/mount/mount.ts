@@ -36,10 +36,9 @@ interface MountedSession {
 const EVERYWHERE = '';
 
 /**
- * Serves a partition from a plain ldapjs server, by route handlers at the root of its tree: the same operations as
- * `RowanServer`, with what ldapjs leaves to them. There is no StartTLS, abandon or cancel there, requests behind a bind
- * do not wait for it, and passwords must be valid UTF-8 (docs/server.md). Routes that the program adds for longer DNs
- * go before these.
+ * Serves a partition from an ldapjs server, with route handlers at the root of the tree. The operations are those of
+ * `RowanServer` within the limits of ldapjs: no StartTLS, abandon or cancel; requests after a bind do not wait for the
+ * bind; passwords must be valid UTF-8 (docs/server.md). Routes of the program for longer DNs take precedence.
  */
 export function mount(
   server: ldapjs.Server,
@@ -67,15 +66,15 @@ function makeHandler(services: Services): LdapjsHandler {
   return (request, response, next) => {
     const mounted = sessionOf(sessions, request.connection);
     answer(services, mounted, request, response).then(
-      (goOn) => goOn && next(),
+      (callNext) => callNext && next(),
       (error: Error) => next(error),
     );
   };
 }
 
 /**
- * The session of a connection. Binds that ldapjs answers itself (the anonymous one) and other handlers' change
- * `bindDN`: ours ends then.
+ * Returns the session of a connection. An anonymous bind, which ldapjs answers itself, and binds of other handlers
+ * change `bindDN`; the session then becomes anonymous.
  */
 function sessionOf(
   sessions: WeakMap<MountedConnection, MountedSession>,
@@ -91,7 +90,7 @@ function sessionOf(
     sessions.set(connection, mounted);
     // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
     connection.setNoDelay(true);
-    endAtBind(mounted, connection);
+    resetAtBind(mounted, connection);
   }
   if (mounted.bindDN !== connection.ldap.bindDN) {
     mounted.session.identity = ANONYMOUS;
@@ -101,19 +100,19 @@ function sessionOf(
 }
 
 /**
- * RFC 4513 §4: from a bind request on the connection is anonymous, also where ldapjs answers it itself or cannot read
- * it.
+ * Makes the connection anonymous at each bind request (RFC 4513 §4), including requests that ldapjs answers itself or
+ * cannot decode.
  */
-function endAtBind(mounted: MountedSession, connection: MountedConnection): void {
+function resetAtBind(mounted: MountedSession, connection: MountedConnection): void {
   const end = (): void => {
     mounted.session.beginBind();
-    showIdentity(mounted, connection);
+    setBindDn(mounted, connection);
   };
   connection.parser.prependListener('message', (request) => request.type === 'BindRequest' && end());
   connection.parser.prependListener('error', end);
 }
 
-/** Whether the handlers behind this one are to be called. */
+/** Answers a request. Resolves with whether the next handler is to be called. */
 async function answer(
   services: Services,
   mounted: MountedSession,
@@ -128,12 +127,12 @@ async function answer(
   }
   sendOutcome(response, outcome);
   if (request.type !== 'BindRequest') return true;
-  showIdentity(mounted, request.connection);
+  setBindDn(mounted, request.connection);
   return false;
 }
 
-/** Tells other handlers who has bound, as ldapjs would do after `next()` if its own way of doing so did not fail. */
-function showIdentity(mounted: MountedSession, connection: MountedConnection): void {
+/** Sets `bindDN` for other handlers. ldapjs would set it after `next()`, but its code for that fails. */
+function setBindDn(mounted: MountedSession, connection: MountedConnection): void {
   const { identity } = mounted.session;
   connection.ldap.bindDN = ldapjs.parseDN(identity.kind === 'anonymous' ? 'cn=anonymous' : identity.dn);
   mounted.bindDN = connection.ldap.bindDN;
@@ -145,7 +144,7 @@ async function run(
   message: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<Outcome> {
-  refuseLost(message);
+  refuseIncomplete(message);
   const bytes = message.toBer().buffer;
   const { id, request, controls } = decodeRequest(bytes, 0, bytes.length);
   services.statistics.operations[request.op]++;
@@ -172,10 +171,10 @@ async function run(
 }
 
 /**
- * ldapjs takes a value under an unknown tag for none and leaves out empty fields: a password modify would mean
- * something else.
+ * Refuses a password modify request that ldapjs has decoded incompletely. ldapjs drops a value with an unknown tag and
+ * empty fields, which would change the meaning of the request.
  */
-function refuseLost({ requestName, requestValue }: LdapjsRequest): void {
+function refuseIncomplete({ requestName, requestValue }: LdapjsRequest): void {
   if (requestName !== ExtendedOid.passwordModify) return;
   if (requestValue === undefined)
     throw new LdapError(

@@ -13,10 +13,10 @@ import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { LdapjsResponse, MountedConnection } from './ldapjs-objects.js';
 
-/** ldapjs knows no back-pressure: beyond so many bytes that its socket has not sent, a search waits. */
+/** Unsent bytes of the socket from which a search waits. ldapjs has no back-pressure of its own. */
 const MAX_UNSENT = 1024 * 1024;
 
-/** Makes ldapjs's SearchEntry and SearchReference messages of what a search finds. */
+/** Converts results of a search to SearchEntry and SearchReference messages of ldapjs. */
 export class LdapjsReply implements SearchReply {
   readonly #services: Services;
   readonly #response: LdapjsResponse;
@@ -32,7 +32,7 @@ export class LdapjsReply implements SearchReply {
 
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     const writer = new Writer();
-    // ldapjs takes whole messages alone.
+    // ldapjs accepts only whole messages.
     const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
       for await (const piece of pieces) writer.raw(piece);
     };
@@ -48,23 +48,23 @@ export class LdapjsReply implements SearchReply {
       ({ type, values }) => new ldapjs.Attribute({ type, values: [...values] as never }),
     );
     this.#response.send(this.#response.createSearchEntry({ objectName: response.dn, attributes }));
-    return this.#room();
+    return this.#waitForDrain();
   }
 
   reference(urls: readonly string[]): Maybe<void> {
     this.#response.send(this.#response.createSearchReference([...urls]));
-    return this.#room();
+    return this.#waitForDrain();
   }
 
-  #room(): Maybe<void> {
+  #waitForDrain(): Maybe<void> {
     const socket = this.#connection;
     if (socket.writableLength < MAX_UNSENT || socket.destroyed) return;
     return new Promise((resolve) => {
-      const go = (): void => {
-        socket.off('drain', go).off('close', go);
+      const resume = (): void => {
+        socket.off('drain', resume).off('close', resume);
         resolve();
       };
-      socket.on('drain', go).on('close', go);
+      socket.on('drain', resume).on('close', resume);
     });
   }
 }
@@ -79,7 +79,7 @@ export function sendOutcome(response: LdapjsResponse, outcome: Outcome): void {
   response.end(outcome.code);
 }
 
-/** ldapjs would write the value as text; this is its hook for responses that have more than a result. */
+/** Writes the value of an extended response through a hook, because ldapjs would write it as text. */
 function writeExtended(response: LdapjsResponse, { oid, value }: Outcome): void {
   response._writeResponse = (ber) => {
     if (oid !== undefined) ber.writeString(oid, context(10));
@@ -89,7 +89,7 @@ function writeExtended(response: LdapjsResponse, { oid, value }: Outcome): void 
   };
 }
 
-/** ldapjs writes the values of its own controls as bytes, those of others as text but for this hook. */
+/** Converts a control. ldapjs would write values of controls unknown to it as text, so `_toBer` is replaced. */
 function ldapjsControl({ oid, critical, value }: Control): unknown {
   const controls = ldapjs as unknown as Record<string, new (options: object) => object>;
   if (oid !== ControlOid.pagedResults) {

@@ -21,8 +21,8 @@ import { printable } from '../words/printable.js';
 import { Session } from '../words/session.js';
 
 /**
- * One answer for every failure: it tells neither a wrong password nor a lock from a user that does not exist. The
- * control tells a lock where the policy says so.
+ * The response to every failed bind. It does not reveal whether the password is wrong, the account is locked or the
+ * user does not exist. The password policy control reports a lock if the policy allows it.
  */
 const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
@@ -37,8 +37,8 @@ const NO_ENTRY: RowCredentials = {
 };
 
 /**
- * RFC 4511 §4.2, RFC 4513 §5.1. Whatever comes of it, the identity of an earlier bind is gone. A failure costs the same
- * work whether the user exists or not (`PasswordVerifier`, `refused`), and is locked or not.
+ * Bind (RFC 4511 §4.2, RFC 4513 §5.1). The identity of an earlier bind is lost even when the bind fails. A failure
+ * takes the same work whether or not the user exists (`PasswordVerifier`, `refuseBind`) or is locked.
  */
 export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
   const { services } = context;
@@ -58,7 +58,7 @@ export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
   return bindUser(context, dn, password);
 }
 
-/** RFC 4513 §5.1.1, §5.1.2: a DN without a password would be taken for success by careless applications. */
+/** RFC 4513 §5.1.1, §5.1.2. A DN without a password is refused, because careless applications take it for a login. */
 function bindWithoutPassword(name: string): Outcome {
   if (name === '') return SUCCESS;
   return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
@@ -68,22 +68,22 @@ function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
     chain(services.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
-      if (!matched) return refused(context);
+      if (!matched) return refuseBind(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return withPolicyControl(context, SUCCESS, {});
     }),
   );
 }
 
-/** What a cached credential is bound to: it is of no use after any change of the entry. */
-function stateOf(id: Buffer, version: bigint): Buffer {
+/** Returns the key of cached credentials: id and version, so that each change of the entry invalidates them. */
+function cacheKey(id: Buffer, version: bigint): Buffer {
   const state = Buffer.allocUnsafe(id.length + 8);
   state.set(id, 0);
   state.writeBigInt64BE(version, id.length);
   return state;
 }
 
-/** Work for whoever is named. */
+/** Slow work of a bind, charged to the DN in the request. */
 class BindSource extends OperationSource {
   readonly #dn: Dn;
 
@@ -97,24 +97,24 @@ class BindSource extends OperationSource {
   }
 }
 
-/** What a bind is about, once its entry has been looked for. */
+/** A bind of a user after the lookup of the entry. */
 interface Attempt {
   readonly context: Context;
   readonly dn: Dn;
   readonly password: Buffer;
   readonly found: FoundRow | undefined;
   readonly credentials: RowCredentials;
-  /** `Partition.treeGeneration` before that. */
+  /** `Partition.treeGeneration` before the lookup. */
   readonly generation: number;
 }
 
-/** What a bind has proved. */
+/** Result of a successful verification. */
 interface Proof {
   /** The stored value that was verified. */
   readonly matched: Buffer;
-  /** It is an application password. */
+  /** The application password that was used; absent: a password of the entry. */
   readonly application?: ApplicationPassword;
-  /** Of the code behind it: see `Means`. */
+  /** See `VerifiedPassword.steps`. */
   readonly steps?: readonly number[];
 }
 
@@ -124,67 +124,66 @@ function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   return chain(partition.findRow(dn), (found) => {
     const credentials = found ? credentialReader.read(found.row) : NO_ENTRY;
     const attempt = { context, dn, password, found, credentials, generation };
-    // Nobody binds as what has no password: such an entry is treated as none.
-    if (credentials.passwords.length === 0 && credentials.applications.length === 0) return bindFreely(attempt);
+    // An entry without passwords is treated like a missing entry.
+    if (credentials.passwords.length === 0 && credentials.applications.length === 0) return bindWithoutPolicy(attempt);
     return chain(policies.forBinds(found!.id, credentials), (policy) =>
-      policy ? bindUnder(attempt, policy) : bindFreely(attempt),
+      policy ? bindWithPolicy(attempt, policy) : bindWithoutPolicy(attempt),
     );
   });
 }
 
-/** Under no policy. */
-function bindFreely(attempt: Attempt): Maybe<Outcome> {
-  return chain(verify(attempt, isClosed(attempt, undefined)), (proof) => {
-    if (!proof) return refused(attempt.context);
-    if (!proof.application) return bound(attempt, proof);
+function bindWithoutPolicy(attempt: Attempt): Maybe<Outcome> {
+  return chain(verify(attempt, isAccountClosed(attempt, undefined)), (proof) => {
+    if (!proof) return refuseBind(attempt.context);
+    if (!proof.application) return acceptBind(attempt, proof);
     const { found, credentials, context } = attempt;
     const noted = recordUse(context.services.partition, found!.id, credentials, proof.application.id);
-    return chain(noted, () => bound(attempt, proof));
+    return chain(noted, () => acceptBind(attempt, proof));
   });
 }
 
-/** The account's lock is asked before its password, and again where verifying has taken time. */
-function bindUnder(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
+/** Checks the lock of the account before verifying the password, and again when verifying has taken time. */
+function bindWithPolicy(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
   const { found, credentials } = attempt;
   const { partition } = attempt.context.services;
   const login = new Login(partition, found!.id, policy, credentials);
   return chain(login.isLocked(), (locked) => {
-    if (locked || isClosed(attempt, policy)) {
-      const told: PasswordPolicyTold = policy.tellLockout ? { error: 'accountLocked' } : {};
-      return chain(verify(attempt, true), () => refused(attempt.context, told));
+    if (locked || isAccountClosed(attempt, policy)) {
+      const policyState: PasswordPolicyTold = policy.tellLockout ? { error: 'accountLocked' } : {};
+      return chain(verify(attempt, true), () => refuseBind(attempt.context, policyState));
     }
     const verifying = verify(attempt, false, policy.secondFactor);
-    if (!isPromise(verifying)) return decide(attempt, login, verifying, false);
+    if (!isPromise(verifying)) return finishBind(attempt, login, verifying, false);
     return verifying.then((proof) => {
       partition.renewReads();
-      return decide(attempt, login, proof, true);
+      return finishBind(attempt, login, proof, true);
     });
   });
 }
 
-function decide(attempt: Attempt, login: Login, proof: Proof | undefined, later: boolean): Maybe<Outcome> {
+function finishBind(attempt: Attempt, login: Login, proof: Proof | undefined, tookTime: boolean): Maybe<Outcome> {
   if (!proof)
     return login
       .fail()
-      .then((written) => (written ? withPolicyControl(attempt.context, REFUSED, {}) : refused(attempt.context)));
-  return chain(login.admit(later, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
+      .then((written) => (written ? withPolicyControl(attempt.context, REFUSED, {}) : refuseBind(attempt.context)));
+  return chain(login.admit(tookTime, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
     if (!admitted || admitted.expired) {
-      const told: PasswordPolicyTold = admitted ? { error: 'passwordExpired' } : {};
-      // A password that was remembered to be right has taken no time: the answer would tell so.
-      return chain(later ? undefined : verify(attempt, true), () => refused(attempt.context, told));
+      const policyState: PasswordPolicyTold = admitted ? { error: 'passwordExpired' } : {};
+      // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
+      return chain(tookTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
     }
     const { expiresIn, grace } = admitted;
-    return bound(attempt, proof, { expiresIn, grace }, login.sessionEnd());
+    return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
   });
 }
 
-/** Whether nobody binds by what the entry itself says. */
-function isClosed({ credentials: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
+/** Whether attributes of the entry lock or close the account. */
+function isAccountClosed({ credentials: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
   const now = Date.now();
   return isLockInForce(lock, policy, now) || isOutsideDates(account, now);
 }
 
-/** Of an account that is locked no password is right: neither the answer nor its time tells which would be. */
+/** Verifies the password. On a locked account every password fails, in the same time and with the same response. */
 function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
   const application = locked ? undefined : matchingApplication(credentials.applications, password);
@@ -192,22 +191,23 @@ function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<
     const isSimple = locked || !(secondFactor || credentials.totp);
     return isSimple ? verifyPassword(attempt, password, locked) : verifyWithCode(attempt);
   }
-  return chain(isAdmitted(attempt, application), (admitted) =>
+  return chain(mayUseApplication(attempt, application), (admitted) =>
     admitted ? { matched: application.value, application } : verifyPassword(attempt, password, true),
   );
 }
 
 /**
- * The code is looked at first: behind a wrong one no password is right, and the work of one is done for nothing. So the
- * time tells nothing of the password to who has no code, and what is remembered of it is not enough.
+ * Verifies a password that is followed by a TOTP code. The code is checked first; after a wrong code the work of
+ * verifying is still done, and fails. So the time reveals nothing about the password to a client without a code, and a
+ * cached credential is not sufficient.
  */
 function verifyWithCode(attempt: Attempt): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
-  const given = splitCode(password);
+  const split = splitCode(password);
   const secret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
-  const steps = given && secret ? matchingSteps(secret, given.code, Date.now()) : [];
-  if (!given || steps.length === 0) return verifyPassword(attempt, password, true);
-  return chain(verifyPassword(attempt, given.password, false), (proof) => proof && { ...proof, steps });
+  const steps = split && secret ? matchingSteps(secret, split.code, Date.now()) : [];
+  if (!split || steps.length === 0) return verifyPassword(attempt, password, true);
+  return chain(verifyPassword(attempt, split.password, false), (proof) => proof && { ...proof, steps });
 }
 
 function verifyPassword(
@@ -215,14 +215,14 @@ function verifyPassword(
   password: Buffer,
   locked: boolean,
 ): Maybe<Proof | undefined> {
-  const state = stateOf(found?.id ?? NOBODY, credentials.version);
+  const state = cacheKey(found?.id ?? NOBODY, credentials.version);
   const { verifier } = context.services;
   const verifying = verifier.verify(state, locked ? [] : credentials.passwords, password, new BindSource(context, dn));
   return chain(verifying, (matched) => matched && { matched });
 }
 
-/** Whether the application password is good here and now, after a bind as whom it is for. */
-function isAdmitted({ context }: Attempt, application: ApplicationPassword): Maybe<boolean> {
+/** Whether an application password may be used now, on this connection and after the previous bind. */
+function mayUseApplication({ context }: Attempt, application: ApplicationPassword): Maybe<boolean> {
   const { services, session, transport } = context;
   if (!isUsable(application, transport.address, Date.now())) return false;
   const { usedBy } = application;
@@ -235,19 +235,21 @@ function isAdmitted({ context }: Attempt, application: ApplicationPassword): May
   return isBindValid(services, earlier);
 }
 
-/** Where failures count a bind that is refused without being counted writes, too: their time is the same. */
-function refused(context: Context, told: PasswordPolicyTold = {}): Maybe<Outcome> {
+/**
+ * Refuses a bind without recording a failure. Writes nevertheless when failures count, so that the time is the same.
+ */
+function refuseBind(context: Context, policyState: PasswordPolicyTold = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
-  return chain(policies.anyCountsFailures(), (counts) => {
-    const written = counts ? partition.changeNobodysState() : undefined;
-    return chain(written, () => withPolicyControl(context, REFUSED, told));
+  return chain(policies.anyCountsFailures(), (failuresCount) => {
+    const written = failuresCount ? partition.changeNobodysState() : undefined;
+    return chain(written, () => withPolicyControl(context, REFUSED, policyState));
   });
 }
 
-function bound(
+function acceptBind(
   attempt: Attempt,
   { matched, application, steps }: Proof,
-  told: PasswordPolicyTold = {},
+  policyState: PasswordPolicyTold = {},
   expires?: number,
 ): Outcome {
   const { context, found, credentials, generation, password } = attempt;
@@ -257,5 +259,9 @@ function bound(
   context.session.identity = identity;
   const clear = steps ? splitCode(password)!.password : password;
   if (!application) context.services.upgrades.consider(name, id, matched, clear, credentials.passwords);
-  return withPolicyControl(context, SUCCESS, identity.mustChange ? { ...told, error: 'changeAfterReset' } : told);
+  return withPolicyControl(
+    context,
+    SUCCESS,
+    identity.mustChange ? { ...policyState, error: 'changeAfterReset' } : policyState,
+  );
 }

@@ -14,17 +14,19 @@ import { requireValidBind } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
 
-/** RFC 4511 §4.10. */
+/** Compare (RFC 4511 §4.10). */
 export function compare(context: Context, request: CompareRequest): Maybe<Outcome> {
   const { schema } = context.services;
   const viewer = viewerOf(context);
   const dn = schema.parseDn(request.dn);
-  const asked = schema.requireAsked(request.attribute);
-  if (asked.type.secret) {
+  const description = schema.requireAsked(request.attribute);
+  if (description.type.secret) {
     requireConfidential(context);
     return comparePassword(context, dn, request);
   }
-  return isStateAttribute(asked) ? compareState(context, dn, request) : compareStored(context, viewer, dn, request);
+  return isStateAttribute(description)
+    ? compareState(context, dn, request)
+    : compareStored(context, viewer, dn, request);
 }
 
 function compareStored(
@@ -39,7 +41,7 @@ function compareStored(
   return chain(same, (equal) => (equal ? COMPARE_TRUE : COMPARE_FALSE));
 }
 
-/** As the entry alone says where binds have left nothing behind. */
+/** Compares with the account state that binds have stored; without stored state, with the values in the entry. */
 async function compareState(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services } = context;
   const { rights } = requestRights(context) ?? {};
@@ -58,11 +60,11 @@ async function compareState(context: Context, dn: Dn, request: CompareRequest): 
   return values.some((value) => rule.normalize(value)?.equals(norm)) ? COMPARE_TRUE : COMPARE_FALSE;
 }
 
-/** A password is compared by verifying it; other secrets are compared by nobody. */
+/** Compares a password by verifying it. Other secrets cannot be compared. */
 async function comparePassword(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services, session } = context;
-  const asked = session.identity;
-  requireOwnPassword(asked);
+  const requester = session.identity;
+  requireOwnPassword(requester);
   const { rights } = requestRights(context) ?? {};
   const found = await services.partition.findVisible(dn, viewerOf(context));
   const description = services.schema.requireAsked(request.attribute);
@@ -71,11 +73,11 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
   const credentials = services.credentialReader.read(found.row);
   const { passwords } = credentials;
-  await requireValidBind(services, session, asked, { id: found.node.id, credentials });
+  await requireValidBind(services, session, requester, { id: found.node.id, credentials });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matches = new Matches(services.hashing.policy, workSource(context));
-  const right = await verifyInSession(context, found.node.id, credentials, () =>
+  const isRight = await verifyInSession(context, found.node.id, credentials, () =>
     matches.find(request.value, passwords),
   );
-  return right ? COMPARE_TRUE : COMPARE_FALSE;
+  return isRight ? COMPARE_TRUE : COMPARE_FALSE;
 }

@@ -16,7 +16,7 @@ import { requireOwnPassword, runPasswordChange } from '../request/password-polic
 import { keepBindValid, requireValidBind } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
-/** RFC 4511 §4.6, increment of RFC 4525. */
+/** Modify (RFC 4511 §4.6), with increment (RFC 4525). */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
   const { services, controls } = context;
   requireRightsFor(context, 'modify');
@@ -35,54 +35,54 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   return SUCCESS;
 }
 
-/** What a request does to userPassword itself; undefined: nothing. */
-function askedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest) {
-  const ofPasswords = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
-  if (ofPasswords.length === 0) return undefined;
+/** Returns the change of userPassword in a request; undefined: none. */
+function requestedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest) {
+  const passwordChanges = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
+  if (passwordChanges.length === 0) return undefined;
   return {
-    clear: ofPasswords.flatMap(({ operation, attribute }) =>
-      operation === 'delete' ? [] : attribute.values.map(inTheClear),
+    clear: passwordChanges.flatMap(({ operation, attribute }) =>
+      operation === 'delete' ? [] : attribute.values.map(clearPassword),
     ),
     writesReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
   };
 }
 
-/** The values that `changes` delete and have not added themselves before. */
-function deletedBy({ services: { schema } }: Context, changes: readonly Modification[]): Buffer[] {
+/** Returns the passwords that `changes` delete, without those that earlier changes of the list have added. */
+function deletedPasswords({ services: { schema } }: Context, changes: readonly Modification[]): Buffer[] {
   const added: Buffer[] = [];
   const deleted: Buffer[] = [];
   for (const { operation, attribute } of changes) {
     if (!isCredential(schema.requireDescription(attribute.type))) continue;
-    if (operation === 'delete') deleted.push(...attribute.values.filter((value) => !isAmong(added, value)));
+    if (operation === 'delete') deleted.push(...attribute.values.filter((value) => !includesValue(added, value)));
     else added.push(...attribute.values);
   }
   return deleted;
 }
 
-function isAmong(values: readonly Buffer[], value: Buffer): boolean {
+function includesValue(values: readonly Buffer[], value: Buffer): boolean {
   return values.some((other) => other.equals(value));
 }
 
-function inTheClear(value: Buffer): Buffer | undefined {
+function clearPassword(value: Buffer): Buffer | undefined {
   return givenAs(value) === 'clear' ? clearText(value) : undefined;
 }
 
-function isOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
+function changesOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
   return changes.every((change) => isPasswordAttribute(services.schema, change.attribute.type));
 }
 
 /**
- * The right is asked for twice: before anything is hashed, and in each attempt for the entry that it changes, as the
- * attempt has read it. Between the two the entry may have been renamed, another have taken its name, and its passwords
- * have changed: then the bind may hold no longer.
+ * Changes an entry with passwords. The rights are checked before passwords are hashed, and again in each attempt for
+ * the entry that the attempt has read. In between, the entry may have been renamed or replaced, or its passwords
+ * changed, so that the bind is no longer valid.
  *
- * Where nothing but passwords is changed, that is done here however long the entry is: what other requests of the
- * session store meanwhile, with which its bind goes on, is known here alone.
+ * A change of passwords alone runs in this thread even when the entry is long, because only this thread knows which
+ * passwords other requests of the session store meanwhile.
  */
 async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
   const { services, session, controls } = context;
   const { partition, schema, hashing, credentialReader } = services;
-  const asked = session.identity;
+  const requester = session.identity;
   const actor = actorOf(context);
   await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
@@ -91,28 +91,32 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const matches = new Matches(hashing.policy, workSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.long !== undefined && !isOnlyPasswords(context, request),
+    leaveLong: services.long !== undefined && !changesOnlyPasswords(context, request),
     touches: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };
-  const wanted = askedPasswords(context, request);
+  const requested = requestedPasswords(context, request);
   await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
       const credentials = credentialReader.read(row);
       const { passwords: stored, version } = credentials;
-      await requireValidBind(services, session, asked, { id, credentials });
+      await requireValidBind(services, session, requester, { id, credentials });
       const changes = await resolveDeletedPasswords(schema, hashed, stored, matches);
       const after = credentialsAfter(schema, stored, changes);
       refuseCostlier(stored, after, hashing.policy);
-      const old = deletedBy(context, changes);
+      const old = deletedPasswords(context, changes);
       const requireOld = async () => {
-        if (!(await verifyInSession(context, id, credentials, () => old.every((value) => isAmong(stored, value)))))
+        if (
+          !(await verifyInSession(context, id, credentials, () => old.every((value) => includesValue(stored, value))))
+        )
           throw new LdapError('noSuchAttribute', 'the old password is wrong');
       };
-      const all = wanted && { ...wanted, requireOld: old.length > 0 ? requireOld : undefined };
-      const made = all ? await passwordChanges(context, target, dn.text, credentials, all, changes, matches) : changes;
+      const full = requested && { ...requested, requireOld: old.length > 0 ? requireOld : undefined };
+      const toStore = full
+        ? await passwordChanges(context, target, dn.text, credentials, full, changes, matches)
+        : changes;
       if (isOwn(session.identity, id)) willStore(after, version + 1n);
-      return made;
+      return toStore;
     };
     return partition.modify(dn, changesOf, actor, options);
   });

@@ -26,11 +26,11 @@ import { requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /**
- * Application passwords (docs/server.md): users make, list and remove those of their own entry as far as they may
- * replace its password, the administrator anybody's.
+ * Application passwords (docs/server.md). Users may create, list and remove application passwords of their own entry if
+ * they may replace its password. The administrator may do so for all entries.
  */
 export function applicationPasswords(context: Context, request: ExtendedRequest): Promise<Outcome> {
-  const asked = decodeApplicationPasswords(request.value);
+  const fields = decodeApplicationPasswords(request.value);
   const { services, session } = context;
   return runPasswordChange(context, async () => {
     requireBound(session, 'have application passwords');
@@ -38,24 +38,24 @@ export function applicationPasswords(context: Context, request: ExtendedRequest)
     requireOwnPassword(session.identity);
     requireNoReset(session.identity);
     const ownDn = services.schema.parseDn(session.dn);
-    const dn = asked.entry === undefined ? ownDn : services.schema.parseDn(asked.entry);
+    const dn = fields.entry === undefined ? ownDn : services.schema.parseDn(fields.entry);
     if (session.isAdmin && dn.norm.equals(ownDn.norm))
       throw new LdapError('unwillingToPerform', 'the administrator has no application passwords; name an entry');
     if (!dn.norm.equals(ownDn.norm)) requireAdmin(session, 'see and change application passwords of others');
-    switch (asked.action) {
+    switch (fields.action) {
       case 'add':
-        return { ...SUCCESS, value: encodeAddedPassword(await add(context, dn, asked)) };
+        return { ...SUCCESS, value: encodeAddedPassword(await add(context, dn, fields)) };
       case 'list':
         return { ...SUCCESS, value: encodeListedPasswords(await list(context, dn)) };
       case 'remove':
-        await remove(context, dn, asked.name);
+        await remove(context, dn, fields.name);
         return SUCCESS;
     }
   });
 }
 
-async function add(context: Context, dn: Dn, asked: ApplicationPasswordFields): Promise<string> {
-  const limits = limitsOf(context, asked);
+async function add(context: Context, dn: Dn, fields: ApplicationPasswordFields): Promise<string> {
+  const limits = limitsOf(context, fields);
   let shown = '';
   await change(context, dn, (present) => {
     const { value, clear } = createApplicationPassword(limits, present, Date.now());
@@ -65,8 +65,8 @@ async function add(context: Context, dn: Dn, asked: ApplicationPasswordFields): 
   return shown;
 }
 
-function limitsOf({ services }: Context, asked: ApplicationPasswordFields): ApplicationLimits {
-  const { name, networks = '', usedBy, expires } = asked;
+function limitsOf({ services }: Context, fields: ApplicationPasswordFields): ApplicationLimits {
+  const { name, networks = '', usedBy, expires } = fields;
   const until = expires === undefined ? undefined : generalizedTimeMs(Buffer.from(expires));
   if (expires !== undefined && until === undefined)
     throw new LdapError('constraintViolation', 'expires is no time; write it like 20301231235959Z');
@@ -81,30 +81,30 @@ function attributeOf(value: Buffer): PartialAttribute {
 
 async function remove(context: Context, dn: Dn, name: string): Promise<void> {
   await change(context, dn, (present) => {
-    const one = present.find((other) => other.name === name);
-    if (!one) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
-    return { operation: 'delete', attribute: attributeOf(Buffer.from(one.value)) };
+    const removed = present.find((other) => other.name === name);
+    if (!removed) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
+    return { operation: 'delete', attribute: attributeOf(Buffer.from(removed.value)) };
   });
 }
 
-/** Changes those that each attempt finds. */
+/** Changes the application passwords that each attempt reads. */
 async function change(
   context: Context,
   dn: Dn,
   make: (present: readonly ApplicationPassword[]) => Modification,
 ): Promise<void> {
   const { services, session } = context;
-  const asked = session.identity;
+  const requester = session.identity;
   await requireRight(context, dn);
   const changesOf = async ({ id, row }: Target): Promise<KeptChanges> => {
     const credentials = services.credentialReader.read(row);
-    await requireValidBind(services, session, asked, { id, credentials });
+    await requireValidBind(services, session, requester, { id, credentials });
     return { asked: [], kept: [make(applicationPasswordsOf(credentials.applications))] };
   };
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
 
-/** Who may replace the password may have others beside it. */
+/** Requires the right to replace the password. */
 async function requireRight(context: Context, dn: Dn): Promise<void> {
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await context.services.partition.requireAllowed(dn, [replace], actorOf(context));

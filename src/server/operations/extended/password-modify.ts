@@ -19,35 +19,36 @@ import { keepBindValid, outdatedBind, requireValidBind } from '../../request/val
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
 /**
- * RFC 3062. Users change their own password, the administrator anybody's; an old password that is given must be right.
+ * Password Modify (RFC 3062). Users change their own password, the administrator all passwords. An old password in the
+ * request must be right.
  */
 export async function passwordModify(context: Context, request: ExtendedRequest): Promise<Outcome> {
   const { session } = context;
-  const asked = decodePasswordModify(request.value);
+  const fields = decodePasswordModify(request.value);
   requireBound(session, 'change passwords');
   requireConfidential(context);
-  const generated = asked.newPassword === undefined ? generate() : undefined;
-  const clear = asked.newPassword ?? generated!;
+  const generated = fields.newPassword === undefined ? generatePassword() : undefined;
+  const clear = fields.newPassword ?? generated!;
   return runPasswordChange(context, async () => {
     requireOwnPassword(session.identity);
-    const dn = await subject(context, asked.userIdentity).catch((error) => {
+    const dn = await targetDn(context, fields.userIdentity).catch((error) => {
       requireNoReset(session.identity);
       throw error;
     });
     if (!dn.norm.equals(context.services.schema.parseDn(session.dn).norm)) requireNoReset(session.identity);
-    if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, asked, clear);
-    else await changeUser(context, dn, asked, clear);
+    if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, fields, clear);
+    else await changeUser(context, dn, fields, clear);
     return generated ? { ...SUCCESS, value: encodeGeneratedPassword(generated) } : SUCCESS;
   });
 }
 
-async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffer): Promise<void> {
+async function changeAdmin(context: Context, fields: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
   const matches = new Matches(hashing.policy, workSource(context));
-  if (asked.oldPassword && !(await matches.find(asked.oldPassword, [await partition.adminPassword()])))
-    throw wrongOld();
+  if (fields.oldPassword && !(await matches.find(fields.oldPassword, [await partition.adminPassword()])))
+    throw wrongOldPassword();
   const stored = await hashing.hash(clear, [], workSource(context));
   await session.runExclusively(() =>
     keepBindValid(session, async (willStore) => {
@@ -60,10 +61,10 @@ async function changeAdmin(context: Context, asked: PasswordModify, clear: Buffe
 }
 
 /**
- * The new password takes the place of all that the entry has. Right and old password are looked at in each attempt, for
- * the entry that it changes: see `modifyPasswords`.
+ * Replaces all passwords of the entry. Rights and the old password are checked in each attempt for the entry that the
+ * attempt has read; see `modifyPasswords`.
  */
-async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear: Buffer): Promise<void> {
+async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clear: Buffer): Promise<void> {
   const { services, session, controls } = context;
   const { partition, hashing, credentialReader } = services;
   const identity = session.identity;
@@ -80,16 +81,17 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
       const credentials = credentialReader.read(row);
       const { passwords: stored, version } = credentials;
       await requireValidBind(services, session, identity, { id, credentials });
-      const { oldPassword } = asked;
+      const { oldPassword } = fields;
       const requireOld = async (old: Buffer) => {
-        if (!(await verifyInSession(context, id, credentials, () => matches.find(old, stored)))) throw wrongOld();
+        if (!(await verifyInSession(context, id, credentials, () => matches.find(old, stored))))
+          throw wrongOldPassword();
       };
-      const wanted = {
+      const requested = {
         clear: [clear],
         requireOld: oldPassword && (() => requireOld(oldPassword)),
         writesReset: false,
       };
-      const changes = await passwordChanges(context, target, dn.text, credentials, wanted, [replace], matches);
+      const changes = await passwordChanges(context, target, dn.text, credentials, requested, [replace], matches);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return changes;
     };
@@ -97,12 +99,12 @@ async function changeUser(context: Context, dn: Dn, asked: PasswordModify, clear
   });
 }
 
-function wrongOld(): LdapError {
+function wrongOldPassword(): LdapError {
   return new LdapError('invalidCredentials', 'the old password is wrong');
 }
 
-/** Whose password: a DN, `dn:` and a DN, `u:` and a uid, or nothing for the bound identity. */
-async function subject(context: Context, identity: string | undefined): Promise<Dn> {
+/** Returns the DN of the user: a DN, `dn:` with a DN, `u:` with a uid, or undefined for the bound identity. */
+async function targetDn(context: Context, identity: string | undefined): Promise<Dn> {
   const { services, session } = context;
   if (identity === undefined) return services.schema.parseDn(session.dn);
   if (identity === '')
@@ -110,9 +112,9 @@ async function subject(context: Context, identity: string | undefined): Promise<
   return namedIdentity(context, identity);
 }
 
-/** Letters and digits that are not mistaken for each other: 16 of 56, about 93 bits. */
+/** 56 letters and digits that look different from each other. A password of 16 has about 93 random bits. */
 const LETTERS = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789';
 
-function generate(): Buffer {
+function generatePassword(): Buffer {
   return Buffer.from(Array.from({ length: 16 }, () => LETTERS[randomInt(LETTERS.length)]!).join(''));
 }
