@@ -6,16 +6,10 @@ import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
 
-/**
- * The interface between the server and a directory. Every method throws `LdapError`; store errors are already
- * translated.
- */
+/** What the server calls. Every method throws `LdapError`; store errors are already translated. */
 export interface Directory {
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome>;
-  /**
-   * Returns the entry at `dn`. Throws `noSuchObject` with matchedDN, or `referral` for a referral at or above `dn`
-   * unless manageDsaIT is set.
-   */
+  /** Returns the entry. Throws `noSuchObject` with matchedDN, or `referral` at or above `dn` unless manageDsaIT. */
   read(dn: Dn, options?: WriteOptions & { large?: boolean }): Promise<Entry>;
   readById(id: Buffer): Promise<Entry | undefined>;
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean>;

@@ -214,10 +214,7 @@ export class Partition implements Directory {
     return this.#translated(readById(this.context, id));
   }
 
-  /**
-   * Returns the id, packed master row and node of an entry, synchronously on an embedded store. Used by bind. Store
-   * errors are translated.
-   */
+  /** Returns the id, master row and node of an entry, synchronously on an embedded store. Used by bind. */
   findRow(dn: Dn): Maybe<FoundRow | undefined> {
     const find = () => findEntry(this.context, this.store, dn);
     return this.#translatedMaybe(() =>
@@ -290,10 +287,7 @@ export class Partition implements Directory {
     return this.#translated(LargeReader.open(this.store, id));
   }
 
-  /**
-   * Evaluates the filter on a virtual entry. Returns the entry with the row that the viewer may read; undefined if the
-   * filter does not match.
-   */
+  /** Evaluates the filter on a virtual entry. Returns the entry with its readable row if the filter matches. */
   findVirtual(virtual: Virtual, filter: Filter, viewer: Viewer): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
     const sight = viewer.sightOf?.({ ...virtual, parent: ROOT });
     if (viewer.sightOf && !sight) return undefined;
@@ -423,10 +417,7 @@ export class Partition implements Directory {
     return this.#translated(check(this.context, onBreach, onProgress, onPasswords));
   }
 
-  /**
-   * Restores the data that follows from the entries. Resolves with the number of repaired breaches. See
-   * `check/repair.ts`.
-   */
+  /** Restores the data implied by entries. Resolves with the number of repaired breaches (`check/repair.ts`). */
   async repair(onBreach?: OnRepaired, onProgress?: (done: number) => void): Promise<number> {
     return this.#translated(repair(this.context, onBreach, onProgress));
   }
@@ -480,17 +471,12 @@ export class Partition implements Directory {
     return this.#translated(clearState(this.context, id));
   }
 
-  /**
-   * Does the same work as `changeAccountState` for a name without an entry, so that timing does not reveal which names
-   * exist.
-   */
+  /** Does the same work for a name without an entry, so that timing does not tell which names exist. */
   async changeNobodysState(): Promise<void> {
     return this.#translated(changeNobodysState(this.context));
   }
 
-  /**
-   * Last known version of the access rules in force; 0: none were ever set. `freshAccess` reads the current version.
-   */
+  /** Last known version of the access rules; 0: none. `freshAccess` reads the current version. */
   get accessVersion(): number {
     return this.context.shared.accessVersion;
   }
@@ -529,9 +515,7 @@ export class Partition implements Directory {
     return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  /**
-   * Sets the administrator's stored password. With `instead`, returns false if the current one differs from `instead`.
-   */
+  /** Sets the administrator's stored password. Returns false if the current one is not `instead`, if given. */
   async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
     return this.#translated(this.context.shared.setAdminPassword(stored, instead));
   }
@@ -540,17 +524,12 @@ export class Partition implements Directory {
     return this.#translated(this.context.shared.addSuffix(dn));
   }
 
-  /**
-   * Updates references after changes of names that this or another process has not finished. Resolves with the number
-   * of changes that were pending in the shared row.
-   */
+  /** Updates references after changes of names. Resolves with the number of changes that were pending. */
   async settleReferences(): Promise<number> {
     return this.#translated(this.#settleReferences());
   }
 
-  /**
-   * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with their number.
-   */
+  /** Reports every reference to a missing entry, deletes them with `remove`, and resolves with their number. */
   async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
     return this.#translated(dangling(this.context, onDangling, remove));
   }

@@ -112,10 +112,7 @@ function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): L
   };
 }
 
-/**
- * In the order of qualifiers. A description sorts before every description that it is a prefix of, because the value
- * index that follows starts with a zero byte.
- */
+/** Sorts by qualifier, like `sortedByText`. */
 function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
   const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
   return places.map((place) => ({

@@ -27,10 +27,7 @@ export interface LoadOptions {
   /** Called when the entry is stored. */
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /**
-   * True for a result after which the load continues. Otherwise the load ends at the rejected entry, and the entries
-   * before it are stored.
-   */
+  /** True for a result after which the load continues. Otherwise it ends, and the entries before are stored. */
   readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
@@ -107,9 +104,7 @@ class BulkLoader {
     }
   }
 
-  /**
-   * Checks one entry and adds it to the batch. Returns a promise if the batch is written, or the parent must be read.
-   */
+  /** Checks one entry and adds it to the batch. The promise resolves when the next entry may be taken. */
   #take(entry: LoadEntry): Promise<void> | undefined {
     try {
       const dn = this.#context.schema.parseNewDn(entry.dn);

@@ -13,10 +13,7 @@ import { maySee } from './group-sight.js';
 import { KnownSteps } from './known-steps.js';
 import { dnOfName } from './names.js';
 
-/**
- * Up to this number of groups, memberships are tested one by one. With more, the caller computes all groups of the
- * entry.
- */
+/** Memberships in up to this number of groups are tested one by one. For more, all groups are computed. */
 const FEW = 4;
 
 /**

@@ -141,9 +141,7 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
   return { id, urls, size: urls.reduce((size, url) => size + url.size, 0) };
 }
 
-/**
- * Yields the URLs in a row within the limits of `MEMBER_URLS`. Parses each URL on demand, because parsing is costly.
- */
+/** Yields the URLs in a row within the limits of `MEMBER_URLS`. Parses on demand, because parsing is costly. */
 export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
   let size = 0;
   let count = 0;
@@ -175,9 +173,7 @@ function compiled(context: SearchContext, type: AttributeType, text: string): Me
   }
 }
 
-/**
- * An entry that is tested against URLs from the viewpoint of a viewer. Its row is read at the first test that needs it.
- */
+/** An entry that is tested against URLs on behalf of a viewer. The first test that needs the row reads it. */
 export class Tested {
   readonly #context: SearchContext;
   readonly #id: Buffer;

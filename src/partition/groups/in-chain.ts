@@ -16,10 +16,7 @@ import { entryNamed } from './names.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
 
-/**
- * Returns the ids, in ascending order, of the entries in a chain, as far as the viewer may search for the values that
- * link them.
- */
+/** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
   if (links.by === 'chain') return byValues(context, links, viewer, bounds);
   const known = someDynamicGroup(context);

@@ -61,10 +61,7 @@ export function namersIn(
   });
 }
 
-/**
- * Returns the entries that name one of `names` (`Dn.norm` as Latin-1), possibly with duplicates. `until` bounds the
- * read of all entries.
- */
+/** Returns entries that name one of `names` (`Dn.norm` as Latin-1). `until` bounds reading all entries. */
 export function idsNaming(
   context: SearchContext,
   namers: Namers,

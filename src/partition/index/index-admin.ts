@@ -28,10 +28,7 @@ const CLAIM_MS = 60_000;
 /** Interval for checking whether the claim of another process has ended. */
 const LOOK_MS = 500;
 
-/**
- * Another process is building or dropping the index, or died doing so. `left`: milliseconds until its claim is
- * considered abandoned.
- */
+/** Another process is building or dropping the index, or died doing so. `left`: ms until its claim expires. */
 class Claimed extends LdapError {
   readonly left: number;
 
@@ -122,10 +119,7 @@ async function register(context: WriteContext, type: AttributeType, substring: b
   );
 }
 
-/**
- * Returns the guard that no other process is building or dropping this index. `own` is the caller's claim. Throws
- * `Claimed`.
- */
+/** Returns the guard that no other process has a claim on this index. `own`: the caller's claim. Throws `Claimed`. */
 async function claimGuard(context: WriteContext, type: AttributeType, own: Buffer): Promise<Guard> {
   const qualifier = claimName(type.oid);
   const found = await buildCell(context, qualifier);

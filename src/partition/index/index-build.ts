@@ -14,10 +14,7 @@ import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
 
-/**
- * Maximum number of entries and of index rows per plan. A plan delays other writers and the event loop by a few
- * milliseconds.
- */
+/** Limits of a plan, which delays other writers and the event loop by a few milliseconds. */
 const ENTRIES = 256;
 const ROWS = 2000;
 /** Attempts of a chunk before its entries are written one by one. */

@@ -3,10 +3,7 @@ import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { META_TABLE } from './tables.js';
 
-/**
- * Prefix of the keys of the `meta` rows that hold the sets of access rules, one row per version
- * (docs/formats/tables.md).
- */
+/** Key prefix of the `meta` rows with the access rules, one row per version (docs/formats/tables.md). */
 const PREFIX = Buffer.from('access,');
 const F = 0;
 const q = (text: string) => Buffer.from(text);

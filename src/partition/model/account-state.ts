@@ -4,17 +4,11 @@ import { cellCounter, cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { STATE_TABLE, UUID_BYTES } from './tables.js';
 
-/**
- * State of an account that binds change, as a row of table `state` holds it (docs/formats/tables.md). Times are in
- * milliseconds since 1970.
- */
+/** The state that binds record for an account in table `state` (docs/formats/tables.md). Times: ms since 1970. */
 export interface AccountState {
   /** Times of the failed binds that still count, oldest first. */
   readonly failures: readonly number[];
-  /**
-   * Time until which binds are refused because of failures. 0: not locked; `Infinity`: locked until an operator
-   * unlocks.
-   */
+  /** Binds are refused until this time. 0: not locked; `Infinity`: locked until an operator unlocks. */
   readonly lockedUntil: number;
   /** Times at which the expired password was used. */
   readonly graceUses: readonly number[];
@@ -146,8 +140,7 @@ export function stateStep(id: Buffer, state: AccountState, instead: bigint): Row
 }
 
 /**
- * Number of rows that binds to unknown names write to. Such a bind takes as long as a failed bind of a real account,
- * and with several rows concurrent binds rarely contend.
+ * Number of rows that binds to unknown names write to, to take as long as failed binds. Several, to avoid contention.
  */
 const NOBODYS_ROWS = 16;
 
@@ -179,9 +172,7 @@ export type StateAttribute = (typeof STATE_ATTRIBUTES)[number];
 
 const LOCKED_TIME = '1.3.6.1.4.1.42.2.27.8.1.17';
 
-/**
- * True if the account state may hold a value of the attribute, so that deleting the attribute must clear the state too.
- */
+/** True if the account state may hold a value of the attribute. Deleting the attribute then clears the state too. */
 export function standsElsewhere({ oid }: AttributeType): boolean {
   return oid === LOCKED_TIME;
 }

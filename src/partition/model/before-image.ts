@@ -155,10 +155,7 @@ class Out {
     this.#bytes = Buffer.concat([this.#bytes.subarray(0, this.#at)], Math.max(this.#bytes.length * 2, this.#at + by));
   }
 
-  /**
-   * Returns a view of the buffer. Change records live only as long as a batch of plans, so the unused capacity may
-   * stay.
-   */
+  /** Returns a view of the buffer. Its spare capacity is kept only as long as a batch of plans. */
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#at);
   }
@@ -210,9 +207,7 @@ class In {
     return value;
   }
 
-  /**
-   * Reads a LEB128 number of at most 2⁵³. Every read consumes a byte, so a corrupt count ends at the end of the image.
-   */
+  /** Reads a LEB128 number of at most 2⁵³. Each step consumes a byte, so a corrupt count ends with the image. */
   number(): number {
     let value = 0;
     for (let by = 1; ; by *= 0x80) {

@@ -40,10 +40,7 @@ export interface ChangeRecord {
   readonly time: Buffer;
   /** Names of the changed attributes of a modify or rename. */
   readonly attributes?: readonly string[] | undefined;
-  /**
-   * The image of the entry before the change (`before-image.ts`). A deletion has none because table `deleted` holds the
-   * entry.
-   */
+  /** Image of the entry before the change (`before-image.ts`). Absent for a deletion: table `deleted` has the entry. */
   readonly before?: Buffer | undefined;
 }
 

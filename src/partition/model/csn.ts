@@ -11,9 +11,7 @@ export class CsnClock {
   #ofSecond: Buffer = Buffer.alloc(0);
   #second = -1;
 
-  /**
-   * `after`: the latest CSN in the directory; `now`: clock in milliseconds since 1970; `count`: number of this process.
-   */
+  /** `after`: latest CSN in the directory; `now`: clock in ms since 1970; `count`: number of this process. */
   constructor(after?: string, now: () => number = Date.now, count = 0) {
     this.#now = now;
     this.#count = count;

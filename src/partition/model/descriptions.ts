@@ -19,10 +19,7 @@ export interface StoredDescription {
   readonly description: AttributeDescription;
   /** True if the values are URLs that select the members of a group. */
   readonly findsMembers: boolean;
-  /**
-   * The description that followed this one in the last row. Entries of one kind have the same descriptions in one
-   * order.
-   */
+  /** The description after this one in the last row. Similar entries have their descriptions in the same order. */
   next: StoredDescription | undefined;
 }
 

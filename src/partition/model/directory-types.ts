@@ -163,10 +163,7 @@ export interface IndexInfo {
 }
 
 export interface Breach {
-  /**
-   * The violated invariant in one word: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`,
-   * …
-   */
+  /** The violated invariant: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`, … */
   readonly invariant: string;
   /** entryUUID or row key, as text. */
   readonly where: string;
@@ -200,10 +197,7 @@ export interface LoadEntry extends LoadSource {
 export interface LoadReject {
   readonly entry: LoadSource;
   readonly reason: string;
-  /**
-   * Result code that an add of the entry would have had, if any. An interrupted import treats `entryAlreadyExists` as
-   * done.
-   */
+  /** Result code that an add would have had, if any. An interrupted import treats `entryAlreadyExists` as done. */
   readonly result?: ResultName | undefined;
 }
 

@@ -23,9 +23,7 @@ export interface DraftAttribute {
   /** Description as stored. */
   readonly text: string;
   readonly values: readonly DraftValue[];
-  /**
-   * Stored values that were not read: their number, and a bound above all their value indexes (see `open-narrow.ts`).
-   */
+  /** Number of the stored values that were not read, and a bound above all value indexes (see `open-narrow.ts`). */
   readonly rest?: { readonly count: number; readonly next: number };
 }
 
@@ -40,10 +38,7 @@ export function attributeKey({ type, options }: AttributeDescription): string {
 /** Up to this number of attributes, `Draft.get` searches linearly. */
 const FEW = 32;
 
-/**
- * An entry under construction or change. Its attributes are distinguished by type and options, in order of first
- * mention.
- */
+/** An entry under construction or change. Attributes are keyed by type and options, in order of first mention. */
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
   /** Built once there are more than `FEW` attributes. */
@@ -193,9 +188,7 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
   return syntax.proper ? values.map(syntax.proper) : values;
 }
 
-/**
- * Makes a draft of the attributes in a request. Parses descriptions, merges duplicates and refuses empty attributes.
- */
+/** Makes a draft of the attributes in a request. Merges repeated descriptions and refuses empty attributes. */
 export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
   /** Values of repeated mentions of an attribute. */
@@ -227,10 +220,7 @@ export function asWide(attribute: DraftAttribute): WideAttribute {
   return { text: attribute.text, next: nextIndex(attribute), count };
 }
 
-/**
- * Returns the attributes in the order of qualifiers. A description sorts before every description that it is a prefix
- * of, because the value index that follows starts with a zero byte.
- */
+/** Sorts by qualifier. A prefix of another description comes first, as the value index begins with a zero byte. */
 export function sortedByText(draft: Draft): DraftAttribute[] {
   return [...draft.attributes].sort((a, b) => (a.text < b.text ? -1 : 1));
 }

@@ -35,10 +35,7 @@ export function draftFromRow(
 const firstQualifiers = new BoundedMap<string, Buffer[]>(4096);
 const FIRST = 8;
 
-/**
- * Returns the qualifier of a value: stored description and 4-byte index. The buffer is shared: callers must not change
- * it.
- */
+/** Qualifier of a value: stored description and 4-byte index. Shared buffer: callers must not change it. */
 export function valueQualifier(text: string, index: number): Buffer {
   if (index >= FIRST) return makeQualifier(text, index);
   const kept = firstQualifiers.get(text) ?? keepQualifiers(text);

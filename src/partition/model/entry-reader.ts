@@ -18,9 +18,7 @@ export class EntryReader {
   count = 0;
   /** Descriptions of the attributes. */
   readonly stored: StoredDescription[] = [];
-  /**
-   * Number of the first value of each attribute. Attribute `i` has the values numbered `[firsts[i], firsts[i + 1])`.
-   */
+  /** Number of the first value by attribute. Attribute `i` has values `[firsts[i], firsts[i + 1])`. */
   firsts = new Int32Array(64);
   /** Value `v` is `row[starts[v], ends[v])`. For a large value this range holds the pointer. */
   starts = new Int32Array(128);

@@ -31,9 +31,7 @@ export function groupChanges(row: Buffer | undefined): bigint {
   return cellCounter(row, CHANGES.family, CHANGES.qualifier);
 }
 
-/**
- * True if a value may have a UID after its DN. Also true for directories of older versions, which have no such counter.
- */
+/** True if a value may have a UID after its DN. Directories of older versions have no counter and return true. */
 export function mayHaveUids(row: Buffer | undefined): boolean {
   const counted = row && cellValue(row, UIDS.family, UIDS.qualifier);
   return !counted || counted.readBigInt64BE() > 0n;

@@ -42,10 +42,7 @@ export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): 
 let lastTypes: readonly AttributeType[] = [];
 let lastOrder: readonly AttributeType[] = [];
 
-/**
- * Sorts by OID, which is nearly the order of the cells. Caches the last order, because consecutive entries mostly have
- * the same types.
- */
+/** Sorts by OID. Caches the last order, because consecutive entries mostly have the same types. */
 function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
   if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
     lastTypes = types;

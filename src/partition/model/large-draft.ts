@@ -5,10 +5,7 @@ import { draftFromRow, valueQualifier } from './entry-cells.js';
 import { formRule } from './implied.js';
 import { largeCellsWhere, readAllLarge } from './large.js';
 
-/**
- * Returns the draft of a stored entry in which the large values that imply normal forms have been read. The other large
- * values remain pointers.
- */
+/** Returns the draft of a stored entry, having read the large values that imply normal forms. */
 export async function implyingDraft(
   context: { readonly store: Reader; readonly descriptions: DescriptionTable },
   table: string,

@@ -15,9 +15,7 @@ export class LargeReader {
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
-  /**
-   * The qualifiers that are large now. A value that the caller knew as large may have been replaced by a short value.
-   */
+  /** The values that are large now. The caller's large value may have been replaced by a short one. */
   readonly #large: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {

@@ -7,10 +7,7 @@ import type { DescriptionTable } from './descriptions.js';
 import { largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';
 
-/**
- * Bytes of a pointer: length (8) and SHA-256. A pointer to chunks that were written ahead of their plan continues with
- * the name of the chunks.
- */
+/** Bytes of a pointer: length (8) and SHA-256. The name of chunks that were written ahead of their plan follows. */
 export const POINTER_BYTES = 40;
 /** Bytes of the name of chunks that were written ahead of their plan (`large-ahead.ts`). */
 export const NAME_BYTES = 8;
@@ -207,10 +204,7 @@ export function largeCellsWhere(
   return largeCells(row).filter((at) => wanted(descriptions.ofCell(row, at).description.type));
 }
 
-/**
- * Returns all large values of a row, or only of `cells`, by latin-1 qualifier; undefined if there are none. Throws like
- * `readLarge`.
- */
+/** Returns all large values of a row, or of `cells`, by latin-1 qualifier, if any. Throws like `readLarge`. */
 export async function readAllLarge(
   reader: Reader,
   table: string,

@@ -2,18 +2,14 @@ import { MASTER } from './tables.js';
 import { LONG_ROW, LONG_VALUES, SHORT_ROW } from './thresholds.js';
 import { isWhole, wideAttributes } from './wide.js';
 
-/**
- * Thrown before any change to a caller that has set `leaveLong`. The caller then moves the operation to another thread.
- */
+/** Thrown before any change if the caller has set `leaveLong`. The caller moves the operation to another thread. */
 export class LongWork extends Error {
   constructor() {
     super('this is left to whoever may take his time');
   }
 }
 
-/**
- * Throws `LongWork` if `leave` is set and the row belongs to a long entry. `row` may be only the head of a split row.
- */
+/** Throws `LongWork` if `leave` is set and the entry is long. `row` may be the head of a split row. */
 export function leaveLong(leave: boolean | undefined, row: Buffer): void {
   if (leave && (row.length > SHORT_ROW || !isWhole(row)) && isLongEntry(row)) throw new LongWork();
 }

@@ -77,10 +77,7 @@ export class NameChanges {
     return false;
   }
 
-  /**
-   * Returns false if the text of a DN alone shows that the name was not given up. Most values of a large group need no
-   * normalization because of this check.
-   */
+  /** Returns false if the text of a DN alone shows that the name was not given up. Saves most normalizations. */
   mayCover(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
     if (comma < 0) return true;
@@ -97,10 +94,7 @@ export class NameChanges {
     return known.rdns.has(rdn) || !known.types.has(rdn.slice(0, rdn.indexOf('=')));
   }
 
-  /**
-   * Returns an object whose `mayCover` tells whether a DN may be one of `dns`. Texts that are too long for a DN are
-   * left out.
-   */
+  /** Returns an object whose `mayCover` tests for names in `dns`. Texts that are too long for a DN are left out. */
   among(dns: readonly Buffer[]): NameChanges {
     const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
     return new NameChanges(
@@ -169,10 +163,7 @@ export class NameChanges {
     return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
   }
 
-  /**
-   * Returns the current text of a DN with a comma before it, or null if the DN does not lie at or below the changed
-   * one.
-   */
+  /** Returns the current text of a DN at or below the changed one, with a comma before it; else null. */
   #presentAbove(dn: Buffer, { fromNorm, from, to }: Parsed): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
     const parsed = this.#schema.parseDnBytes(dn);
@@ -210,10 +201,7 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
   }
 }
 
-/**
- * Returns the name that a DN at or below `from` has once `from` is `to`. The result may be longer than DNs that can be
- * parsed.
- */
+/** Returns a DN at or below `from` as a DN below `to`. The result may be longer than DNs that can be parsed. */
 function moved(dn: Dn, from: Dn, to: Dn): Dn {
   const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
   if (own.length === 0) return to;
@@ -239,10 +227,7 @@ const MOST_TEXTS = 10_000;
 const COMMA = Buffer.from(',');
 const PLAIN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
 
-/**
- * Returns the offset of the comma after the first RDN if the RDN's text is unambiguous except for case and other names
- * of its type. Returns -1 otherwise.
- */
+/** Returns the offset of the comma after an unambiguous first RDN (ignoring case and type aliases); else -1. */
 function endOfPlainRdn(dn: Buffer): number {
   const comma = dn.indexOf(0x2c);
   return comma > 0 && PLAIN.test(dn.toString('latin1', 0, comma)) ? comma : -1;

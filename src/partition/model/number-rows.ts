@@ -32,10 +32,7 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/**
- * Plan step that assigns the numbers from `next` up to but not including `until`. Its guard fails if `next` has
- * changed.
- */
+/** Plan step that assigns the numbers in `[next, until)`. Its guard fails if `next` has changed. */
 export function takeStep(range: NumberRange, next: bigint, until: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...NEXT, value: next - range.first }];
   return { table: META_TABLE.name, key: rangeKey(range), guards, add: [{ ...NEXT, by: until - next }] };

@@ -1,8 +1,6 @@
 import type { RowStep } from '../../store/contract.js';
 
-/**
- * The interface between long work and the job that runs it. The work can be stopped, and taken over by another process.
- */
+/** Link between long work and its job. The work can be stopped, or taken over by another process. */
 export interface Piecework {
   /** Called before each piece. Rejects if the work must end. */
   proceed(): Promise<void>;

@@ -19,10 +19,7 @@ export interface StaleValue {
   /** The value as a view, and the offset of its cell in the row. */
   readonly value: Buffer;
   readonly at: number;
-  /**
-   * The value with the current name. Undefined: the entry already has this value. For a deleted entry, the change that
-   * deleted the entry.
-   */
+  /** The current value; undefined: the entry already has it. For a deleted entry the change that deleted it. */
   readonly present: Buffer | NameChange | undefined;
 }
 

@@ -15,10 +15,7 @@ export interface SavedReference {
 const SAVED = Buffer.from('reference:');
 const OWED = Buffer.from('owed:');
 
-/**
- * Plan step that goes with the removal of a reference to a deleted entry: saves the reference in the row that the
- * deleted entry has in table `deleted`.
- */
+/** Plan step that saves a removed reference in the row that the deleted entry `gone` has in table `deleted`. */
 export function saveStep(gone: Buffer, time: Buffer, saved: SavedReference): PlanStep {
   return keepStep(gone, time, SAVED, saved);
 }

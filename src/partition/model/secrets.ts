@@ -1,10 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 
-/**
- * Returns the error for an RDN that contains a secret attribute. Names are public, and their values are stored in the
- * clear.
- */
+/** Returns an error if the RDN contains a secret attribute. Names are public and stored in the clear. */
 export function secretNameError(rdn: Rdn): LdapError | undefined {
   const secret = secretIn(rdn);
   if (secret === undefined) return undefined;

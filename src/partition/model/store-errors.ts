@@ -32,9 +32,7 @@ const MESSAGES: Record<StoreErrorCode, string> = {
   closed: 'the server is shutting down',
 };
 
-/**
- * Translates a store error to an LDAP error. Every other error passes unchanged. No other code translates store errors.
- */
+/** Translates store errors to LDAP errors. Every other error passes unchanged. The only such translation. */
 export function toLdapError(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   return new LdapError(RESULTS[error.code], MESSAGES[error.code], { cause: error });

@@ -41,10 +41,7 @@ export function purgeKey(time: Buffer, id: Buffer): Buffer {
 
 export const META_TABLE: TableSpec = { name: 'meta', families: [{ name: 'meta' }] };
 
-/**
- * State of accounts that binds change. The key is the entryUUID. A directory of an older version gets the table when it
- * is opened.
- */
+/** Account states. The key is the entryUUID. A directory of an older version gets the table when it is opened. */
 export const STATE_TABLE: TableSpec = { name: 'state', families: [{ name: 'account' }] };
 
 export const FIXED_TABLES = [
@@ -166,10 +163,7 @@ export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
 
 const oidBuffers = new Map<string, Buffer>();
 
-/**
- * Returns an OID as bytes: the qualifier of presence, and the prefix of the other qualifiers. Buffers are cached. The
- * cache is bounded because all OIDs come from the schema.
- */
+/** Returns an OID as bytes, the prefix of qualifiers. Cached; the schema bounds the number of OIDs. */
 export function oidBytes(oid: string): Buffer {
   const known = oidBuffers.get(oid);
   if (known) return known;
@@ -180,10 +174,7 @@ export function oidBytes(oid: string): Buffer {
 
 const cutMarks = new Map<string, Buffer>();
 
-/**
- * Returns the qualifier `OID#`. The cell marks an entry with values of this type whose normal form was cut, so patterns
- * over the type must be evaluated on the entry itself.
- */
+/** Qualifier `OID#`: marks an entry with cut forms of this type. Patterns then need the entry itself. */
 export function cutMark(oid: string): Buffer {
   const known = cutMarks.get(oid);
   if (known) return known;

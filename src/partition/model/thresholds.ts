@@ -8,9 +8,7 @@
 export const LARGE_VALUE = 64 * 1024;
 /** Bytes of a chunk of a large value, the unit of reading and sending. */
 export const CHUNK = 128 * 1024;
-/**
- * Bytes. New large values with a greater total length are written *ahead* of their plan, which has to fit in memory.
- */
+/** Bytes. New large values with a greater total length are written *ahead* of their plan, to save memory. */
 export const AHEAD = 4 * 1024 * 1024;
 /** Number of chunks that one commit writes ahead. Limits the time that commits of other clients wait. */
 export const PORTION = 32;
@@ -18,10 +16,7 @@ export const PORTION = 32;
 /** Values. An attribute with more values is *wide*: a change of a few values does not read the others. */
 export const WIDE_VALUES = 256;
 
-/**
- * Bytes outside largeValues. A longer entry is *long*: work on it blocks the event loop for longer than other clients
- * should wait.
- */
+/** Bytes outside largeValues. A longer entry is *long*: work on it would block the event loop for too long. */
 export const LONG_ROW = 256 * 1024;
 /** Values in wide attributes. An entry with more is long, too. */
 export const LONG_VALUES = 1000;

@@ -5,30 +5,19 @@ import type { Draft } from './draft.js';
 import { cutNorm, prefixEnd, UUID_BYTES } from './tables.js';
 import type { Unique } from './value-rules.js';
 
-/**
- * Owners of the values that a uniqueness constraint covers (docs/formats/tables.md). Created with the first constraint.
- */
+/** Owners of the values under uniqueness constraints (docs/formats/tables.md). Created with the first constraint. */
 export const UNIQUE_TABLE: TableSpec = { name: 'unique', families: [{ name: 'owners' }] };
 
-/**
- * Maximum number of entries that a row lists as owners of a value. Only entries outside the scope of a constraint, or a
- * constraint that is not in force yet, allow more than one.
- */
+/** Owners that a row lists at most. In the scope of a constraint in force there is at most one. */
 export const MAX_OWNERS = 1000;
 
 const NUMBER_BYTES = 4;
-/**
- * Fourth byte of a key, after the constraint's number: the constraint's own row, a row of a value, a row of a value
- * with several owners.
- */
+/** Fourth byte of a key, after the constraint's number: its state, a value, or a value with several owners. */
 const KIND = { state: 0, value: 1, several: 2 } as const;
 const F = 0;
 /** entryUUIDs of the owners in ascending order. Empty: more than `MAX_OWNERS` entries have, or had, the value. */
 const OWNERS: CellName = { family: F, qualifier: Buffer.from('of') };
-/**
- * Counter in the constraint's own row: how often a value got several owners, or entries moved across the edge of the
- * subtree.
- */
+/** Counter in the state row: values that got several owners, and entries that crossed the edge of the subtree. */
 const TOGETHER: CellName = { family: F, qualifier: Buffer.from('together') };
 /** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
 const DONE: CellName = { family: F, qualifier: Buffer.from('at') };
@@ -94,10 +83,7 @@ export function ownersOf(row: Buffer | undefined): Owners {
 
 export const LATIN1 = (id: Buffer): string => id.toString('latin1');
 
-/**
- * Returns the steps that change the owners of a value from `before` to `after`. Their guard fails if the owners have
- * changed.
- */
+/** Steps that change the owners of a value from `before` to `after`. The guard fails if they have changed. */
 export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after: readonly string[]): RowStep[] {
   const many = before.many || after.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
@@ -130,9 +116,7 @@ export function severalStep(unique: Unique, norm: Buffer, are: boolean): RowStep
   return are ? { table: UNIQUE_TABLE.name, key, put: [MARK] } : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/**
- * Returns the step that counts a value with several owners. With `ifStill`, the guard fails if the counter has changed.
- */
+/** Step that counts a value with several owners. With `ifStill`, the guard fails if the counter has changed. */
 export function togetherStep(unique: Unique, ifStill?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
@@ -161,10 +145,7 @@ export function doneStep(unique: Unique, id: Buffer): RowStep {
   return { table: UNIQUE_TABLE.name, key: keyOf(unique, KIND.state), put: [{ ...DONE, value: id }] };
 }
 
-/**
- * Returns the cut normal forms of an entry's values under a constraint, by Latin-1. The filter of the constraint is not
- * evaluated.
- */
+/** Cut normal forms of an entry's values under a constraint, by Latin-1. The filter is not evaluated. */
 export function uniqueValues({ types }: Unique, draft: Draft): Map<string, Buffer> {
   const found = new Map<string, Buffer>();
   for (const { description, values } of draft.attributes) {

@@ -15,10 +15,7 @@ export interface UniqueRecord {
   readonly subtree?: string;
   /** Covers the entries that match this filter. Absent: all entries. */
   readonly filter?: string;
-  /**
-   * True if the constraint is in force. Until then writers maintain its rows while a build adds rows for existing
-   * entries.
-   */
+  /** True if the constraint is in force. Until then writers maintain its rows, and a build adds the rest. */
   readonly ready: boolean;
 }
 

@@ -3,18 +3,13 @@ import { type DraftAttribute, type DraftValue, nextIndex } from './draft.js';
 import { largePointer } from './entry-cells.js';
 import { LARGE_VALUE } from './thresholds.js';
 
-/**
- * Returns the identity of a value among the values of its attribute: the same for equal values, and short even for long
- * values.
- */
+/** Identity of a value in its attribute: the same for equal values, and short even for long values. */
 export function valueName(type: AttributeType, value: Buffer): string {
   const form = type.equality?.normalize(value) ?? value;
   return (form.length > LARGE_VALUE ? largePointer(form) : form).toString('latin1');
 }
 
-/**
- * The values of one attribute during a series of changes. The cost of a change does not depend on the number of values.
- */
+/** The values of one attribute during a series of changes. Each change takes constant time. */
 export class ValueSet {
   readonly attribute: DraftAttribute;
   readonly #byName = new Map<string, DraftValue>();

@@ -28,10 +28,7 @@ export interface Viewed {
  * from the viewer and return nothing that it may not read. Created once per request.
  */
 export interface Viewer {
-  /**
-   * Returns the rights on an entry; undefined if the entry is hidden. Absent: every entry is visible with everything
-   * but secrets.
-   */
+  /** Returns the rights on an entry; undefined: hidden. Absent: all entries are visible, with all but secrets. */
   readonly sightOf?: ((entry: Viewed) => Sight | undefined) | undefined;
   /** Tells whether an entry is visible. Returns undefined if this depends on the entry's row. */
   readonly sees?: (node: Node) => boolean | undefined;
@@ -49,9 +46,7 @@ export interface Viewer {
 /** A viewer that sees all entries and attributes. */
 export const UNRESTRICTED: Viewer = { sightOf: undefined };
 
-/**
- * True for secrets. No viewer can search for secrets, and they are returned only to viewers that may read them by name.
- */
+/** True for secrets: no viewer can search for them, and only viewers with a right on the name can read them. */
 export function isHidden(type: AttributeType): boolean {
   return type.secret;
 }

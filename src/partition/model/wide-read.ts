@@ -48,10 +48,7 @@ export function indexesIn(cells: Buffer | undefined): Indexes {
  */
 export const MAX_NEXT = 0x2d000000;
 
-/**
- * Returns the column ranges of a master row without the values of wide attributes, except for the values with the given
- * indexes.
- */
+/** Column ranges of a master row with only the given values of wide attributes. */
 export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRange[] {
   const family = MASTER.upAttributes;
   const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];

@@ -10,10 +10,7 @@ export interface WideAttribute {
   readonly count: number;
 }
 
-/**
- * Encodes the value of treeInfo `wide`. For each attribute: length of its description u16, description, `next` u32,
- * `count` u32.
- */
+/** Value of treeInfo `wide`, per attribute: description length u16, description, `next` u32, `count` u32. */
 export function wideList(attributes: readonly WideAttribute[]): Buffer {
   const parts = attributes.map(({ text, next, count }) => {
     const part = Buffer.allocUnsafe(2 + text.length + 8);

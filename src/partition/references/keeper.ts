@@ -32,10 +32,7 @@ const ROWS = 16;
 /** Results that show that the entry or a value has changed, so that the entry must be read again. */
 const CHANGED = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
 
-/**
- * Returns true if the entry must be read again, and false if it permanently refuses the change, so that its values
- * stay. Rethrows transient errors.
- */
+/** True if the entry must be read again, false if it refuses the change for good. Rethrows transient errors. */
 function isChanged(error: unknown): boolean {
   if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
   return CHANGED.has(error.result);
@@ -126,10 +123,7 @@ export class ReferenceKeeper implements References {
     await this.#drop(names.records);
   }
 
-  /**
-   * Returns the pending changes of the shared row. Another process may settle them, and names may change again, while a
-   * plan is made.
-   */
+  /** Returns the pending changes. Another process may settle them, or add changes, while a plan is made. */
   #pending(names: NameChanges): Pending {
     const { shared } = this.#context();
     const guard = shared.namesGuard();

@@ -1,10 +1,7 @@
 import { hashBytes } from '../model/hash.js';
 import { UUID_BYTES } from '../model/tables.js';
 
-/**
- * Number of slots, a power of two. With 16 bytes per id and 4 per tag the table takes 5 MiB. Unused pages take no
- * memory.
- */
+/** Number of slots, a power of two. With 20 bytes per slot 5 MiB, of which unused pages take no memory. */
 const SLOTS = 1 << 18;
 
 /**

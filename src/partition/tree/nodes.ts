@@ -48,10 +48,7 @@ export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
 
-/**
- * Node of an entry whose row was just read. Computes the DN only on demand. Callers must not keep it, because it
- * retains the row.
- */
+/** Node of an entry just read. Retains the row, so callers must not keep it. Computes the DN on demand. */
 export class ReadNode implements Node {
   readonly id: Buffer;
   readonly parent: Node;

@@ -1,10 +1,7 @@
 import { attributeValues } from '../model/entry-cells.js';
 import type { TreeContext } from './tree-context.js';
 
-/**
- * Returns `alias` or `referral` if the objectClass value is the name or the OID of that class (RFC 4512 §2.6, RFC 3296
- * §2).
- */
+/** Tells whether an objectClass value denotes alias or referral, by name or OID (RFC 4512 §2.6, RFC 3296 §2). */
 export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
   const n = value.length;
   if (n !== 5 && n !== 7 && n !== 8 && n !== 23) return undefined;

@@ -33,10 +33,7 @@ export const FORMAT = 1n;
 
 type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
 
-/**
- * Returns the plan step that replaces the suffixes and the administrator's DN. Its guard fails if they differ from
- * `before`.
- */
+/** Step that replaces the suffixes and the administrator's DN. The guard fails if they differ from `before`. */
 export function settingsStep(before: Names, after: Names): RowStep {
   const cells = ({ suffixes, adminDn }: Names) => [
     { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },

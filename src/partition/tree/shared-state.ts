@@ -30,10 +30,7 @@ export class SharedState {
   #checked = false;
   /** The pending read of this turn, until its answer or the end of the turn. */
   #asking: Promise<void> | undefined;
-  /**
-   * Numbers of reads of the row: the last one started, the last one whose answer was used, and the last one before
-   * `expire`.
-   */
+  /** Numbers of reads: the last started, the last whose answer was used, and the last before `expire`. */
   #asked = 0;
   #taken = 0;
   #expired = 0;
@@ -255,10 +252,7 @@ export class SharedState {
     await this.refresh();
   }
 
-  /**
-   * Puts access rules in force and returns their version. Throws `StoreError` `guard` if the version in force is not
-   * `instead`.
-   */
+  /** Replaces version `instead` of the access rules and returns the new version, or throws `StoreError` `guard`. */
   async setAccess(text: string, by: string, instead: number): Promise<number> {
     const version = instead + 1;
     const cell = { family: F, qualifier: CELL.access };
@@ -270,9 +264,7 @@ export class SharedState {
     return version;
   }
 
-  /**
-   * Sets the administrator's stored password. With `instead`, returns false if the current one differs from `instead`.
-   */
+  /** Sets the administrator's stored password. Returns false if the current one is not `instead`, if given. */
   async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
     const cell = { family: F, qualifier: CELL.adminPassword };
     const guards: Guard[] = instead ? [{ op: 'equals', ...cell, value: instead }] : [];

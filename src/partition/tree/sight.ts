@@ -24,10 +24,7 @@ export function isNodeSeen(reader: Reader, viewer: Viewer, node: Node): Maybe<bo
   return isSeen(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
 }
 
-/**
- * Thrown when an entry exists but the viewer does not see it. `seenError` translates it to the error for a missing
- * entry.
- */
+/** Thrown for an existing entry that is hidden. `seenError` translates it to the error for a missing entry. */
 export class Unseen extends LdapError {
   readonly node: Node;
 
@@ -37,10 +34,7 @@ export class Unseen extends LdapError {
   }
 }
 
-/**
- * Returns the error for a look-up as the viewer may see it: matchedDN names only visible entries, and hidden entries
- * appear as missing.
- */
+/** Returns the error as the viewer may see it: matchedDN is a visible entry, and hidden entries look missing. */
 export async function seenError(
   context: TreeContext,
   reader: Reader,

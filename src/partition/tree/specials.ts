@@ -13,10 +13,7 @@ export type SpecialKind = 'alias' | 'referral';
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 /** Number of ids per read. */
 const BATCH = 256;
-/**
- * With more aliases and referrals than this, their places are not cached and each search that needs them reads them
- * again.
- */
+/** Maximum number of places that are cached. With more, each search that needs places reads them again. */
 const MOST_KEPT = 50_000;
 
 /** Returns the key prefix of the index rows for an object class. */

@@ -71,10 +71,7 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (!shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
-/**
- * Moves the range beyond the highest number that an entry has. If this is interrupted, the server skips used numbers
- * one by one.
- */
+/** Moves the range above the highest number in use. If interrupted, the server skips used numbers one by one. */
 async function moveOn(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;

@@ -73,10 +73,7 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
   }
 }
 
-/**
- * Removes rows under the guard that the list is unchanged. Numbers are never reused, so the rows of an unlisted number
- * are garbage.
- */
+/** Removes rows of an unlisted constraint. The guard on the list suffices, because numbers are never reused. */
 async function removeRows(context: WriteContext, number: number, keys: readonly Buffer[]): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;

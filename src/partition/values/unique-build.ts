@@ -98,10 +98,7 @@ async function makeRows(context: WriteContext, number: number, progress: Progres
   return true;
 }
 
-/**
- * Writes the rows of some entries. Entries that have changed are read again. Returns false if the constraint was
- * removed.
- */
+/** Writes the rows of some entries, and reads changed entries again. Returns false if the constraint was removed. */
 async function makeChunk(
   context: WriteContext,
   number: number,
@@ -183,9 +180,7 @@ export async function valuesOf(
   });
 }
 
-/**
- * Puts the constraint in force if there is no conflict. The guard also detects conflicts that arise during the check.
- */
+/** Puts the constraint in force unless there is a conflict. Its guard detects conflicts during the check. */
 async function putInForce(context: WriteContext, number: number, onConflict: UniqueTold['onConflict']): Promise<void> {
   await freshly(context, async () => {
     const unique = listed(context, number);
