@@ -1,5 +1,5 @@
 import { LdapError } from '../ldap/ldap-error.js';
-import type { Access, Asked, AttributeChange, MetEntry, Moved } from '../partition/model/directory-types.js';
+import type { Access, AttributeChange, CheckedEntry, Move, WriteRequest } from '../partition/model/directory-types.js';
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import type { Node } from '../partition/model/node.js';
 import { normRdnOf } from '../partition/model/tables.js';
@@ -114,12 +114,12 @@ class HeldRules {
   }
 
   /** The sight of an entry; for the root, the rights on its children. */
-  met({ node, row }: MetEntry): RuleSight {
+  met({ node, row }: CheckedEntry): RuleSight {
     const { id, parent, normRdn } = node;
     return this.#own(node).of({ id, parent: parent ?? ROOT, row, normRdn });
   }
 
-  rules({ node, row }: MetEntry): AccessRule[] {
+  rules({ node, row }: CheckedEntry): AccessRule[] {
     const { id, parent, normRdn } = node;
     return this.#own(node).rules({ id, parent: parent ?? ROOT, row, normRdn });
   }
@@ -213,7 +213,7 @@ export class Rights implements Access {
     return false;
   }
 
-  asked({ op, changes, rdn }: Asked): LdapError | undefined {
+  checkRequest({ op, changes, rdn }: WriteRequest): LdapError | undefined {
     switch (op) {
       case 'add':
         if (!this.mayEver('create')) return this.nowhere('create');
@@ -233,7 +233,7 @@ export class Rights implements Access {
     return unnamed && this.#nowhereText(`'add' on attribute '${unnamed.type.name}'`);
   }
 
-  found({ op, changes }: Asked, entry: MetEntry): LdapError | undefined {
+  checkTarget({ op, changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
     const sight = this.#all.met(entry);
     switch (op) {
       case 'add':
@@ -247,11 +247,11 @@ export class Rights implements Access {
     }
   }
 
-  added({ changes }: Asked, entry: MetEntry): LdapError | undefined {
+  checkNewEntry({ changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
     return this.#changes(this.#all.met(entry), changes, entry);
   }
 
-  moved({ entry, renamed, superior, changes }: Moved): LdapError | undefined {
+  checkMove({ entry, renamed, superior, changes }: Move): LdapError | undefined {
     const sight = this.#all.met(entry);
     if (renamed && !(sight.entry & rightSet('rename'))) return this.missing('rename', entry);
     if (superior) {
@@ -261,19 +261,19 @@ export class Rights implements Access {
     return this.#changes(sight, changes, entry);
   }
 
-  #changes(sight: RuleSight, changes: readonly AttributeChange[], entry: MetEntry): LdapError | undefined {
+  #changes(sight: RuleSight, changes: readonly AttributeChange[], entry: CheckedEntry): LdapError | undefined {
     for (const { how, description } of changes)
       if (!(sight.on(description) & rightSet(how))) return this.missing(how, entry, description);
     return undefined;
   }
 
   /** The rights on an entry, on its attributes, and below it. */
-  of(entry: MetEntry): RuleSight {
+  of(entry: CheckedEntry): RuleSight {
     return this.#all.met(entry);
   }
 
   /** Each right on the entry and below it, or on an attribute, with the rules that decide. */
-  explain(entry: MetEntry, attribute: AttributeDescription | undefined): RightReason[] {
+  explain(entry: CheckedEntry, attribute: AttributeDescription | undefined): RightReason[] {
     const sight = this.#all.met(entry);
     const rules = this.#all.rules(entry);
     const kinds: [RightSet, (rule: AccessRule) => boolean, RightSet][] = attribute
@@ -289,7 +289,7 @@ export class Rights implements Access {
   }
 
   /** The error for an asker who may see the entry but lacks a right on it. */
-  missing(right: Right, { node }: Pick<MetEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
+  missing(right: Right, { node }: Pick<CheckedEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
     const where = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
     if (on === 'below') return this.#lacks(`'${right}' below ${where}`);
     return this.#lacks(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);

@@ -70,7 +70,8 @@ export class Maintenance {
     const cause = error instanceof LdapError ? error.cause : error;
     const isOutage = cause instanceof StoreError && cause.code === 'unavailable';
     if (!isOutage) this.#log.error({ err: error, task }, what);
-    else if (!this.#partition.outage.isTold) this.#log.error({ task }, `${what}: ${cause.message.split('\n', 1)[0]}`);
+    else if (!this.#partition.outage.isReported)
+      this.#log.error({ task }, `${what}: ${cause.message.split('\n', 1)[0]}`);
   }
 
   async #finishIndexes(): Promise<void> {

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { CompiledAccess } from '../access/compiled-access.js';
 import type { Rights } from '../access/rights.js';
 import type { Partition } from '../partition/index.js';
-import type { Access, Actor, Asked, MetEntry, Moved } from '../partition/model/directory-types.js';
+import type { Access, Actor, CheckedEntry, Move, WriteRequest } from '../partition/model/directory-types.js';
 import type { Viewer } from '../partition/model/viewer.js';
 import type { Dn } from '../schema/schema-types.js';
 import { isLockInForce } from '../server/passwords/account-lock.js';
@@ -104,19 +104,19 @@ class EntryAccess implements Access {
     return this.#rights!.viewer;
   }
 
-  asked(asked: Asked): ReturnType<Access['asked']> {
-    return this.#rights!.asked(asked);
+  checkRequest(asked: WriteRequest): ReturnType<Access['checkRequest']> {
+    return this.#rights!.checkRequest(asked);
   }
 
-  found(asked: Asked, entry: MetEntry): ReturnType<Access['found']> {
-    return this.#rights!.found(asked, entry);
+  checkTarget(asked: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkTarget']> {
+    return this.#rights!.checkTarget(asked, entry);
   }
 
-  added(asked: Asked, entry: MetEntry): ReturnType<Access['added']> {
-    return this.#rights!.added(asked, entry);
+  checkNewEntry(asked: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkNewEntry']> {
+    return this.#rights!.checkNewEntry(asked, entry);
   }
 
-  moved(moved: Moved): ReturnType<Access['moved']> {
-    return this.#rights!.moved(moved);
+  checkMove(moved: Move): ReturnType<Access['checkMove']> {
+    return this.#rights!.checkMove(moved);
   }
 }

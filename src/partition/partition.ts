@@ -34,7 +34,7 @@ import type {
   WriteOptions,
 } from './model/directory-types.js';
 import { EntryReader } from './model/entry-reader.js';
-import { untilStill } from './model/large.js';
+import { retryWhileReplaced } from './model/large.js';
 import { LargeReader } from './model/large-reader.js';
 import type { Node } from './model/node.js';
 import { Outage } from './model/outage.js';
@@ -55,25 +55,25 @@ import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
 import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
 import type { Hit, SearchSink } from './read/sink.js';
-import { type Dangling, dangling } from './references/dangling.js';
+import { type Dangling, reportDangling } from './references/dangling.js';
 import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type Located, requireEntry } from './tree/locate.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SharedState } from './tree/shared-state.js';
-import { isSeen, seenError, Unseen } from './tree/sight.js';
+import { HiddenEntry, isSeen, seenError } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
 import { type Sampled, sampleCheck } from './upkeep/check/sample.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
 import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
 import { type Warmed, warm } from './upkeep/warm.js';
-import { type GivenRange, givenRanges, removeNumbers, setNumbers } from './values/number-admin.js';
+import { type AssignedRange, assignedRanges, removeNumbers, setNumbers } from './values/number-admin.js';
 import { setReferences } from './values/reference-admin.js';
-import { addUnique, removeUnique, type UniqueGiven } from './values/unique-admin.js';
-import { finishUnique, type UniqueTold } from './values/unique-build.js';
-import { changeNobodysState, changeState, clearState, readState, type StateEdit } from './write/account-state.js';
+import { addUnique, removeUnique, type UniqueDefinition } from './values/unique-admin.js';
+import { finishUnique, type UniqueListener } from './values/unique-build.js';
+import { changeDecoyState, changeState, clearState, readState, type StateEdit } from './write/account-state.js';
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
 import { remove } from './write/delete.js';
@@ -191,7 +191,7 @@ export class Partition implements Directory {
   }
 
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-    return this.#translatedMaybe(() => this.#asSeen(params.viewer, () => search(this.context, params, sink)));
+    return this.#translatedMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)));
   }
 
   async explain(params: SearchParams): Promise<Explanation> {
@@ -204,7 +204,7 @@ export class Partition implements Directory {
 
   async #read(dn: Dn, options: WriteOptions & { large?: boolean }): Promise<Entry> {
     await this.context.shared.fresh();
-    return untilStill(async () => {
+    return retryWhileReplaced(async () => {
       const found = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
       return toEntry(this.context, found, options.large ?? false);
     });
@@ -232,9 +232,9 @@ export class Partition implements Directory {
       const found = await requireEntry(this.context, this.store, dn, false);
       const seen = isSeen(viewer, found.node, () => found.row);
       if (isPromise(seen) ? await seen : seen) return found;
-      throw new Unseen(found.node);
+      throw new HiddenEntry(found.node);
     };
-    return this.#translatedMaybe(() => this.#asSeen(viewer, find));
+    return this.#translatedMaybe(() => this.#maskErrors(viewer, find));
   }
 
   /** Throws the error that these changes would be refused with in the entry's current state. */
@@ -304,20 +304,20 @@ export class Partition implements Directory {
 
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean> {
     const work = () => compare(this.context, dn, attribute, value, viewer, options);
-    return this.#translatedMaybe(() => this.#asSeen(viewer, work));
+    return this.#translatedMaybe(() => this.#maskErrors(viewer, work));
   }
 
   /** Runs the work with errors that name only entries visible to the viewer. */
-  #asSeen<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
+  #maskErrors<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
     if (!viewer.sightOf) return work();
-    const told = async (error: unknown): Promise<never> => {
+    const listener = async (error: unknown): Promise<never> => {
       throw await seenError(this.context, this.store, viewer, error);
     };
     try {
       const result = work();
-      return isPromise(result) ? result.catch(told) : result;
+      return isPromise(result) ? result.catch(listener) : result;
     } catch (error) {
-      return told(error);
+      return listener(error);
     }
   }
 
@@ -371,13 +371,13 @@ export class Partition implements Directory {
   }
 
   /** Lists a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
-  async addUnique(given: UniqueGiven): Promise<number> {
+  async addUnique(given: UniqueDefinition): Promise<number> {
     return this.#translated(addUnique(this.context, given));
   }
 
   /** Puts listed constraints in force and reports conflicts. Several processes may run it at once. */
-  async finishUnique(told?: UniqueTold): Promise<void> {
-    return this.#translated(finishUnique(this.context, told));
+  async finishUnique(listener?: UniqueListener): Promise<void> {
+    return this.#translated(finishUnique(this.context, listener));
   }
 
   async removeUnique(number: number): Promise<void> {
@@ -385,8 +385,8 @@ export class Partition implements Directory {
   }
 
   /** Returns the ranges of assigned numbers and their progress. */
-  async numberRanges(): Promise<GivenRange[]> {
-    return this.#translated(givenRanges(this.context));
+  async numberRanges(): Promise<AssignedRange[]> {
+    return this.#translated(assignedRanges(this.context));
   }
 
   /** Sets the range of numbers that the server assigns to entries that request a value of the attribute. */
@@ -472,8 +472,8 @@ export class Partition implements Directory {
   }
 
   /** Does the same work for a name without an entry, so that timing does not tell which names exist. */
-  async changeNobodysState(): Promise<void> {
-    return this.#translated(changeNobodysState(this.context));
+  async changeDecoyState(): Promise<void> {
+    return this.#translated(changeDecoyState(this.context));
   }
 
   /** Last known version of the access rules; 0: none. `freshAccess` reads the current version. */
@@ -531,7 +531,7 @@ export class Partition implements Directory {
 
   /** Reports every reference to a missing entry, deletes them with `remove`, and resolves with their number. */
   async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
-    return this.#translated(dangling(this.context, onDangling, remove));
+    return this.#translated(reportDangling(this.context, onDangling, remove));
   }
 
   /** Returns a packed master row in which references have the current names; see `model/present-row.ts`. */

@@ -76,7 +76,7 @@ function refuseUnique({ shared }: Context, types: readonly AttributeType[]): voi
         'unwillingToPerform',
         `numbers of attribute '${type.name}' are given out, and it would not be defined any more; end that first: rowan number remove ${type.name}`,
       );
-    const unique = shared.values.unique.find(({ looksAt }) => looksAt.has(type));
+    const unique = shared.values.unique.find(({ relevantTypes }) => relevantTypes.has(type));
     if (!unique) continue;
     const what = `attribute '${type.name}' is in a uniqueness constraint and would not be defined any more`;
     throw new LdapError('unwillingToPerform', `${what}; remove it first: rowan unique remove ${unique.record.number}`);
@@ -89,12 +89,12 @@ async function refuseUsed(
   classes: readonly ObjectClass[],
 ): Promise<void> {
   for (const { oid, name } of classes) {
-    const dn = await firstWith(context, { type: 'equal', attribute: 'objectClass', value: Buffer.from(oid) });
+    const dn = await firstMatch(context, { type: 'equal', attribute: 'objectClass', value: Buffer.from(oid) });
     if (dn !== undefined) refuseUse(`object class '${name}'`, dn);
   }
   const present = types.map(({ oid }) => ({ type: 'present', attribute: oid }) as const);
   if (present.length === 0) return;
-  const dn = await firstWith(context, { type: 'or', filters: present });
+  const dn = await firstMatch(context, { type: 'or', filters: present });
   if (dn !== undefined) refuseUse(types.map(({ name }) => `attribute '${name}'`).join(' or '), dn);
 }
 
@@ -106,7 +106,7 @@ function refuseUse(what: string, dn: string): never {
 }
 
 /** Returns the DN of an entry that matches, deleted entries aside. */
-async function firstWith(context: Context, filter: Filter): Promise<string | undefined> {
+async function firstMatch(context: Context, filter: Filter): Promise<string | undefined> {
   let found: string | undefined;
   for (const base of context.shared.suffixes) {
     if (!(await findEntry(context, context.store, base))) continue;

@@ -81,7 +81,7 @@ const FILTERS = [
 /** What a directory makes itself is asked for where it is alike in both: entryUUID is given, times are not. */
 const SHOWN = ['*', 'memberOf', 'numSubordinates', 'hasSubordinates', 'entryUUID', 'entryDN', 'userPassword'];
 
-interface Asked {
+interface WriteRequest {
   readonly request: Request;
   readonly controls?: readonly Control[];
   /** Entries of a page. */
@@ -90,7 +90,7 @@ interface Asked {
   readonly undo?: (side: Side, entries: Entries) => Promise<unknown>;
 }
 
-function randomSearch(random: Random, names: readonly string[]): Asked {
+function randomSearch(random: Random, names: readonly string[]): WriteRequest {
   const request = searchRequest(random.pick(names), {
     scope: random.pick<Scope>(['base', 'one', 'sub', 'sub']),
     deref: random.pick<DerefAliases>(['never', 'never', 'searching', 'always']),
@@ -103,7 +103,12 @@ function randomSearch(random: Random, names: readonly string[]): Asked {
 }
 
 /** A write that may not be done or meets nothing, or one of a value that who writes may know. */
-function randomWrite(random: Random, names: readonly string[], naive: Naive, asker: PlainAsker): Asked | undefined {
+function randomWrite(
+  random: Random,
+  names: readonly string[],
+  naive: Naive,
+  asker: PlainAsker,
+): WriteRequest | undefined {
   const dn = random.pick(names);
   const entry = naive.entries.get(dn);
   const sees = (on = entry): boolean => on !== undefined && naive.onEntry(asker, on, 'see');
@@ -137,7 +142,12 @@ function randomWrite(random: Random, names: readonly string[], naive: Naive, ask
   }
 }
 
-function randomAsked(random: Random, names: readonly string[], naive: Naive, asker: PlainAsker): Asked | undefined {
+function randomAsked(
+  random: Random,
+  names: readonly string[],
+  naive: Naive,
+  asker: PlainAsker,
+): WriteRequest | undefined {
   if (random.chance(0.6)) return randomSearch(random, names);
   if (random.chance(0.5)) return randomWrite(random, names, naive, asker);
   const attribute = random.pick([
@@ -154,7 +164,7 @@ function randomAsked(random: Random, names: readonly string[], naive: Naive, ask
 }
 
 /** Asks both the same, page by page; fails where their answers differ in a byte. */
-async function compareSides(sides: readonly Side[], { request, controls = [], page }: Asked, said: string) {
+async function compareSides(sides: readonly Side[], { request, controls = [], page }: WriteRequest, said: string) {
   let cookies: Buffer[] = sides.map(() => Buffer.alloc(0));
   for (;;) {
     const answers = await Promise.all(

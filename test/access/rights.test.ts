@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { type Right, rightSet } from '../../src/access/right.js';
 import type { Rights } from '../../src/access/rights.js';
-import type { MetEntry } from '../../src/partition/model/directory-types.js';
+import type { CheckedEntry } from '../../src/partition/model/directory-types.js';
 import { MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { type Fixture, openFixture, Random } from '../partition/fixture.js';
 import { NEAR_ENGINES } from '../partition/near-engines.js';
@@ -23,14 +23,14 @@ const ASKED = [
   'entryUUID',
 ];
 
-async function metEntry(fixture: Fixture, dn: string): Promise<MetEntry> {
+async function metEntry(fixture: Fixture, dn: string): Promise<CheckedEntry> {
   const { id } = await fixture.read(dn);
   const node = (await fixture.partition.context.nodes.byId(id))!;
   return { node, row: (await fixture.store.get(MASTER_TABLE.name, id))! };
 }
 
 /** What the two say of an entry, for messages: `right target`. */
-function compiledRights(rights: Rights, met: MetEntry, fixture: Fixture): string[] {
+function compiledRights(rights: Rights, met: CheckedEntry, fixture: Fixture): string[] {
   const sight = rights.of(met);
   const has = (set: number, right: string) => (set & rightSet(right as Right)) !== 0;
   const found = [
@@ -65,7 +65,7 @@ for (const engine of NEAR_ENGINES) {
     const random = new Random();
     let fixture: Fixture;
     let entries: Map<string, PlainEntry>;
-    const mets = new Map<string, MetEntry>();
+    const mets = new Map<string, CheckedEntry>();
     before(async () => {
       fixture = await openFixture(engine);
       entries = randomEntries(random);

@@ -96,7 +96,7 @@ for (const engine of NEAR_ENGINES) {
         { table: STATE_TABLE.name, key: lost, put: [{ ...put[0]!, value: Buffer.alloc(8) }] },
         { table: STATE_TABLE.name, key: ann, put },
       ];
-      await fixture.partition.changeNobodysState();
+      await fixture.partition.changeDecoyState();
       await fixture.store.commit({ steps, decisive: 0 });
       const told = (await fixture.breaches()).map(({ invariant, where }) => `${invariant} ${where}`);
       expect(told).to.have.members([`state ${uuidText(lost)}`, `state ${uuidText(ann)}`]);

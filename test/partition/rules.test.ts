@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
-import type { Access, Asked, MetEntry } from '../../src/partition/model/directory-types.js';
+import type { Access, CheckedEntry, WriteRequest } from '../../src/partition/model/directory-types.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { add } from '../../src/partition/write/add.js';
 import type { Rule, WriteContext } from '../../src/partition/write/context.js';
@@ -14,10 +14,10 @@ const FREE: Access = {
   renew: () => undefined,
   version: 0,
   viewer: { sightOf: () => ({ all: () => true, allows: () => true }) },
-  asked: () => undefined,
-  found: () => undefined,
-  added: () => undefined,
-  moved: () => undefined,
+  checkRequest: () => undefined,
+  checkTarget: () => undefined,
+  checkNewEntry: () => undefined,
+  checkMove: () => undefined,
 };
 const denied = (what: string): LdapError => new LdapError('insufficientAccessRights', what);
 
@@ -46,7 +46,7 @@ for (const engine of ENGINES) {
         },
       });
       const context = { ...fixture.partition.context, store: counting };
-      const actor = as({ asked: ({ op }) => denied(`no ${op}`) });
+      const actor = as({ checkRequest: ({ op }) => denied(`no ${op}`) });
       const dn = fixture.dn(`cn=nobody,${SUFFIX}`);
       await refused(
         'insufficientAccessRights',
@@ -88,7 +88,7 @@ for (const engine of ENGINES) {
       const mine = await fixture.person('mine');
       const seen: string[] = [];
       const actor = as({
-        found: (_: Asked, { node }: MetEntry) => {
+        checkTarget: (_: WriteRequest, { node }: CheckedEntry) => {
           seen.push(node.dn.toString());
           return node.id.equals(mine) ? undefined : denied('another');
         },

@@ -145,9 +145,9 @@ for (const engine of ENGINES) {
         pwdMaxFailure: '3',
       });
       const { partition } = one;
-      const noted = partition.changeNobodysState.bind(partition);
+      const noted = partition.changeDecoyState.bind(partition);
       let written = 0;
-      partition.changeNobodysState = () => {
+      partition.changeDecoyState = () => {
         written++;
         return noted();
       };

@@ -18,7 +18,7 @@ import type { Change } from '../write/change.js';
 import { sumSteps } from '../write/counters.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isSpecial } from '../write/plan.js';
-import { addSaid, type Said } from '../write/rules/numbers.js';
+import { addChosen, type ChosenNumbers } from '../write/rules/numbers.js';
 import { cellOf, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
@@ -35,7 +35,7 @@ export interface BatchEntry {
   readonly draft: Draft;
 }
 
-interface Taken {
+interface BatchItem {
   readonly source: LoadSource;
   readonly node: Node;
   /** Kept only if the row does not contain all values. */
@@ -57,12 +57,12 @@ export class BulkBatch {
   /** Nodes of the entries, by normalized DN. */
   readonly nodes = new Map<string, Node>();
   /** entryUUIDs that the source sets, as latin-1 text. */
-  readonly given = new Set<string>();
+  readonly entryUuids = new Set<string>();
   /** Resolves when the batch is stored or refused. */
   written: Promise<void> = Promise.resolve();
   /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
-  orphaned = false;
-  readonly #taken: Taken[] = [];
+  hasOrphans = false;
+  readonly #items: BatchItem[] = [];
   /** The lists that the rows were made for. */
   readonly #indexes: IndexSet;
   readonly #values: ValueRules;
@@ -76,7 +76,7 @@ export class BulkBatch {
   readonly #steps: PlanStep[] = [];
   /** Steps that rules have added for new rows of table unique. The batch writes these rows itself. */
   readonly #owners: RowStep[] = [];
-  readonly #said = new Map<NumberRange, Said>();
+  readonly #chosen = new Map<NumberRange, ChosenNumbers>();
 
   constructor(actor: Actor, layouts: Layouts, { values, namesGuard }: BatchGuards) {
     this.#indexes = layouts.indexes;
@@ -87,17 +87,17 @@ export class BulkBatch {
   }
 
   /** Counts of assigned-range numbers that the entries of the batch contain. */
-  get said(): readonly Said[] {
-    return [...this.#said.values()];
+  get chosen(): readonly ChosenNumbers[] {
+    return [...this.#chosen.values()];
   }
 
-  say(said: Said): void {
-    const known = this.#said.get(said.range);
-    this.#said.set(said.range, known ? addSaid(known, said) : said);
+  addChosen(chosen: ChosenNumbers): void {
+    const known = this.#chosen.get(chosen.range);
+    this.#chosen.set(chosen.range, known ? addChosen(known, chosen) : chosen);
   }
 
   get size(): number {
-    return this.#taken.length;
+    return this.#items.length;
   }
 
   get full(): boolean {
@@ -110,12 +110,12 @@ export class BulkBatch {
     const node = place.to!;
     const parent = node.parent!;
     const info = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
-    const odd = this.#rows.add(draft, node, info);
+    const isGeneric = this.#rows.add(draft, node, info);
     for (const step of steps) {
       if ('key' in step && isFirstOwner(step)) this.#owners.push(step);
       else this.#steps.push(step);
     }
-    this.#taken.push({ source: entry.source ?? entry, node, draft: odd ? draft : undefined });
+    this.#items.push({ source: entry.source ?? entry, node, draft: isGeneric ? draft : undefined });
     this.nodes.set(name, node);
     this.#changes.add(node, draft.value('entryCSN')!);
     this.#counts.set(parent, (this.#counts.get(parent) ?? 0) + 1);
@@ -123,8 +123,8 @@ export class BulkBatch {
   }
 
   /** Called when entries of an earlier batch were refused. */
-  lose(refused: ReadonlySet<Node>): void {
-    for (const parent of this.#counts.keys()) this.orphaned ||= refused.has(parent);
+  markOrphans(refused: ReadonlySet<Node>): void {
+    for (const parent of this.#counts.keys()) this.hasOrphans ||= refused.has(parent);
   }
 
   /** Returns the batch in the form that the store ingests. `more`: further steps of the plan. */
@@ -154,7 +154,7 @@ export class BulkBatch {
 
   /** Yields the sources of the entries in the order added. */
   *sources(): Generator<LoadSource> {
-    for (const { source } of this.#taken) yield source;
+    for (const { source } of this.#items) yield source;
   }
 
   /** Yields the entries in the order added, to be written one by one. */
@@ -162,7 +162,7 @@ export class BulkBatch {
     const rows = new Map<string, Buffer>();
     this.#master ??= this.#rows.master;
     for (const { key, row } of this.#master) rows.set(key.toString('latin1'), row);
-    for (const { source, node, draft } of this.#taken) {
+    for (const { source, node, draft } of this.#items) {
       const row = rows.get(node.id.toString('latin1'))!;
       yield { source, node, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
     }

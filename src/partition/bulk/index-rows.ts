@@ -33,7 +33,7 @@ export class IndexRows {
 
   #postRepeated(): void {
     if (this.#repeated.count === 0) return;
-    this.#post(this.#forms, this.#repeated.taken());
+    this.#post(this.#forms, this.#repeated.view());
     this.#repeated.clear();
   }
 
@@ -54,7 +54,7 @@ export class IndexRows {
       packer.begin();
       packer.write(PRESENCE_PREFIX);
       packer.endKey();
-      packer.write(this.#present.taken());
+      packer.write(this.#present.view());
       packer.endRow();
       packer.end();
     }
@@ -93,7 +93,7 @@ class IdList {
   }
 
   /** Returns a view that is valid until the next change. */
-  taken(): Buffer {
+  view(): Buffer {
     return this.#bytes.subarray(0, this.count * UUID_BYTES);
   }
 

@@ -73,10 +73,10 @@ export class Layouts {
 
   /** Returns the layout for a draft with these attributes in this order. */
   of(attributes: readonly DraftAttribute[]): Layout {
-    if (this.#last && fits(this.#last, attributes)) return this.#last;
+    if (this.#last && isLayoutOf(this.#last, attributes)) return this.#last;
     const key = attributes.map(({ text }) => text).join(' ');
     let layout = this.#known.get(key);
-    if (!layout || !fits(layout, attributes)) {
+    if (!layout || !isLayoutOf(layout, attributes)) {
       layout = makeLayout(attributes, this.indexes);
       this.#known.set(key, layout);
     }
@@ -85,7 +85,7 @@ export class Layouts {
   }
 }
 
-function fits({ descriptions, texts }: Layout, attributes: readonly DraftAttribute[]): boolean {
+function isLayoutOf({ descriptions, texts }: Layout, attributes: readonly DraftAttribute[]): boolean {
   if (attributes.length !== texts.length) return false;
   for (let i = 0; i < texts.length; i++) {
     const { description, text } = attributes[i]!;

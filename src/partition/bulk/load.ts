@@ -5,18 +5,18 @@ import type { Maybe, PlanStep } from '../../store/contract.js';
 import { awaitedLater, isPromise } from '../../store/maybe.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
-import type { Actor, Asked, LoadEntry, LoadProgress, LoadReject, LoadSource } from '../model/directory-types.js';
+import type { Actor, LoadEntry, LoadProgress, LoadReject, LoadSource, WriteRequest } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { toLdapError } from '../model/store-errors.js';
-import { outsideWhy } from '../tree/locate.js';
+import { noAncestorMessage } from '../tree/locate.js';
 import { normText, ROOT, suffixAt } from '../tree/nodes.js';
 import { addDraft, addition, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
 import { newLarge } from '../write/large-ahead.js';
 import { applyRules, refuseAsked } from '../write/rules/apply.js';
-import { asksForNumber, saidNumbers, saidSteps } from '../write/rules/numbers.js';
+import { asksForNumber, chosenNumbers, chosenSteps } from '../write/rules/numbers.js';
 import { BulkBatch } from './batch.js';
 import { Layouts } from './layout.js';
 
@@ -37,7 +37,7 @@ interface Prepared {
   /** Normalized DN. */
   readonly name: string;
   /** entryUUID set by the source, as latin-1 text. */
-  readonly given: string | undefined;
+  readonly uuid: string | undefined;
 }
 
 /** Number of batches written while the next one is prepared. */
@@ -59,7 +59,7 @@ export async function load(
   for await (const batch of entries) {
     const taken = loader.takeAll(batch, 0);
     if (isPromise(taken)) await taken;
-    if (loader.ended) break;
+    if (loader.hasEnded) break;
   }
   await loader.end();
   return { loaded: loader.loaded, rejected: loader.rejected };
@@ -78,10 +78,10 @@ class BulkLoader {
   /** Parent of the last entry, and its normalized DN. */
   #parent: { readonly norm: Buffer; readonly node: Node } | undefined;
   /** True once an entry of an earlier batch was refused during the write. The entries after it are not loaded. */
-  #cut = false;
+  #isAborted = false;
   loaded = 0;
   rejected = 0;
-  ended = false;
+  hasEnded = false;
 
   constructor(context: WriteContext, actor: Actor, options: LoadOptions) {
     this.#context = context;
@@ -98,7 +98,7 @@ class BulkLoader {
 
   /** Takes the entries from index `from` on. References to `entries` end when the call is done. */
   takeAll(entries: readonly LoadEntry[], from: number): Maybe<void> {
-    for (let i = from; i < entries.length && !this.ended; i++) {
+    for (let i = from; i < entries.length && !this.hasEnded; i++) {
       const taken = this.#take(entries[i]!);
       if (taken) return taken.then(() => this.takeAll(entries, i + 1));
     }
@@ -154,42 +154,43 @@ class BulkLoader {
   /** Returns a promise if the entry cannot go into a batch and is added alone. */
   #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
     if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
-      throw this.#orphan(dn);
+      throw this.#orphanError(dn);
     }
     if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
-    refuseAsked(this.#context, this.#asked(dn));
+    refuseAsked(this.#context, this.#requestFor(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
-    const isGiven = draft.text('entryUUID') !== undefined;
+    const hasUuid = draft.text('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
-    const given = isGiven ? id.toString('latin1') : undefined;
+    const uuid = hasUuid ? id.toString('latin1') : undefined;
     // For earlier batches the store checks this.
-    if (given !== undefined && this.#batch.given.has(given))
+    if (uuid !== undefined && this.#batch.entryUuids.has(uuid))
       throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
     const { values, names } = this.#context.shared;
     // Adds wait for pending changes of names where necessary, so the entry is added alone.
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
-    if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, given }, change, known));
-    return this.#put({ entry, dn, name, given }, change, steps);
+    if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, uuid }, change, known));
+    return this.#put({ entry, dn, name, uuid }, change, steps);
   }
 
-  #put({ entry, dn, name, given }: Prepared, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
+  #put({ entry, dn, name, uuid }: Prepared, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
     if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
-    if (given !== undefined) this.#batch.given.add(given);
+    if (uuid !== undefined) this.#batch.entryUuids.add(uuid);
     const { values } = this.#context.shared;
-    if (values.numbers.length > 0) for (const said of saidNumbers(values, change.after!)) this.#batch.say(said);
+    if (values.numbers.length > 0)
+      for (const chosen of chosenNumbers(values, change.after!)) this.#batch.addChosen(chosen);
     return undefined;
   }
 
-  #orphan(dn: Dn): LdapError {
+  #orphanError(dn: Dn): LdapError {
     const { shared } = this.#context;
     const why =
       suffixAt(dn, shared.suffixes) > 1
         ? 'the entry above it does not exist; parents come before their children'
-        : outsideWhy(this.#context, dn);
+        : noAncestorMessage(this.#context, dn);
     return new LdapError('noSuchObject', why);
   }
 
@@ -206,7 +207,7 @@ class BulkLoader {
   /** Adds one entry outside of a batch, after all entries before it. */
   async #addAlone(source: LoadSource, dn: Dn, draft: Draft): Promise<void> {
     await this.end();
-    if (this.#cut) return;
+    if (this.#isAborted) return;
     try {
       await this.#add(dn, draft);
       this.#count(source);
@@ -217,11 +218,11 @@ class BulkLoader {
   }
 
   #add(dn: Dn, draft: Draft): Promise<Buffer> {
-    return addDraft(this.#context, draft, dn, this.#asked(dn), { manageDsaIT: true });
+    return addDraft(this.#context, draft, dn, this.#requestFor(dn), { manageDsaIT: true });
   }
 
   /** A load may write every stored attribute, so the request lists no attributes for the access check. */
-  #asked(dn: Dn): Asked {
+  #requestFor(dn: Dn): WriteRequest {
     return { op: 'add', actor: this.#actor, changes: [], rdn: dn.rdns[0]! };
   }
 
@@ -239,7 +240,7 @@ class BulkLoader {
     this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
     const goesOn = this.#options.continue;
     const ends = typeof goesOn === 'boolean' ? !goesOn : !goesOn(result);
-    this.ended ||= ends;
+    this.hasEnded ||= ends;
     return ends;
   }
 
@@ -250,7 +251,7 @@ class BulkLoader {
     const { indexes } = this.#context.shared;
     if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
     this.#batch = this.#newBatch();
-    if (batch.size === 0 || this.#cut) return;
+    if (batch.size === 0 || this.#isAborted) return;
     this.#writing.push(batch);
     batch.written = awaitedLater(this.#write(batch, this.#written));
     this.#written = batch.written;
@@ -267,7 +268,7 @@ class BulkLoader {
    */
   async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
     await before;
-    if (!this.#cut && (batch.orphaned || !(await this.#ingest(batch)))) await this.#oneByOne(batch);
+    if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);
     this.#writing.shift();
     this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
     await this.#context.shared.refresh();
@@ -276,29 +277,29 @@ class BulkLoader {
   /** Returns false if a guard failed and nothing was stored. */
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
-    const steps = await saidSteps(store, batch.said);
+    const steps = await chosenSteps(store, batch.chosen);
     if (!(await guardsHold(store.ingest(...batch.rows(steps))))) return false;
     for (const source of batch.sources()) this.#count(source);
     return true;
   }
 
-  async #oneByOne(batch: BulkBatch): Promise<void> {
+  async #writeOneByOne(batch: BulkBatch): Promise<void> {
     const { schema, shared, nodes } = this.#context;
     nodes.clear();
     await shared.refresh();
     const refused = new Set<Node>();
     for (const { source, node, dn, draft } of batch.entries(this.#context)) {
-      if (this.#cut) return;
+      if (this.#isAborted) return;
       try {
         await this.#add(schema.parseDn(dn), draft);
         this.#count(source);
       } catch (error) {
-        this.#cut = this.#reject(source, error);
+        this.#isAborted = this.#reject(source, error);
         refused.add(node);
       }
     }
     // Batches prepared since then may have the refused entries as parents. Entries from now on find the stored state.
-    for (const later of [...this.#writing, this.#batch]) later.lose(refused);
+    for (const later of [...this.#writing, this.#batch]) later.markOrphans(refused);
     batch.nodes.clear();
     this.#parent = undefined;
   }

@@ -62,7 +62,7 @@ export class BulkRows {
     this.#imply(attributes, layout, node.id);
     this.#addTree(layout, node);
     const bytes = masterBytes(attributes, layout);
-    if (bytes < 0) this.#addOdd(node.id, entryCells(draft, info));
+    if (bytes < 0) this.#addGeneric(node.id, entryCells(draft, info));
     else this.#addMaster(attributes, layout, node.id, info, bytes);
     return bytes < 0;
   }
@@ -171,7 +171,7 @@ export class BulkRows {
     packer.end();
   }
 
-  #addOdd(id: Buffer, { cells, separate }: EntryCells): void {
+  #addGeneric(id: Buffer, { cells, separate }: EntryCells): void {
     const packer = this.#master;
     packer.begin();
     packer.write(id);

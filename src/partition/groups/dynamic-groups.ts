@@ -10,7 +10,7 @@ import { chain, isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
-import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
+import { largeCellsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { presentRow } from '../model/present-row.js';
 import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
@@ -21,7 +21,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { countVisible } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixAt } from '../tree/nodes.js';
-import type { Naming } from './namers.js';
+import type { NamingEntries } from './namers.js';
 import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
@@ -31,7 +31,7 @@ const BATCH = 256;
 const MOST_KEPT = 4 * 1024 * 1024;
 
 /** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
-const SOMEBODY: Viewer = { sightOf: () => undefined };
+const COMPILE_VIEWER: Viewer = { sightOf: () => undefined };
 
 /** A parsed memberURL. */
 export interface MemberUrl {
@@ -40,7 +40,7 @@ export interface MemberUrl {
   readonly base: Dn;
   readonly scope: Scope;
   /** The filter as parsed, and compiled. */
-  readonly asked: Filter;
+  readonly parsed: Filter;
   readonly filter: CompiledFilter;
   readonly needs: Needs;
   /** Length of the URL in characters. */
@@ -66,15 +66,15 @@ export function dynamicGroupsOf(
   version: bigint,
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
-): Maybe<Naming[]> {
+): Maybe<NamingEntries[]> {
   const known = kept.get(context);
   const isKnown = known?.version === version;
   if (isKnown && known.groups.length === 0) return [];
-  const tested = new Tested(context, member, viewer);
-  return isKnown ? finding(known.groups, tested) : readAndFind(context, version, tested);
+  const urlTest = new UrlTest(context, member, viewer);
+  return isKnown ? matchingGroups(known.groups, urlTest) : readAndFind(context, version, urlTest);
 }
 
-async function readAndFind(context: SearchContext, version: bigint, tested: Tested): Promise<Naming[]> {
+async function readAndFind(context: SearchContext, version: bigint, urlTest: UrlTest): Promise<NamingEntries[]> {
   const groups: DynamicGroup[] = [];
   let size = 0;
   const read = async function* () {
@@ -84,18 +84,18 @@ async function readAndFind(context: SearchContext, version: bigint, tested: Test
       yield group;
     }
   };
-  const found = await finding(read(), tested);
+  const found = await matchingGroups(read(), urlTest);
   if (size <= MOST_KEPT) kept.set(context, { version, groups });
   return found;
 }
 
-async function finding(
+async function matchingGroups(
   groups: Iterable<DynamicGroup> | AsyncIterable<DynamicGroup>,
-  tested: Tested,
-): Promise<Naming[]> {
-  const found: Naming[] = [];
+  urlTest: UrlTest,
+): Promise<NamingEntries[]> {
+  const found: NamingEntries[] = [];
   for await (const { id: ids, urls } of groups) {
-    for (const url of urls) if (await tested.isFoundBy(url)) found.push({ type: url.type, ids });
+    for (const url of urls) if (await urlTest.isSelectedBy(url)) found.push({ type: url.type, ids });
   }
   return found;
 }
@@ -108,7 +108,7 @@ async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup>
 }
 
 /** True if there is a dynamic group. */
-export function someDynamicGroup({ schema, store }: SearchContext): Maybe<boolean> {
+export function hasDynamicGroups({ schema, store }: SearchContext): Maybe<boolean> {
   const { dynamic } = groupTypes(schema);
   if (!dynamic) return false;
   return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
@@ -165,8 +165,8 @@ function compiled(context: SearchContext, type: AttributeType, text: string): Me
   if (filterItems(url) > MEMBER_URLS.items) return undefined;
   try {
     const base = context.schema.parseDn(url.dn);
-    const asked = parseFilter(url.filter);
-    return { type, base, scope: url.scope, asked, size: text.length, ...context.compiler.compile(asked, SOMEBODY) };
+    const parsed = parseFilter(url.filter);
+    return { type, base, scope: url.scope, parsed, size: text.length, ...context.compiler.compile(parsed, COMPILE_VIEWER) };
   } catch (error) {
     if (error instanceof LdapError) return undefined;
     throw error;
@@ -174,7 +174,7 @@ function compiled(context: SearchContext, type: AttributeType, text: string): Me
 }
 
 /** An entry that is tested against URLs on behalf of a viewer. The first test that needs the row reads it. */
-export class Tested {
+export class UrlTest {
   readonly #context: SearchContext;
   readonly #id: Buffer;
   readonly #dn: Dn;
@@ -189,11 +189,11 @@ export class Tested {
     this.#viewer = viewer;
   }
 
-  async isFoundBy(url: MemberUrl): Promise<boolean> {
+  async isSelectedBy(url: MemberUrl): Promise<boolean> {
     const pause = this.#slice.yieldIfOver();
     if (isPromise(pause)) await pause;
     if (!isInScope(this.#dn, url, this.#context.shared.suffixes)) return false;
-    return untilStill(async (again) => {
+    return retryWhileReplaced(async (again) => {
       if (again) this.#candidate = undefined;
       this.#candidate ??= this.#read();
       const candidate = await this.#candidate;

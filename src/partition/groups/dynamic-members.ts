@@ -12,7 +12,7 @@ import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 import type { MembersRow } from '../read/sink.js';
-import { type MemberUrl, Tested, urlsIn } from './dynamic-groups.js';
+import { type MemberUrl, UrlTest, urlsIn } from './dynamic-groups.js';
 import { entryNamed } from './names.js';
 
 const NOTHING = { takes: () => false };
@@ -21,8 +21,8 @@ const NOTHING = { takes: () => false };
 export async function findsMember(context: SearchContext, row: Buffer, name: Buffer, viewer: Viewer): Promise<boolean> {
   const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
   if (!member) return false;
-  const tested = new Tested(context, member, viewer);
-  for (const url of urlsIn(context, row)) if (await tested.isFoundBy(url)) return true;
+  const urlTest = new UrlTest(context, member, viewer);
+  for (const url of urlsIn(context, row)) if (await urlTest.isSelectedBy(url)) return true;
   return false;
 }
 
@@ -115,7 +115,7 @@ class FoundMembers {
     }
   }
 
-  async #search({ base, scope, asked }: MemberUrl, viewer: Viewer, { deadline, signal }: Until): Promise<void> {
+  async #search({ base, scope, parsed }: MemberUrl, viewer: Viewer, { deadline, signal }: Until): Promise<void> {
     const params = {
       ...EVERYTHING,
       ofUrl: true,
@@ -124,7 +124,7 @@ class FoundMembers {
       signal,
       base,
       scope,
-      filter: asked,
+      filter: parsed,
       selects: NOTHING,
     };
     for (let resume: Buffer | undefined; this.dns.length <= this.#room; ) {

@@ -9,9 +9,9 @@ import { sortIds } from '../read/plan/sources.js';
 import type { WalkBounds } from '../read/run/chains.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
-import { dynamicGroupsOf, someDynamicGroup } from './dynamic-groups.js';
+import { dynamicGroupsOf, hasDynamicGroups } from './dynamic-groups.js';
 import { walkGroups } from './memberships.js';
-import { idsNaming, type Naming, namersIn } from './namers.js';
+import { idsNaming, type NamingEntries, namersIn } from './namers.js';
 import { entryNamed } from './names.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
@@ -19,7 +19,7 @@ import { Walk } from './walk.js';
 /** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
   if (links.by === 'chain') return byValues(context, links, viewer, bounds);
-  const known = someDynamicGroup(context);
+  const known = hasDynamicGroups(context);
   const find = (there: boolean) => (there ? byUrls(context, links, viewer, bounds) : EMPTY);
   return isPromise(known) ? known.then(find) : find(known);
 }
@@ -51,7 +51,7 @@ async function byValues(
 async function byUrls(context: SearchContext, { ends }: Chain, viewer: Viewer, bounds: WalkBounds): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   const version = await groupsVersion(context);
-  const found: Naming[] = [];
+  const found: NamingEntries[] = [];
   for (const end of ends) {
     requireTime(bounds);
     const member = await entryNamed(context, end);

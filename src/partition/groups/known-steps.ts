@@ -3,7 +3,7 @@ import type { Maybe } from '../../store/contract.js';
 import { awaited, chain, done, type Work } from '../../store/maybe.js';
 import { groupTypes } from '../model/group-rows.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { idsNaming, indexedNaming, type Namers, type Naming, namersIn } from './namers.js';
+import { idsNaming, indexedNaming, type Namers, type NamingEntries, namersIn } from './namers.js';
 import { type Named, namedOfId } from './names.js';
 
 /** Approximate maximum size of the cache in bytes. */
@@ -11,13 +11,13 @@ const MOST_KEPT = 8 * 1024 * 1024;
 /** Approximate overhead of an object and its place in a map, in bytes. */
 const OBJECT = 200;
 
-const NONE: ReadonlyMap<string, readonly Naming[]> = new Map();
+const NONE: ReadonlyMap<string, readonly NamingEntries[]> = new Map();
 
 /** Cache of steps from entries up to groups, and of names of groups, valid at one version of the groups. */
 export class KnownSteps {
   readonly #context: SearchContext;
   readonly #version: bigint;
-  readonly #namings = new Map<string, readonly Naming[]>();
+  readonly #namings = new Map<string, readonly NamingEntries[]>();
   readonly #named = new Map<string, Named>();
   #namers: Namers | undefined;
   #bytes = 0;
@@ -56,12 +56,12 @@ export class KnownSteps {
   }
 
   /** Like `idsNaming`. With indexes, only unknown names are looked up. */
-  naming(namers: Namers, names: readonly string[]): Maybe<Naming[]> {
+  naming(namers: Namers, names: readonly string[]): Maybe<NamingEntries[]> {
     if (namers.others.size > 0) return idsNaming(this.#context, namers, names);
     return done(this.#naming(namers, names));
   }
 
-  *#naming(namers: Namers, names: readonly string[]): Work<Naming[]> {
+  *#naming(namers: Namers, names: readonly string[]): Work<NamingEntries[]> {
     const unknown = names.filter((name) => !this.#namings.has(name));
     const read = unknown.length > 0 ? yield* awaited(indexedNaming(this.#context, namers, unknown)) : NONE;
     const found = names.flatMap((name) => this.#namings.get(name) ?? read.get(name)!);

@@ -22,7 +22,7 @@ interface Indexed {
 }
 
 /** Entries that name an entry. */
-export interface Naming {
+export interface NamingEntries {
   /** The attribute that contains the name. */
   readonly type: AttributeType;
   /** Their ids, concatenated. */
@@ -67,7 +67,7 @@ export function idsNaming(
   namers: Namers,
   names: readonly string[],
   until?: Until,
-): Maybe<Naming[]> {
+): Maybe<NamingEntries[]> {
   return done(idsNamingIn(context, namers, names, until));
 }
 
@@ -76,9 +76,9 @@ function* idsNamingIn(
   namers: Namers,
   names: readonly string[],
   until: Until | undefined,
-): Work<Naming[]> {
+): Work<NamingEntries[]> {
   const { others } = namers;
-  const found = others.size > 0 ? yield* awaited(idsByLooking(context, others, new Set(names), until)) : [];
+  const found = others.size > 0 ? yield* awaited(idsByReading(context, others, new Set(names), until)) : [];
   for (const some of (yield* awaited(indexedNaming(context, namers, names))).values()) found.push(...some);
   return found;
 }
@@ -88,14 +88,14 @@ export function indexedNaming(
   context: SearchContext,
   namers: Namers,
   names: readonly string[],
-): Maybe<Map<string, Naming[]>> {
+): Maybe<Map<string, NamingEntries[]>> {
   const { names: changes } = context.shared;
   const forms = new Map(names.map((name) => [name, name]));
   if (!changes.isEmpty) {
     forms.clear();
     for (const name of names) for (const form of changes.storedForms(name)) forms.set(form, name);
   }
-  const found = new Map(names.map((name) => [name, [] as Naming[]]));
+  const found = new Map(names.map((name) => [name, [] as NamingEntries[]]));
   return chain(done(naming(context, namers, [...forms.keys()])), (all) => {
     for (const [form, some] of all) found.get(forms.get(form)!)!.push(...some);
     return found;
@@ -107,7 +107,7 @@ export function idsHolding(
   context: SearchContext,
   namers: Pick<Namers, 'indexed'>,
   forms: readonly string[],
-): Maybe<Map<string, Naming[]>> {
+): Maybe<Map<string, NamingEntries[]>> {
   return done(naming(context, namers, forms));
 }
 
@@ -115,9 +115,9 @@ function* naming(
   context: SearchContext,
   { indexed }: Pick<Namers, 'indexed'>,
   forms: readonly string[],
-): Work<Map<string, Naming[]>> {
+): Work<Map<string, NamingEntries[]>> {
   const sorted = [...forms].sort();
-  const found = new Map(sorted.map((form) => [form, [] as Naming[]]));
+  const found = new Map(sorted.map((form) => [form, [] as NamingEntries[]]));
   const add = (form: string, type: AttributeType, ids: Buffer): void => {
     if (ids.length > 0) found.get(form)!.push({ type, ids });
   };
@@ -149,10 +149,10 @@ function idsWithUid(context: SearchContext, type: AttributeType, table: string, 
   const isCut = head.length >= MAX_NORM;
   if (!isCut) return ids;
   return isPromise(ids)
-    ? ids.then((some) => verified(context, type, norm, some))
+    ? ids.then((some) => filterByDn(context, type, norm, some))
     : ids.length === 0
       ? ids
-      : verified(context, type, norm, ids);
+      : filterByDn(context, type, norm, ids);
 }
 
 function uidRange(head: Buffer): KeyRange {
@@ -161,7 +161,7 @@ function uidRange(head: Buffer): KeyRange {
 }
 
 /** Returns the entries among `ids` that have a value with this DN. */
-async function verified(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
+async function filterByDn(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
   const wanted = new Set([norm.toString('latin1')]);
   const right: Buffer[] = [];
   for (let at = 0; at < ids.length; at += UUID_BYTES) {
@@ -173,13 +173,13 @@ async function verified(context: SearchContext, type: AttributeType, norm: Buffe
 }
 
 /** Reads every entry that has one of the attributes. */
-async function idsByLooking(
+async function idsByReading(
   context: SearchContext,
   types: ReadonlySet<AttributeType>,
   wanted: ReadonlySet<string>,
   until: Until | undefined,
-): Promise<Naming[]> {
-  const found: Naming[] = [];
+): Promise<NamingEntries[]> {
+  const found: NamingEntries[] = [];
   const filters = [...types].map(({ name }) => ({ type: 'present', attribute: name }) as const);
   const base: Dn = context.schema.parseDn('');
   await search(

@@ -27,7 +27,7 @@ export function groupsState(context: VersionContext): Maybe<GroupsState> {
     shared.ahead(() => store.get(META_TABLE.name, GROUPS_KEY)),
     (row) => {
       const version = groupChanges(row) + BigInt(shared.generation);
-      return { version: store.quiet ? version + quietTimes(store, version) : version, uids: mayHaveUids(row) };
+      return { version: store.quiet ? version + completionCount(store, version) : version, uids: mayHaveUids(row) };
     },
   );
 }
@@ -37,35 +37,35 @@ export function groupsVersion(context: VersionContext): Maybe<bigint> {
 }
 
 /** Observation of a store in which incomplete plans may be visible. */
-interface Watched {
+interface StoreWatch {
   version: bigint | undefined;
   waiting: boolean;
   /** Number of times that all plans of a version were complete. */
-  times: bigint;
+  completions: bigint;
 }
 
-const watched = new WeakMap<Store, Watched>();
+const watched = new WeakMap<Store, StoreWatch>();
 
 /**
  * Returns the number of completions. A plan may be counted before its other rows are visible, and a read in between is
  * wrong for the version. Therefore the version changes once more when all decided plans are complete.
  */
-function quietTimes(store: Store, version: bigint): bigint {
-  const state = watched.get(store) ?? { version: undefined, waiting: false, times: 0n };
+function completionCount(store: Store, version: bigint): bigint {
+  const state = watched.get(store) ?? { version: undefined, waiting: false, completions: 0n };
   watched.set(store, state);
   if (version !== state.version && !state.waiting) {
     state.version = version;
     state.waiting = true;
     void awaitQuiet(store, state);
   }
-  return state.times;
+  return state.completions;
 }
 
 /** Waits for the completion of all plans. If the store fails, the next caller waits again. */
-async function awaitQuiet(store: Store, state: Watched): Promise<void> {
+async function awaitQuiet(store: Store, state: StoreWatch): Promise<void> {
   try {
     await store.quiet!();
-    state.times++;
+    state.completions++;
   } catch {
     state.version = undefined;
   } finally {

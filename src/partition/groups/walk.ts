@@ -9,7 +9,7 @@ import type { WalkBounds } from '../read/run/chains.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
 import { maySee } from './group-sight.js';
-import type { Naming } from './namers.js';
+import type { NamingEntries } from './namers.js';
 import { type Named, namedOfId } from './names.js';
 
 /** Reads the name of an entry. */
@@ -41,11 +41,11 @@ export class Walk {
   }
 
   /** Goes one level up. Returns the names of the entries not visited before. */
-  take(found: readonly Naming[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
+  take(found: readonly NamingEntries[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
     return done(this.#take(found, named));
   }
 
-  *#take(found: readonly Naming[], named: NamedOf): Work<string[]> {
+  *#take(found: readonly NamingEntries[], named: NamedOf): Work<string[]> {
     const bounds = this.#bounds;
     if (bounds && bounds.steps-- <= 0) throw tooLong();
     const fresh: string[] = [];
@@ -61,7 +61,7 @@ export class Walk {
     return fresh;
   }
 
-  *#takeSome(naming: Naming, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
+  *#takeSome(naming: NamingEntries, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
     const { ids } = naming;
     const asked: ReturnType<NamedOf>[] = [];
     let waits = false;

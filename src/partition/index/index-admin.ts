@@ -26,10 +26,10 @@ export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
 /** Milliseconds after which the claim of an unlisted index counts as abandoned by a process that died. */
 const CLAIM_MS = 60_000;
 /** Interval for checking whether the claim of another process has ended. */
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
 /** Another process is building or dropping the index, or died doing so. `left`: ms until its claim expires. */
-class Claimed extends LdapError {
+class ClaimedError extends LdapError {
   readonly left: number;
 
   constructor(type: AttributeType, left: number) {
@@ -49,7 +49,7 @@ export interface AddIndexOptions {
 }
 
 /** Indexes that the server itself uses. */
-const NEEDED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
+const REQUIRED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
  * Registers an index, which every writer updates from then on. `buildIndexes` then adds the existing entries, and
@@ -67,19 +67,19 @@ export async function addIndex(
   const end = Date.now() + CLAIM_MS;
   for (let told = false; ; told = true) {
     try {
-      return await freshly(context, () => list(context, type, substring, claim));
+      return await freshly(context, () => listIndex(context, type, substring, claim));
     } catch (error) {
-      if (!(error instanceof Claimed) || !onWait || Date.now() > end) throw error;
+      if (!(error instanceof ClaimedError) || !onWait || Date.now() > end) throw error;
       if (!told) onWait(error.left);
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
 /** Lists the index as unfinished, unless it is listed already. */
-async function list(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
+async function listIndex(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
   const known = context.shared.indexes.of(type);
-  if (!known) return register(context, type, substring, claim);
+  if (!known) return registerIndex(context, type, substring, claim);
   if (known.substring || !substring) {
     if (!isComplete(known)) return;
     throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
@@ -107,8 +107,13 @@ function indexable(schema: Schema, attribute: string, substring: boolean): Attri
 }
 
 /** Creates the table anew and lists the index. */
-async function register(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
-  await take(context, type.oid, claim, await claimGuard(context, type, claim));
+async function registerIndex(
+  context: WriteContext,
+  type: AttributeType,
+  substring: boolean,
+  claim: Buffer,
+): Promise<void> {
+  await takeClaim(context, type.oid, claim, await claimGuard(context, type, claim));
   await underClaim(context, type.oid, claim, async () => {
     await context.store.dropTable(indexTable(type.oid).name);
     await context.store.createTable(indexTable(type.oid));
@@ -119,20 +124,20 @@ async function register(context: WriteContext, type: AttributeType, substring: b
   );
 }
 
-/** Returns the guard that no other process has a claim on this index. `own`: the caller's claim. Throws `Claimed`. */
+/** Returns the guard that no other process has a claim on this index. `own`: caller's claim. Throws `ClaimedError`. */
 async function claimGuard(context: WriteContext, type: AttributeType, own: Buffer): Promise<Guard> {
   const qualifier = claimName(type.oid);
   const found = await buildCell(context, qualifier);
   if (!found) return { op: 'absent', family: 0, qualifier };
   const left = claimTime(found) + CLAIM_MS - Date.now();
-  if (left > 0 && !found.equals(own)) throw new Claimed(type, left);
+  if (left > 0 && !found.equals(own)) throw new ClaimedError(type, left);
   return { op: 'equals', family: 0, qualifier, value: found };
 }
 
 /** Removes an index: writers and searches stop using it, then its table is dropped. */
 export async function dropIndex(context: WriteContext, attribute: string): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
-  if (NEEDED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
+  if (REQUIRED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
   await freshly(context, async () => {
     if (!context.shared.indexes.of(type)) throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
@@ -170,7 +175,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
     if (!oid || listed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
     const claim = newClaim();
     // The guard fails if another process was faster.
-    if (!(await guardsHold(take(context, oid, claim, { op: 'equals', family: 0, qualifier, value })))) continue;
+    if (!(await guardsHold(takeClaim(context, oid, claim, { op: 'equals', family: 0, qualifier, value })))) continue;
     try {
       await finishDrop(context, oid, claim);
     } catch (error) {
@@ -188,7 +193,7 @@ export async function claimUnfinished(context: WriteContext, type: AttributeType
     if (!index || isComplete(index)) return;
     const qualifier = claimName(type.oid);
     if (await buildCell(context, qualifier)) return;
-    await take(context, type.oid, newClaim(), { op: 'absent', family: 0, qualifier });
+    await takeClaim(context, type.oid, newClaim(), { op: 'absent', family: 0, qualifier });
   });
 }
 
@@ -217,7 +222,7 @@ function claimStep(oid: string, claim: Buffer): RowStep {
 }
 
 /** Sets the claim, under the guard that the list of indexes has not changed. */
-function take(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
+function takeClaim(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
   const steps = [{ ...claimStep(oid, claim), guards: [guard] }, context.shared.guardStep(false)];
   return context.store.commit({ steps, decisive: 0 });
 }

@@ -7,7 +7,7 @@ import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { Implied, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
-import { largeCellsOf, readAllLarge, untilStill } from '../model/large.js';
+import { largeCellsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
@@ -28,7 +28,7 @@ const ENTRY_TRIES = 1000;
  * number of entries read. If the table of a dropped index still exists, rejects after everything else is done.
  */
 export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
-  const progress = { done: 0, tell: onProgress };
+  const progress = { done: 0, report: onProgress };
   let failed: StoreError | undefined;
   for (;;) {
     const fresh = context.shared.refresh();
@@ -43,7 +43,7 @@ export async function buildIndexes(context: WriteContext, onProgress?: (done: nu
 
 interface Progress {
   done: number;
-  readonly tell: ((done: number) => void) | undefined;
+  readonly report: ((done: number) => void) | undefined;
 }
 
 interface Building {
@@ -61,7 +61,7 @@ async function build(context: WriteContext, index: Index, progress: Progress): P
   for await (const batch of batchesOf(scan)) {
     if (!(await buildBatch(context, building, batch.keys, batch.rows))) return;
     progress.done += batch.keys.length;
-    progress.tell?.(progress.done);
+    progress.report?.(progress.done);
     await new Promise((resolve) => setImmediate(resolve));
   }
   await finish(context, building);
@@ -94,7 +94,7 @@ async function entrySteps(
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<PlanStep[]> {
-  return untilStill(async (again) => {
+  return retryWhileReplaced(async (again) => {
     const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
     return now ? rowSteps(context, index, id, now) : [];
   });

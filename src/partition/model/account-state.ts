@@ -140,19 +140,19 @@ export function stateStep(id: Buffer, state: AccountState, instead: bigint): Row
 }
 
 /**
- * Number of rows that binds to unknown names write to, to take as long as failed binds. Several, to avoid contention.
+ * Number of rows that binds to unknown names write to, so that they take as long as failed binds. Reduces contention.
  */
-const NOBODYS_ROWS = 16;
+const DECOY_ROWS = 16;
 
-/** True for the key of a row that binds to unknown names write to: a row number below `NOBODYS_ROWS`, as 16 bytes. */
-export function isNobodys(key: Buffer): boolean {
-  return key.length === UUID_BYTES && key.at(-1)! < NOBODYS_ROWS && key.subarray(0, -1).every((byte) => byte === 0);
+/** True for the key of a decoy row: its number, as 16 bytes. */
+export function isDecoyRow(key: Buffer): boolean {
+  return key.length === UUID_BYTES && key.at(-1)! < DECOY_ROWS && key.subarray(0, -1).every((byte) => byte === 0);
 }
 
-/** Returns the step that writes to a random row of those for unknown names. */
-export function nobodysStep(): RowStep {
+/** Returns the step that writes to a random decoy row. */
+export function decoyStep(): RowStep {
   const key = Buffer.alloc(UUID_BYTES);
-  key[UUID_BYTES - 1] = Math.floor(Math.random() * NOBODYS_ROWS);
+  key[UUID_BYTES - 1] = Math.floor(Math.random() * DECOY_ROWS);
   return { table: STATE_TABLE.name, key, add: [{ family: F, qualifier: CELL.version, by: 1n }] };
 }
 
@@ -173,6 +173,6 @@ export type StateAttribute = (typeof STATE_ATTRIBUTES)[number];
 const LOCKED_TIME = '1.3.6.1.4.1.42.2.27.8.1.17';
 
 /** True if the account state may hold a value of the attribute. Deleting the attribute then clears the state too. */
-export function standsElsewhere({ oid }: AttributeType): boolean {
+export function isInAccountState({ oid }: AttributeType): boolean {
   return oid === LOCKED_TIME;
 }

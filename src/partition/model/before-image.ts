@@ -53,12 +53,12 @@ export interface BeforeImage {
 
 /** Encodes the image of `changes`, which start from the master row `row`. */
 export function encodeBefore(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
-  const out = new Out();
+  const out = new ImageWriter();
   const large = largeQualifiers(row);
   const { gone, come, was } = changes;
   let g = 0;
   let c = 0;
-  let group: Group | undefined;
+  let group: AttributeGroup | undefined;
   while (g < gone.length || c < come.length) {
     const d = g === gone.length ? 1 : c === come.length ? -1 : compareCells(gone[g]!, come[c]!);
     const { family, qualifier } = d < 0 ? gone[g]! : come[c]!;
@@ -68,7 +68,7 @@ export function encodeBefore(descriptions: DescriptionTable, row: Buffer, change
       const end = qualifier.length - INDEX_BYTES;
       if (!group?.is(qualifier, end)) {
         group?.write(out);
-        group = new Group(descriptions, qualifier, end);
+        group = new AttributeGroup(descriptions, qualifier, end);
       }
       group.add(
         qualifier.readUInt32BE(end),
@@ -81,7 +81,7 @@ export function encodeBefore(descriptions: DescriptionTable, row: Buffer, change
   return out.bytes();
 }
 
-function writeInfo(out: Out, qualifier: Buffer, old: Buffer | undefined): void {
+function writeInfo(out: ImageWriter, qualifier: Buffer, old: Buffer | undefined): void {
   // The version is always one less than in the new row.
   if (qualifier.length === Q.version.length && qualifier.equals(Q.version)) return;
   out.byte(old ? INFO : INFO_NEW);
@@ -90,7 +90,7 @@ function writeInfo(out: Out, qualifier: Buffer, old: Buffer | undefined): void {
 }
 
 /** The changes of one attribute. */
-class Group {
+class AttributeGroup {
   readonly #name: Buffer;
   readonly #secret: boolean;
   readonly #old: OldValue[] = [];
@@ -110,7 +110,7 @@ class Group {
     else this.#old.push({ index, bytes: large ? bytes.subarray(0, POINTER_BYTES) : bytes, large });
   }
 
-  write(out: Out): void {
+  write(out: ImageWriter): void {
     out.byte(this.#secret ? SECRET : VALUES);
     out.text(this.#name);
     if (this.#secret) return;
@@ -125,7 +125,7 @@ class Group {
 }
 
 /** A growing byte buffer. */
-class Out {
+class ImageWriter {
   #bytes = Buffer.allocUnsafe(256);
   #at = 0;
 
@@ -163,10 +163,10 @@ class Out {
 
 /** Decodes an image. Throws `corrupt` for malformed bytes. */
 export function decodeBefore(bytes: Buffer): BeforeImage {
-  const input = new In(bytes);
+  const input = new ImageReader(bytes);
   const info = new Map<string, Buffer | undefined>();
   const attributes: OldAttribute[] = [];
-  while (!input.ended) {
+  while (!input.isAtEnd) {
     const kind = input.byte();
     const name = input.text().toString('latin1');
     if (kind === INFO) info.set(name, input.text());
@@ -178,7 +178,7 @@ export function decodeBefore(bytes: Buffer): BeforeImage {
   return { info, attributes };
 }
 
-function oldAttribute(description: string, input: In): OldAttribute {
+function oldAttribute(description: string, input: ImageReader): OldAttribute {
   const old: OldValue[] = [];
   for (let n = input.number(); n > 0; n--) {
     const number = input.number();
@@ -189,7 +189,7 @@ function oldAttribute(description: string, input: In): OldAttribute {
   return { description, secret: false, old, added };
 }
 
-class In {
+class ImageReader {
   readonly #bytes: Buffer;
   #at = 0;
 
@@ -197,7 +197,7 @@ class In {
     this.#bytes = bytes;
   }
 
-  get ended(): boolean {
+  get isAtEnd(): boolean {
     return this.#at === this.#bytes.length;
   }
 

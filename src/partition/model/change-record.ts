@@ -21,9 +21,6 @@ export const CHANGE = {
   time: Buffer.from('time'),
 } as const;
 
-/** The cells of the record of an added entry, in stored order. `changeCells` and the bulk load write the same cells. */
-export const ADD_CELLS = ['by', 'csn', 'dn', 'id', 'op', 'time'] as const;
-
 /** One change of the directory: the operation, the entry, the writer, the time and the values before. */
 export interface ChangeRecord {
   readonly op: ChangeOp;

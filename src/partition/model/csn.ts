@@ -8,7 +8,7 @@ export class CsnClock {
   readonly #now: () => number;
   readonly #count: number;
   /** The CSN of the current second, with no microseconds. */
-  #ofSecond: Buffer = Buffer.alloc(0);
+  #secondCsn: Buffer = Buffer.alloc(0);
   #second = -1;
 
   /** `after`: latest CSN in the directory; `now`: clock in ms since 1970; `count`: number of this process. */
@@ -37,10 +37,10 @@ export class CsnClock {
     if (second !== this.#second) {
       this.#second = second;
       const count = this.#count.toString(16).padStart(6, '0');
-      this.#ofSecond = Buffer.from(`${generalizedTime(second * 1000).slice(0, -1)}.000000Z#${count}#000#000000`);
+      this.#secondCsn = Buffer.from(`${generalizedTime(second * 1000).slice(0, -1)}.000000Z#${count}#000#000000`);
     }
-    const csn = Buffer.allocUnsafe(this.#ofSecond.length);
-    for (let i = 0; i < csn.length; i++) csn[i] = this.#ofSecond[i]!;
+    const csn = Buffer.allocUnsafe(this.#secondCsn.length);
+    for (let i = 0; i < csn.length; i++) csn[i] = this.#secondCsn[i]!;
     let fraction = micros - second * 1e6;
     for (let at = LAST_DIGIT; fraction > 0; at--) {
       const rest = Math.floor(fraction / 10);

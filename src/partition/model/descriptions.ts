@@ -18,7 +18,7 @@ export interface StoredDescription {
   readonly name: string;
   readonly description: AttributeDescription;
   /** True if the values are URLs that select the members of a group. */
-  readonly findsMembers: boolean;
+  readonly isMemberUrl: boolean;
   /** The description after this one in the last row. Similar entries have their descriptions in the same order. */
   next: StoredDescription | undefined;
 }
@@ -64,12 +64,12 @@ export class DescriptionTable {
     const mask = this.#slots.length - 1;
     for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
       const found = this.#slots[slot];
-      if (found === undefined) return this.#learn(bytes, start, end, slot);
+      if (found === undefined) return this.#addDescription(bytes, start, end, slot);
       if (sameBytes(found.text, bytes, start, end)) return found;
     }
   }
 
-  #learn(bytes: Buffer, start: number, end: number, slot: number): StoredDescription {
+  #addDescription(bytes: Buffer, start: number, end: number, slot: number): StoredDescription {
     const text = bytes.toString('latin1', start, end);
     const description = this.#schema.describe(text);
     if (!description) {
@@ -83,7 +83,7 @@ export class DescriptionTable {
       text: Buffer.from(text, 'latin1'),
       name: text,
       description,
-      findsMembers: groupTypes(this.#schema).urls.has(description.type),
+      isMemberUrl: groupTypes(this.#schema).urls.has(description.type),
       next: undefined,
     };
     if (this.#all.length >= DescriptionTable.MAX) return stored;

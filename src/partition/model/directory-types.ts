@@ -22,7 +22,7 @@ export interface AttributeChange {
 }
 
 /** A write request before any entry has been read. */
-export interface Asked {
+export interface WriteRequest {
   readonly op: 'add' | 'modify' | 'rename' | 'delete' | 'restore';
   readonly actor: Actor;
   /** Attribute changes of an add or a modify, in the order of the request. */
@@ -32,19 +32,19 @@ export interface Asked {
 }
 
 /** An entry that access to a write depends on: the target, or the parent of a new entry. */
-export interface MetEntry {
+export interface CheckedEntry {
   readonly node: Node;
   /** Packed master row with the values of the types in `Viewer.looksInto`. Empty for the root. */
   readonly row: Buffer;
 }
 
 /** A rename or a move once both places are known. */
-export interface Moved {
-  readonly entry: MetEntry;
+export interface Move {
+  readonly entry: CheckedEntry;
   /** True if the RDN changes. */
   readonly renamed: boolean;
   /** The new parent, if the entry moves. */
-  readonly superior: MetEntry | undefined;
+  readonly superior: CheckedEntry | undefined;
   /** Attribute values that the new RDN adds, and old RDN values that are removed. */
   readonly changes: readonly AttributeChange[];
 }
@@ -60,15 +60,15 @@ export interface Access {
   readonly version: number | undefined;
   readonly viewer: Viewer;
   /** Checks the request alone, before any entry is read. */
-  asked(asked: Asked): LdapError | undefined;
+  checkRequest(asked: WriteRequest): LdapError | undefined;
   /**
    * Checks the request after the target (of an add: the parent) has been read and before its values are used. The entry
    * is visible to the client.
    */
-  found(asked: Asked, entry: MetEntry): LdapError | undefined;
+  checkTarget(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   /** Checks an add with the complete new entry, without the attributes that the server sets. */
-  added(asked: Asked, entry: MetEntry): LdapError | undefined;
-  moved(moved: Moved): LdapError | undefined;
+  checkNewEntry(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
+  checkMove(moved: Move): LdapError | undefined;
 }
 
 /** One attribute of an entry that has been read. */
@@ -93,7 +93,7 @@ export interface Entry {
 }
 
 /** Steps that are committed together with a write, or not at all. */
-export interface Also {
+export interface AttachedSteps {
   /** Added to the plan of the change. They must not touch rows of entries. */
   readonly steps: readonly PlanStep[];
   /**
@@ -105,7 +105,7 @@ export interface Also {
 
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
-  readonly also?: Also | undefined;
+  readonly also?: AttachedSteps | undefined;
   /** Throws `LongWork` before any change if the entry is long enough to block the event loop. */
   readonly leaveLong?: boolean;
 }
@@ -133,10 +133,10 @@ export interface Target {
  * Computes the modifications from the entry, and checks the right to make them. Called in each attempt, because the
  * name may belong to another entry by then. An error ends the write with nothing done.
  */
-export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | KeptChanges>;
+export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
 
 /** Modifications of the client, and modifications that the server adds without an access check. */
-export interface KeptChanges {
+export interface SplitChanges {
   readonly asked: readonly Modification[];
   readonly kept: readonly Modification[];
 }

@@ -52,7 +52,7 @@ export class Draft {
 
   get(description: AttributeDescription): DraftAttribute | undefined {
     const attributes = this.#attributes;
-    if (attributes.length > FEW) return this.#keyed().get(attributeKey(description));
+    if (attributes.length > FEW) return this.#attributesByKey().get(attributeKey(description));
     for (let i = 0; i < attributes.length; i++) {
       const attribute = attributes[i]!;
       if (attribute.description === description || isSame(attribute.description, description)) return attribute;
@@ -60,7 +60,7 @@ export class Draft {
     return undefined;
   }
 
-  #keyed(): Map<string, DraftAttribute> {
+  #attributesByKey(): Map<string, DraftAttribute> {
     this.#byKey ??= new Map(this.#attributes.map((attribute) => [attributeKey(attribute.description), attribute]));
     return this.#byKey;
   }
@@ -215,7 +215,7 @@ export function hasValue(values: readonly DraftValue[], { type, value, norm }: A
   return false;
 }
 
-export function asWide(attribute: DraftAttribute): WideAttribute {
+export function wideAttributeOf(attribute: DraftAttribute): WideAttribute {
   const count = attribute.values.length + (attribute.rest?.count ?? 0);
   return { text: attribute.text, next: nextIndex(attribute), count };
 }

@@ -1,20 +1,20 @@
 import type { Guard, PlanStep, Reader, RowStep, Store } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
 import { guardsHold } from '../../store/store-error.js';
-import type { Also } from './directory-types.js';
+import type { AttachedSteps } from './directory-types.js';
 import { META_TABLE } from './tables.js';
 
-/** Rows of table `meta` for files of a drop folder (docs/formats/tables.md): how far a file is, what was refused. */
+/** Rows of table `meta` for files of a drop folder: their progress and refusals (docs/formats/tables.md). */
 const F = 0;
 const q = (text: string) => ({ family: F, qualifier: Buffer.from(text) });
 const CELL = { name: q('name'), start: q('start'), done: q('done'), refused: q('refused'), unchanged: q('unchanged') };
 const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
-/** Refusals that go with one plan when a file is done. */
+/** Number of refusals deleted per plan when a file is done. */
 const AT_A_TIME = 500;
 
-/** How far a file is. */
+/** Progress of a file. */
 export interface DropState {
-  /** Records that were applied, refused or found unchanged: the number of the next one, from 0. */
+  /** Number of records done (applied, refused or unchanged), which is the number of the next record, from 0. */
   readonly done: number;
   readonly refused: number;
   readonly unchanged: number;
@@ -22,24 +22,24 @@ export interface DropState {
   readonly start: number;
 }
 
-/** A record that was refused. */
+/** A refused record. */
 export interface Refusal {
   /** Number of the record in its file, from 0. */
   readonly number: number;
-  /** Line where it begins, from 1; 0: it stands on no line. */
+  /** Line where the record begins, from 1; 0: the record has no line. */
   readonly line: number;
-  /** Without any attribute's value. */
+  /** Contains no attribute values. */
   readonly reason: string;
-  /** Of a record that stands on no line. */
+  /** DN of a record without a line. */
   readonly dn: string | undefined;
 }
 
-/** Somebody else has done the record; nothing was done now. */
+/** Another process has done the record. Nothing was changed. */
 export class RecordDone extends Error {
   override readonly name = 'RecordDone';
 }
 
-/** `id`: of the delivery, in characters of ASCII. */
+/** `id`: identifier of the delivery, ASCII. */
 function rowKey(id: string): Buffer {
   return Buffer.from(`drop,${id}`);
 }
@@ -50,7 +50,7 @@ function refusalKey(id: string, number: number): Buffer {
   return key;
 }
 
-/** Makes the row of a file, unless it is there. From now on a file without a row is one that is done. */
+/** Creates the row of a file, unless it exists. From now on the absence of the row means that the file is done. */
 export async function beginDrop(store: Store, id: string, name: string, start: number): Promise<void> {
   const put = [
     { ...CELL.name, value: Buffer.from(name) },
@@ -60,7 +60,7 @@ export async function beginDrop(store: Store, id: string, name: string, start: n
   await guardsHold(store.commit({ steps: [step], decisive: 0 }));
 }
 
-/** As of now; undefined: it is done, or not begun. */
+/** Returns the current progress; undefined if the file is done or not begun. */
 export async function readDrop(store: Store, id: string): Promise<DropState | undefined> {
   store.renewReads?.();
   const row = await store.get(META_TABLE.name, rowKey(id));
@@ -74,7 +74,7 @@ export async function readDrop(store: Store, id: string): Promise<DropState | un
   };
 }
 
-/** The step that does record `number` of the file `name`, once: where its row is there, and the record is the next. */
+/** Step that marks record `number` as done. The guard fails if the row is missing or the record is not the next. */
 function recordStep(id: string, name: string, number: number, as?: 'refused' | 'unchanged'): RowStep {
   const guards: Guard[] = [
     { op: 'equals', ...CELL.name, value: Buffer.from(name) },
@@ -84,8 +84,8 @@ function recordStep(id: string, name: string, number: number, as?: 'refused' | '
   return { table: META_TABLE.name, key: rowKey(id), guards, add };
 }
 
-/** For the write that is record `number`. It ends with `RecordDone` where somebody else has done the record. */
-export function alsoRecord(store: Store, id: string, name: string, number: number): Also {
+/** Steps for the write of record `number`. The write throws `RecordDone` if another process has done the record. */
+export function alsoRecord(store: Store, id: string, name: string, number: number): AttachedSteps {
   return {
     steps: [recordStep(id, name, number)],
     async missed() {
@@ -94,12 +94,12 @@ export function alsoRecord(store: Store, id: string, name: string, number: numbe
   };
 }
 
-/** Passes over a record that changes nothing. Throws `RecordDone`. */
+/** Marks a record that changes nothing as done. Throws `RecordDone`. */
 export async function passUnchanged(store: Store, id: string, name: string, number: number): Promise<void> {
   await commitRecord(store, [recordStep(id, name, number, 'unchanged')]);
 }
 
-/** Notes that a record is refused. Throws `RecordDone`. */
+/** Marks a record as refused. Throws `RecordDone`. */
 export async function noteRefusal(store: Store, id: string, name: string, refusal: Refusal): Promise<void> {
   const { number, line, reason, dn } = refusal;
   const put = [
@@ -117,7 +117,7 @@ async function commitRecord(store: Store, steps: PlanStep[]): Promise<void> {
   if (!(await guardsHold(store.commit({ steps, decisive: 0 })))) throw new RecordDone();
 }
 
-/** What was refused of a file, in its order. */
+/** Yields the refused records of a file in order. */
 export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<Refusal> {
   const from = refusalKey(id, 0);
   const scan = reader.scan(META_TABLE.name, { from, to: Buffer.from(`drop,${id}-`) });
@@ -135,7 +135,7 @@ export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<
   }
 }
 
-/** Forgets the file: the refusals, then its row. */
+/** Deletes the refusals of a file, then its row. */
 export async function endDrop(store: Store, id: string): Promise<void> {
   store.renewReads?.();
   let steps: PlanStep[] = [];

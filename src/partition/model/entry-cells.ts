@@ -4,7 +4,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Cell } from '../../store/contract.js';
 import { nextCell, packRow, valueStart } from '../../store/row.js';
 import { type DescriptionTable, INDEX_BYTES } from './descriptions.js';
-import { asWide, Draft, type DraftValue, sortedByText } from './draft.js';
+import { Draft, type DraftValue, sortedByText, wideAttributeOf } from './draft.js';
 import { EntryReader } from './entry-reader.js';
 import { chunkCells, pointerOf } from './large.js';
 import { MASTER, Q, ROOT_ID } from './tables.js';
@@ -58,7 +58,7 @@ function makeQualifier(text: string, index: number): Buffer {
 const NOTHING = Buffer.alloc(0);
 
 /** Packs a draft into a master row without a place in the tree. All values are inline, whatever their length. */
-export function looseRow(draft: Draft): Buffer {
+export function detachedRow(draft: Draft): Buffer {
   const place = { parentId: ROOT_ID, normRdn: NOTHING, upRdn: NOTHING, version: Buffer.alloc(8) };
   return packRow(entryCells(draft, place, Number.POSITIVE_INFINITY).cells);
 }
@@ -92,7 +92,7 @@ export function entryCells(
   const values: Cell[] = [];
   const wide: WideAttribute[] = [];
   for (const attribute of sortedByText(draft)) {
-    if (attribute.rest || attribute.values.length > WIDE_VALUES) wide.push(asWide(attribute));
+    if (attribute.rest || attribute.values.length > WIDE_VALUES) wide.push(wideAttributeOf(attribute));
     for (const value of attribute.values) {
       const qualifier = valueQualifier(attribute.text, value.index);
       if (value.stored || value.bytes.length > largeAbove) {

@@ -39,11 +39,11 @@ export class EntryReader {
   read(row: Buffer): this {
     if (laidOut.row === row && laidOut.count <= LAID_OUT_CELLS) return this.#readLaidOut(row);
     this.open(row);
-    this.readOn(0x7fffffff);
+    this.readMore(0x7fffffff);
     return this;
   }
 
-  /** Starts a row, for `readOn`. */
+  /** Starts a row, for `readMore`. */
   open(row: Buffer): void {
     let at = 0;
     while (at < row.length && row[at]! < ATTRIBUTES) at = nextCell(row, at);
@@ -54,7 +54,7 @@ export class EntryReader {
   }
 
   /** Reads up to `most` values. Returns false at the end of the row. */
-  readOn(most: number): boolean {
+  readMore(most: number): boolean {
     const { row } = this;
     const { length } = row;
     let { starts, ends } = this;

@@ -36,14 +36,14 @@ export interface ImpliedSink {
 /** Sends everything that the entry implies to the sink. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
   const byTypes = byType(draft);
-  for (const type of inOrder([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
+  for (const type of sortedByOid([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
 }
 
 let lastTypes: readonly AttributeType[] = [];
 let lastOrder: readonly AttributeType[] = [];
 
 /** Sorts by OID. Caches the last order, because consecutive entries mostly have the same types. */
-function inOrder(types: readonly AttributeType[]): readonly AttributeType[] {
+function sortedByOid(types: readonly AttributeType[]): readonly AttributeType[] {
   if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
     lastTypes = types;
     lastOrder = [...types].sort((a, b) => (a.oid < b.oid ? -1 : 1));
@@ -123,21 +123,21 @@ export class FormMaker {
   forms(attributes: readonly DraftAttribute[]): readonly Form[] {
     if (this.#misses >= MAX_MISSES || attributes.length !== 1) return makeForms(this.#rule, attributes);
     const { values } = attributes[0]!;
-    if (this.#forms.length > 0 && same(values, this.#values)) {
+    if (this.#forms.length > 0 && isSameValues(values, this.#values)) {
       this.#misses = 0;
       return this.#forms;
     }
     const forms = makeForms(this.#rule, attributes);
     if (values.length <= MAX_REPEATED && values.every(({ bytes }) => bytes.length <= MAX_NORM)) {
       this.#values = values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index }));
-      this.#forms = forms.map(ownForm);
+      this.#forms = forms.map(copyForm);
       this.#misses++;
     }
     return forms;
   }
 }
 
-function same(values: readonly DraftValue[], known: readonly DraftValue[]): boolean {
+function isSameValues(values: readonly DraftValue[], known: readonly DraftValue[]): boolean {
   if (values.length !== known.length) return false;
   for (let i = 0; i < values.length; i++) {
     if (values[i]!.index !== known[i]!.index || !sameBytes(values[i]!.bytes, known[i]!.bytes)) return false;
@@ -179,7 +179,7 @@ function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): F
 }
 
 /** Returns a copy that does not retain the buffer of the request. */
-function ownForm({ norm, cut, position }: Form): Form {
+function copyForm({ norm, cut, position }: Form): Form {
   const own = Buffer.from(norm);
   return { norm: own, cut: cut === norm ? own : cut, position };
 }

@@ -1,7 +1,7 @@
 import type { Reader, Snapshot, Store } from '../../store/contract.js';
 import { cellValue, EMPTY } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import { isStill, largeLength, readChunks } from './large.js';
+import { isCurrentValue, largeLength, readChunks } from './large.js';
 import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
@@ -66,7 +66,7 @@ export class LargeReader {
   }
 
   async #requireUnchanged(qualifier: Buffer, pointer: Buffer): Promise<void> {
-    if (!(await isStill(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer)))
+    if (!(await isCurrentValue(this.#reader, MASTER_TABLE.name, this.#id, qualifier, pointer)))
       throw new StoreError('unavailable', 'a large value was replaced while it was read; read it again');
   }
 

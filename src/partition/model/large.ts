@@ -75,7 +75,7 @@ export async function* readChunks(
 ): AsyncGenerator<Buffer, void, undefined> {
   const count = chunkCount(pointer);
   let n = 0;
-  for await (const chunk of readAsThere(reader, table, id, chunkNames(qualifier, pointer), verify)) {
+  for await (const chunk of readExistingChunks(reader, table, id, chunkNames(qualifier, pointer), verify)) {
     if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - n * CHUNK))
       throw new StoreError('corrupt', `a large value lacks chunk ${n} of ${count}; run \`rowan check\``);
     n++;
@@ -84,7 +84,7 @@ export async function* readChunks(
 }
 
 /** Yields the chunks with these names, and undefined for every missing chunk. */
-export async function* readAsThere(
+export async function* readExistingChunks(
   reader: Reader,
   table: string,
   id: Buffer,
@@ -111,7 +111,7 @@ export async function readLarge(
   pointer: Buffer,
 ): Promise<Buffer> {
   const verify = async (): Promise<void> => {
-    if (!(await isStill(reader, table, id, qualifier, pointer)))
+    if (!(await isCurrentValue(reader, table, id, qualifier, pointer)))
       throw new StoreError('guard', 'a large value was replaced while it was read');
   };
   const value = Buffer.allocUnsafe(largeLength(pointer));
@@ -131,7 +131,7 @@ export async function* storedChunks(
     const start = valueStart(row, at);
     const names = chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
     let n = 0;
-    for await (const value of readAsThere(reader, table, id, names)) {
+    for await (const value of readExistingChunks(reader, table, id, names)) {
       const qualifier = names[n++]!;
       if (value) yield { family: MASTER.largeValues, qualifier, value };
     }
@@ -142,7 +142,7 @@ export async function* storedChunks(
  * True if the value behind `qualifier` still has this pointer. The pointer contains the SHA-256 of the value, so all
  * chunks read before belong to the value.
  */
-export async function isStill(
+export async function isCurrentValue(
   reader: Reader,
   table: string,
   id: Buffer,
@@ -158,7 +158,7 @@ export async function isStill(
  * Calls `work`, which uses `readLarge`, until no value is replaced during the call. `again` is true from the second
  * call on: the row must be read again.
  */
-export async function untilStill<T>(work: (again: boolean) => Promise<T>): Promise<T> {
+export async function retryWhileReplaced<T>(work: (again: boolean) => Promise<T>): Promise<T> {
   for (let again = false; ; again = true) {
     try {
       return await work(again);
@@ -188,10 +188,10 @@ export function largeCells(row: Buffer): number[] {
 const NONE: readonly number[] = [];
 
 /** Types whose values a filter evaluates, beyond their presence. */
-export type ValuesNeeded = ReadonlySet<AttributeType> | 'all' | undefined;
+export type EvaluatedTypes = ReadonlySet<AttributeType> | 'all' | undefined;
 
 /** Returns the offsets of the cells of large values of these types. */
-export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: ValuesNeeded): readonly number[] {
+export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: EvaluatedTypes): readonly number[] {
   if (!types) return NONE;
   return types === 'all' ? largeCells(row) : largeCellsWhere(descriptions, row, (type) => types.has(type));
 }

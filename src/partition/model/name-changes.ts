@@ -45,9 +45,9 @@ export class NameChanges {
   /** Names that the changes give up. The value is true if the names below are given up too. */
   readonly #givenUp = new Map<string, boolean>();
   /** Names given up directly below a DN, by the text of the DN. A cache. */
-  readonly #right = new Map<string, RightBelow>();
+  readonly #belowCache = new Map<string, NamesBelow>();
   /** Current text of a DN that lies at or below the changed one, else null, by the old text. A cache. */
-  readonly #above = new Map<string, Buffer | null>();
+  readonly #presentCache = new Map<string, Buffer | null>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
     this.#schema = schema;
@@ -55,7 +55,7 @@ export class NameChanges {
     this.#changes = records.map((change) => {
       const from = schema.parseDn(change.from);
       const to = change.to === undefined ? undefined : schema.parseDn(change.to);
-      return { change, from, to, fromNorm: textOf(from), toNorm: to && textOf(to) };
+      return { change, from, to, fromNorm: normTextOf(from), toNorm: to && normTextOf(to) };
     });
     this.#isEmpty = records.every(({ restored }) => restored);
     for (const { change, fromNorm } of this.#changes)
@@ -68,9 +68,9 @@ export class NameChanges {
   }
 
   /** True if the name was given up. */
-  covers(form: string): boolean {
+  includesForm(form: string): boolean {
     if (this.#givenUp.size === 0) return false;
-    const name = bare(form);
+    const name = withoutUidForm(form);
     if (this.#givenUp.has(name)) return true;
     for (let comma = name.indexOf(','); comma >= 0; comma = name.indexOf(',', comma + 1))
       if (this.#givenUp.get(name.slice(comma + 1))) return true;
@@ -78,15 +78,15 @@ export class NameChanges {
   }
 
   /** Returns false if the text of a DN alone shows that the name was not given up. Saves most normalizations. */
-  mayCover(dn: Buffer): boolean {
+  mayInclude(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
     if (comma < 0) return true;
     const above = dn.toString('latin1', comma + 1);
-    let known = this.#right.get(above);
+    let known = this.#belowCache.get(above);
     if (!known) {
-      known = this.#rightBelow(dn.subarray(comma + 1));
-      if (this.#right.size >= MOST_TEXTS) this.#right.clear();
-      this.#right.set(above, known);
+      known = this.#namesBelow(dn.subarray(comma + 1));
+      if (this.#belowCache.size >= MOST_TEXTS) this.#belowCache.clear();
+      this.#belowCache.set(above, known);
     }
     if (known.all) return true;
     if (known.rdns.size === 0) return false;
@@ -94,8 +94,8 @@ export class NameChanges {
     return known.rdns.has(rdn) || !known.types.has(rdn.slice(0, rdn.indexOf('=')));
   }
 
-  /** Returns an object whose `mayCover` tests for names in `dns`. Texts that are too long for a DN are left out. */
-  among(dns: readonly Buffer[]): NameChanges {
+  /** Returns an object whose `mayInclude` tests for names in `dns`. Texts that are too long for a DN are left out. */
+  forNames(dns: readonly Buffer[]): NameChanges {
     const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
     return new NameChanges(
       this.#schema,
@@ -103,11 +103,11 @@ export class NameChanges {
     );
   }
 
-  #rightBelow(dn: Buffer): RightBelow {
+  #namesBelow(dn: Buffer): NamesBelow {
     const found = { all: false, rdns: new Set<string>(), types: new Set<string>() };
     if (!isParsable(this.#schema, dn)) return { ...found, all: true };
-    const name = textOf(this.#schema.parseDnBytes(dn));
-    if (this.covers(`,${name}`)) return { ...found, all: true };
+    const name = normTextOf(this.#schema.parseDnBytes(dn));
+    if (this.includesForm(`,${name}`)) return { ...found, all: true };
     for (const { change, from, fromNorm } of this.#changes) {
       if (change.restored || from.rdns.length === 0) continue;
       if (fromNorm.slice(from.rdns[0]!.norm.length + 1) !== name) continue;
@@ -123,7 +123,7 @@ export class NameChanges {
   /** Returns the form and its older forms; none if the name was given up. */
   storedForms(form: string): readonly string[] {
     if (this.isEmpty) return [form];
-    return this.covers(form) ? [] : this.#olderForms(form, this.#changes.length);
+    return this.includesForm(form) ? [] : this.#olderForms(form, this.#changes.length);
   }
 
   /** Returns all forms in which rows may hold the name that change number `n` gave up. */
@@ -132,14 +132,15 @@ export class NameChanges {
   }
 
   #olderForms(form: string, before: number): string[] {
-    const name = bare(form);
+    const name = withoutUidForm(form);
     const rest = form.slice(name.length);
     const names = [name];
     for (let i = before - 1; i >= 0; i--) {
       const { change, fromNorm, toNorm } = this.#changes[i]!;
       if (toNorm === undefined) continue;
       for (const known of [...names])
-        if (isAt(known, toNorm, change.below)) names.push(known.slice(0, known.length - toNorm.length) + fromNorm);
+        if (isAtOrBelow(known, toNorm, change.below))
+          names.push(known.slice(0, known.length - toNorm.length) + fromNorm);
     }
     return names.map((known) => known + rest);
   }
@@ -154,11 +155,11 @@ export class NameChanges {
     const comma = only?.to && more.length === 0 && only.change.below ? endOfPlainRdn(dn) : -1;
     if (comma < 0) return undefined;
     const above = dn.toString('latin1', comma + 1);
-    let known = this.#above.get(above);
+    let known = this.#presentCache.get(above);
     if (known === undefined) {
       known = this.#presentAbove(dn.subarray(comma + 1), only!);
-      if (this.#above.size >= MOST_TEXTS) this.#above.clear();
-      this.#above.set(above, known);
+      if (this.#presentCache.size >= MOST_TEXTS) this.#presentCache.clear();
+      this.#presentCache.set(above, known);
     }
     return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
   }
@@ -167,7 +168,7 @@ export class NameChanges {
   #presentAbove(dn: Buffer, { fromNorm, from, to }: Parsed): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
     const parsed = this.#schema.parseDnBytes(dn);
-    return isAt(textOf(parsed), fromNorm, true) ? Buffer.from(`,${moved(parsed, from, to!).text}`) : null;
+    return isAtOrBelow(normTextOf(parsed), fromNorm, true) ? Buffer.from(`,${moveDn(parsed, from, to!).text}`) : null;
   }
 
   /** Returns the current form of a value. If its entry was deleted, returns the change that deleted the entry. */
@@ -181,8 +182,8 @@ export class NameChanges {
         if (!change.restored || change.id !== gone.id) continue;
         gone = undefined;
         dn = from;
-      } else if (change.restored || !isAt(textOf(dn), fromNorm, change.below)) continue;
-      else if (to) dn = moved(dn, from, to);
+      } else if (change.restored || !isAtOrBelow(normTextOf(dn), fromNorm, change.below)) continue;
+      else if (to) dn = moveDn(dn, from, to);
       else gone = change;
       isChanged = true;
     }
@@ -202,7 +203,7 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
 }
 
 /** Returns a DN at or below `from` as a DN below `to`. The result may be longer than DNs that can be parsed. */
-function moved(dn: Dn, from: Dn, to: Dn): Dn {
+function moveDn(dn: Dn, from: Dn, to: Dn): Dn {
   const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
   if (own.length === 0) return to;
   const head = dn.norm.subarray(0, dn.norm.length - from.norm.length);
@@ -214,7 +215,7 @@ function moved(dn: Dn, from: Dn, to: Dn): Dn {
 }
 
 /** Names given up directly below a DN, as lower-case texts of RDNs. */
-interface RightBelow {
+interface NamesBelow {
   /** True if the text of a name below the DN is never conclusive. */
   readonly all: boolean;
   readonly rdns: ReadonlySet<string>;
@@ -233,16 +234,16 @@ function endOfPlainRdn(dn: Buffer): number {
   return comma > 0 && PLAIN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
 }
 
-function textOf({ norm }: Dn): string {
+function normTextOf({ norm }: Dn): string {
   return norm.toString('latin1');
 }
 
-function bare(form: string): string {
+function withoutUidForm(form: string): string {
   const uid = form.indexOf(UID);
   return uid < 0 ? form : form.slice(0, uid);
 }
 
 /** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
-function isAt(name: string, top: string, below: boolean | undefined): boolean {
+function isAtOrBelow(name: string, top: string, below: boolean | undefined): boolean {
   return name === top || (below === true && name.endsWith(top) && name[name.length - top.length - 1] === ',');
 }

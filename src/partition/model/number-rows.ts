@@ -7,7 +7,7 @@ const F = 0;
 /** Counter: how many numbers of the range have been assigned, from the first on. */
 const NEXT = { family: F, qualifier: Buffer.from('next') };
 /** Counter: how many values in the range clients have chosen themselves. */
-const SAID = { family: F, qualifier: Buffer.from('said') };
+const CHOSEN = { family: F, qualifier: Buffer.from('said') };
 
 /** Key of the row of table `meta` for a range of assigned numbers (docs/formats/tables.md). */
 function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
@@ -28,7 +28,7 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   const row = await reader.get(META_TABLE.name, rangeKey(range));
   return {
     next: range.first + cellCounter(row, NEXT.family, NEXT.qualifier),
-    said: cellCounter(row, SAID.family, SAID.qualifier),
+    said: cellCounter(row, CHOSEN.family, CHOSEN.qualifier),
   };
 }
 
@@ -39,16 +39,16 @@ export function takeStep(range: NumberRange, next: bigint, until: bigint): RowSt
 }
 
 /** Plan step that counts `count` numbers of the range chosen by clients. */
-export function saidStep(range: NumberRange, count: number): RowStep {
-  return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...SAID, by: BigInt(count) }] };
+export function chosenStep(range: NumberRange, count: number): RowStep {
+  return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...CHOSEN, by: BigInt(count) }] };
 }
 
 /** Plan step whose guard holds while no client has chosen another number. */
-export function unsaidStep(range: NumberRange, said: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...SAID, value: said }];
+export function noneChosenStep(range: NumberRange, said: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN, value: said }];
   return { table: META_TABLE.name, key: rangeKey(range), guards };
 }
 
-export function noNumbersStep(range: NumberRange): RowStep {
+export function deleteRangeStep(range: NumberRange): RowStep {
   return { table: META_TABLE.name, key: rangeKey(range), deleteRow: true };
 }

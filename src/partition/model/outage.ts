@@ -1,7 +1,7 @@
 import { StoreError } from '../../store/store-error.js';
 
 /** Minimum interval between two reports in milliseconds. A part of the store may answer while another part does not. */
-const AGAIN_AFTER = 60_000;
+const REPORT_INTERVAL_MS = 60_000;
 
 /** Receives reports of outages. */
 export interface OutageListener {
@@ -17,11 +17,11 @@ export class Outage {
   /** Number of operations that got no answer. */
   failures = 0;
   #since: number | undefined;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #reportedAt = Number.NEGATIVE_INFINITY;
 
   /** True during an outage that has been reported. */
-  get isTold(): boolean {
-    return this.#since !== undefined && this.#toldAt >= this.#since;
+  get isReported(): boolean {
+    return this.#since !== undefined && this.#reportedAt >= this.#since;
   }
 
   /** Records a failed operation. */
@@ -31,8 +31,8 @@ export class Outage {
     if (this.#since !== undefined) return;
     const now = performance.now();
     this.#since = now;
-    if (now - this.#toldAt < AGAIN_AFTER) return;
-    this.#toldAt = now;
+    if (now - this.#reportedAt < REPORT_INTERVAL_MS) return;
+    this.#reportedAt = now;
     this.listener?.began(error.message.split('\n', 1)[0]!);
   }
 
@@ -42,9 +42,9 @@ export class Outage {
    */
   succeeded(failures: number): void {
     if (this.#since === undefined || failures !== this.failures) return;
-    const { isTold } = this;
+    const { isReported } = this;
     const ms = performance.now() - this.#since;
     this.#since = undefined;
-    if (isTold) this.listener?.ended(ms);
+    if (isReported) this.listener?.ended(ms);
   }
 }

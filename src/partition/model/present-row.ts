@@ -6,7 +6,7 @@ import type { NameChange, NameChanges } from './name-changes.js';
 import { MASTER } from './tables.js';
 
 /** Data for applying changes of names to rows. */
-export interface Naming {
+export interface NamesContext {
   readonly descriptions: DescriptionTable;
   readonly shared: { readonly names: NameChanges; readonly references: ReadonlySet<AttributeType> };
 }
@@ -24,7 +24,7 @@ export interface StaleValue {
 }
 
 /** Returns the references in a packed master row that have old names. */
-export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
+export function staleValues(naming: NamesContext, row: Buffer): StaleValue[] {
   const work = staleValuesIn(naming, row);
   let step = work.next();
   while (!step.done) step = work.next();
@@ -32,26 +32,26 @@ export function staleValues(naming: Naming, row: Buffer): StaleValue[] {
 }
 
 /** Number of values between two yields. */
-const BETWEEN = 256;
+const VALUES_PER_YIELD = 256;
 
 /** Generator version of `staleValues`: yields regularly so that the event loop can run. */
-export function* staleValuesIn(naming: Naming, row: Buffer): Generator<undefined, StaleValue[]> {
+export function* staleValuesIn(naming: NamesContext, row: Buffer): Generator<undefined, StaleValue[]> {
   const { names } = naming.shared;
   const found: StaleCell[] = [];
   const others: ReferenceCell[] = [];
   let count = 0;
   for (const cell of referenceCells(naming, row)) {
-    if (++count % BETWEEN === 0) yield;
-    const present = presentOf(names, cell);
+    if (++count % VALUES_PER_YIELD === 0) yield;
+    const present = presentValue(names, cell);
     if (present) found.push({ cell, present });
     else others.push(cell);
   }
   if (found.length === 0) return [];
-  const { has, probe } = formsAmong(names, others, found);
+  const { has, probe } = candidateNames(names, others, found);
   const stale: StaleValue[] = [];
   for (const { cell, present } of found) {
-    if (++count % BETWEEN === 0) yield;
-    const mayBeThere = Buffer.isBuffer(present) && (!probe || probe.mayCover(withoutUid(cell.type, present)));
+    if (++count % VALUES_PER_YIELD === 0) yield;
+    const mayBeThere = Buffer.isBuffer(present) && (!probe || probe.mayInclude(withoutUid(cell.type, present)));
     const name = mayBeThere ? nameOf(cell, present as Buffer) : undefined;
     const isThere = name !== undefined && has.has(name);
     if (name !== undefined) has.add(name);
@@ -61,20 +61,20 @@ export function* staleValuesIn(naming: Naming, row: Buffer): Generator<undefined
 }
 
 /** True if a reference in the row has an old name. */
-export function hasStale(naming: Naming, row: Buffer): boolean {
+export function hasStale(naming: NamesContext, row: Buffer): boolean {
   const { names } = naming.shared;
-  for (const cell of referenceCells(naming, row)) if (presentOf(names, cell)) return true;
+  for (const cell of referenceCells(naming, row)) if (presentValue(names, cell)) return true;
   return false;
 }
 
 /** Returns the current form of a value. Undefined if the value does not change. */
-function presentOf(names: NameChanges, { type, value }: ReferenceCell): Buffer | NameChange | undefined {
+function presentValue(names: NameChanges, { type, value }: ReferenceCell): Buffer | NameChange | undefined {
   const dn = withoutUid(type, value);
   if (dn.length === value.length) {
     const below = names.presentBelow(dn);
     if (below) return below;
   }
-  return names.mayCover(dn) && names.covers(formOf(type, value)) ? names.present(type, value) : undefined;
+  return names.mayInclude(dn) && names.includesForm(formOf(type, value)) ? names.present(type, value) : undefined;
 }
 
 type ReferenceCell = Omit<StaleValue, 'present'>;
@@ -84,7 +84,10 @@ interface StaleCell {
   readonly present: Buffer | NameChange;
 }
 
-function* referenceCells({ descriptions, shared: { references } }: Naming, row: Buffer): Generator<ReferenceCell> {
+function* referenceCells(
+  { descriptions, shared: { references } }: NamesContext,
+  row: Buffer,
+): Generator<ReferenceCell> {
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
     const { description, name } = descriptions.ofCell(row, at);
@@ -105,7 +108,7 @@ const FEW = 64;
  * Returns the names of the values of a row that may equal the current form of a stale value. `probe` decides which
  * current forms need a look-up. Without `probe` all do.
  */
-function formsAmong(
+function candidateNames(
   names: NameChanges,
   values: readonly ReferenceCell[],
   stale: readonly StaleCell[],
@@ -115,21 +118,21 @@ function formsAmong(
   );
   const has = new Set<string>();
   if (wanted.length <= FEW) {
-    const few = names.among(wanted);
-    for (const cell of values) if (few.mayCover(withoutUid(cell.type, cell.value))) has.add(nameOf(cell, cell.value));
+    const few = names.forNames(wanted);
+    for (const cell of values) if (few.mayInclude(withoutUid(cell.type, cell.value))) has.add(nameOf(cell, cell.value));
     return { has };
   }
   for (const cell of values) has.add(nameOf(cell, cell.value));
   // A single move of a subtree never makes two names equal.
   const isOne = names.records.length === 1 && values.length <= FEW;
-  return isOne ? { has, probe: names.among(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
+  return isOne ? { has, probe: names.forNames(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
 }
 
 /**
  * Returns a packed master row in which references have current names and references to deleted entries are removed.
  * Returns `row` itself if nothing changes.
  */
-export function presentRow(naming: Naming, row: Buffer): Buffer {
+export function presentRow(naming: NamesContext, row: Buffer): Buffer {
   if (naming.shared.names.isEmpty) return row;
   const stale = staleValues(naming, row);
   if (stale.length === 0) return row;

@@ -20,7 +20,7 @@ export class RecentCounts {
       this.#size = 0;
       this.#since = now;
     }
-    return this.#tables.get(table)?.get(numberOf(prefix));
+    return this.#tables.get(table)?.get(gramNumber(prefix));
   }
 
   set(table: string, prefix: Buffer, count: number): void {
@@ -29,12 +29,12 @@ export class RecentCounts {
       counts = new Map();
       this.#tables.set(table, counts);
     }
-    counts.set(numberOf(prefix), count);
+    counts.set(gramNumber(prefix), count);
     this.#size++;
   }
 }
 
 /** Returns the three bytes of a `gramPrefix` as a number. */
-function numberOf(prefix: Buffer): number {
+function gramNumber(prefix: Buffer): number {
   return (prefix[1]! << 16) | (prefix[2]! << 8) | prefix[3]!;
 }

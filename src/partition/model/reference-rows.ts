@@ -13,19 +13,19 @@ export interface SavedReference {
 }
 
 const SAVED = Buffer.from('reference:');
-const OWED = Buffer.from('owed:');
+const DEFERRED = Buffer.from('owed:');
 
 /** Plan step that saves a removed reference in the row that the deleted entry `gone` has in table `deleted`. */
 export function saveStep(gone: Buffer, time: Buffer, saved: SavedReference): PlanStep {
-  return keepStep(gone, time, SAVED, saved);
+  return referenceStep(gone, time, SAVED, saved);
 }
 
 /** Plan step that records in the row of a deleted entry that the restored entry must refer to the entry `owed.id`. */
-export function oweStep(gone: Buffer, time: Buffer, owed: SavedReference): PlanStep {
-  return keepStep(gone, time, OWED, owed);
+export function deferStep(gone: Buffer, time: Buffer, owed: SavedReference): PlanStep {
+  return referenceStep(gone, time, DEFERRED, owed);
 }
 
-function keepStep(gone: Buffer, time: Buffer, prefix: Buffer, reference: SavedReference): PlanStep {
+function referenceStep(gone: Buffer, time: Buffer, prefix: Buffer, reference: SavedReference): PlanStep {
   const family = DELETED.deletion;
   return {
     table: DELETED_TABLE.name,
@@ -45,17 +45,17 @@ function savedCell(family: number, prefix: Buffer, { id, description, uid }: Sav
   };
 }
 
-/** Returns the references saved in the row of a deleted entry, or in a row of `broughtBackStep`. */
+/** Returns the references saved in the row of a deleted entry, or in a row of `restoredStep`. */
 export function savedReferences(row: Buffer): SavedReference[] {
-  return kept(row, SAVED);
+  return parseReferences(row, SAVED);
 }
 
 /** Returns the references that a deleted entry must have when it is restored. */
-export function owedReferences(row: Buffer): SavedReference[] {
-  return kept(row, OWED);
+export function deferredReferences(row: Buffer): SavedReference[] {
+  return parseReferences(row, DEFERRED);
 }
 
-function kept(row: Buffer, prefix: Buffer): SavedReference[] {
+function parseReferences(row: Buffer, prefix: Buffer): SavedReference[] {
   const found: SavedReference[] = [];
   for (let at = 0; at < row.length; at = nextCell(row, at)) {
     const name = qualifierStart(at);
@@ -73,10 +73,10 @@ function kept(row: Buffer, prefix: Buffer): SavedReference[] {
 }
 
 /** Key of the row of table `meta` with the references to restore for a restored entry. */
-export function broughtBackKey(id: Buffer): Buffer {
+export function restoredKey(id: Buffer): Buffer {
   return Buffer.concat([Buffer.from('references,'), id]);
 }
 
-export function broughtBackStep(id: Buffer, saved: readonly SavedReference[]): RowStep {
-  return { table: META_TABLE.name, key: broughtBackKey(id), put: saved.map((one) => savedCell(0, SAVED, one)) };
+export function restoredStep(id: Buffer, saved: readonly SavedReference[]): RowStep {
+  return { table: META_TABLE.name, key: restoredKey(id), put: saved.map((one) => savedCell(0, SAVED, one)) };
 }

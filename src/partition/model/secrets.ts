@@ -3,7 +3,7 @@ import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 
 /** Returns an error if the RDN contains a secret attribute. Names are public and stored in the clear. */
 export function secretNameError(rdn: Rdn): LdapError | undefined {
-  const secret = secretIn(rdn);
+  const secret = secretAttributeOf(rdn);
   if (secret === undefined) return undefined;
   return new LdapError(
     'namingViolation',
@@ -17,7 +17,7 @@ export function refuseSecretNames(rdn: Rdn): void {
 }
 
 /** Returns the name of the secret attribute in the RDN, if any. */
-export function secretIn(rdn: Rdn): string | undefined {
+export function secretAttributeOf(rdn: Rdn): string | undefined {
   return rdn.avas.find(({ type }) => type.secret)?.type.name;
 }
 
@@ -25,7 +25,7 @@ export function secretIn(rdn: Rdn): string | undefined {
 export const MAX_PASSWORDS = 8;
 const USER_PASSWORD = '2.5.4.35';
 
-export function manyPasswordsError(type: AttributeType, values: number): LdapError | undefined {
+export function tooManyPasswordsError(type: AttributeType, values: number): LdapError | undefined {
   if (values <= MAX_PASSWORDS || !type.secret || !isPassword(type)) return undefined;
   const message = `'${type.name}' would have ${values} values; an entry has ${MAX_PASSWORDS} passwords at most`;
   return new LdapError('constraintViolation', message);

@@ -18,7 +18,7 @@ const F = 0;
 /** entryUUIDs of the owners in ascending order. Empty: more than `MAX_OWNERS` entries have, or had, the value. */
 const OWNERS: CellName = { family: F, qualifier: Buffer.from('of') };
 /** Counter in the state row: values that got several owners, and entries that crossed the edge of the subtree. */
-const TOGETHER: CellName = { family: F, qualifier: Buffer.from('together') };
+const CONFLICTS: CellName = { family: F, qualifier: Buffer.from('together') };
 /** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
 const DONE: CellName = { family: F, qualifier: Buffer.from('at') };
 
@@ -81,7 +81,7 @@ export function ownersOf(row: Buffer | undefined): Owners {
   return { bytes, ids, many: bytes.length === 0 };
 }
 
-export const LATIN1 = (id: Buffer): string => id.toString('latin1');
+export const idText = (id: Buffer): string => id.toString('latin1');
 
 /** Steps that change the owners of a value from `before` to `after`. The guard fails if they have changed. */
 export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after: readonly string[]): RowStep[] {
@@ -96,13 +96,13 @@ export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after:
   const several = keyOf(unique, KIND.several, norm);
   if (are && !were) steps.push({ table, key: several, put: [MARK] });
   if (were && !are) steps.push({ table, key: several, deleteRow: true });
-  if (are && after.length > before.ids.length) steps.push(togetherStep(unique));
+  if (are && after.length > before.ids.length) steps.push(conflictStep(unique));
   return steps;
 }
 
 /** Returns the only step for a value without an owner. */
 export function firstOwnerStep(unique: Unique, norm: Buffer, id: Buffer): RowStep {
-  return ownersSteps(unique, norm, NOBODY, [LATIN1(id)])[0]!;
+  return ownersSteps(unique, norm, NOBODY, [idText(id)])[0]!;
 }
 
 /** True for a step made by `firstOwnerStep`. The bulk load writes its row directly. */
@@ -117,12 +117,12 @@ export function severalStep(unique: Unique, norm: Buffer, are: boolean): RowStep
 }
 
 /** Step that counts a value with several owners. With `ifStill`, the guard fails if the counter has changed. */
-export function togetherStep(unique: Unique, ifStill?: bigint): RowStep {
+export function conflictStep(unique: Unique, ifStill?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
     key: keyOf(unique, KIND.state),
-    ...(ifStill !== undefined && { guards: [{ op: 'counterEquals', ...TOGETHER, value: ifStill }] }),
-    add: [{ ...TOGETHER, by: 1n }],
+    ...(ifStill !== undefined && { guards: [{ op: 'counterEquals', ...CONFLICTS, value: ifStill }] }),
+    add: [{ ...CONFLICTS, by: 1n }],
   };
 }
 
@@ -135,7 +135,7 @@ export interface UniqueState {
 export async function readUniqueState(reader: Reader, unique: Unique): Promise<UniqueState> {
   const row = await reader.get(UNIQUE_TABLE.name, keyOf(unique, KIND.state));
   return {
-    together: cellCounter(row, TOGETHER.family, TOGETHER.qualifier),
+    together: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
     done: row && cellValue(row, DONE.family, DONE.qualifier),
   };
 }

@@ -5,16 +5,16 @@ import { v4, v7 } from 'uuid';
 const pool = Buffer.alloc(16 * 256);
 let used = pool.length;
 /** The bytes for one UUID. Reused, because the UUID is made before the next call. */
-const drawn = Buffer.alloc(16);
+const chunk = Buffer.alloc(16);
 
 function randomBytes16(): Uint8Array {
   if (used === pool.length) {
     randomFillSync(pool);
     used = 0;
   }
-  for (let i = 0; i < drawn.length; i++) drawn[i] = pool[used + i]!;
-  used += drawn.length;
-  return drawn;
+  for (let i = 0; i < chunk.length; i++) chunk[i] = pool[used + i]!;
+  used += chunk.length;
+  return chunk;
 }
 
 let lastMs = 0;

@@ -50,7 +50,7 @@ export interface Unique {
   readonly subtree: Dn | undefined;
   readonly filter: Filter | undefined;
   /** Types that determine which rows an entry has: `types` and the types in the filter. */
-  readonly looksAt: ReadonlySet<AttributeType>;
+  readonly relevantTypes: ReadonlySet<AttributeType>;
   /** Text for messages: `'uid', 'mail' in the subtree 'dc=x' of (objectClass=y)`. */
   readonly text: string;
 }
@@ -82,8 +82,8 @@ export class ValueRules {
   }
 
   /** True if rows of a constraint depend on values of the type, or on its presence. */
-  looksAt(type: AttributeType): boolean {
-    return this.unique.some((unique) => unique.looksAt.has(type));
+  relevantTypes(type: AttributeType): boolean {
+    return this.unique.some((unique) => unique.relevantTypes.has(type));
   }
 
   /** True if all listed constraints are in force. */
@@ -106,16 +106,16 @@ export function toUnique(schema: Schema, record: UniqueRecord): Unique {
     for (const below of type.subtypes) types.add(below);
   }
   const filter = record.filter === undefined ? undefined : parseFilter(record.filter);
-  const looksAt = new Set(types);
+  const relevantTypes = new Set(types);
   for (const name of filter ? filterAttributes(filter) : []) {
     const type = typeOf(schema, name);
     if (!type) throw undefinedError(`attribute ${name}`);
-    for (const below of type.subtypes) looksAt.add(below);
+    for (const below of type.subtypes) relevantTypes.add(below);
   }
   const subtree = record.subtree === undefined ? undefined : schema.parseDn(record.subtree);
   const where = record.subtree === undefined ? '' : ` in the subtree '${record.subtree}'`;
   const which = record.filter === undefined ? '' : ` of ${record.filter}`;
-  return { record, types, subtree, filter, looksAt, text: `${names.join(', ')}${where}${which}` };
+  return { record, types, subtree, filter, relevantTypes, text: `${names.join(', ')}${where}${which}` };
 }
 
 function toRange(schema: Schema, record: NumberRecord): NumberRange {

@@ -19,10 +19,10 @@ export function wideOf(context: { readonly schema: Schema }, head: Buffer): Wide
 
 /** Returns the column ranges that read the tree cells with these qualifiers. */
 export function normRanges(qualifiers: Iterable<Buffer>): ColumnRange[] {
-  return [...qualifiers].sort(Buffer.compare).map((qualifier) => exactly(TREE.normAttributes, qualifier));
+  return [...qualifiers].sort(Buffer.compare).map((qualifier) => singleColumn(TREE.normAttributes, qualifier));
 }
 
-function exactly(family: number, qualifier: Buffer): ColumnRange {
+function singleColumn(family: number, qualifier: Buffer): ColumnRange {
   return { family, from: qualifier, to: keyAfter(qualifier) };
 }
 
@@ -56,7 +56,7 @@ export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRan
   for (const { text, next, description } of wide) {
     ranges.push({ family, from, to: valueQualifier(text, 0) });
     for (const index of indexes.get(description.type.oid) ?? [])
-      if (index < next) ranges.push(exactly(family, valueQualifier(text, index)));
+      if (index < next) ranges.push(singleColumn(family, valueQualifier(text, index)));
     from = valueQualifier(text, next);
   }
   ranges.push({ family, from });

@@ -6,7 +6,7 @@ import { StoreError } from '../../store/store-error.js';
 import { isComputed, isMembership } from '../model/computed.js';
 import type { CompareOptions } from '../model/directory-types.js';
 import { groupTypes } from '../model/group-rows.js';
-import { largeCellsWhere, readAllLarge, untilStill } from '../model/large.js';
+import { largeCellsWhere, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { leaveLong } from '../model/long-work.js';
 import type { Node } from '../model/node.js';
 import { presentRow } from '../model/present-row.js';
@@ -17,7 +17,7 @@ import { wideOf } from '../model/wide-read.js';
 import { findEntry, type Located, refuseReferral, requireHead } from '../tree/locate.js';
 import { ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
-import { Unseen } from '../tree/sight.js';
+import { HiddenEntry } from '../tree/sight.js';
 import { evaluate, TRUE } from './filter/compiled-filter.js';
 import type { SearchContext } from './run/search-context.js';
 import { countVisible } from './run/visible-children.js';
@@ -58,7 +58,9 @@ export function compare(
   return context.shared.ahead(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
       const atOnce = found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.asked.type);
-      return atOnce ? compareRow(context, found, comparison) : untilStill(() => compareSlowly(context, comparison));
+      return atOnce
+        ? compareRow(context, found, comparison)
+        : retryWhileReplaced(() => compareSlowly(context, comparison));
     }),
   );
 }
@@ -103,13 +105,13 @@ function compareRow(context: SearchContext, read: Read, comparison: Comparison):
   let present = read.wide?.some((other) => context.schema.matches(asked, other) && maySee(sight, other)) ?? false;
   let equal = false;
   let refers = false;
-  let findsMembers = false;
+  let isMemberUrl = false;
   const reader = context.reader.read(presentRow(context, read.row));
   for (let i = 0; i < reader.count; i++) {
     const stored = reader.stored[i]!;
     const { description } = stored;
     refers ||= description.type.oid === REFERRAL;
-    findsMembers ||= stored.findsMembers && maySee(sight, description);
+    isMemberUrl ||= stored.isMemberUrl && maySee(sight, description);
     if (equal || !context.schema.matches(asked, description) || !maySee(sight, description)) continue;
     present = true;
     for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]! && !equal; v++) {
@@ -120,7 +122,7 @@ function compareRow(context: SearchContext, read: Read, comparison: Comparison):
   }
   if (refers && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
   refuse(asked, sight, norm !== undefined);
-  if (!equal && findsMembers && asked.type === groupTypes(context.schema).member && asked.options.length === 0)
+  if (!equal && isMemberUrl && asked.type === groupTypes(context.schema).member && asked.options.length === 0)
     return context.findsMember(read.row, norm!, comparison.viewer);
   if (!present) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
   return equal;
@@ -152,7 +154,7 @@ async function compareMembership(
 /** Throws `noSuchObject` where the entry may not be seen. */
 function sightOf({ node, row }: Located, { viewer }: Comparison): Sight | undefined {
   const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
-  if (viewer.sightOf && !sight) throw new Unseen(node);
+  if (viewer.sightOf && !sight) throw new HiddenEntry(node);
   return sight;
 }
 

@@ -1,7 +1,7 @@
 import { isPromise } from '../../store/maybe.js';
 import type { Entry } from '../model/directory-types.js';
 import { draftFromAttributes } from '../model/draft.js';
-import { looseRow } from '../model/entry-cells.js';
+import { detachedRow } from '../model/entry-cells.js';
 import { readAllLarge } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
 import { presentRow } from '../model/present-row.js';
@@ -38,7 +38,7 @@ export function virtualRow(
   context: TreeContext,
   attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
 ): Buffer {
-  return looseRow(draftFromAttributes(context.schema, attributes));
+  return detachedRow(draftFromAttributes(context.schema, attributes));
 }
 
 export async function readById(context: SearchContext, id: Buffer): Promise<Entry | undefined> {

@@ -6,7 +6,7 @@ import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
 /** Maximum difference between the clocks of front ends, in milliseconds. */
-const CLOCKS_MS = 600_000;
+const CLOCK_SKEW_MS = 600_000;
 
 /**
  * Returns the changes of names since the deletion of the entry at `time`, as far as change records are kept: renames,
@@ -23,7 +23,7 @@ export async function changesSince(
       if (!row) continue;
       const record = changeRecord(row);
       const isIt = record.op === 'delete' && record.id.equals(id) && record.time.equals(time);
-      if (isIt || timeOf(record.time) < timeOf(time) - CLOCKS_MS) return new NameChanges(schema, found.reverse());
+      if (isIt || timeOf(record.time) < timeOf(time) - CLOCK_SKEW_MS) return new NameChanges(schema, found.reverse());
       const named = nameChange(record);
       if (named) found.push(named);
     }

@@ -23,7 +23,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { requireHead } from '../tree/locate.js';
 import { ROOT, suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { Overtaken, type Referring, type Replaced, replaceValues } from './replace.js';
+import { Overtaken, type ReferringEntry, type Replaced, replaceValues } from './replace.js';
 
 /** A reference to a missing entry below a suffix. */
 export interface Dangling {
@@ -36,13 +36,13 @@ export interface Dangling {
 /** Number of rows per read. */
 const ROWS = 16;
 /** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
-const TAKEN = { guards: [], holds: () => Promise.resolve(false) };
+const NO_PENDING = { guards: [], holds: () => Promise.resolve(false) };
 
 /**
  * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with the number of
  * references. Names outside all suffixes, the administrator's name, and names on other servers are not counted.
  */
-export async function dangling(
+export async function reportDangling(
   context: SearchContext & WriteContext,
   onDangling: (found: Dangling) => void,
   remove = false,
@@ -55,7 +55,7 @@ export async function dangling(
     for await (const batch of idBatches(source, store, ROWS)) {
       for (let at = 0; at < batch.length; at += UUID_BYTES) {
         const id = Buffer.from(batch.subarray(at, at + UUID_BYTES));
-        for (const { dn, value } of await danglingOf(context, id, type, remove)) {
+        for (const { dn, value } of await danglingInEntry(context, id, type, remove)) {
           onDangling({ dn, attribute: value.description, value: value.value.toString() });
           count++;
         }
@@ -66,7 +66,7 @@ export async function dangling(
 }
 
 /** Handles one entry. Retries if a missing name has been taken by a new entry. */
-async function danglingOf(
+async function danglingInEntry(
   context: SearchContext & WriteContext,
   id: Buffer,
   type: AttributeType,
@@ -80,7 +80,7 @@ async function danglingOf(
     const entry = { id, dn: schema.parseDnBytes(node.dn), row: presentRow(context, stored) };
     const found = await danglingIn(context, entry, type);
     try {
-      if (remove && found.length > 0) await replaceValues(context, entry, found, TAKEN);
+      if (remove && found.length > 0) await replaceValues(context, entry, found, NO_PENDING);
       return found.map((value) => ({ dn: entry.dn.text, value }));
     } catch (error) {
       if (!(error instanceof Overtaken)) throw error;
@@ -89,7 +89,7 @@ async function danglingOf(
   throw new LdapError('busy', 'others keep changing an entry that has references to be removed');
 }
 
-async function danglingIn(context: SearchContext, { row }: Referring, wanted: AttributeType): Promise<Replaced[]> {
+async function danglingIn(context: SearchContext, { row }: ReferringEntry, wanted: AttributeType): Promise<Replaced[]> {
   const { descriptions, schema, shared } = context;
   const found: Replaced[] = [];
   const slice = new TimeSlice();
@@ -101,7 +101,7 @@ async function danglingIn(context: SearchContext, { row }: Referring, wanted: At
     const value = Buffer.from(row.subarray(valueStart(row, at), nextCell(row, at)));
     const dn = schema.parseDnBytes(withoutUid(wanted, value));
     if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(admin) || !(await isMissing(context, dn))) continue;
-    found.push({ type: wanted, description: name, value, present: undefined, guard: await freeName(context, dn) });
+    found.push({ type: wanted, description: name, value, present: undefined, guard: await freeNameGuard(context, dn) });
     const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }
@@ -122,7 +122,7 @@ async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
 }
 
 /** Returns the guard that no entry takes the name; undefined if its parent is missing. */
-async function freeName({ nodes, shared }: SearchContext, dn: Dn): Promise<RowStep | undefined> {
+async function freeNameGuard({ nodes, shared }: SearchContext, dn: Dn): Promise<RowStep | undefined> {
   const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : await nodes.byDn(dn, 1, shared.suffixes);
   if (!parent) return undefined;

@@ -3,13 +3,13 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
-import { idsHolding, type Naming } from '../groups/namers.js';
+import { idsHolding, type NamingEntries } from '../groups/namers.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { hasStale, type StaleValue, staleValuesIn } from '../model/present-row.js';
-import { broughtBackKey, oweStep, type SavedReference, savedReferences } from '../model/reference-rows.js';
+import { deferStep, restoredKey, type SavedReference, savedReferences } from '../model/reference-rows.js';
 import { MASTER_TABLE, META_TABLE, PRESENCE_PREFIX, Q, TREE, TREE_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { UNRESTRICTED } from '../model/viewer.js';
@@ -24,22 +24,22 @@ import { timeOfDeletion } from '../write/deleted-rows.js';
 import { freshly } from '../write/freshly.js';
 import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
-import { Overtaken, oneValue, type Pending, replaceValues, SERVER } from './replace.js';
+import { Overtaken, type Pending, replaceValues, SERVER, singleValue } from './replace.js';
 
 /** Number of rows per read when all entries with references are checked. */
 const ROWS = 16;
 
 /** Results that show that the entry or a value has changed, so that the entry must be read again. */
-const CHANGED = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
+const STALE_RESULTS = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
 
 /** True if the entry must be read again, false if it refuses the change for good. Rethrows transient errors. */
-function isChanged(error: unknown): boolean {
-  if (!(error instanceof LdapError) || PASSING.has(error.result)) throw error;
-  return CHANGED.has(error.result);
+function mustReread(error: unknown): boolean {
+  if (!(error instanceof LdapError) || TRANSIENT_RESULTS.has(error.result)) throw error;
+  return STALE_RESULTS.has(error.result);
 }
 
 /** Results of transient failures: the store is unavailable, or other clients keep changing the entry. */
-const PASSING = new Set(['busy', 'unavailable']);
+const TRANSIENT_RESULTS = new Set(['busy', 'unavailable']);
 
 type KeeperContext = SearchContext & WriteContext;
 
@@ -61,7 +61,7 @@ export class ReferenceKeeper implements References {
   }
 
   named(name: string): Maybe<boolean> {
-    return chain(this.#holding(this.#context().shared.names.storedForms(name)), (found) => found.length > 0);
+    return chain(this.#findHolders(this.#context().shared.names.storedForms(name)), (found) => found.length > 0);
   }
 
   settle(): Promise<void> {
@@ -117,10 +117,10 @@ export class ReferenceKeeper implements References {
     if (names.records.some(({ below }) => below)) await this.#rewriteAll(pending);
     else {
       const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.formsBefore(n)));
-      await this.#rewriteThose(forms, pending);
+      await this.#rewriteHolders(forms, pending);
     }
-    for (const record of names.records) if (record.restored) await this.#bringBack(record);
-    await this.#drop(names.records);
+    for (const record of names.records) if (record.restored) await this.#restoreReferences(record);
+    await this.#removeDone(names.records);
   }
 
   /** Returns the pending changes. Another process may settle them, or add changes, while a plan is made. */
@@ -151,7 +151,7 @@ export class ReferenceKeeper implements References {
       if (isPromise(fresh)) await fresh;
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
       const pending = new Set(shared.names.records.map(({ from }) => from));
-      const isHeld = (await this.#holding(names)).length > 0;
+      const isHeld = (await this.#findHolders(names)).length > 0;
       for (const { key, ...change } of changed) {
         if (isHeld && !pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
         this.#changed.shift();
@@ -166,13 +166,13 @@ export class ReferenceKeeper implements References {
   async #followOne(names: NameChanges, key: Buffer): Promise<void> {
     const { store } = this.#context();
     const forms = names.formsBefore(0);
-    if ((await this.#holding(forms)).length === 0) return;
+    if ((await this.#findHolders(forms)).length === 0) return;
     // The guard holds while no entry has the name.
     const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [isFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
     try {
-      if (await holds()) await this.#rewriteThose(forms, { names, guards, holds });
+      if (await holds()) await this.#rewriteHolders(forms, { names, guards, holds });
     } catch (error) {
       // Another entry has taken the name, so the references name that entry.
       if (!(error instanceof Overtaken)) throw error;
@@ -180,7 +180,7 @@ export class ReferenceKeeper implements References {
   }
 
   /** Returns the entries that have values with these forms. */
-  #holding(forms: readonly string[]): Maybe<Naming[]> {
+  #findHolders(forms: readonly string[]): Maybe<NamingEntries[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
     const { members } = groupTypes(context.schema);
@@ -190,14 +190,14 @@ export class ReferenceKeeper implements References {
         const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
         return idsHolding(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
       });
-      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Naming[]>[]);
+      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, NamingEntries[]>[]);
       return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
     });
   }
 
-  async #rewriteThose(forms: readonly string[], pending: Pending): Promise<void> {
+  async #rewriteHolders(forms: readonly string[], pending: Pending): Promise<void> {
     const met = new IdSet();
-    for (const { ids } of await this.#holding(forms)) {
+    for (const { ids } of await this.#findHolders(forms)) {
       for (let at = 0; at < ids.length; at += UUID_BYTES)
         if (met.add(ids, at)) await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), pending);
     }
@@ -240,7 +240,7 @@ export class ReferenceKeeper implements References {
         const dn = schema.parseDnBytes(node.dn);
         return await replaceValues(context, { id, dn, row }, await staleInTurns(naming, row), pending);
       } catch (error) {
-        if (!isChanged(error)) return;
+        if (!mustReread(error)) return;
         nodes.clear();
       }
     }
@@ -248,57 +248,57 @@ export class ReferenceKeeper implements References {
   }
 
   /** Restores the references to a restored entry in the entries that had them. */
-  async #bringBack({ id: hex }: NameChange): Promise<void> {
+  async #restoreReferences({ id: hex }: NameChange): Promise<void> {
     const context = this.#context();
     const id = Buffer.from(hex, 'hex');
-    const row = await context.store.get(META_TABLE.name, broughtBackKey(id));
+    const row = await context.store.get(META_TABLE.name, restoredKey(id));
     if (!row) return;
     for (const saved of savedReferences(row)) {
       let tries = 0;
-      while (!(await this.#giveBack(id, saved)))
+      while (!(await this.#restoreReference(id, saved)))
         if (++tries === MAX_TRIES) throw new LdapError('busy', 'others keep changing an entry that is to name another');
     }
   }
 
   /** Returns false if the entry has changed and must be read again. */
-  async #giveBack(named: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
+  async #restoreReference(named: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
     const context = this.#context();
     const { store, nodes, schema } = context;
     const row = await store.get(MASTER_TABLE.name, id);
     const [node, target] = [row && (await nodes.byId(id)), await nodes.byId(named)];
     if (!target) return true;
-    if (!row || !node) return this.#owe(id, { id: named, description, uid });
-    const changes = [oneValue('add', description, Buffer.concat([target.dn, uid]))];
+    if (!row || !node) return this.#deferReference(id, { id: named, description, uid });
+    const changes = [singleValue('add', description, Buffer.concat([target.dn, uid]))];
     // The empty DN is a placeholder for all removed values.
     const values = attributeValues(context, row, description);
-    if (values.some(({ length }) => length === 0)) changes.push(oneValue('delete', description, Buffer.alloc(0)));
+    if (values.some(({ length }) => length === 0)) changes.push(singleValue('delete', description, Buffer.alloc(0)));
     try {
       await modify(context, schema.parseDnBytes(node.dn), changes, SERVER, { settles: true, manageDsaIT: true });
     } catch (error) {
       if (error instanceof LdapError && error.result === 'attributeOrValueExists') return true;
       nodes.clear();
-      return !isChanged(error);
+      return !mustReread(error);
     }
     return true;
   }
 
   /** Records that a deleted entry must refer to another entry when it is restored. */
-  async #owe(id: Buffer, owed: SavedReference): Promise<boolean> {
+  async #deferReference(id: Buffer, owed: SavedReference): Promise<boolean> {
     const context = this.#context();
     const time = await timeOfDeletion(context, id);
     // The entry may have been restored between the two reads.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
-    return guardsHold(context.store.commit({ steps: [oweStep(id, time, owed)], decisive: 0 }));
+    return guardsHold(context.store.commit({ steps: [deferStep(id, time, owed)], decisive: 0 }));
   }
 
-  async #drop(done: readonly NameChange[]): Promise<void> {
+  async #removeDone(done: readonly NameChange[]): Promise<void> {
     const context = this.#context();
     const { shared, store } = context;
     const isDone = new Set(done.map((record) => JSON.stringify(record)));
     await freshly(context, async () => {
       const left = shared.names.records.filter((record) => !isDone.has(JSON.stringify(record)));
       if (left.length === shared.names.records.length) return;
-      const rows = done.filter(({ restored }) => restored).map(({ id }) => broughtBackKey(Buffer.from(id, 'hex')));
+      const rows = done.filter(({ restored }) => restored).map(({ id }) => restoredKey(Buffer.from(id, 'hex')));
       const gone: PlanStep[] = rows.map((key) => ({ table: META_TABLE.name, key, deleteRow: true }));
       await store.commit({ steps: [shared.namesStep(left), ...gone], decisive: 0 });
     });

@@ -19,7 +19,7 @@ export const SERVER: Actor = { dn: '', system: true };
 export class Overtaken extends Error {}
 
 /** An entry that contains references. */
-export interface Referring {
+export interface ReferringEntry {
   readonly id: Buffer;
   readonly dn: Dn;
   /** Packed master row. */
@@ -43,20 +43,20 @@ const TOGETHER = 500;
  */
 export async function replaceValues(
   context: WriteContext,
-  entry: Referring,
+  entry: ReferringEntry,
   stale: readonly Replaced[],
   { guards, holds }: Omit<Pending, 'names'>,
 ): Promise<void> {
   const missed = async (): Promise<void> => {
     if (!(await holds())) throw new Overtaken();
   };
-  const modifications = emptyFor(context, entry.row, stale);
+  const modifications = placeholders(context, entry.row, stale);
   for (let at = 0; at < stale.length; at += TOGETHER) {
     const steps: PlanStep[] = [...guards];
     for (const { type, description, value, present, guard } of stale.slice(at, at + TOGETHER)) {
       if (guard) steps.push(guard);
-      modifications.push(oneValue('delete', description, value));
-      if (Buffer.isBuffer(present)) modifications.push(oneValue('add', description, present));
+      modifications.push(singleValue('delete', description, value));
+      if (Buffer.isBuffer(present)) modifications.push(singleValue('add', description, present));
       else if (present) {
         const uid = value.subarray(withoutUid(type, value).length);
         steps.push(...(await saveSteps(context, Buffer.from(present.id, 'hex'), { id: entry.id, description, uid })));
@@ -79,21 +79,21 @@ export interface Replaced extends Omit<StaleValue, 'at'> {
 }
 
 /** Returns the modifications that add placeholders for attributes that would lose all values. */
-function emptyFor(context: WriteContext, row: Buffer, stale: readonly Replaced[]): Modification[] {
+function placeholders(context: WriteContext, row: Buffer, stale: readonly Replaced[]): Modification[] {
   // For a long entry `row` may be incomplete. Other values remain in that case.
   if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
   const types = [...new Set(stale.map((one) => one.type))];
   return types
-    .filter((type) => isRequired(context, row, type) && leavesNone(context, row, type, stale))
-    .map((type) => oneValue('add', type.name, Buffer.alloc(0)));
+    .filter((type) => isRequired(context, row, type) && losesAllValues(context, row, type, stale))
+    .map((type) => singleValue('add', type.name, Buffer.alloc(0)));
 }
 
-export function oneValue(operation: 'add' | 'delete', type: string, value: Buffer): Modification {
+export function singleValue(operation: 'add' | 'delete', type: string, value: Buffer): Modification {
   return { operation, attribute: { type, values: [value] } };
 }
 
 /** True if all values of the type are removed without a replacement. */
-function leavesNone(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
+function losesAllValues(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
   const going = stale.filter((one) => one.type === type);
   if (going.some(({ present }) => Buffer.isBuffer(present))) return false;
   return attributeValues(context, row, type.name).length <= going.length;

@@ -27,26 +27,26 @@ export function findEntry(
   dn: Dn,
   how: ReadRow = 'get',
 ): Maybe<Located | undefined> {
-  const found = walk(context, reader, dn, how);
-  if (isPromise(found)) return found.then((f) => f ?? walkAgain(context, reader, dn, how));
-  return found ?? walkAgain(context, reader, dn, how);
+  const found = findByPath(context, reader, dn, how);
+  if (isPromise(found)) return found.then((f) => f ?? retryUncached(context, reader, dn, how));
+  return found ?? retryUncached(context, reader, dn, how);
 }
 
 /**
  * Retries a failed look-up. The look-up may have started at a cached node whose entry was deleted, and another entry
  * may have the name by now.
  */
-function walkAgain(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function retryUncached(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
   return chain(reader.getHead(MASTER_TABLE.name, node.id, true), (row) => {
     if (row) return undefined;
     context.nodes.clear();
-    return walk(context, reader, dn, how);
+    return findByPath(context, reader, dn, how);
   });
 }
 
-function walk(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function findByPath(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
@@ -71,11 +71,11 @@ function findChild(
   if (!parent) return undefined;
   const known = ids.get(parent.id, normRdn);
   const found = known && readChild(reader, parent, normRdn, known, how);
-  if (isPromise(found)) return found.then((f) => f ?? askTree(reader, ids, parent, normRdn, how));
-  return found ?? askTree(reader, ids, parent, normRdn, how);
+  if (isPromise(found)) return found.then((f) => f ?? findInTree(reader, ids, parent, normRdn, how));
+  return found ?? findInTree(reader, ids, parent, normRdn, how);
 }
 
-function askTree(
+function findInTree(
   reader: Reader,
   ids: EntryIds,
   parent: Node,
@@ -97,11 +97,11 @@ function readChild(
   how: ReadRow,
 ): Maybe<Located | undefined> {
   const row = reader[how](MASTER_TABLE.name, id);
-  return isPromise(row) ? row.then((r) => asChild(parent, normRdn, id, r)) : asChild(parent, normRdn, id, row);
+  return isPromise(row) ? row.then((r) => checkChild(parent, normRdn, id, r)) : checkChild(parent, normRdn, id, row);
 }
 
 /** Accepts the row only if the entry still has this place and name. */
-function asChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
+function checkChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
   return { node: new ReadNode(id, row, parent, normRdn), row };
 }
@@ -136,7 +136,7 @@ function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<Located 
 }
 
 /** Returns `dn` without its first `from` RDNs. */
-export function tail(dn: Dn, from: number): Dn {
+export function ancestorDn(dn: Dn, from: number): Dn {
   return from === 0 ? dn : ancestorOf(dn, from);
 }
 
@@ -186,15 +186,15 @@ export async function throwNoSuchObject(
     throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
   }
   const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
-  throw new LdapError('noSuchObject', ancestor ? message : outsideWhy(context, dn), {
+  throw new LdapError('noSuchObject', ancestor ? message : noAncestorMessage(context, dn), {
     matchedDN,
   });
 }
 
 /** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */
-export function outsideWhy({ shared }: TreeContext, dn: Dn): string {
+export function noAncestorMessage({ shared }: TreeContext, dn: Dn): string {
   const at = suffixAt(dn, shared.suffixes);
-  if (at >= 0) return `the suffix '${tail(dn, at).text}' has no entry yet; add the suffix entry first`;
+  if (at >= 0) return `the suffix '${ancestorDn(dn, at).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
 }

@@ -79,10 +79,10 @@ export function isWithin(node: Node, ancestor: Node): boolean {
 
 const MAX_NODES = 200_000;
 /** Maximum length in bytes of a normalized ancestor name that the cache keeps or looks up. */
-const MAX_PASSED = 1024;
+const MAX_ANCESTOR_BYTES = 1024;
 
 /** An entry on the path to a DN. */
-export interface Reached {
+export interface PathNode {
   readonly node: Node;
   /** Index of the DN's RDN that names the entry. */
   readonly at: number;
@@ -164,10 +164,12 @@ export class NodeCache {
   #withParent(id: Buffer, row: Buffer | undefined, era: number): Maybe<Node | undefined> {
     if (!row) return undefined;
     const parent = this.byId(Buffer.from(parentIdOf(row)), era);
-    return isPromise(parent) ? parent.then((p) => this.#keep(id, row, p, era)) : this.#keep(id, row, parent, era);
+    return isPromise(parent)
+      ? parent.then((p) => this.#cacheById(id, row, p, era))
+      : this.#cacheById(id, row, parent, era);
   }
 
-  #keep(id: Buffer, row: Buffer, parent: Node | undefined, era: number): Node | undefined {
+  #cacheById(id: Buffer, row: Buffer, parent: Node | undefined, era: number): Node | undefined {
     if (!parent) return undefined;
     const node = makeNode(Buffer.from(id), row, parent);
     if (era !== this.#era) return node;
@@ -193,13 +195,13 @@ export class NodeCache {
    * Returns the deepest existing entry on the path to `dn.rdns[from…]`, or undefined if not even the suffix exists.
    * Walks the tree table down from the nearest cached name, else from the suffix, with one get per name.
    */
-  deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Reached | undefined> {
+  deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
     const top = suffixAt(dn, suffixes);
     if (top < from) return undefined;
     return this.#descend(dn, from, top, this.#nearest(dn, from), era);
   }
 
-  #descend(dn: Dn, from: number, top: number, known: Reached | undefined, era: number): Maybe<Reached | undefined> {
+  #descend(dn: Dn, from: number, top: number, known: PathNode | undefined, era: number): Maybe<PathNode | undefined> {
     let last = known;
     for (let at = (known ? known.at : top + 1) - 1; at >= from; at--) {
       const norm = at === top ? normFrom(dn, top) : dn.rdns[at]!.norm;
@@ -208,17 +210,17 @@ export class NodeCache {
       if (isPromise(node)) {
         const above = last;
         return node.then((n) =>
-          n ? this.#descend(dn, from, top, this.#named(dn, from, at, length, n, era), era) : above,
+          n ? this.#descend(dn, from, top, this.#cacheByName(dn, from, at, length, n, era), era) : above,
         );
       }
       if (!node) return last;
-      last = this.#named(dn, from, at, length, node, era);
+      last = this.#cacheByName(dn, from, at, length, node, era);
     }
     return last;
   }
 
-  #named(dn: Dn, from: number, at: number, length: number, node: Node, era: number): Reached {
-    const isKept = at === from || length <= MAX_PASSED;
+  #cacheByName(dn: Dn, from: number, at: number, length: number, node: Node, era: number): PathNode {
+    const isKept = at === from || length <= MAX_ANCESTOR_BYTES;
     if (isKept && era === this.#era) this.#byDn.set(dn.norm.toString('latin1', dn.norm.length - length), node);
     return { node, at, length };
   }
@@ -228,11 +230,11 @@ export class NodeCache {
     return this.#nearest(dn, from)?.node;
   }
 
-  #nearest(dn: Dn, from: number): Reached | undefined {
+  #nearest(dn: Dn, from: number): PathNode | undefined {
     if (from >= dn.rdns.length) return undefined;
     let length = normFrom(dn, from).length;
     for (let at = from; at < dn.rdns.length; at++) {
-      if (at === from || length <= MAX_PASSED) {
+      if (at === from || length <= MAX_ANCESTOR_BYTES) {
         const node = this.#byDn.get(dn.norm.toString('latin1', dn.norm.length - length));
         if (node) return { node, at, length };
       }

@@ -27,13 +27,13 @@ export class SharedState {
   readonly #schema: Schema;
   readonly #onChange: () => void;
   #row: Buffer | undefined;
-  #checked = false;
+  #isFresh = false;
   /** The pending read of this turn, until its answer or the end of the turn. */
-  #asking: Promise<void> | undefined;
+  #pendingRead: Promise<void> | undefined;
   /** Numbers of reads: the last started, the last whose answer was used, and the last before `expire`. */
-  #asked = 0;
-  #taken = 0;
-  #expired = 0;
+  #readsStarted = 0;
+  #lastUsed = 0;
+  #lastExpired = 0;
   #settings!: DirectorySettings;
   #suffixes!: readonly Dn[];
   #suffixNorms!: ReadonlySet<string>;
@@ -100,23 +100,23 @@ export class SharedState {
    * then are equally valid. Undefined: the row must be read again.
    */
   get moment(): number | undefined {
-    return this.#checked ? this.#taken : undefined;
+    return this.#isFresh ? this.#lastUsed : undefined;
   }
 
   /** Ensures that the state is current. Must be called first in every operation. */
   fresh(): Maybe<void> {
-    if (this.#checked) return;
-    if (this.#asking) return this.#asking;
-    const asked = ++this.#asked;
+    if (this.#isFresh) return;
+    if (this.#pendingRead) return this.#pendingRead;
+    const asked = ++this.#readsStarted;
     const row = this.#store.get(META_TABLE.name, SHARED_KEY);
-    return isPromise(row) ? this.#share(row.then((r) => this.#take(r, asked))) : this.#take(row, asked);
+    return isPromise(row) ? this.#share(row.then((r) => this.#apply(r, asked))) : this.#apply(row, asked);
   }
 
   /** Shares one read among all callers of this turn. */
   #share(asking: Promise<void>): Promise<void> {
-    this.#asking = asking;
+    this.#pendingRead = asking;
     setImmediate(() => {
-      if (this.#asking === asking) this.#asking = undefined;
+      if (this.#pendingRead === asking) this.#pendingRead = undefined;
     });
     return asking;
   }
@@ -135,9 +135,9 @@ export class SharedState {
 
   /** Called after a commit: reads of this turn may be outdated. */
   expire(): void {
-    this.#checked = false;
-    this.#asking = undefined;
-    this.#expired = this.#asked;
+    this.#isFresh = false;
+    this.#pendingRead = undefined;
+    this.#lastExpired = this.#readsStarted;
   }
 
   /** Reads the row again even within a turn. Called after a failed guard. */
@@ -147,13 +147,13 @@ export class SharedState {
   }
 
   /** Answers may overtake each other. An answer older than the last one used is dropped. */
-  #take(row: Buffer | undefined, asked: number): void {
-    if (asked < this.#taken) return;
-    this.#taken = asked;
-    if (!this.#checked && asked > this.#expired) {
-      this.#checked = true;
+  #apply(row: Buffer | undefined, asked: number): void {
+    if (asked < this.#lastUsed) return;
+    this.#lastUsed = asked;
+    if (!this.#isFresh && asked > this.#lastExpired) {
+      this.#isFresh = true;
       setImmediate(() => {
-        this.#checked = false;
+        this.#isFresh = false;
       });
     }
     if (row && this.#row?.equals(row)) return;

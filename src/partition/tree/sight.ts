@@ -25,7 +25,7 @@ export function isNodeSeen(reader: Reader, viewer: Viewer, node: Node): Maybe<bo
 }
 
 /** Thrown for an existing entry that is hidden. `seenError` translates it to the error for a missing entry. */
-export class Unseen extends LdapError {
+export class HiddenEntry extends LdapError {
   readonly node: Node;
 
   constructor(node: Node) {
@@ -42,20 +42,20 @@ export async function seenError(
   error: unknown,
 ): Promise<unknown> {
   if (!viewer.sightOf || !(error instanceof LdapError)) return error;
-  if (error instanceof Unseen) return unseenError(context, reader, viewer, error.node);
+  if (error instanceof HiddenEntry) return hiddenError(context, reader, viewer, error.node);
   const { result, message, matchedDN } = error;
-  const told = matchedDN && (await nearestSeen(context, reader, viewer, matchedDN));
+  const visibleDN = matchedDN && (await nearestSeen(context, reader, viewer, matchedDN));
   // Any other detail would distinguish a missing entry from a hidden one.
-  if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: told, cause: error });
-  if (told === matchedDN) return error;
-  if (result === 'referral') return new LdapError('noSuchObject', NO_ENTRY, { matchedDN: told, cause: error });
-  return new LdapError(result, message, { matchedDN: told, cause: error });
+  if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: visibleDN, cause: error });
+  if (visibleDN === matchedDN) return error;
+  if (result === 'referral') return new LdapError('noSuchObject', NO_ENTRY, { matchedDN: visibleDN, cause: error });
+  return new LdapError(result, message, { matchedDN: visibleDN, cause: error });
 }
 
 /** Message for an entry that is missing or hidden from the viewer. */
 const NO_ENTRY = 'there is no entry with this name';
 
-async function unseenError(context: TreeContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
+async function hiddenError(context: TreeContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
   const matchedDN = node.parent ? await nearestSeen(context, reader, viewer, node.parent.dn.toString()) : '';
   return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
 }

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { integerOf } from '../../schema/number.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { batchesOf } from '../../store/batches.js';
-import { noNumbersStep, readNumbers, takeStep } from '../model/number-rows.js';
+import { deleteRangeStep, readNumbers, takeStep } from '../model/number-rows.js';
 import { equalityPrefix, prefixEnd, UUID_BYTES } from '../model/tables.js';
 import { textBytes } from '../model/texts.js';
 import type { NumberRange } from '../model/value-rules.js';
@@ -12,7 +12,7 @@ import { freshly } from '../write/freshly.js';
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
 /** A range of assigned numbers and its progress. */
-export interface GivenRange {
+export interface AssignedRange {
   readonly attribute: string;
   readonly first: number;
   readonly last: number;
@@ -20,8 +20,8 @@ export interface GivenRange {
   readonly next: bigint;
 }
 
-export async function givenRanges({ shared, store }: WriteContext): Promise<GivenRange[]> {
-  const found: GivenRange[] = [];
+export async function assignedRanges({ shared, store }: WriteContext): Promise<AssignedRange[]> {
+  const found: AssignedRange[] = [];
   for (const range of shared.values.numbers) {
     const { next } = await readNumbers(store, range);
     found.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
@@ -43,10 +43,10 @@ export async function setNumbers(context: WriteContext, attribute: string, first
     const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
     await context.shared.setValues(
       { ...records, last: number, numbers: [...others, { number, attribute: type.oid, first, last }] },
-      before ? [noNumbersStep(before)] : [],
+      before ? [deleteRangeStep(before)] : [],
     );
   });
-  await moveOn(context, type);
+  await skipUsedNumbers(context, type);
 }
 
 export async function removeNumbers(context: WriteContext, attribute: string): Promise<void> {
@@ -56,7 +56,7 @@ export async function removeNumbers(context: WriteContext, attribute: string): P
     const before = numbers.find((range) => range.type === type);
     if (!before) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
     const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
-    await context.shared.setValues({ ...records, numbers: others }, [noNumbersStep(before)]);
+    await context.shared.setValues({ ...records, numbers: others }, [deleteRangeStep(before)]);
   });
 }
 
@@ -72,7 +72,7 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
 }
 
 /** Moves the range above the highest number in use. If interrupted, the server skips used numbers one by one. */
-async function moveOn(context: WriteContext, type: AttributeType): Promise<void> {
+async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;
     const range = shared.values.numbers.find((one) => one.type === type);

@@ -12,7 +12,7 @@ import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 
 /** Definition of a uniqueness constraint by an operator. */
-export interface UniqueGiven {
+export interface UniqueDefinition {
   /** Names of attributes. */
   readonly attributes: readonly string[];
   /** A DN. */
@@ -25,8 +25,8 @@ export interface UniqueGiven {
  * adds the rows of existing entries and puts the constraint in force. A listed constraint that is not yet in force
  * stays as it is.
  */
-export async function addUnique(context: WriteContext, given: UniqueGiven): Promise<number> {
-  const wanted = checked(context, given);
+export async function addUnique(context: WriteContext, given: UniqueDefinition): Promise<number> {
+  const wanted = validateDefinition(context, given);
   await context.store.createTable(UNIQUE_TABLE);
   return freshly(context, async () => {
     const { records } = context.shared.values;
@@ -54,14 +54,16 @@ export async function removeUnique(context: WriteContext, number: number): Promi
 }
 
 /** Number of rows removed per plan. */
-const SWEPT = 500;
+const ROWS_PER_PLAN = 500;
 
 /** Removes the rows of constraints that are no longer listed. The process that removed a constraint may have died. */
 export async function sweepUnique(context: WriteContext): Promise<void> {
   if (!(await context.store.tables()).some(({ name }) => name === UNIQUE_TABLE.name)) return;
   let from: Buffer | undefined;
   for (;;) {
-    const keys = await keysOf(context.store.scan(UNIQUE_TABLE.name, { from }, { keysOnly: true, limit: SWEPT }));
+    const keys = await keysOf(
+      context.store.scan(UNIQUE_TABLE.name, { from }, { keysOnly: true, limit: ROWS_PER_PLAN }),
+    );
     if (keys.length === 0) return;
     const { number } = uniqueKeyParts(keys[0]!);
     const { to } = uniqueRange(number);
@@ -83,15 +85,18 @@ async function removeRows(context: WriteContext, number: number, keys: readonly 
   });
 }
 
-function isSame(record: UniqueRecord, wanted: Wanted): boolean {
+function isSame(record: UniqueRecord, wanted: StoredDefinition): boolean {
   const { number, ready, ...known } = record;
   return JSON.stringify(known) === JSON.stringify(wanted);
 }
 
-type Wanted = Omit<UniqueRecord, 'number' | 'ready'>;
+type StoredDefinition = Omit<UniqueRecord, 'number' | 'ready'>;
 
 /** Validates the definition and returns it in stored form. */
-function checked({ schema, shared }: WriteContext, { attributes, subtree, filter }: UniqueGiven): Wanted {
+function validateDefinition(
+  { schema, shared }: WriteContext,
+  { attributes, subtree, filter }: UniqueDefinition,
+): StoredDefinition {
   if (attributes.length === 0) throw new LdapError('unwillingToPerform', 'a uniqueness constraint needs an attribute');
   const types = new Set(attributes.map((name) => uniqueType(schema, name)));
   const dn = subtree === undefined ? undefined : schema.parseDn(subtree);

@@ -5,19 +5,19 @@ import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
-import { untilStill } from '../model/large.js';
+import { retryWhileReplaced } from '../model/large.js';
 import { implyingDraft } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import {
+  conflictStep,
   doneStep,
-  LATIN1,
+  idText,
   type Owners,
   ownersKey,
   ownersOf,
   ownersSteps,
   readUniqueState,
   severalRange,
-  togetherStep,
   UNIQUE_TABLE,
   type UniqueState,
   uniqueKeyParts,
@@ -46,7 +46,7 @@ export interface Conflict {
   readonly dns: readonly string[];
 }
 
-export interface UniqueTold {
+export interface UniqueListener {
   onConflict?(conflict: Conflict): void;
   /** `done`: number of entries read so far. */
   onProgress?(done: number): void;
@@ -58,30 +58,30 @@ export interface UniqueTold {
  * entries from before, in key order, and its plans guard the versions that were read. The position is stored, and the
  * next call continues there. Concurrent builds do the same work twice without harm.
  */
-export async function finishUnique(context: WriteContext, told: UniqueTold = {}): Promise<void> {
+export async function finishUnique(context: WriteContext, listener: UniqueListener = {}): Promise<void> {
   const fresh = context.shared.refresh();
   if (isPromise(fresh)) await fresh;
   await sweepUnique(context);
-  const progress = { done: 0, tell: told.onProgress };
+  const progress = { done: 0, report: listener.onProgress };
   for (const { record } of context.shared.values.unique) {
     if (record.ready || !(await makeRows(context, record.number, progress))) continue;
-    await putInForce(context, record.number, told.onConflict);
+    await putInForce(context, record.number, listener.onConflict);
   }
 }
 
 interface Progress {
   done: number;
-  readonly tell: UniqueTold['onProgress'];
+  readonly report: UniqueListener['onProgress'];
 }
 
 /** Returns the current definition of the constraint; undefined if it was removed. */
-function listed(context: WriteContext, number: number): Unique | undefined {
+function currentConstraint(context: WriteContext, number: number): Unique | undefined {
   return context.shared.values.unique.find(({ record }) => record.number === number);
 }
 
 /** Builds the rows of all entries from before. Returns false if the constraint was removed. */
 async function makeRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
-  const unique = listed(context, number);
+  const unique = currentConstraint(context, number);
   if (!unique) return false;
   const { done: at } = await readUniqueState(context.store, unique);
   const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
@@ -91,7 +91,7 @@ async function makeRows(context: WriteContext, number: number, progress: Progres
       const rows = batch.rows.slice(from, from + ENTRIES);
       if (!(await makeChunk(context, number, keys, rows))) return false;
       progress.done += keys.length;
-      progress.tell?.(progress.done);
+      progress.report?.(progress.done);
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
@@ -107,7 +107,7 @@ async function makeChunk(
 ): Promise<boolean> {
   let rows = found;
   for (let tries = 1; ; tries++) {
-    const unique = listed(context, number);
+    const unique = currentConstraint(context, number);
     if (!unique) return false;
     try {
       await commitChunk(context, unique, keys, rows);
@@ -140,8 +140,8 @@ async function commitChunk(
     steps.push(entry.guard!);
     for (const [name, norm] of entry.values) {
       const known = come.get(name);
-      if (known) known.ids.push(LATIN1(id));
-      else come.set(name, { norm, ids: [LATIN1(id)] });
+      if (known) known.ids.push(idText(id));
+      else come.set(name, { norm, ids: [idText(id)] });
     }
   }
   const all = [...come.values()];
@@ -149,11 +149,11 @@ async function commitChunk(
     UNIQUE_TABLE.name,
     all.map(({ norm }) => ownersKey(unique, norm)),
   );
-  for (const [i, { norm, ids }] of all.entries()) steps.push(...joined(unique, norm, ownersOf(owners[i]), ids));
+  for (const [i, { norm, ids }] of all.entries()) steps.push(...addOwnersSteps(unique, norm, ownersOf(owners[i]), ids));
   await context.store.commit({ steps: mergeSteps(steps), decisive: 0 });
 }
 
-function joined(unique: Unique, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
+function addOwnersSteps(unique: Unique, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
   const more = ids.filter((id) => !owners.ids.includes(id));
   return more.length === 0 || owners.many ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
 }
@@ -165,7 +165,7 @@ export async function valuesOf(
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<{ readonly values: ReadonlyMap<string, Buffer>; readonly guard: PlanStep | undefined }> {
-  return untilStill(async (again) => {
+  return retryWhileReplaced(async (again) => {
     const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
     if (!now) return { values: new Map(), guard: undefined };
     const draft = await implyingDraft(context, MASTER_TABLE.name, id, now);
@@ -181,9 +181,13 @@ export async function valuesOf(
 }
 
 /** Puts the constraint in force unless there is a conflict. Its guard detects conflicts during the check. */
-async function putInForce(context: WriteContext, number: number, onConflict: UniqueTold['onConflict']): Promise<void> {
+async function putInForce(
+  context: WriteContext,
+  number: number,
+  onConflict: UniqueListener['onConflict'],
+): Promise<void> {
   await freshly(context, async () => {
-    const unique = listed(context, number);
+    const unique = currentConstraint(context, number);
     if (!unique || unique.record.ready) return;
     const before = await readUniqueState(context.store, unique);
     // Wait until all plans decided so far are completely visible.
@@ -199,7 +203,7 @@ async function setReady(context: WriteContext, { record }: Unique, { together }:
   const { shared } = context;
   const { records } = shared.values;
   const unique = records.unique.map((one) => (one.number === record.number ? { ...one, ready: true } : one));
-  const still = togetherStep(listed(context, record.number)!, together);
+  const still = conflictStep(currentConstraint(context, record.number)!, together);
   await shared.setValues({ ...records, unique }, [still]);
 }
 

@@ -4,8 +4,8 @@ import { chain } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
 import {
   type AccountState,
+  decoyStep,
   NO_STATE,
-  nobodysStep,
   type StoredState,
   stateOfRow,
   stateStep,
@@ -57,8 +57,8 @@ export async function clearState(context: WriteContext, id: Buffer): Promise<voi
 }
 
 /** Takes as long as a change of somebody's state. */
-export async function changeNobodysState({ store, hasStates }: WriteContext): Promise<void> {
-  if (hasStates) await store.commit({ steps: [nobodysStep()], decisive: 0 });
+export async function changeDecoyState({ store, hasStates }: WriteContext): Promise<void> {
+  if (hasStates) await store.commit({ steps: [decoyStep()], decisive: 0 });
 }
 
 export function isClear({ failures, lockedUntil, graceUses, since }: AccountState): boolean {

@@ -3,12 +3,12 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
-import type { Actor, Asked, WriteOptions } from '../model/directory-types.js';
+import type { Actor, WriteOptions, WriteRequest } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, ROOT_ID } from '../model/tables.js';
 import { isUuid, newUuid, parseUuid } from '../model/uuid.js';
-import { findEntry, tail, throwNoSuchObject } from '../tree/locate.js';
+import { ancestorDn, findEntry, throwNoSuchObject } from '../tree/locate.js';
 import { joinDn, ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
 import { write } from './attempt.js';
@@ -37,7 +37,7 @@ export async function addDraft(
   context: WriteContext,
   draft: Draft,
   dn: Dn,
-  asked: Asked,
+  asked: WriteRequest,
   options: WriteOptions = {},
 ): Promise<Buffer> {
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
@@ -123,10 +123,10 @@ async function placeFor(context: WriteContext, dn: Dn, actor: Actor, options: Wr
 
 async function parentOf(context: WriteContext, dn: Dn, { access }: Actor, options: WriteOptions): Promise<Node> {
   const { store } = context;
-  const found = findEntry(context, store, tail(dn, 1));
+  const found = findEntry(context, store, ancestorDn(dn, 1));
   const parent = isPromise(found) ? await found : found;
   if (!parent) {
-    const message = `the entry above it, '${tail(dn, 1).text}', does not exist; add it first`;
+    const message = `the entry above it, '${ancestorDn(dn, 1).text}', does not exist; add it first`;
     return throwNoSuchObject(context, store, dn, options.manageDsaIT, message);
   }
   if (access) requireSeen(access, parent);

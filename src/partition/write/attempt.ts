@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
 import { isGuardFailure } from '../../store/store-error.js';
-import type { Actor, Also, Asked } from '../model/directory-types.js';
+import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { seenError } from '../tree/sight.js';
 import type { Change } from './change.js';
@@ -15,11 +15,11 @@ import { applyRules, refuseAsked, refuseFound } from './rules/apply.js';
 export interface Write<F extends Target> {
   /** The entry's DN as it is compared, or what else tells the entry from others. */
   readonly name: Buffer;
-  readonly asked: Asked;
+  readonly asked: WriteRequest;
   /** Where large values are written before the plan that makes them visible. */
   readonly ahead: LargeAhead;
   /** What its plan does besides. */
-  readonly also?: Also | undefined;
+  readonly also?: AttachedSteps | undefined;
   /** Reads the entry that the plan will guard. */
   find(): Promise<F>;
   /** What is done to it. */
@@ -94,7 +94,7 @@ async function retrying<T>(
   actor: Actor,
   attempt: () => Promise<T>,
   ahead: LargeAhead,
-  also: Also | undefined,
+  also: AttachedSteps | undefined,
 ): Promise<T> {
   let line: string | undefined;
   const enter = async (): Promise<void> => {
@@ -134,7 +134,7 @@ async function retrying<T>(
   }
 }
 
-async function unlessMissed(also: Also, ahead: LargeAhead): Promise<void> {
+async function unlessMissed(also: AttachedSteps, ahead: LargeAhead): Promise<void> {
   try {
     await also.missed();
   } catch (error) {

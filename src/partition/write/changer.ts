@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import { hasOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import { standsElsewhere } from '../model/account-state.js';
+import { isInAccountState } from '../model/account-state.js';
 import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
 import { ValueSet, valueName } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
@@ -60,7 +60,7 @@ export class Changer {
 
   #remove(description: AttributeDescription, text: string): void {
     if (this.#draft.get(description)) this.#draft.remove(description);
-    else if (!standsElsewhere(description.type)) throw absent(text);
+    else if (!isInAccountState(description.type)) throw absent(text);
   }
 
   /** Secrets under options, which older versions took, go with the secret itself. */

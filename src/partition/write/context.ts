@@ -2,7 +2,7 @@ import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
 import type { CsnClock } from '../model/csn.js';
-import type { Asked } from '../model/directory-types.js';
+import type { WriteRequest } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { NameChange, NameChanges } from '../model/name-changes.js';
 import type { Node } from '../model/node.js';
@@ -71,9 +71,9 @@ export interface Rule {
   /** For messages to developers. */
   readonly name: string;
   /** Before anything is read: what is refused whatever the entry is. */
-  asked?(context: WriteContext, asked: Asked): LdapError | undefined;
+  checkRequest?(context: WriteContext, asked: WriteRequest): LdapError | undefined;
   /** In each attempt, when the entry is read and before its values are looked at. */
-  found?(context: WriteContext, asked: Asked, target: Target): Maybe<LdapError | undefined>;
+  checkTarget?(context: WriteContext, asked: WriteRequest, target: Target): Maybe<LdapError | undefined>;
   /** In each attempt, on the change that is about to be planned. Sees what the rules before it have amended. */
   change?(context: WriteContext, change: Change): Maybe<Verdict>;
 }

@@ -13,7 +13,7 @@ import {
   NAME_BYTES,
   POINTER_BYTES,
   pointerOf,
-  readAsThere,
+  readExistingChunks,
   storedChunks,
 } from '../model/large.js';
 import { MASTER } from '../model/tables.js';
@@ -203,7 +203,12 @@ export async function carryLarge(
     const start = valueStart(row, at);
     const qualifier = row.subarray(qualifierStart(at), start);
     const of = row.subarray(start, nextCell(row, at));
-    return { qualifier, of, stored: true, chunks: () => readAsThere(store, from, id, chunkNames(qualifier, of)) };
+    return {
+      qualifier,
+      of,
+      stored: true,
+      chunks: () => readExistingChunks(store, from, id, chunkNames(qualifier, of)),
+    };
   });
   if (ofAll(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
   const separate: Cell[] = [];

@@ -3,12 +3,12 @@ import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import type {
   Actor,
-  Asked,
   AttributeChange,
-  KeptChanges,
   ChangesOf as ModificationsOf,
   ModifyOptions,
+  SplitChanges,
   WriteOptions,
+  WriteRequest,
 } from '../model/directory-types.js';
 import { type Draft, hasValue } from '../model/draft.js';
 import { formRule } from '../model/implied.js';
@@ -80,7 +80,7 @@ function requireSettled({ shared, schema }: WriteContext, modifications: readonl
   }
 }
 
-async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<KeptChanges> {
+async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
   const made = await of(target);
   return 'kept' in made ? made : { asked: made, kept: [] };
 }
@@ -113,7 +113,7 @@ export async function requireAllowed(
 }
 
 /** What was not known when the entry was looked for is refused now. */
-async function refuseAll(context: WriteContext, asked: Asked, target: Target): Promise<void> {
+async function refuseAll(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   refuseAsked(context, asked);
   await refuseFound(context, asked, target);
 }

@@ -72,7 +72,7 @@ function narrowed(
   if (wide.length === 0 || largeQualifiers(head)) return undefined;
   const types = new Map(wide.map((one) => [one.description.type, one]));
   if (types.size < wide.length || rdn.avas.some((ava) => types.has(ava.type))) return undefined;
-  if (wide.some(({ description }) => context.shared.values.looksAt(description.type))) return undefined;
+  if (wide.some(({ description }) => context.shared.values.relevantTypes(description.type))) return undefined;
   const norms = new Map<string, Buffer>();
   const left = new Map(wide.map((one) => [one, one.count]));
   for (const { operation, attribute } of changes) {

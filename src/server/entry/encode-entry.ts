@@ -173,12 +173,12 @@ export class EntryEncoder {
 
 async function readAll(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
   reader.open(row);
-  while (reader.readOn(VALUES_PER_CHECK)) await slice.yieldIfOver();
+  while (reader.readMore(VALUES_PER_CHECK)) await slice.yieldIfOver();
 }
 
 /** Whether the entry is a dynamic group: it has URLs that search for its members. */
 function hasMemberUrl({ stored, count }: EntryReader): boolean {
-  for (let i = 0; i < count; i++) if (stored[i]!.findsMembers) return true;
+  for (let i = 0; i < count; i++) if (stored[i]!.isMemberUrl) return true;
   return false;
 }
 

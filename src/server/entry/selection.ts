@@ -55,7 +55,7 @@ export class Selection {
 
   /** The stored attributes that a search has to read for this selection. */
   readonly reads: Selects = {
-    takes: (stored) => (stored.findsMembers && this.member !== undefined) || this.takes(stored),
+    takes: (stored) => (stored.isMemberUrl && this.member !== undefined) || this.takes(stored),
   };
 
   /** Largest number of members to compute: one more than is returned, to know whether there are more. */

@@ -241,7 +241,7 @@ function mayUseApplication({ context }: Attempt, application: ApplicationPasswor
 function refuseBind(context: Context, policyState: PasswordPolicyTold = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
-    const written = failuresCount ? partition.changeNobodysState() : undefined;
+    const written = failuresCount ? partition.changeDecoyState() : undefined;
     return chain(written, () => withPolicyControl(context, REFUSED, policyState));
   });
 }

@@ -1,6 +1,6 @@
 import type { Right } from '../../access/right.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Access, Asked, MetEntry, Moved } from '../../partition/model/directory-types.js';
+import type { Access, CheckedEntry, Move, WriteRequest } from '../../partition/model/directory-types.js';
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { Source } from '../../password/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
@@ -102,10 +102,10 @@ const UNRESTRICTED_ACCESS: Access = {
   renew: () => undefined,
   version: undefined,
   viewer: UNRESTRICTED,
-  asked: () => undefined,
-  found: () => undefined,
-  added: () => undefined,
-  moved: () => undefined,
+  checkRequest: () => undefined,
+  checkTarget: () => undefined,
+  checkNewEntry: () => undefined,
+  checkMove: () => undefined,
 };
 
 /** Access of the identity that sent the request. The partition checks it in each attempt of a write. */
@@ -134,20 +134,20 @@ class SessionAccess implements Access {
     return this.#rights.viewer;
   }
 
-  asked(asked: Asked): LdapError | undefined {
-    return this.#rights.asked(asked);
+  checkRequest(asked: WriteRequest): LdapError | undefined {
+    return this.#rights.checkRequest(asked);
   }
 
-  found(asked: Asked, entry: MetEntry): LdapError | undefined {
-    return this.#rights.found(asked, entry);
+  checkTarget(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined {
+    return this.#rights.checkTarget(asked, entry);
   }
 
-  added(asked: Asked, entry: MetEntry): LdapError | undefined {
-    return this.#rights.added(asked, entry);
+  checkNewEntry(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined {
+    return this.#rights.checkNewEntry(asked, entry);
   }
 
-  moved(moved: Moved): LdapError | undefined {
-    return this.#rights.moved(moved);
+  checkMove(moved: Move): LdapError | undefined {
+    return this.#rights.checkMove(moved);
   }
 }
 

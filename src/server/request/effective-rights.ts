@@ -1,7 +1,7 @@
 import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type Right, rightSet, rightsIn } from '../../access/right.js';
 import type { RightReason, Rights } from '../../access/rights.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { MetEntry } from '../../partition/model/directory-types.js';
+import type { CheckedEntry } from '../../partition/model/directory-types.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeAttribute } from '../../protocol/encode.js';
@@ -138,11 +138,11 @@ const LEGACY_ATTRIBUTE_RIGHTS = {
 /** Encodes the rights of one identity on one entry. */
 class EntryRights {
   readonly #rights: Rights | undefined;
-  readonly #entry: MetEntry;
+  readonly #entry: CheckedEntry;
   readonly #attributes: readonly AttributeDescription[];
   readonly #isVisible: boolean;
 
-  constructor(rights: Rights | undefined, entry: MetEntry, attributes: readonly AttributeDescription[]) {
+  constructor(rights: Rights | undefined, entry: CheckedEntry, attributes: readonly AttributeDescription[]) {
     this.#rights = rights;
     this.#entry = entry;
     this.#attributes = attributes;

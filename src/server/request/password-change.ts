@@ -1,5 +1,5 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { KeptChanges, Target } from '../../partition/model/directory-types.js';
+import type { SplitChanges, Target } from '../../partition/model/directory-types.js';
 import type { Matches } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
@@ -32,7 +32,7 @@ export async function passwordChanges(
   requested: RequestedPasswords,
   changes: readonly Modification[],
   matches: Matches,
-): Promise<KeptChanges> {
+): Promise<SplitChanges> {
   const { services, session } = context;
   const { policies, credentialReader, schema, quality } = services;
   const { identity } = session;

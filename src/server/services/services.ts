@@ -36,7 +36,7 @@ export type ServedDirectory = Pick<
   | 'accountState'
   | 'adminPassword'
   | 'changeAccountState'
-  | 'changeNobodysState'
+  | 'changeDecoyState'
   | 'compare'
   | 'descriptions'
   | 'findRow'

@@ -1,6 +1,6 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
 import { EMPTY } from '../../../store/row.js';
-import type { ValuesNeeded } from '../../model/large.js';
+import type { EvaluatedTypes } from '../../model/large.js';
 import type { Sight } from '../../model/viewer.js';
 
 /**
@@ -107,7 +107,7 @@ export interface Needs {
   /** Those that terms ask for, where what is known without them leaves the filter Undefined. */
   readonly chains: Chain[];
   /** Types whose values are looked into, not only at their presence: large ones have to be read. */
-  values: ValuesNeeded;
+  values: EvaluatedTypes;
 }
 
 export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {

@@ -1,6 +1,6 @@
 import type { Filter } from '../../../ldap/ldap-types.js';
 import type { Draft } from '../../model/draft.js';
-import { looseRow } from '../../model/entry-cells.js';
+import { detachedRow } from '../../model/entry-cells.js';
 import { UNRESTRICTED } from '../../model/viewer.js';
 import { type CompiledFilter, evaluate, TRUE } from './compiled-filter.js';
 import type { FilterCompiler } from './filter-compiler.js';
@@ -17,6 +17,6 @@ export function draftFits(compiler: FilterCompiler): (filter: Filter, entry: Dra
       known.set(filter, compiled);
     }
     const none = { dn: NO_NAME, hasSubordinates: false, numSubordinates: 0, sight: undefined, large: undefined };
-    return evaluate(compiled, { row: looseRow(entry), ...none }) === TRUE;
+    return evaluate(compiled, { row: detachedRow(entry), ...none }) === TRUE;
   };
 }

@@ -6,7 +6,7 @@ import { nextCell } from '../../../store/row.js';
 import { isComputed, isMembership } from '../../model/computed.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
 import { groupTypes } from '../../model/group-rows.js';
-import type { Naming } from '../../model/present-row.js';
+import type { NamesContext } from '../../model/present-row.js';
 import { MASTER } from '../../model/tables.js';
 import { isHidden, type Viewer } from '../../model/viewer.js';
 import {
@@ -58,10 +58,10 @@ export class FilterCompiler {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
-  readonly #naming: Naming | undefined;
+  readonly #naming: NamesContext | undefined;
 
   /** `naming`: how rows that filters are looked up in may differ from those that they are evaluated on. */
-  constructor(schema: Schema, descriptions: DescriptionTable, naming?: Naming) {
+  constructor(schema: Schema, descriptions: DescriptionTable, naming?: NamesContext) {
     this.#schema = schema;
     this.#descriptions = descriptions;
     this.#naming = naming;
@@ -100,7 +100,7 @@ class Compilation {
   readonly #schema: Schema;
   readonly #descriptions: DescriptionTable;
   readonly #wanted: WantedDescriptions;
-  readonly #naming: Naming | undefined;
+  readonly #naming: NamesContext | undefined;
   readonly #viewer: Viewer;
   readonly #ownGroups: boolean;
   readonly #forms: SharedForms;
@@ -109,7 +109,7 @@ class Compilation {
     schema: Schema,
     descriptions: DescriptionTable,
     wanted: WantedDescriptions,
-    naming: Naming | undefined,
+    naming: NamesContext | undefined,
     viewer: Viewer,
     ownGroups: boolean,
   ) {

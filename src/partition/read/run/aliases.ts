@@ -8,7 +8,7 @@ import type { Viewer } from '../../model/viewer.js';
 import { deepestEntry, type Located, requireEntry } from '../../tree/locate.js';
 import { ROOT, suffixAt } from '../../tree/nodes.js';
 import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
-import { isSeen, Unseen } from '../../tree/sight.js';
+import { HiddenEntry, isSeen } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
 import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchContext } from './search-context.js';
@@ -37,7 +37,7 @@ export async function followPath(
     const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
     const target = row && aliasTarget(context, row);
     if (!target) continue;
-    if (!(await isSeen(viewer, node, () => row))) throw new Unseen(node);
+    if (!(await isSeen(viewer, node, () => row))) throw new HiddenEntry(node);
     const from = top - i;
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
     const next = context.schema.parseDn([...rest, target].join(','));
@@ -57,7 +57,7 @@ async function followSeen(
 ): Promise<Located> {
   const found = await followPath(context, viewer, dn, manageDsaIT, followed);
   if (await isSeen(viewer, found.node, () => found.row)) return found;
-  throw new Unseen(found.node);
+  throw new HiddenEntry(found.node);
 }
 
 /** From the suffix's entry down to the node. */

@@ -1,5 +1,5 @@
 import type { PlanStep } from '../../../store/contract.js';
-import { isNobodys, stateOfRow } from '../../model/account-state.js';
+import { isDecoyRow, stateOfRow } from '../../model/account-state.js';
 import { MASTER, MASTER_TABLE, Q, STATE_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { rowProblem } from './row-problem.js';
@@ -12,7 +12,7 @@ export async function checkAccountStates(survey: Survey): Promise<void> {
   await survey.each(STATE_TABLE.name, false, async (keys, rows) => {
     const entries = await survey.getMany(MASTER_TABLE.name, keys);
     for (const [i, key] of keys.entries()) {
-      if (isNobodys(key)) continue;
+      if (isDecoyRow(key)) continue;
       const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
       const problem = rowProblem(rows[i]!) ?? stateProblem(rows[i]!);
       const isLost = !entries[i] && survey.isWhole(MASTER_TABLE.name);

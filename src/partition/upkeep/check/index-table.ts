@@ -1,7 +1,7 @@
 import { cellValue, MARK } from '../../../store/row.js';
 import { Implied, implyType } from '../../model/implied.js';
 import { type Index, isComplete } from '../../model/index-set.js';
-import { readAllLarge, untilStill } from '../../model/large.js';
+import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
 import { draftWithLarge } from '../../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
@@ -92,7 +92,7 @@ async function checkExtra(survey: Survey, index: Index): Promise<void> {
 
 /** Prefixes of the rows that an entry implies in one index. */
 async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
-  return untilStill(async (again) => {
+  return retryWhileReplaced(async (again) => {
     const now = again ? await survey.get(MASTER_TABLE.name, id) : row;
     return now ? rowPrefixes(survey, index, id, now) : [];
   });

@@ -2,7 +2,14 @@ import { createHash } from 'node:crypto';
 import type { Guard, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellValue } from '../../../store/row.js';
-import { chunkCount, chunkNames, largeLength, NAME_BYTES, POINTER_BYTES, readAsThere } from '../../model/large.js';
+import {
+  chunkCount,
+  chunkNames,
+  largeLength,
+  NAME_BYTES,
+  POINTER_BYTES,
+  readExistingChunks,
+} from '../../model/large.js';
 import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { isBeingWritten, isMark } from '../../write/large-ahead.js';
@@ -138,7 +145,7 @@ async function verified(
   const sum = createHash('sha256');
   const parts: Buffer[] = [];
   let bytes = 0;
-  for await (const part of readAsThere(survey.reader, table, id, chunkNames(qualifier, pointer))) {
+  for await (const part of readExistingChunks(survey.reader, table, id, chunkNames(qualifier, pointer))) {
     if (!part) return undefined;
     sum.update(part);
     bytes += part.length;

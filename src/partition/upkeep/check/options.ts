@@ -1,6 +1,6 @@
 import { stateOptionsOf } from '../../../schema/state-options.js';
 import type { Cell, CellName } from '../../../store/contract.js';
-import { asWide, type Draft, type DraftAttribute } from '../../model/draft.js';
+import { type Draft, type DraftAttribute, wideAttributeOf } from '../../model/draft.js';
 import { largeList, valueQualifier } from '../../model/entry-cells.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
@@ -75,7 +75,7 @@ function keptOf(
     const known = draft.get(bare);
     const target = targets.get(bare.text) ?? {
       text: known?.text ?? bare.text,
-      next: known ? asWide(known).next : 0,
+      next: known ? wideAttributeOf(known).next : 0,
       names: new Set(known?.values.map(({ bytes }) => valueName(type, bytes))),
     };
     targets.set(bare.text, target);

@@ -2,7 +2,7 @@ import { hasOptions } from '../../../schema/entry-check.js';
 import type { Cell, CellName } from '../../../store/contract.js';
 import type { DraftAttribute } from '../../model/draft.js';
 import { valueQualifier } from '../../model/entry-cells.js';
-import { isPassword, secretIn } from '../../model/secrets.js';
+import { isPassword, secretAttributeOf } from '../../model/secrets.js';
 import { MASTER, MASTER_TABLE, Q, upRdnOf } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { parsedDn } from './place.js';
@@ -18,7 +18,7 @@ export async function checkSecrets(
   attributes: readonly DraftAttribute[],
 ): Promise<void> {
   const naming = parsedDn(survey, upRdnOf(row))
-    ?.rdns.map(secretIn)
+    ?.rdns.map(secretAttributeOf)
     .find((name) => name !== undefined);
   if (naming !== undefined) {
     const message = `attribute '${naming}', which holds secrets, names the entry, so that everybody reads its value: rename the entry, and change what the value has given away`;

@@ -4,7 +4,7 @@ import { isReplaced } from '../../model/large.js';
 import { implyingDraft } from '../../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
 import {
-  LATIN1,
+  idText,
   type Owners,
   ownersKey,
   ownersOf,
@@ -86,7 +86,7 @@ class UniquePass {
     await survey.each(MASTER_TABLE.name, false, async (ids, rows) => {
       const wanted: { readonly id: Buffer; readonly row: Buffer; readonly norm: Buffer }[] = [];
       for (const [i, id] of ids.entries()) {
-        if (id.length !== UUID_BYTES || survey.unreadable.has(LATIN1(id))) continue;
+        if (id.length !== UUID_BYTES || survey.unreadable.has(idText(id))) continue;
         for (const norm of (await this.#valuesOf(id, rows[i]!)).values()) wanted.push({ id, row: rows[i]!, norm });
       }
       const keys = wanted.map(({ norm }) => ownersKey(this.#unique, norm));
@@ -94,10 +94,10 @@ class UniquePass {
       for (const [i, { id, row, norm }] of wanted.entries()) {
         if (found[i] && problemOf(found[i])) continue;
         const owners = ownersOf(found[i]);
-        if (owners.many || owners.ids.includes(LATIN1(id))) continue;
+        if (owners.many || owners.ids.includes(idText(id))) continue;
         await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
           ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
-          ...ownersSteps(this.#unique, norm, owners, [...owners.ids, LATIN1(id)]),
+          ...ownersSteps(this.#unique, norm, owners, [...owners.ids, idText(id)]),
         ]);
       }
     });
@@ -132,8 +132,8 @@ class UniquePass {
     const wrong: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
     for (const [i, id] of keys.entries()) {
       const row = rows[i];
-      if (this.#survey.unreadable.has(LATIN1(id))) continue;
-      if (!row || !(await this.#valuesOf(id, row)).has(LATIN1(norm))) wrong.push({ id, row });
+      if (this.#survey.unreadable.has(idText(id))) continue;
+      if (!row || !(await this.#valuesOf(id, row)).has(idText(norm))) wrong.push({ id, row });
     }
     return wrong;
   }
@@ -144,7 +144,7 @@ class UniquePass {
     wrong: readonly { readonly id: Buffer; readonly row: Buffer | undefined }[],
   ): Promise<void> {
     const survey = this.#survey;
-    const gone = new Set(wrong.map(({ id }) => LATIN1(id)));
+    const gone = new Set(wrong.map(({ id }) => idText(id)));
     const names = wrong.map(({ id }) => uuidText(id)).join(', ');
     await this.#report(norm, `it is said to be that of ${names}, where it is not; repair takes that back`, [
       ...wrong.flatMap(({ id, row }) =>

@@ -1,5 +1,5 @@
 import { cellValue } from '../../../store/row.js';
-import { asWide, type Draft, sortedByText } from '../../model/draft.js';
+import { type Draft, sortedByText, wideAttributeOf } from '../../model/draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { WIDE_VALUES } from '../../model/thresholds.js';
 import { uuidText } from '../../model/uuid.js';
@@ -12,7 +12,7 @@ import { nextVersion, type Survey } from './survey.js';
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const cell = cellValue(row, MASTER.treeInfo, Q.wide);
   if (!cell) return;
-  const there = new Map(sortedByText(draft).map((attribute) => [attribute.text, asWide(attribute)]));
+  const there = new Map(sortedByText(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
   const listed = wideAttributes(row);
   const right = ({ text, next, count }: WideAttribute) => {
     const attribute = there.get(text);

@@ -3,14 +3,14 @@ import type { Maybe } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import { StoreError } from '../../../store/store-error.js';
-import type { Access, AttributeChange, MetEntry } from '../../model/directory-types.js';
+import type { Access, AttributeChange, CheckedEntry } from '../../model/directory-types.js';
 import type { Draft } from '../../model/draft.js';
-import { looseRow } from '../../model/entry-cells.js';
+import { detachedRow } from '../../model/entry-cells.js';
 import type { Node } from '../../model/node.js';
 import { presentRow } from '../../model/present-row.js';
 import { MASTER_TABLE, upRdnOf } from '../../model/tables.js';
 import { ROOT } from '../../tree/nodes.js';
-import { Unseen } from '../../tree/sight.js';
+import { HiddenEntry } from '../../tree/sight.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 
@@ -21,45 +21,45 @@ import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 export const ACCESS: Rule = {
   name: 'access',
 
-  asked(_, asked) {
-    return asked.actor.access?.asked(asked);
+  checkRequest(_, asked) {
+    return asked.actor.access?.checkRequest(asked);
   },
 
-  found(context, asked, target) {
+  checkTarget(context, asked, target) {
     const { access } = asked.actor;
     if (access?.version === undefined) return undefined;
     return chain(met(context, access, target), (entry) => {
       requireSeen(access, entry);
-      return access.found(asked, entry);
+      return access.checkTarget(asked, entry);
     });
   },
 
   change(context, change) {
     const { access } = change.actor;
     if (access?.version === undefined) return undefined;
-    if (change.op === 'add') return refusedAs(access.added(askedOf(change), addedEntry(change)));
+    if (change.op === 'add') return refusedAs(access.checkNewEntry(askedOf(change), addedEntry(change)));
     return change.op === 'rename' ? moved(context, access, change) : undefined;
   },
 };
 
-function refusedAs(refuse: ReturnType<Access['found']>): Verdict {
+function refusedAs(refuse: ReturnType<Access['checkTarget']>): Verdict {
   return refuse && { refuse };
 }
 
 /** Throws where the entry is not there for who writes. */
-export function requireSeen({ viewer }: Access, { node, row }: MetEntry): void {
+export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): void {
   if (node === ROOT || !viewer.sightOf) return;
-  if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new Unseen(node);
+  if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new HiddenEntry(node);
 }
 
 /** The entry with its row, as far as rights look into it. */
-function met(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<MetEntry> {
+function met(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
   const isKnown = stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ rest }) => !rest));
   return isKnown ? { node, row: presentRow(context, stored.row) } : read(context, node);
 }
 
-function read(context: WriteContext, node: Node): Maybe<MetEntry> {
+function read(context: WriteContext, node: Node): Maybe<CheckedEntry> {
   return chain(context.store.get(MASTER_TABLE.name, node.id), (row) => {
     if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
     return { node, row: presentRow(context, row) };
@@ -67,13 +67,13 @@ function read(context: WriteContext, node: Node): Maybe<MetEntry> {
 }
 
 /** What a change was asked as: of an add the attributes that it was given and its name. */
-function askedOf({ op, actor, after, place }: Change): Parameters<Access['added']>[0] {
+function askedOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
   const changes = (after?.attributes ?? []).map(({ description }) => ({ how: 'add', description }) as const);
   return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
 }
 
-function addedEntry({ after, place }: Change): MetEntry {
-  return { node: place.to!, row: looseRow(after!) };
+function addedEntry({ after, place }: Change): CheckedEntry {
+  return { node: place.to!, row: detachedRow(after!) };
 }
 
 function moved(context: WriteContext, access: Access, change: Change): Maybe<Verdict> {
@@ -84,7 +84,7 @@ function moved(context: WriteContext, access: Access, change: Change): Maybe<Ver
   return chain(entry, (e) =>
     chain(superior, (s) => {
       const renamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
-      return refusedAs(access.moved({ entry: e, renamed, superior: s, changes: rdnChanges(change) }));
+      return refusedAs(access.checkMove({ entry: e, renamed, superior: s, changes: rdnChanges(change) }));
     }),
   );
 }

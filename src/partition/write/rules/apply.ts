@@ -1,23 +1,23 @@
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
-import type { Asked } from '../../model/directory-types.js';
+import type { WriteRequest } from '../../model/directory-types.js';
 import type { Change } from '../change.js';
 import type { Target, Verdict, WriteContext } from '../context.js';
 
 /** Throws what the first rule says that refuses the request. */
-export function refuseAsked(context: WriteContext, asked: Asked): void {
+export function refuseAsked(context: WriteContext, asked: WriteRequest): void {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
-    const refusal = rules[i]!.asked?.(context, asked);
+    const refusal = rules[i]!.checkRequest?.(context, asked);
     if (refusal) throw refusal;
   }
 }
 
 /** The same when the entry is there. */
-export async function refuseFound(context: WriteContext, asked: Asked, target: Target): Promise<void> {
+export async function refuseFound(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
-    const verdict = rules[i]!.found?.(context, asked, target);
+    const verdict = rules[i]!.checkTarget?.(context, asked, target);
     const refusal = isPromise(verdict) ? await verdict : verdict;
     if (refusal) throw refusal;
   }

@@ -5,7 +5,7 @@ import type { Rule } from '../context.js';
 export const NAMES: Rule = {
   name: 'names',
 
-  asked(_, { rdn }) {
+  checkRequest(_, { rdn }) {
     const type = rdn?.avas.find((ava) => !ava.type.equality)?.type;
     if (!type) return undefined;
     return new LdapError('namingViolation', `attribute '${type.name}' has no equality rule and cannot name an entry`);

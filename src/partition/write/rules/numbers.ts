@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, RowStep, Store } from '../../../store/contract.js';
 import type { Draft, DraftAttribute } from '../../model/draft.js';
-import { readNumbers, saidStep, takeStep, unsaidStep } from '../../model/number-rows.js';
+import { chosenStep, noneChosenStep, readNumbers, takeStep } from '../../model/number-rows.js';
 import { cutNorm, equalityPrefix } from '../../model/tables.js';
 import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
@@ -52,7 +52,7 @@ async function given(context: WriteContext, change: Change, ranges: readonly Num
       // Read before the numbers that entries have: who says one meanwhile makes the plan fail.
       const { said } = await readNumbers(context.store, range);
       numbers.set(range, textBytes(String(await nextFree(context, range))));
-      steps.push(unsaidStep(range, said));
+      steps.push(noneChosenStep(range, said));
     }
   }
   return {
@@ -88,7 +88,7 @@ async function nextFree(context: WriteContext, range: NumberRange): Promise<bigi
 }
 
 /** What clients say of one range. */
-export interface Said {
+export interface ChosenNumbers {
   readonly range: NumberRange;
   readonly count: number;
   readonly highest: bigint;
@@ -97,21 +97,21 @@ export interface Said {
 function counted(store: Store, change: Change, values: ValueRules): Maybe<Verdict> {
   const { before, after } = change;
   const types = before && changedTypes(change);
-  const said = saidNumbers(values, after!).filter(({ range }) => !types || types.has(range.type));
-  return said.length === 0 ? undefined : saidSteps(store, said).then((steps) => ({ steps }));
+  const said = chosenNumbers(values, after!).filter(({ range }) => !types || types.has(range.type));
+  return said.length === 0 ? undefined : chosenSteps(store, said).then((steps) => ({ steps }));
 }
 
 /** Numbers of the ranges that an entry has. */
-export function saidNumbers({ numbers }: ValueRules, draft: Draft): Said[] {
-  const found: Said[] = [];
+export function chosenNumbers({ numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
+  const found: ChosenNumbers[] = [];
   for (const range of numbers) {
     const said = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
-    if (said.length > 0) found.push(said.reduce(addSaid));
+    if (said.length > 0) found.push(said.reduce(addChosen));
   }
   return found;
 }
 
-export function addSaid(one: Said, other: Said): Said {
+export function addChosen(one: ChosenNumbers, other: ChosenNumbers): ChosenNumbers {
   const { highest } = one.highest > other.highest ? one : other;
   return { range: one.range, count: one.count + other.count, highest };
 }
@@ -130,10 +130,10 @@ function* numbersIn({ type, first, last }: NumberRange, draft: Draft): Generator
 const MAX_DIGITS = 16;
 
 /** Steps that count the numbers, and move their ranges on behind the highest. */
-export async function saidSteps(store: Store, said: readonly Said[]): Promise<RowStep[]> {
+export async function chosenSteps(store: Store, said: readonly ChosenNumbers[]): Promise<RowStep[]> {
   const steps: RowStep[] = [];
   for (const { range, count, highest } of said) {
-    steps.push(saidStep(range, count));
+    steps.push(chosenStep(range, count));
     const { next } = await readNumbers(store, range);
     if (highest >= next) steps.push(takeStep(range, next, highest + 1n));
   }

@@ -6,7 +6,7 @@ import type { Draft, DraftAttribute, DraftValue } from '../../model/draft.js';
 import { GROUPS_STEP, withoutUid } from '../../model/group-rows.js';
 import type { NameChange } from '../../model/name-changes.js';
 import { formOf, presentRow } from '../../model/present-row.js';
-import { broughtBackStep, owedReferences, type SavedReference, savedReferences } from '../../model/reference-rows.js';
+import { deferredReferences, restoredStep, type SavedReference, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
 import { makeName } from '../../tree/node-name.js';
 import type { Change } from '../change.js';
@@ -39,13 +39,16 @@ export const REFERENCES: Rule = {
 function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
   const { names, references } = context.shared;
   if (names.records.length === 0) return;
-  if (to && to !== from && names.covers(makeName(context, to))) throw new NamesPending();
+  if (to && to !== from && names.includesForm(makeName(context, to))) throw new NamesPending();
   if (op === 'delete' && names.records.some((record) => record.restored && record.id === id.toString('hex')))
     throw new NamesPending();
   if (op === 'delete' && presentRow(context, before!.row) !== before!.row) throw new NamesPending();
   if (op !== 'add') return;
   for (const { description, values } of after!.attributes)
-    if (references.has(description.type) && values.some(({ bytes }) => names.covers(formOf(description.type, bytes))))
+    if (
+      references.has(description.type) &&
+      values.some(({ bytes }) => names.includesForm(formOf(description.type, bytes)))
+    )
       throw new NamesPending();
 }
 
@@ -82,7 +85,7 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
   const steps: PlanStep[] = [];
   if (saved.length > 0) {
     records.push({ id, from: change.place.to!.dn.toString(), time: Date.now(), restored: true });
-    steps.push(broughtBackStep(change.id, saved));
+    steps.push(restoredStep(change.id, saved));
   }
   if (records.length !== known.length || saved.length > 0) steps.push(shared.namesStep(records), GROUPS_STEP);
   const own = await followed(context, change);
@@ -107,7 +110,7 @@ async function followed(
     // What was a name of nobody may be the name of another value's entry by now.
     const forms = new Set<string>();
     for (const value of attribute.values) {
-      const present = names!.covers(formOf(type, value.bytes)) ? names!.present(type, value.bytes) : value.bytes;
+      const present = names!.includesForm(formOf(type, value.bytes)) ? names!.present(type, value.bytes) : value.bytes;
       const uid = value.bytes.subarray(withoutUid(type, value.bytes).length);
       if (Buffer.isBuffer(present)) {
         const form = formOf(type, present);
@@ -120,7 +123,7 @@ async function followed(
     }
     amended.set(attribute, kept);
   }
-  const owed = await owedValues(context, id, owedReferences(row), steps);
+  const owed = await owedValues(context, id, deferredReferences(row), steps);
   const amend = (draft: Draft): void => {
     for (const [{ description, text, values: stored }, values] of amended) {
       const known = draft.get(description);

@@ -16,7 +16,7 @@ import type { Rule, WriteContext } from '../context.js';
 export const SERVER_KEPT: Rule = {
   name: 'server-kept attributes',
 
-  asked(_, { op, actor, changes, rdn }) {
+  checkRequest(_, { op, actor, changes, rdn }) {
     for (const {
       description: { type },
     } of changes) {

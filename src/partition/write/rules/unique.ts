@@ -5,8 +5,9 @@ import { isPromise } from '../../../store/maybe.js';
 import type { Draft } from '../../model/draft.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import {
+  conflictStep,
   firstOwnerStep,
-  LATIN1,
+  idText,
   MAX_OWNERS,
   type Owners,
   ownersKey,
@@ -14,7 +15,6 @@ import {
   ownersSteps,
   readUniqueState,
   severalRange,
-  togetherStep,
   UNIQUE_TABLE,
   uniqueKeyParts,
   uniqueValues,
@@ -48,7 +48,7 @@ function touchedBy(change: Change, unique: readonly Unique[]): readonly Unique[]
   const { before, after } = change;
   if (before && after) {
     const types = changedTypes(change);
-    return unique.filter(({ looksAt }) => [...types].some((type) => looksAt.has(type)));
+    return unique.filter(({ relevantTypes }) => [...types].some((type) => relevantTypes.has(type)));
   }
   const { attributes } = after ?? before!.draft;
   return unique.filter(({ types }) => attributes.some(({ description }) => types.has(description.type)));
@@ -117,9 +117,9 @@ function without(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buf
 }
 
 /** The draft with the large values that the constraint looks at. */
-async function whole({ store }: WriteContext, id: Buffer, { looksAt }: Unique, draft: Draft): Promise<Draft> {
-  const lacks = draft.attributes.some((one) => looksAt.has(one.description.type) && hasStored(one));
-  return lacks ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => looksAt.has(type)) : draft;
+async function whole({ store }: WriteContext, id: Buffer, { relevantTypes }: Unique, draft: Draft): Promise<Draft> {
+  const lacks = draft.attributes.some((one) => relevantTypes.has(one.description.type) && hasStored(one));
+  return lacks ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => relevantTypes.has(type)) : draft;
 }
 
 /** Steps that give values away and take others. */
@@ -135,7 +135,7 @@ async function valueSteps(
     norms.map((norm) => ownersKey(unique, norm)),
   );
   const rows = isPromise(read) ? await read : read;
-  const id = LATIN1(change.id);
+  const id = idText(change.id);
   const steps: PlanStep[] = [];
   for (const [i, norm] of norms.entries()) {
     const owners = ownersOf(rows[i]);
@@ -186,7 +186,7 @@ async function crossingStep(
 ): Promise<RowStep | LdapError> {
   const { store } = context;
   const { together } = await readUniqueState(store, unique);
-  if (!unique.record.ready) return togetherStep(unique, together);
+  if (!unique.record.ready) return conflictStep(unique, together);
   // What was decided before is to be seen wholly.
   await store.quiet?.();
   const moving = { id: change.id, to: change.place.to };
@@ -198,7 +198,7 @@ async function crossingStep(
       if ((await countInScope(context, unique, ids, moving)) > 1) return movedError(unique);
     }
   }
-  return togetherStep(unique, together);
+  return conflictStep(unique, together);
 }
 
 async function ownersBehind(
@@ -209,7 +209,7 @@ async function ownersBehind(
   norm: Buffer,
 ): Promise<readonly string[]> {
   const { ids } = ownersOf(await store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
-  const [own, name] = [LATIN1(id), LATIN1(norm)];
+  const [own, name] = [idText(id), idText(norm)];
   if (gone.has(name)) return ids.filter((one) => one !== own);
   return come.has(name) && !ids.includes(own) ? [...ids, own] : ids;
 }

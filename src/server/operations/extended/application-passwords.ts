@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
 import { generalizedTime } from '../../../partition/model/csn.js';
-import type { KeptChanges, Target } from '../../../partition/model/directory-types.js';
+import type { SplitChanges, Target } from '../../../partition/model/directory-types.js';
 import {
   type ApplicationPasswordFields,
   decodeApplicationPasswords,
@@ -96,7 +96,7 @@ async function change(
   const { services, session } = context;
   const requester = session.identity;
   await requireRight(context, dn);
-  const changesOf = async ({ id, row }: Target): Promise<KeptChanges> => {
+  const changesOf = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
     return { asked: [], kept: [make(applicationPasswordsOf(credentials.applications))] };
