@@ -342,7 +342,6 @@ export class Partition implements Directory {
     return this.#translated(remove(this.context, dn, actor, options));
   }
 
-  /** Loads entries in bulk; see `bulk/`. */
   async load(
     entries: AsyncIterable<readonly LoadEntry[]>,
     actor: Actor,
@@ -365,7 +364,6 @@ export class Partition implements Directory {
     return this.#translated(dropIndex(this.context, attribute));
   }
 
-  /** Returns the listed uniqueness constraints. */
   uniqueConstraints(): readonly Unique[] {
     return this.context.shared.values.unique;
   }
@@ -426,7 +424,7 @@ export class Partition implements Directory {
     return deletedEntries(this.store);
   }
 
-  /** Restores a deleted entry. Resolves with its DN. */
+  /** Resolves with the DN of the restored entry. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
     return this.#translated(restore(this.context, id, actor));
   }
@@ -481,7 +479,6 @@ export class Partition implements Directory {
     return this.context.shared.accessVersion;
   }
 
-  /** Returns the current `accessVersion`. */
   freshAccess(): Maybe<number> {
     return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
   }
@@ -510,7 +507,6 @@ export class Partition implements Directory {
     }
   }
 
-  /** Returns the administrator's current stored password. */
   adminPassword(): Maybe<Buffer> {
     return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }

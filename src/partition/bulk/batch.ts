@@ -27,7 +27,6 @@ const ENTRIES = 2000;
 /** Maximum total size of the rows of a batch, in bytes. */
 const BYTES = 8 * 1024 * 1024;
 
-/** An entry of a failed batch, to be added on its own. */
 export interface BatchEntry {
   readonly source: LoadSource;
   readonly node: Node;
@@ -49,10 +48,7 @@ export interface BatchGuards {
   readonly namesGuard: RowStep;
 }
 
-/**
- * Entries that are written together. `add` packs each entry into rows at once, so that only a few objects per entry
- * stay in memory until the batch is full.
- */
+/** Entries written together. `add` packs them at once, so that only a few objects per entry stay in memory. */
 export class BulkBatch {
   /** Nodes of the entries, by normalized DN. */
   readonly nodes = new Map<string, Node>();
@@ -63,7 +59,6 @@ export class BulkBatch {
   /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
   hasOrphans = false;
   readonly #items: BatchItem[] = [];
-  /** The lists that the rows were made for. */
   readonly #indexes: IndexSet;
   readonly #values: ValueRules;
   readonly #namesGuard: RowStep;
@@ -72,7 +67,6 @@ export class BulkBatch {
   readonly #counts = new Map<Node, number>();
   #master: PackedRows | undefined;
   #special = false;
-  /** Steps that rules have added. */
   readonly #steps: PlanStep[] = [];
   /** Steps that rules have added for new rows of table unique. The batch writes these rows itself. */
   readonly #owners: RowStep[] = [];

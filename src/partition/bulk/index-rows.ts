@@ -19,7 +19,6 @@ export class IndexRows {
     this.#index = index;
   }
 
-  /** Adds an entry that has the attribute. */
   add(forms: readonly Form[], id: Buffer): void {
     if (this.#index.presence) this.#present.add(id);
     if (forms === this.#forms) {
@@ -79,7 +78,6 @@ function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: n
 
 const FIRST_IDS = 64;
 
-/** A growing list of concatenated ids. */
 class IdList {
   count = 0;
   #bytes = Buffer.allocUnsafeSlow(FIRST_IDS * UUID_BYTES);

@@ -40,10 +40,7 @@ export interface TreePart {
   readonly mark: boolean;
 }
 
-/**
- * Positions of the attributes of a draft in its rows. The layout depends only on the attribute descriptions, and
- * consecutive entries mostly have the same ones.
- */
+/** Positions of a draft's attributes in its rows. Depends on the descriptions, which consecutive entries share. */
 export interface Layout {
   readonly descriptions: readonly AttributeDescription[];
   readonly texts: readonly string[];
@@ -191,7 +188,6 @@ function treeParts(cells: readonly TreeCell[]): TreePart[] {
   return parts;
 }
 
-/** Returns the header and qualifier of a cell. */
 export function cellOf(family: number, qualifier: Buffer, valueLength = 0): Buffer {
   const cell = Buffer.alloc(CELL_HEADER + qualifier.length);
   cell[0] = family;

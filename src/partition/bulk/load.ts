@@ -24,7 +24,6 @@ export interface LoadOptions {
   onReject(reject: LoadReject): void;
   /** Called for an attribute that is not stored because the server computes it. */
   onLeftOut?(entry: LoadSource, attribute: string): void;
-  /** Called when the entry is stored. */
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
   /** True for a result after which the load continues. Otherwise it ends, and the entries before are stored. */
@@ -34,7 +33,6 @@ export interface LoadOptions {
 interface Prepared {
   readonly entry: LoadEntry;
   readonly dn: Dn;
-  /** Normalized DN. */
   readonly name: string;
   /** entryUUID set by the source, as latin-1 text. */
   readonly uuid: string | undefined;
@@ -262,10 +260,7 @@ class BulkLoader {
     await this.#written;
   }
 
-  /**
-   * Writes the batch in one plan, or entry by entry if the plan fails. Waits for the batch before, because entries
-   * refused there may be parents of entries in this batch.
-   */
+  /** Writes the batch, or its entries one by one if its plan fails. Waits for the batch before, for its parents. */
   async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
     await before;
     if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);

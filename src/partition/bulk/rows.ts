@@ -40,7 +40,6 @@ export class BulkRows {
   /** Number of the forms, and their total length in bytes. */
   #count = 0;
   #bytes = 0;
-  /** True if a form was cut. */
   #cut = false;
 
   constructor(layouts: Layouts) {
@@ -139,7 +138,6 @@ export class BulkRows {
     return at;
   }
 
-  /** `room` is the result of `masterBytes`. */
   #addMaster(
     attributes: readonly DraftAttribute[],
     { master }: Layout,
@@ -192,7 +190,6 @@ export class BulkRows {
     return this.#master.rows();
   }
 
-  /** Yields the rows of every index table. */
   *indexTables(): Generator<{ table: string; rows: PackedRows }> {
     for (const [{ table }, rows] of this.#indexes) yield { table, rows: rows.rows() };
   }

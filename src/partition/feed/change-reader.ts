@@ -44,10 +44,7 @@ export class ChangeReader {
   }
 }
 
-/**
- * Returns the number of the oldest record; undefined if there is none. A reader whose position is more than one below
- * that number may have missed trimmed records.
- */
+/** Number of the oldest record, if any. A reader more than one below it may have missed trimmed records. */
 export async function oldestChange(store: Store): Promise<bigint | undefined> {
   const [oldest] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { limit: 1, keysOnly: true }));
   return oldest?.readBigUInt64BE();

@@ -14,10 +14,7 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
   return undefined;
 }
 
-/**
- * Removes the change records from before `before` (ms since 1970) except the last record, which holds the latest
- * entryCSN. Resolves with the number of removed records.
- */
+/** Removes the records from before `before` (ms since 1970) except the last one, which holds the latest entryCSN. */
 export async function trimChanges(store: Store, before: number, piecework?: Piecework): Promise<number> {
   const [last] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
   let trimmed = 0;

@@ -16,10 +16,7 @@ import { dnOfName } from './names.js';
 /** Memberships in up to this number of groups are tested one by one. For more, all groups are computed. */
 const FEW = 4;
 
-/**
- * Returns the groups among `groups` that name the entry directly, as far as the viewer may search by their members.
- * Reads one index row for each group.
- */
+/** Returns which of `groups` name the entry directly, if the viewer may search by that. One index row per group. */
 export function directGroups(
   context: SearchContext,
   entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },

@@ -25,7 +25,6 @@ import type { NamingEntries } from './namers.js';
 import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-/** Number of ids per read. */
 const BATCH = 256;
 /** Total length of the memberURLs kept in memory, in characters. With more, each request reads them from the store. */
 const MOST_KEPT = 4 * 1024 * 1024;
@@ -33,9 +32,7 @@ const MOST_KEPT = 4 * 1024 * 1024;
 /** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
 const COMPILE_VIEWER: Viewer = { sightOf: () => undefined };
 
-/** A parsed memberURL. */
 export interface MemberUrl {
-  /** The attribute that contains the URL. */
   readonly type: AttributeType;
   readonly base: Dn;
   readonly scope: Scope;
@@ -43,24 +40,19 @@ export interface MemberUrl {
   readonly parsed: Filter;
   readonly filter: CompiledFilter;
   readonly needs: Needs;
-  /** Length of the URL in characters. */
   readonly size: number;
 }
 
 interface DynamicGroup {
   readonly id: Buffer;
   readonly urls: readonly MemberUrl[];
-  /** Total length of its URLs in characters. */
   readonly size: number;
 }
 
 /** Cache of all dynamic groups, by directory, valid for one version of the groups. */
 const kept = new WeakMap<SearchContext, { readonly version: bigint; readonly groups: readonly DynamicGroup[] }>();
 
-/**
- * Returns the dynamic groups whose URLs match the entry at this version of the groups, as far as the viewer could find
- * the entry by their filters.
- */
+/** Returns the dynamic groups whose URLs match the entry, if the viewer could find the entry by their filters. */
 export function dynamicGroupsOf(
   context: SearchContext,
   version: bigint,
@@ -107,14 +99,12 @@ async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup>
   }
 }
 
-/** True if there is a dynamic group. */
 export function hasDynamicGroups({ schema, store }: SearchContext): Maybe<boolean> {
   const { dynamic } = groupTypes(schema);
   if (!dynamic) return false;
   return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
 }
 
-/** Yields the ids of all dynamic groups. */
 export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncGenerator<Buffer> {
   const { dynamic } = groupTypes(schema);
   if (!dynamic) return;
@@ -155,10 +145,7 @@ export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUr
   }
 }
 
-/**
- * Compiles a URL. Returns undefined for a URL that selects no member here: a malformed URL, a filter with too many
- * items, another host, or a critical extension.
- */
+/** Compiles a URL. Undefined if malformed, too complex, of another host, or with a critical extension. */
 function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
   if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;

@@ -57,7 +57,6 @@ function isDynamic(context: SearchContext, row: Buffer): boolean {
   );
 }
 
-/** Members stored in a row. */
 interface StoredMembers {
   /** The attribute description in the row, or the default one. */
   readonly text: string;

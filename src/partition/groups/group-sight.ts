@@ -8,10 +8,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { ROOT } from '../tree/nodes.js';
 import { shortRow } from './short-row.js';
 
-/**
- * True if the viewer sees the group and may use its values of the type. A group with values under several attribute
- * options passes only if all of them may be used.
- */
+/** True if the viewer sees the group and may use its values of the type under all attribute options. */
 export function maySee(
   context: SearchContext,
   viewer: Viewer,

@@ -27,10 +27,7 @@ export class KnownSteps {
     this.#version = version;
   }
 
-  /**
-   * Returns the cache for a version. If incomplete plans may be visible in the store, the cache starts empty, because
-   * data may be older than the version it was read at.
-   */
+  /** Returns the cache for a version. Where incomplete plans are visible, data may be too old, so nothing is kept. */
   static at(context: SearchContext, version: bigint): KnownSteps {
     if (context.store.quiet) return new KnownSteps(context, version);
     const before = known.get(context);
@@ -72,7 +69,6 @@ export class KnownSteps {
     return found;
   }
 
-  /** Like `namedOfId`, cached. */
   named(id: Buffer): Maybe<Named | undefined> {
     const key = id.toString('latin1');
     const before = this.#named.get(key);

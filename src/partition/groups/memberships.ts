@@ -9,7 +9,6 @@ import type { Named } from './names.js';
 import { groupsState } from './version.js';
 import { Walk } from './walk.js';
 
-/** An entry whose groups are computed. */
 export interface Member {
   readonly id: Buffer;
   readonly dn: Dn;
@@ -58,7 +57,6 @@ export function walkGroups(
   );
 }
 
-/** Returns only the names of the groups. */
 export async function groupsOf(context: SearchContext, member: Member): Promise<ReadonlySet<string>> {
   return new Set((await membershipsOf(context, member)).keys());
 }

@@ -23,16 +23,13 @@ interface Indexed {
 
 /** Entries that name an entry. */
 export interface NamingEntries {
-  /** The attribute that contains the name. */
   readonly type: AttributeType;
-  /** Their ids, concatenated. */
   readonly ids: Buffer;
 }
 
 /** The ways to find entries that name an entry. */
 export interface Namers {
   readonly indexed: readonly Indexed[];
-  /** The types in `indexed`. */
   readonly types: readonly AttributeType[];
   /** Attributes without a ready index. All entries with these attributes are read. */
   readonly others: ReadonlySet<AttributeType>;
@@ -83,7 +80,6 @@ function* idsNamingIn(
   return found;
 }
 
-/** Returns the entries by name, from indexes alone. */
 export function indexedNaming(
   context: SearchContext,
   namers: Namers,

@@ -39,7 +39,6 @@ export function dnOfName(norm: Buffer): Dn {
   return { rdns, text: '', norm };
 }
 
-/** Returns the entry with this name (`Dn.norm`). */
 export async function entryNamed(context: SearchContext, name: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
   const found = findEntry(context, context.store, dnOfName(name), 'getHead');
   const node = (isPromise(found) ? await found : found)?.node;

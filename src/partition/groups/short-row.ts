@@ -9,10 +9,7 @@ import { wideOf } from '../model/wide-read.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { partForFilter } from '../read/run/wide-part.js';
 
-/**
- * Returns the master row of an entry. For a long entry the values of wide attributes are left out, unless `looksInto`
- * contains one of their types.
- */
+/** Returns the master row, for a long entry without wide attributes unless `looksInto` contains one of them. */
 export function shortRow(
   context: SearchContext,
   id: Buffer,

@@ -9,7 +9,6 @@ interface VersionContext extends Pick<TreeContext, 'shared'> {
   readonly store: Store;
 }
 
-/** State of the groups at one moment. */
 export interface GroupsState {
   readonly version: bigint;
   /** True if a member may be named with a UID. */

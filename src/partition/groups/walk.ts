@@ -12,10 +12,8 @@ import { maySee } from './group-sight.js';
 import type { NamingEntries } from './namers.js';
 import { type Named, namedOfId } from './names.js';
 
-/** Reads the name of an entry. */
 type NamedOf = (id: Buffer) => Maybe<Named | undefined>;
 
-/** Number of entries that are read together. */
 const TOGETHER = 64;
 
 /**

@@ -16,7 +16,6 @@ export interface AccountState {
   readonly lastSuccess: number;
   /** Time at which a policy first covered the password, for a password without pwdChangedTime; 0: not yet. */
   readonly since: number;
-  /** Uses of application passwords. */
   readonly uses: readonly PasswordUse[];
   /** Time step of the last TOTP code that was accepted as a second factor (RFC 6238); 0: none. */
   readonly totpStep: number;
@@ -25,7 +24,6 @@ export interface AccountState {
 export interface PasswordUse {
   /** Id of the application password: 16 hex digits. */
   readonly id: string;
-  /** Time of the last use, as far as it is recorded. */
   readonly time: number;
 }
 
@@ -55,7 +53,7 @@ const CELL = {
 /** The stored form of `Infinity`. */
 const NEVER = 0xffff_ffff_ffff_ffffn;
 
-/** A stored state with its version. The next change of the state guards the version. */
+/** State of an account and its version, which the next change guards. */
 export interface StoredState {
   readonly version: bigint;
   readonly state: AccountState;
@@ -139,9 +137,7 @@ export function stateStep(id: Buffer, state: AccountState, instead: bigint): Row
   };
 }
 
-/**
- * Number of rows that binds to unknown names write to, so that they take as long as failed binds. Reduces contention.
- */
+/** Number of rows that binds to unknown names write to. These binds take as long as failed binds of accounts. */
 const DECOY_ROWS = 16;
 
 /** True for the key of a decoy row: its number, as 16 bytes. */

@@ -26,7 +26,6 @@ const INFO_NEW = 3;
 const VALUES = 1;
 const SECRET = 2;
 
-/** A value of the entry before the change. */
 export interface OldValue {
   readonly index: number;
   /** The value, or for a large value 8 bytes of its length and its SHA-256. */
@@ -41,7 +40,6 @@ export interface OldAttribute {
   readonly secret: boolean;
   /** Values that the change removed, or replaced under the same value index. */
   readonly old: readonly OldValue[];
-  /** Value indexes that the change added. */
   readonly added: readonly number[];
 }
 
@@ -89,7 +87,6 @@ function writeInfo(out: ImageWriter, qualifier: Buffer, old: Buffer | undefined)
   if (old) out.text(old);
 }
 
-/** The changes of one attribute. */
 class AttributeGroup {
   readonly #name: Buffer;
   readonly #secret: boolean;
@@ -124,7 +121,6 @@ class AttributeGroup {
   }
 }
 
-/** A growing byte buffer. */
 class ImageWriter {
   #bytes = Buffer.allocUnsafe(256);
   #at = 0;
@@ -134,7 +130,6 @@ class ImageWriter {
     this.#bytes[this.#at++] = value;
   }
 
-  /** Appends a number as LEB128. */
   number(value: number): void {
     let rest = value;
     while (rest > 0x7f) {

@@ -24,11 +24,9 @@ export const CHANGE = {
 /** One change of the directory: the operation, the entry, the writer, the time and the values before. */
 export interface ChangeRecord {
   readonly op: ChangeOp;
-  /** entryUUID. */
   readonly id: Buffer;
   /** DN before the change, UTF-8. */
   readonly dn: Buffer;
-  /** DN after a rename. */
   readonly newDn?: Buffer | undefined;
   /** DN of the writer; empty for the server itself. */
   readonly by: string;
@@ -41,7 +39,6 @@ export interface ChangeRecord {
   readonly before?: Buffer | undefined;
 }
 
-/** Returns the cells of a change record, sorted. */
 export function changeCells(record: ChangeRecord): Cell[] {
   const { attributes, before, csn, newDn } = record;
   const cells: Cell[] = [];

@@ -23,7 +23,6 @@ export class CsnClock {
     return this.nextBytes(after).toString('latin1');
   }
 
-  /** Returns `next` as stored bytes. */
   nextBytes(after?: string): Buffer {
     this.#micros = Math.max(this.#now() * 1000, this.#micros + 1);
     const csn = this.#format(this.#micros);

@@ -7,7 +7,7 @@ import type { Viewer } from './viewer.js';
 
 /** The client that performs a write, for creatorsName, modifiersName and change records. */
 export interface Actor {
-  /** DN as text; '' for the server itself. */
+  /** '' for the server itself. */
   readonly dn: string;
   /** True if the client may set NO-USER-MODIFICATION attributes (import, restore). */
   readonly system?: boolean;
@@ -15,7 +15,6 @@ export interface Actor {
   readonly access?: Access | undefined;
 }
 
-/** One change of an attribute in a request. */
 export interface AttributeChange {
   readonly how: 'add' | 'delete' | 'replace';
   readonly description: AttributeDescription;
@@ -27,7 +26,6 @@ export interface WriteRequest {
   readonly actor: Actor;
   /** Attribute changes of an add or a modify, in the order of the request. */
   readonly changes: readonly AttributeChange[];
-  /** New RDN of an add or a rename. */
   readonly rdn?: Rdn;
 }
 
@@ -41,7 +39,6 @@ export interface CheckedEntry {
 /** A rename or a move once both places are known. */
 export interface Move {
   readonly entry: CheckedEntry;
-  /** True if the RDN changes. */
   readonly renamed: boolean;
   /** The new parent, if the entry moves. */
   readonly superior: CheckedEntry | undefined;
@@ -49,10 +46,7 @@ export interface Move {
   readonly changes: readonly AttributeChange[];
 }
 
-/**
- * Write access of a client. Each check returns the error for a refused write, or undefined. `renew` reads all data that
- * the access depends on, so the checks answer synchronously.
- */
+/** Write access of a client. Each check returns the error of a refusal. `renew` loads all data that the checks need. */
 export interface Access {
   /** Called at the start of each attempt. Loads the access rules in force for the following checks. */
   renew(): Maybe<void>;
@@ -61,17 +55,13 @@ export interface Access {
   readonly viewer: Viewer;
   /** Checks the request alone, before any entry is read. */
   checkRequest(asked: WriteRequest): LdapError | undefined;
-  /**
-   * Checks the request after the target (of an add: the parent) has been read and before its values are used. The entry
-   * is visible to the client.
-   */
+  /** Checks the request when the target, or the parent of a new entry, has been read. The entry is visible. */
   checkTarget(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   /** Checks an add with the complete new entry, without the attributes that the server sets. */
   checkNewEntry(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   checkMove(moved: Move): LdapError | undefined;
 }
 
-/** One attribute of an entry that has been read. */
 export interface EntryAttribute {
   /** Description as stored. */
   readonly description: string;
@@ -81,14 +71,12 @@ export interface EntryAttribute {
 
 /** A complete entry, for operations outside the search path. */
 export interface Entry {
-  /** entryUUID, 16 bytes. */
   readonly id: Buffer;
   readonly dn: string;
   readonly parentId: Buffer;
   readonly version: bigint;
   /** User attributes and stored operational attributes in stored order. Includes large values only on request. */
   readonly attributes: readonly EntryAttribute[];
-  /** Packed master row. */
   readonly row: Buffer;
 }
 
@@ -125,7 +113,6 @@ export interface ModifyOptions extends WriteOptions {
 /** An entry as one attempt of a write has read it. The plan guards this row. */
 export interface Target {
   readonly id: Buffer;
-  /** Packed master row. */
   readonly row: Buffer;
 }
 
@@ -175,18 +162,15 @@ export interface DeletedEntry {
   /** entryUUID of the parent. */
   readonly parentId: Buffer;
   readonly dn: string;
-  /** Milliseconds since 1970. */
   readonly time: number;
   readonly by: string;
 }
 
-/** Position of an entry in the source of a load. */
 export interface LoadSource {
   /** Line at which the record begins, for messages. */
   readonly line: number;
 }
 
-/** A record for the bulk loader. */
 export interface LoadEntry extends LoadSource {
   readonly dn: string;
   readonly attributes: readonly PartialAttribute[];

@@ -27,10 +27,7 @@ export interface DraftAttribute {
   readonly rest?: { readonly count: number; readonly next: number };
 }
 
-/**
- * Key of the attribute that a description denotes. The option `;binary` requests a transfer form and does not denote
- * another attribute, so it is not part of the key.
- */
+/** Key of the attribute that a description denotes. Without `;binary`, which only requests a transfer form. */
 export function attributeKey({ type, options }: AttributeDescription): string {
   return options.length === 0 ? type.oid : `${type.oid};${options.join(';')}`;
 }
@@ -43,7 +40,6 @@ export class Draft {
   readonly #attributes: DraftAttribute[] = [];
   /** Built once there are more than `FEW` attributes. */
   #byKey: Map<string, DraftAttribute> | undefined;
-  /** entryUUID that was generated for a new entry. */
   id: Buffer | undefined;
 
   get attributes(): readonly DraftAttribute[] {
@@ -77,17 +73,13 @@ export class Draft {
     this.#set(attribute, this.get(attribute.description));
   }
 
-  /** Replaces `known`, or appends. */
   #set(attribute: DraftAttribute, known?: DraftAttribute): void {
     if (known) this.#attributes[this.#attributes.indexOf(known)] = attribute;
     else this.#attributes.push(attribute);
     this.#byKey?.set(attributeKey(attribute.description), attribute);
   }
 
-  /**
-   * Sets all values, with indexes from 0. An existing attribute keeps its stored spelling, and stays untouched if its
-   * values are the same.
-   */
+  /** Sets all values, with indexes from 0. An existing attribute keeps its spelling, and stays as is if equal. */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) {
       this.remove(description);
@@ -126,7 +118,6 @@ export class Draft {
     return this.value(name)?.toString();
   }
 
-  /** Like `text`, as bytes. */
   value(name: string): Buffer | undefined {
     for (const { description, values } of this.#attributes) {
       if (description.type.name === name && description.options.length === 0) return values[0]?.bytes;

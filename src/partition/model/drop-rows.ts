@@ -12,7 +12,6 @@ const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
 /** Number of refusals deleted per plan when a file is done. */
 const AT_A_TIME = 500;
 
-/** Progress of a file. */
 export interface DropState {
   /** Number of records done (applied, refused or unchanged), which is the number of the next record, from 0. */
   readonly done: number;
@@ -22,7 +21,6 @@ export interface DropState {
   readonly start: number;
 }
 
-/** A refused record. */
 export interface Refusal {
   /** Number of the record in its file, from 0. */
   readonly number: number;
@@ -99,7 +97,6 @@ export async function passUnchanged(store: Store, id: string, name: string, numb
   await commitRecord(store, [recordStep(id, name, number, 'unchanged')]);
 }
 
-/** Marks a record as refused. Throws `RecordDone`. */
 export async function noteRefusal(store: Store, id: string, name: string, refusal: Refusal): Promise<void> {
   const { number, line, reason, dn } = refusal;
   const put = [

@@ -133,10 +133,7 @@ export function largeList(qualifiers: readonly Buffer[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/**
- * Returns the values of all attributes of the type `name` (any options) in a packed row, as views. For large values the
- * pointer.
- */
+/** Values of the attributes of the type `name` (any options) in a packed row, as views. Large values: pointers. */
 export function attributeValues(
   context: { readonly schema: Schema; readonly descriptions: DescriptionTable },
   row: Buffer,

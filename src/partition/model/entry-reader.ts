@@ -14,9 +14,7 @@ const ATTRIBUTES = MASTER.upAttributes;
 export class EntryReader {
   readonly #table: DescriptionTable;
   row: Buffer = EMPTY;
-  /** Number of attributes. */
   count = 0;
-  /** Descriptions of the attributes. */
   readonly stored: StoredDescription[] = [];
   /** Number of the first value by attribute. Attribute `i` has values `[firsts[i], firsts[i + 1])`. */
   firsts = new Int32Array(64);
@@ -35,7 +33,6 @@ export class EntryReader {
     this.#table = table;
   }
 
-  /** Reads a whole row. */
   read(row: Buffer): this {
     if (laidOut.row === row && laidOut.count <= LAID_OUT_CELLS) return this.#readLaidOut(row);
     this.open(row);
@@ -149,7 +146,6 @@ export class EntryReader {
     return this.row.subarray(start - this.stored[i]!.text.length - INDEX_BYTES, start);
   }
 
-  /** Returns value `v` as a view. */
   value(v: number): Buffer {
     return this.row.subarray(this.starts[v], this.ends[v]);
   }

@@ -26,7 +26,6 @@ export const GROUPS_STEP: RowStep = { table: META_TABLE.name, key: GROUPS_KEY, a
 /** Like `GROUPS_STEP`, for a change in which a member may have a UID. */
 export const UID_STEP: RowStep = { ...GROUPS_STEP, add: [...GROUPS_STEP.add!, { ...UIDS, by: 1n }] };
 
-/** Returns the counter of membership changes. */
 export function groupChanges(row: Buffer | undefined): bigint {
   return cellCounter(row, CHANGES.family, CHANGES.qualifier);
 }
@@ -47,7 +46,6 @@ export function namesEntries({ equality }: AttributeType): boolean {
   return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
 }
 
-/** Returns the DN part of a value. */
 export function withoutUid({ equality }: AttributeType, value: Buffer): Buffer {
   const hash = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
   return hash < 0 ? value : value.subarray(0, hash);

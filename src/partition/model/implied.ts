@@ -16,10 +16,7 @@ import {
 } from './tables.js';
 import { MAX_NORM } from './thresholds.js';
 
-/**
- * Receives the data that a master row implies in other tables: the normAttributes of its tree row, and its index rows.
- * Normal forms are already cut.
- */
+/** Receives what a master row implies: normAttributes of its tree row, and index rows. Normal forms are cut. */
 export interface ImpliedSink {
   /** The entry has the attribute. */
   presence(oid: Buffer): void;
@@ -112,7 +109,6 @@ export class FormMaker {
   readonly #rule: MatchingRule;
   #values: readonly DraftValue[] = [];
   #forms: readonly Form[] = [];
-  /** Consecutive misses. */
   #misses = 0;
 
   constructor(rule: MatchingRule) {
@@ -197,7 +193,6 @@ export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number
   }
 }
 
-/** Key prefix of an index row. */
 export interface ImpliedRow {
   readonly index: Index;
   readonly prefix: Buffer;

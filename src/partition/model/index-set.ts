@@ -8,9 +8,7 @@ import { indexTable } from './tables.js';
 /** An index of an attribute. Writers update an index from its creation on; searches use it only once it is `ready`. */
 export interface Index {
   readonly type: AttributeType;
-  /** Name of its table. */
   readonly table: string;
-  /** Writers also keep substring rows. */
   readonly substring: boolean;
   /** The equality and presence rows are complete. */
   readonly ready: boolean;
@@ -48,7 +46,6 @@ export const DEFAULT_INDEXES = [
   'entryCSN',
 ] as const;
 
-/** An index as the shared row stores it. */
 export interface IndexRecord {
   readonly oid: string;
   readonly substring: boolean;
@@ -57,10 +54,7 @@ export interface IndexRecord {
   readonly substringReady?: boolean;
 }
 
-/**
- * The indexes listed in the shared row. Every write plan guards the list that it was made for, so an index that is
- * added at the same time misses no entry.
- */
+/** The indexes in the shared row. Each write plan guards the list it was made for, so a new index misses no entry. */
 export class IndexSet {
   readonly list: readonly Index[];
   readonly #byOid = new Map<string, Index>();

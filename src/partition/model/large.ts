@@ -21,7 +21,6 @@ export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   }));
 }
 
-/** Yields the chunks of a value as views. */
 export function* chunksOf(value: Buffer): Generator<Buffer> {
   for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
 }
@@ -58,7 +57,6 @@ export function chunkCount(pointer: Buffer): number {
   return Math.ceil(largeLength(pointer) / CHUNK);
 }
 
-/** Number of chunks that are requested in parallel. */
 const TOGETHER = 4;
 
 /**
@@ -138,10 +136,7 @@ export async function* storedChunks(
   }
 }
 
-/**
- * True if the value behind `qualifier` still has this pointer. The pointer contains the SHA-256 of the value, so all
- * chunks read before belong to the value.
- */
+/** True if the value has not been replaced: it still has this pointer, which contains its SHA-256. */
 export async function isCurrentValue(
   reader: Reader,
   table: string,
@@ -154,10 +149,7 @@ export async function isCurrentValue(
   return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
 }
 
-/**
- * Calls `work`, which uses `readLarge`, until no value is replaced during the call. `again` is true from the second
- * call on: the row must be read again.
- */
+/** Repeats `work`, which uses `readLarge`, while values are replaced during the call. `again`: read the row again. */
 export async function retryWhileReplaced<T>(work: (again: boolean) => Promise<T>): Promise<T> {
   for (let again = false; ; again = true) {
     try {

@@ -15,7 +15,6 @@ export interface NameChange {
   readonly below?: true;
   /** Milliseconds since 1970. Distinguishes several changes of one entry. */
   readonly time?: number;
-  /** True if the entry was restored. */
   readonly restored?: true;
 }
 

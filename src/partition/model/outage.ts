@@ -14,7 +14,6 @@ export interface OutageListener {
 /** Detects outages of the store from the results of operations. */
 export class Outage {
   listener: OutageListener | undefined;
-  /** Number of operations that got no answer. */
   failures = 0;
   #since: number | undefined;
   #reportedAt = Number.NEGATIVE_INFINITY;
@@ -36,10 +35,7 @@ export class Outage {
     this.listener?.began(error.message.split('\n', 1)[0]!);
   }
 
-  /**
-   * Records a successful operation. `failures` is the counter's value at the start of the operation: an operation that
-   * began before the last failure proves nothing.
-   */
+  /** Records a success. If `failures` differs from its value at the start of the operation, it proves nothing. */
   succeeded(failures: number): void {
     if (this.#since === undefined || failures !== this.failures) return;
     const { isReported } = this;

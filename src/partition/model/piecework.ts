@@ -8,7 +8,6 @@ export interface Piecework {
   readonly fence: RowStep;
 }
 
-/** Returns the steps of a piece together with the fence. */
 export function fenced<T>(steps: readonly T[], piecework: Piecework | undefined): (T | RowStep)[] {
   return piecework ? [...steps, piecework.fence] : [...steps];
 }

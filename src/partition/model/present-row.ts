@@ -14,7 +14,6 @@ export interface NamesContext {
 /** A stored reference with an old name of its entry. */
 export interface StaleValue {
   readonly type: AttributeType;
-  /** Description as stored. */
   readonly description: string;
   /** The value as a view, and the offset of its cell in the row. */
   readonly value: Buffer;
@@ -104,10 +103,7 @@ function nameOf({ type, description }: ReferenceCell, value: Buffer): string {
 /** Up to this number of names, a text comparison selects the values to normalize. */
 const FEW = 64;
 
-/**
- * Returns the names of the values of a row that may equal the current form of a stale value. `probe` decides which
- * current forms need a look-up. Without `probe` all do.
- */
+/** Names of the row's values that may equal a current form. `probe`: the forms that need a look-up; default: all. */
 function candidateNames(
   names: NameChanges,
   values: readonly ReferenceCell[],
@@ -128,10 +124,7 @@ function candidateNames(
   return isOne ? { has, probe: names.forNames(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
 }
 
-/**
- * Returns a packed master row in which references have current names and references to deleted entries are removed.
- * Returns `row` itself if nothing changes.
- */
+/** Returns a packed master row with current names, without references to deleted entries. May return `row` itself. */
 export function presentRow(naming: NamesContext, row: Buffer): Buffer {
   if (naming.shared.names.isEmpty) return row;
   const stale = staleValues(naming, row);
@@ -147,7 +140,6 @@ export function presentRow(naming: NamesContext, row: Buffer): Buffer {
   return Buffer.concat([...parts, row.subarray(from)]);
 }
 
-/** Returns the normal form of a value, as Latin-1. */
 export function formOf(type: AttributeType, value: Buffer): string {
   return (type.equality?.normalize(value) ?? value).toString('latin1');
 }

@@ -12,7 +12,6 @@ export class RecentCounts {
   #size = 0;
   #since = 0;
 
-  /** Returns undefined without a recent count. */
   get(table: string, prefix: Buffer): number | undefined {
     const now = performance.now();
     if (now - this.#since > MAX_AGE_MS || this.#size >= MAX_COUNTS) {

@@ -6,7 +6,6 @@ import { DELETED, DELETED_TABLE, DELETION, META_TABLE, UUID_BYTES } from './tabl
 export interface SavedReference {
   /** entryUUID of the entry that had the value. */
   readonly id: Buffer;
-  /** Description as stored. */
   readonly description: string;
   /** The part of the value after the DN. */
   readonly uid: Buffer;

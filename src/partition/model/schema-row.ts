@@ -20,7 +20,6 @@ export function schemaDigest(source: SchemaSource): Buffer {
   return createHash('sha256').update(bytesOf(source)).digest();
 }
 
-/** Plan step that stores the schema. */
 export function schemaStep(source: SchemaSource): RowStep {
   return { table: META_TABLE.name, key: SCHEMA_KEY, put: [{ family: F, qualifier: SOURCE, value: bytesOf(source) }] };
 }

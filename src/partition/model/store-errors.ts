@@ -45,7 +45,6 @@ export interface Damage {
   readonly message: string;
 }
 
-/** True if stored data is unreadable. */
 export function isDamage(error: unknown): error is StoreError {
   return error instanceof StoreError && (error.code === 'damaged' || error.code === 'corrupt');
 }

@@ -25,7 +25,6 @@ export const DELETED = { ...MASTER, deletion: 3 } as const;
 /** Key: 8-byte time of the deletion in milliseconds + entryUUID. */
 export const PURGE_TABLE: TableSpec = { name: 'purge', families: [{ name: 'mark' }], rising: true, suffixBytes: 16 };
 
-/** Qualifiers of family `deletion`. */
 export const DELETION = {
   dn: Buffer.from('dn'),
   time: Buffer.from('time'),
@@ -34,7 +33,6 @@ export const DELETION = {
   references: Buffer.from('references'),
 } as const;
 
-/** Returns the key of table `purge`. */
 export function purgeKey(time: Buffer, id: Buffer): Buffer {
   return Buffer.concat([time, id]);
 }
@@ -74,10 +72,7 @@ export const ROOT_ID = Buffer.alloc(UUID_BYTES);
 
 const COMMA = 0x2c;
 
-/**
- * Cuts a long normal form to its first 512 bytes, `#` and its SHA-256 (32 bytes). Equality is preserved, and so are
- * order and prefixes within the first 512 bytes.
- */
+/** Cuts a long normal form to 512 bytes, `#` and its SHA-256. Keeps equality, and order within the 512 bytes. */
 export function cutNorm(norm: Buffer): Buffer {
   if (norm.length <= MAX_NORM) return norm;
   const cut = Buffer.allocUnsafe(MAX_NORM + 33);

@@ -26,10 +26,7 @@ export const SHORT_ROW = 2 * 1024;
 /** Bytes. A longer normal form is *cut* in keys and qualifiers (`cutNorm`). */
 export const MAX_NORM = 512;
 
-/**
- * Limits for evaluating the memberURLs of an entry: number of values, total bytes of the values, and items of a filter.
- * Each `(` and each `*` begins an item.
- */
+/** Limits for the memberURLs of an entry: number, total bytes, and items of a filter, one per `(` and `*`. */
 export const MEMBER_URLS = { values: 100, bytes: 64 * 1024, items: 100 };
 
 /** Attempts of a plan whose guard fails, before the operation returns `busy`. */

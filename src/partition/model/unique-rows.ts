@@ -42,7 +42,6 @@ export function uniqueKeyParts(key: Buffer): { number: number; value: Buffer | u
   return { number: key.readUInt32BE(), value, several: kind === KIND.several };
 }
 
-/** Returns the range of all rows of a constraint. */
 export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefined } {
   const from = Buffer.allocUnsafe(NUMBER_BYTES);
   from.writeUInt32BE(number);
@@ -54,12 +53,10 @@ export function severalRange(unique: Unique): { from: Buffer; to: Buffer } {
   return { from: keyOf(unique, KIND.several), to: keyOf(unique, KIND.several + 1) };
 }
 
-/** Returns the range of the rows of owners. */
 export function ownersRange(unique: Unique): { from: Buffer; to: Buffer } {
   return { from: keyOf(unique, KIND.value), to: keyOf(unique, KIND.several) };
 }
 
-/** The owners of a value. */
 export interface Owners {
   /** Bytes of the cell. Undefined: the value has no owner. */
   readonly bytes: Buffer | undefined;
@@ -126,7 +123,6 @@ export function conflictStep(unique: Unique, ifStill?: bigint): RowStep {
   };
 }
 
-/** Contents of a constraint's own row. */
 export interface UniqueState {
   readonly together: bigint;
   readonly done: Buffer | undefined;

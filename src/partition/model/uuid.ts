@@ -43,7 +43,6 @@ export function uuidText(id: Buffer): string {
 const DIGITS = Buffer.from('0123456789abcdef');
 const HYPHENS = [8, 13, 18, 23];
 
-/** Returns `uuidText` as bytes. */
 export function uuidTextBytes(id: Buffer): Buffer {
   const text = Buffer.allocUnsafe(36);
   for (const at of HYPHENS) text[at] = 0x2d;

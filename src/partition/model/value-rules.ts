@@ -5,7 +5,6 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { StoreError } from '../../store/store-error.js';
 
-/** A uniqueness constraint, as the shared row stores it. */
 export interface UniqueRecord {
   /** Prefix of the keys of the constraint's rows. Numbers are never reused. */
   readonly number: number;
@@ -23,7 +22,6 @@ export interface UniqueRecord {
 export interface NumberRecord {
   /** Suffix of the key of the range's row. Numbers are never reused, and differ from the numbers of constraints. */
   readonly number: number;
-  /** OID of the attribute. */
   readonly attribute: string;
   readonly first: number;
   readonly last: number;

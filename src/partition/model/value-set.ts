@@ -42,7 +42,6 @@ export class ValueSet {
     return this.#byName.delete(name);
   }
 
-  /** Returns the attribute with the current values. */
   close(): DraftAttribute {
     return { ...this.attribute, values: [...this.#byName.values()] };
   }

@@ -4,7 +4,6 @@ import type { Node } from './node.js';
 /** A use of an attribute: in a filter, in a compare, or in a result. */
 export type Use = 'search' | 'compare' | 'read';
 
-/** Rights of a viewer on the attributes of one entry. */
 export interface Sight {
   /** True if all attributes except secrets may be used in this way, so that no row has to be filtered. */
   all(use: Use): boolean;
@@ -12,10 +11,8 @@ export interface Sight {
   allows(use: Use, description: AttributeDescription): boolean;
 }
 
-/** An entry whose visibility is checked. */
 export interface Viewed {
   readonly id: Buffer;
-  /** The parent of the entry. */
   readonly parent: Node;
   /** Packed master row. For a long entry, values of wide attributes outside `looksInto` may be missing. */
   readonly row: Buffer;
@@ -32,10 +29,7 @@ export interface Viewer {
   readonly sightOf?: ((entry: Viewed) => Sight | undefined) | undefined;
   /** Tells whether an entry is visible. Returns undefined if this depends on the entry's row. */
   readonly sees?: (node: Node) => boolean | undefined;
-  /**
-   * True if the entry is visible and its values of a type, with any options, may be used in this way. Also returns
-   * false if this depends on the entry's row.
-   */
+  /** True if the entry is visible and its values of a type may be used; false if this depends on the entry's row. */
   readonly mayUse?: (node: Node, use: Use, type: AttributeType) => boolean;
   /** True if all children of the node are visible, whatever their contents. */
   readonly seesAllBelow?: (node: Node) => boolean;

@@ -7,7 +7,6 @@ import { valueQualifier } from './entry-cells.js';
 import { MASTER, TREE, versionOf } from './tables.js';
 import { type WideAttribute, wideAttributes } from './wide.js';
 
-/** A wide attribute with its parsed description. */
 export interface Wide extends WideAttribute {
   readonly description: AttributeDescription;
 }
@@ -42,10 +41,7 @@ export function indexesIn(cells: Buffer | undefined): Indexes {
   return indexes;
 }
 
-/**
- * Upper bound of value indexes. `-` is the smallest character of a description, so up to this bound no index can be
- * mistaken for a part of a longer description.
- */
+/** Upper bound of value indexes, below `-`, the smallest character that could continue a description. */
 export const MAX_NEXT = 0x2d000000;
 
 /** Column ranges of a master row with only the given values of wide attributes. */

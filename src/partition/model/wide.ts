@@ -6,7 +6,6 @@ export interface WideAttribute {
   readonly text: string;
   /** A bound above all value indexes. */
   readonly next: number;
-  /** Number of its values. */
   readonly count: number;
 }
 

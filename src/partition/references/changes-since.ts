@@ -8,10 +8,7 @@ import { CHANGES_TABLE } from '../model/tables.js';
 /** Maximum difference between the clocks of front ends, in milliseconds. */
 const CLOCK_SKEW_MS = 600_000;
 
-/**
- * Returns the changes of names since the deletion of the entry at `time`, as far as change records are kept: renames,
- * deletions and restorations, in the order of their records.
- */
+/** Returns the renames, deletions and restorations since the entry was deleted at `time`, as far as recorded. */
 export async function changesSince(
   { store, schema }: { readonly store: Store; readonly schema: Schema },
   id: Buffer,

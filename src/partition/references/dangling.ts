@@ -27,13 +27,11 @@ import { Overtaken, type ReferringEntry, type Replaced, replaceValues } from './
 
 /** A reference to a missing entry below a suffix. */
 export interface Dangling {
-  /** DN of the entry that contains the reference. */
   readonly dn: string;
   readonly attribute: string;
   readonly value: string;
 }
 
-/** Number of rows per read. */
 const ROWS = 16;
 /** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
 const NO_PENDING = { guards: [], holds: () => Promise.resolve(false) };

@@ -319,10 +319,7 @@ async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Bu
   return step.value;
 }
 
-/**
- * Returns the master row of an entry that may have references to replace. For a long entry, values that the changes do
- * not affect are left out if an index on its values selects the affected ones.
- */
+/** Returns the master row of an entry with references to replace. May lack values of a long entry that stay. */
 async function referringRow(context: KeeperContext, id: Buffer, { records }: NameChanges): Promise<Buffer | undefined> {
   const { store, compiler, shared } = context;
   const head = await store.getHead(MASTER_TABLE.name, id);

@@ -18,11 +18,9 @@ export const SERVER: Actor = { dn: '', system: true };
 /** The list of pending changes has changed: a deleted entry was restored or purged, or a name was taken. */
 export class Overtaken extends Error {}
 
-/** An entry that contains references. */
 export interface ReferringEntry {
   readonly id: Buffer;
   readonly dn: Dn;
-  /** Packed master row. */
   readonly row: Buffer;
 }
 
@@ -72,7 +70,6 @@ export async function replaceValues(
   }
 }
 
-/** A value to replace or remove. */
 export interface Replaced extends Omit<StaleValue, 'at'> {
   /** Guard that the value still has to be replaced. */
   readonly guard?: RowStep | undefined;

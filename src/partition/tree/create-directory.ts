@@ -12,7 +12,6 @@ import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
 import { parseNames } from './directory-names.js';
 import { CELL, F, FORMAT, SHARED_KEY } from './shared-row.js';
 
-/** Settings of a new directory. */
 export interface NewSettings {
   readonly suffixes: readonly string[];
   readonly adminDn: string;

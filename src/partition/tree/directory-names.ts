@@ -25,10 +25,7 @@ function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
   return suffixes;
 }
 
-/**
- * Throws if `dn` is empty, or equal to, above or below an existing suffix. Entries below a suffix belong to it, so a
- * nested suffix would be ambiguous.
- */
+/** Throws if `dn` is empty, or equal to, above or below a suffix: entries below a suffix belong to it. */
 export function checkSuffix(dn: Dn, others: readonly Dn[]): void {
   if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
   for (const other of others) {

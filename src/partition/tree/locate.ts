@@ -10,10 +10,8 @@ import { childId, ReadNode, ROOT, suffixAt } from './nodes.js';
 import { referralTo, referralUrls } from './referrals.js';
 import type { TreeContext } from './tree-context.js';
 
-/** An entry found by its DN. */
 export interface Located {
   readonly node: Node;
-  /** Packed master row. */
   readonly row: Buffer;
 }
 
@@ -32,10 +30,7 @@ export function findEntry(
   return found ?? retryUncached(context, reader, dn, how);
 }
 
-/**
- * Retries a failed look-up. The look-up may have started at a cached node whose entry was deleted, and another entry
- * may have the name by now.
- */
+/** Retries a failed look-up. A cached node on the path may be outdated, and its name may be taken. */
 function retryUncached(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
   const node = context.nodes.cached(dn, 1);
   if (!node) return undefined;
@@ -60,7 +55,6 @@ function notRoot(node: Node | undefined): Node | undefined {
   return node === ROOT ? undefined : node;
 }
 
-/** Returns the child of `parent` named `normRdn`. */
 function findChild(
   reader: Reader,
   ids: EntryIds,

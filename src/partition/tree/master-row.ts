@@ -11,10 +11,7 @@ import type { TreeContext } from './tree-context.js';
 
 /** Reads from packed master rows by offsets, for the search path. */
 
-/**
- * Returns the offset of the 16 bytes of the parentId. The cells of treeInfo come first, and `normRdn` (after `large`,
- * if any) is right before parentId.
- */
+/** Returns the offset of the parentId's 16 bytes. In treeInfo only `large` and `normRdn` precede it. */
 export function parentIdOffset(row: Buffer): number {
   let at = 0;
   while (row[at + CELL_HEADER] !== Q.parentId[0]) {

@@ -18,10 +18,8 @@ import {
   upRdnOf,
 } from '../model/tables.js';
 
-/** Node of the virtual root. */
 export const ROOT: Node = { id: ROOT_ID, parent: undefined, normRdn: Buffer.alloc(0), dn: Buffer.alloc(0) };
 
-/** Returns the key of a node's tree row. */
 export function nodeTreeKey(node: Node): Buffer {
   return treeKey((node.parent ?? ROOT).id, node.normRdn);
 }
@@ -43,7 +41,6 @@ export function joinDnAt(bytes: Buffer, start: number, end: number, parent: Buff
 
 const COMMA = 0x2c;
 
-/** Makes the node of an entry from its master row. */
 export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
@@ -69,7 +66,6 @@ export class ReadNode implements Node {
   }
 }
 
-/** True if `node` is `ancestor` or lies below it. */
 export function isWithin(node: Node, ancestor: Node): boolean {
   for (let n: Node | undefined = node; n; n = n.parent) if (n === ancestor) return true;
   // An entry may have several nodes made at different times.
@@ -81,7 +77,6 @@ const MAX_NODES = 200_000;
 /** Maximum length in bytes of a normalized ancestor name that the cache keeps or looks up. */
 const MAX_ANCESTOR_BYTES = 1024;
 
-/** An entry on the path to a DN. */
 export interface PathNode {
   readonly node: Node;
   /** Index of the DN's RDN that names the entry. */
@@ -132,7 +127,6 @@ export class NodeCache {
     this.#lastRdn = this.#lastNamed = undefined;
   }
 
-  /** Number of times the cache was cleared. */
   get era(): number {
     return this.#era;
   }

@@ -10,10 +10,8 @@ import { ValueRules } from '../model/value-rules.js';
 
 /** Key of the row of table `meta` that every front end reads. */
 export const SHARED_KEY = Buffer.from('shared');
-/** Column family of every cell of the row. */
 export const F = 0;
 const q = (text: string) => Buffer.from(text);
-/** Qualifiers of the row. */
 export const CELL = {
   format: q('format'),
   suffixes: q('suffixes'),
@@ -60,11 +58,9 @@ export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): R
   return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
 }
 
-/** Parsed contents of the shared row of a snapshot. */
 export interface SharedRow {
   readonly indexes: IndexSet;
   readonly values: ValueRules;
-  /** Normalized DNs as Latin-1. */
   readonly suffixNorms: ReadonlySet<string>;
 }
 

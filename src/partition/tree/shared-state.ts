@@ -95,10 +95,7 @@ export class SharedState {
     return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
   }
 
-  /**
-   * Number of the read of the row that is valid in this turn of the event loop. Other reads of an embedded store since
-   * then are equally valid. Undefined: the row must be read again.
-   */
+  /** Number of the read that is valid in this turn of the event loop, as are later reads of an embedded store. */
   get moment(): number | undefined {
     return this.#isFresh ? this.#lastUsed : undefined;
   }

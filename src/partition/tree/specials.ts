@@ -11,7 +11,6 @@ import type { TreeContext } from './tree-context.js';
 export type SpecialKind = 'alias' | 'referral';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-/** Number of ids per read. */
 const BATCH = 256;
 /** Maximum number of places that are cached. With more, each search that needs places reads them again. */
 const MOST_KEPT = 50_000;
@@ -21,10 +20,7 @@ function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
-/**
- * The aliases and referrals in one version of the tree. Most directories have none. In a directory with some, only the
- * searches that meet one pay for it.
- */
+/** The aliases and referrals in one version of the tree. Only searches that meet one have to load their places. */
 export class Specials {
   readonly aliases: boolean;
   readonly referrals: boolean;
@@ -40,10 +36,7 @@ export class Specials {
     return !this.aliases && !this.referrals;
   }
 
-  /**
-   * Returns the places of the aliases and referrals. During the read `pass` is called regularly and may return a
-   * promise, so that other work can run.
-   */
+  /** Returns all places. `pass` is called between reads and may return a promise, so that other work can run. */
   places(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#loaded(context, reader, pass);
   }
@@ -100,7 +93,6 @@ export class Places {
     for (let above = node.parent; above; above = above.parent) push(below, above, node);
   }
 
-  /** True if the entry is an alias or a referral. */
   has(id: Buffer): boolean {
     return this.#ids.has(keyOf(id));
   }

@@ -11,7 +11,6 @@ import { freshly } from '../write/freshly.js';
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
-/** A range of assigned numbers and its progress. */
 export interface AssignedRange {
   readonly attribute: string;
   readonly first: number;
@@ -29,10 +28,7 @@ export async function assignedRanges({ shared, store }: WriteContext): Promise<A
   return found;
 }
 
-/**
- * Sets the range of numbers that the server assigns for an attribute, and replaces an existing range. Assignment starts
- * above the highest number of the range that an entry has.
- */
+/** Sets or replaces the range of numbers that the server assigns for an attribute. Skips numbers in use. */
 export async function setNumbers(context: WriteContext, attribute: string, first: number, last: number): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
   await freshly(context, async () => {

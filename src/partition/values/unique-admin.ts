@@ -13,9 +13,7 @@ import { freshly } from '../write/freshly.js';
 
 /** Definition of a uniqueness constraint by an operator. */
 export interface UniqueDefinition {
-  /** Names of attributes. */
   readonly attributes: readonly string[];
-  /** A DN. */
   readonly subtree?: string | undefined;
   readonly filter?: string | undefined;
 }
@@ -41,7 +39,6 @@ export async function addUnique(context: WriteContext, given: UniqueDefinition):
   });
 }
 
-/** Removes a constraint and its rows. */
 export async function removeUnique(context: WriteContext, number: number): Promise<void> {
   await freshly(context, async () => {
     const { records } = context.shared.values;
@@ -53,7 +50,6 @@ export async function removeUnique(context: WriteContext, number: number): Promi
   await sweepUnique(context);
 }
 
-/** Number of rows removed per plan. */
 const ROWS_PER_PLAN = 500;
 
 /** Removes the rows of constraints that are no longer listed. The process that removed a constraint may have died. */

@@ -38,9 +38,7 @@ const ENTRY_TRIES = 1000;
 
 /** A value that several entries in the scope of a constraint have, which prevents putting it in force. */
 export interface Conflict {
-  /** Number of the constraint. */
   readonly number: number;
-  /** Normal form of the value. */
   readonly value: string;
   /** DNs of the entries, two or more. Empty: too many owners to list. */
   readonly dns: readonly string[];
