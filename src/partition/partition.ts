@@ -310,14 +310,14 @@ export class Partition implements Directory {
   /** Runs the work with errors that name only entries visible to the viewer. */
   #maskErrors<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
     if (!viewer.sightOf) return work();
-    const listener = async (error: unknown): Promise<never> => {
+    const throwMasked = async (error: unknown): Promise<never> => {
       throw await seenError(this.context, this.store, viewer, error);
     };
     try {
       const result = work();
-      return isPromise(result) ? result.catch(listener) : result;
+      return isPromise(result) ? result.catch(throwMasked) : result;
     } catch (error) {
-      return listener(error);
+      return throwMasked(error);
     }
   }
 

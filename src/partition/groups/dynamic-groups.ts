@@ -30,7 +30,7 @@ const BATCH = 256;
 const MOST_KEPT = 4 * 1024 * 1024;
 
 /** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
-const COMPILE_VIEWER: Viewer = { sightOf: () => undefined };
+const ANY_VIEWER: Viewer = { sightOf: () => undefined };
 
 export interface MemberUrl {
   readonly type: AttributeType;
@@ -153,7 +153,7 @@ function compiled(context: SearchContext, type: AttributeType, text: string): Me
   try {
     const base = context.schema.parseDn(url.dn);
     const parsed = parseFilter(url.filter);
-    return { type, base, scope: url.scope, parsed, size: text.length, ...context.compiler.compile(parsed, COMPILE_VIEWER) };
+    return { type, base, scope: url.scope, parsed, size: text.length, ...context.compiler.compile(parsed, ANY_VIEWER) };
   } catch (error) {
     if (error instanceof LdapError) return undefined;
     throw error;
